@@ -1,0 +1,31 @@
+"""Errors a user can cause: each says what was given, where, what is allowed, and the nearest valid name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class MonetError(Exception):
+    """Bad input. The command line prints the message alone and exits with code 2."""
+
+
+class ModelError(MonetError):
+    """A model cannot be read, or does not describe a valid graph."""
+
+
+class UnsupportedOperators(ModelError):
+    """A model uses operators that monet has no entry for; lists all of them at once."""
+
+    def __init__(self, source: str, missing: dict[str, tuple[int, str]]) -> None:
+        """``missing`` maps an operator to (how often it occurs, where it occurs first)."""
+        self.missing = missing
+        rows = [f"  {kind}: {count}×, first at {place}" for kind, (count, place) in sorted(missing.items())]
+        super().__init__(f"{source}: {len(missing)} unsupported operator(s)\n" + "\n".join(rows))
+
+
+def nearest(name: str, allowed: Iterable[str]) -> str:
+    """A hint that names the closest allowed spelling, or lists what is allowed when nothing is close."""
+    options = sorted(allowed)
+    close = difflib.get_close_matches(name, options, n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else f"allowed: {', '.join(options)}"

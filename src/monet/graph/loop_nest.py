@@ -1,0 +1,122 @@
+"""Loop nests: iteration dimensions with sizes, and for each operand an affine map from them to its axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An affine expression over dimensions: Σ coefficient · dimension + offset. It addresses one axis of an operand."""
+
+    terms: tuple[tuple[str, int], ...]
+    offset: int = 0
+
+    def __str__(self) -> str:
+        parts = [name if coefficient == 1 else f"{coefficient}{name}" for name, coefficient in self.terms]
+        if self.offset or not parts:
+            parts.append(str(self.offset))
+        return "+".join(parts).replace("+-", "-")
+
+    def extent(self, sizes: dict[str, int]) -> int:
+        """How many consecutive positions a tile of ``sizes`` spans on this axis (halo included, edges not clipped)."""
+        return 1 + sum(abs(coefficient) * (sizes[name] - 1) for name, coefficient in self.terms)
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One tensor of an operator as the nest sees it.
+
+    ``slot`` is its position in (*op.inputs, *op.outputs). ``shape`` clips windows that reach into padding. A written
+    operand whose indices leave out a dimension is reduced over it; one whose indices are windows (input gradient of a
+    convolution) is accumulated by scatter.
+    """
+
+    name: str
+    slot: int
+    dtype: str
+    shape: tuple[int, ...]
+    indices: tuple[Index, ...]
+    written: bool
+
+    @property
+    def dims(self) -> frozenset[str]:
+        """Names of the dimensions that are relevant to this operand."""
+        return frozenset(name for index in self.indices for name, coefficient in index.terms if coefficient)
+
+    def __str__(self) -> str:
+        return f"{self.name}[{', '.join(map(str, self.indices))}]:{self.dtype}"
+
+
+@dataclass(frozen=True)
+class LoopNest:
+    """A perfect nest of loops around one scalar operation (a multiply-accumulate, or ``function`` per point)."""
+
+    dims: tuple[tuple[str, int], ...]
+    operands: tuple[Operand, ...]
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """Dimension name → trip count."""
+        return dict(self.dims)
+
+    @property
+    def points(self) -> int:
+        """Iterations of the innermost statement."""
+        return math.prod(size for _, size in self.dims)
+
+    @property
+    def reads(self) -> tuple[Operand, ...]:
+        """Operands that are read."""
+        return tuple(operand for operand in self.operands if not operand.written)
+
+    @property
+    def writes(self) -> tuple[Operand, ...]:
+        """Operands that are written."""
+        return tuple(operand for operand in self.operands if operand.written)
+
+    @cached_property
+    def reduced(self) -> frozenset[str]:
+        """Dimensions that index no output: the nest sums over them."""
+        written = frozenset().union(*(operand.dims for operand in self.writes))
+        return frozenset(self.sizes) - written
+
+    def canonical(self) -> tuple[object, ...]:
+        """A content key: unit dimensions dropped, dimensions and operands renamed by position. Equal keys cost the same."""
+        kept = [(name, size) for name, size in self.dims if size > 1]
+        rename = {name: position for position, (name, _) in enumerate(kept)}
+        operands = tuple(
+            (
+                operand.slot,
+                operand.dtype,
+                operand.written,
+                operand.shape,
+                tuple(
+                    (tuple((rename[name], factor) for name, factor in index.terms if name in rename), index.offset)
+                    for index in operand.indices
+                ),
+            )
+            for operand in self.operands
+        )
+        return tuple(size for _, size in kept), operands
+
+    def __str__(self) -> str:
+        loops = " ".join(f"{name}:{size}" for name, size in self.dims)
+        writes = ", ".join(map(str, self.writes))
+        reads = ", ".join(map(str, self.reads))
+        return f"for {loops}: {writes} <- {reads}"
+
+
+def index(*terms: str | tuple[str, int], offset: int = 0) -> Index:
+    """Write an affine index: ``index("n")``, ``index(("p", 2), ("r", 1), offset=-3)``."""
+    return Index(tuple((term, 1) if isinstance(term, str) else term for term in terms), offset)
+
+
+def indices(names: Iterable[str | Index]) -> tuple[Index, ...]:
+    """One index per axis from plain dimension names (``""`` for an axis of extent one) or ready-made indices."""
+    return tuple(
+        name if isinstance(name, Index) else (index(name) if name else Index(())) for name in names
+    )
