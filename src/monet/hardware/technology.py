@@ -1,0 +1,330 @@
+"""Technology: energy, area and leakage of what a description leaves out, from node, size, width and ports.
+
+Two published tables anchor the arithmetic and the memories: 45 nm (M. Horowitz, ISSCC 2014, figure 1.1.9) and 7 nm
+(N. Jouppi et al., ISCA 2021, TPUv4i, table 2). Between them the shape of Stillmaker & Baas (Integration 58, 2017)
+decides how far along the way a node is; above 45 nm their factor is applied as it stands. Their full 45 → 7 nm
+factor (about 10×) is *not* used: real units improved by 2–4× only, as the 7 nm table shows.
+
+Leakage and the static power of DRAM have no good public source per node and are engineering estimates, marked so.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from monet.errors import nearest
+from monet.hardware.errors import HardwareError
+
+PICO, MICRO_SQUARE = 1e-12, 1e-12  # joules per picojoule; square metres per square micrometre
+
+# Stillmaker & Baas 2017: switching energy at 0.8 V and area, both relative to 45 nm. The two rows below 7 nm are the
+# foundry's public claims (TSMC: N5 −30 % power, 1.8× density against N7; N3 −28 % power, 1.6× density against N5),
+# low confidence.
+ENERGY_BY_NODE = {
+    130.0: 3.07, 90.0: 1.90, 65.0: 1.24, 45.0: 1.0, 32.0: 0.66, 20.0: 0.22, 16.0: 0.17, 14.0: 0.14, 10.0: 0.12, 7.0: 0.094,
+}  # fmt: skip
+ENERGY_BELOW_7 = {7.0: 1.0, 5.0: 0.70, 3.0: 0.504}
+LOGIC_AREA_BY_NODE = {
+    130.0: 6.4, 90.0: 2.8, 65.0: 1.5, 45.0: 1.0, 32.0: 0.46, 20.0: 0.21, 16.0: 0.19, 14.0: 0.17, 10.0: 0.10, 7.0: 0.059,
+    5.0: 0.0328, 3.0: 0.0205,
+}  # fmt: skip
+
+# Area of a high-density 6T bit cell in µm². 130, 90, 65, 45, 32, 22 nm: Intel at IEDM 2000, 2002, 2004, 2007, 2008 and
+# VLSI 2012; 28, 16, 10, 7, 5, 3 nm: TSMC at IEDM/ISSCC 2009–2022.
+BIT_CELL_UM2 = {
+    130.0: 2.0, 90.0: 1.0, 65.0: 0.57, 45.0: 0.346, 32.0: 0.171, 28.0: 0.127, 22.0: 0.092, 16.0: 0.070, 10.0: 0.042,
+    7.0: 0.027, 5.0: 0.021, 3.0: 0.0199,
+}  # fmt: skip
+
+# Share of leakage in area, W/m². Estimates: low-power processes of edge chips about 1 mW/mm², high-performance ones
+# about 30 mW/mm² hot (an idle 826 mm² 7 nm GPU then draws 25 W besides its memory; such boards idle near 50 W).
+LEAKAGE_W_PER_M2 = {"low_power": 1e3, "high_performance": 30e3}
+
+MIN_NODE_NM, MAX_NODE_NM = 3.0, 130.0
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """An arithmetic format: bits of the multiplier's operand (significand with its hidden bit for floats)."""
+
+    multiplier_bits: int
+    is_float: bool
+    bits: int
+
+
+FORMATS = {
+    "fp64": Format(53, True, 64),
+    "fp32": Format(24, True, 32),
+    "tf32": Format(11, True, 32),
+    "fp16": Format(11, True, 16),
+    "bf16": Format(8, True, 16),
+    "fp8_e4m3": Format(4, True, 8),
+    "fp8_e5m2": Format(3, True, 8),
+    "int32": Format(32, False, 32),
+    "int16": Format(16, False, 16),
+    "int8": Format(8, False, 8),
+    "uint8": Format(8, False, 8),
+    "int4": Format(4, False, 4),
+}
+
+# Formats a core may list but whose energy and area must be given: there is no published single unit to derive them
+# from, and bit width alone orders them wrongly (arXiv 2511.06313: MXINT8 costs 2.2–2.6× MXFP8 on that array).
+FORMATS_TO_BE_GIVEN = (
+    "mxint8", "mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4_e2m1", "nvfp4", "mx9", "mx6", "mx4",
+)  # fmt: skip
+ALL_FORMATS = (*FORMATS, *FORMATS_TO_BE_GIVEN)
+
+# pJ and µm² of one operation. (45 nm pJ, 7 nm pJ, 45 nm µm²): Horowitz 2014; Jouppi et al. 2021; Horowitz 2014.
+# Two anchors per kind; sizes between and beyond follow the power law through them (multiplications: the product of
+# operand bits; additions: the bits). Floats multiply along a line in the product of significands, with an offset for
+# the exponents.
+_INT_MULTIPLY = ((8 * 8, 0.2, 0.07, 282.0), (32 * 32, 3.1, 1.48, 3495.0))
+_INT_ADD = ((8, 0.03, 0.007, 36.0), (32, 0.1, 0.03, 137.0))
+_FLOAT_MULTIPLY = ((11 * 11, 1.1, 0.34, 1640.0), (24 * 24, 3.7, 1.31, 7700.0))
+_FLOAT_ADD = ((11, 0.4, 0.16, 1360.0), (24, 0.9, 0.38, 4184.0))
+
+# 64-bit read of an SRAM, pJ. 45 nm: 10, 20, 100 at 8 KiB, 32 KiB, 1 MiB (Horowitz); 7 nm: 7.5, 8.5, 14 (TPUv4i).
+# One power law of capacity per node, anchored at 8 KiB; the exponents are least squares on those three points.
+_SRAM_8KIB_PJ = (10.3, 7.4)
+_SRAM_EXPONENT = (0.475, 0.130)
+# Below 8 KiB decoders and bit lines shrink faster: CACTI at 28 nm 128 B and 45 nm 512 B (32-bit) lie 30× and 9× under
+# the 8 KiB point.
+_SMALL_SRAM_EXPONENT = 0.80
+# Row activation and decoding cost as much as this many bits; set so that 64-bit reads (Horowitz) and 512-bit reads
+# (CACTI, 28 nm, 8 KiB: 0.035 pJ/bit) lie on one curve.
+_SRAM_OVERHEAD_BITS = 400.0
+_SRAM_WRITE_OVER_READ = 1.4  # CACTI, 28 nm: 0.049/0.035 at 8 KiB, 0.013/0.009 at 128 B
+
+# Area per byte over that of its bit cells: (1 + k·(1 KiB / size)^g)/density, fitted to the priced SRAMs of the WHAM
+# release (22 nm, 1 KB … 128 MB, Accelergy + CACTI).
+_SRAM_DENSITY, _SRAM_SMALL_FACTOR, _SRAM_SMALL_EXPONENT = 0.555, 3.1, 0.46
+_PORT_AREA = 0.3  # an 8T cell (one extra port) takes about 30 % more than a 6T one (Chang et al., VLSI 2005)
+
+# Register files: 0.0013 pJ/bit for one word, growing with words as 0.0119 pJ/bit at 128 words (the 2 B and 128 B
+# files of ZigZag's tpu_like and its latches, taken as 28 nm; that tool does not state a node).
+_REGISTER_PJ_PER_BIT, _REGISTER_EXPONENT, _REGISTER_NODE = 0.0013, 0.455, 28.0
+_REGISTER_UM2_PER_BIT_45 = 6.0  # a flip-flop with its read multiplexer, 45 nm standard cells (estimate)
+REGISTER_LIMIT_BYTES = 1024  # a memory up to this size is a register file unless the description says otherwise
+
+# Wires: 0.3 pJ/bit/mm at 45 nm and 0.1 at 7 nm (constants of a published network-on-chip study).
+_WIRE_PJ_PER_BIT_MM = (0.3, 0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryCost:
+    """Price of one memory instance: joules per full-width access, square metres, watts."""
+
+    read_energy_j: float
+    write_energy_j: float
+    area_m2: float
+    leakage_w: float
+
+
+@dataclass(frozen=True, slots=True)
+class DramKind:
+    """What is known of a kind of DRAM. ``energy_pj_per_bit`` is (low, used, high): carry the range, not the point."""
+
+    energy_pj_per_bit: tuple[float, float, float]
+    static_w_per_gib: float
+    latency_s: float
+    burst_bytes: int
+    channel_bytes_per_s: float
+
+
+# Energy: mx notes collected from O'Connor MICRO 2017 (HBM2 3.9), Jouppi ISCA 2021 (HBM2 3.9–7, GDDR6 5.5–7.5, DDR 20),
+# Micron's product pages (HBM2E 6.0, GDDR6 7.5), Accelergy's CACTI plug-in (LPDDR4 8; 13–14 with background), design
+# studies of low confidence (LPDDR5 4–8, HBM3 3–8). Static power: DDR4 from 8 Gb ×8 datasheet currents (IDD3N 44 mA and
+# 4.5 % of a 250 mA refresh at 1.2 V = 64 mW per GiB); the others are estimates. Burst and channel rate: JEDEC (burst
+# length × width; 3200, 6400, 3200, 4800 MT/s, 16, 2.0, 3.2, 6.4 Gb/s a pin). Latency: idle, controller included; estimate.
+DRAM_KINDS = {
+    "LPDDR4": DramKind((8.0, 8.0, 14.0), 0.020, 120e-9, 32, 6.4e9),
+    "LPDDR5": DramKind((4.0, 5.0, 8.0), 0.020, 120e-9, 32, 12.8e9),
+    "DDR4": DramKind((20.0, 20.0, 40.0), 0.064, 90e-9, 64, 25.6e9),
+    "DDR5": DramKind((14.0, 20.0, 25.0), 0.060, 90e-9, 64, 38.4e9),
+    "GDDR6": DramKind((5.5, 7.5, 7.5), 0.200, 150e-9, 32, 64.0e9),
+    "HBM2": DramKind((3.9, 3.9, 7.0), 0.250, 120e-9, 32, 256.0e9),
+    "HBM2E": DramKind((3.9, 6.0, 7.0), 0.250, 120e-9, 32, 409.6e9),
+    "HBM3": DramKind((3.0, 4.0, 8.0), 0.250, 120e-9, 32, 819.2e9),
+}
+
+
+def dram_kind(name: str) -> DramKind:
+    """The kind of DRAM called ``name``."""
+    try:
+        return DRAM_KINDS[name]
+    except KeyError:
+        raise HardwareError(f"unknown kind of DRAM {name!r}; {nearest(name, DRAM_KINDS)}") from None
+
+
+def _interpolate(table: dict[float, float], node_nm: float) -> float:
+    """Log-log interpolation over nodes; nodes beyond the table take its last slope's end value."""
+    nodes = sorted(table)
+    if node_nm <= nodes[0]:
+        return table[nodes[0]]
+    for low, high in zip(nodes, nodes[1:], strict=False):
+        if node_nm <= high:
+            part = math.log(node_nm / low) / math.log(high / low)
+            return float(table[low] * (table[high] / table[low]) ** part)
+    return table[nodes[-1]]
+
+
+def _power_law(first: tuple[float, float], second: tuple[float, float], at: float) -> float:
+    """The power law through two points."""
+    exponent = math.log(second[1] / first[1]) / math.log(second[0] / first[0])
+    return float(first[1] * (at / first[0]) ** exponent)
+
+
+def _line(first: tuple[float, float], second: tuple[float, float], at: float) -> float:
+    """The straight line through two points."""
+    return first[1] + (second[1] - first[1]) * (at - first[0]) / (second[0] - first[0])
+
+
+_Anchors = tuple[tuple[float, float, float, float], tuple[float, float, float, float]]
+
+
+def _operation(anchors: _Anchors, column: int, at: float, *, linear: bool) -> float:
+    """One column (1: pJ at 45 nm, 2: pJ at 7 nm, 3: µm² at 45 nm) of an operation's anchors, at a size."""
+    first, second = ((row[0], row[column]) for row in anchors)
+    return _line(first, second, at) if linear else _power_law(first, second, at)
+
+
+def arithmetic_format(name: str) -> Format:
+    """The format called ``name``; those without a published unit must have their figures given."""
+    if name in FORMATS_TO_BE_GIVEN:
+        raise HardwareError(f"there is no published unit for {name} to derive figures from: give them")
+    try:
+        return FORMATS[name]
+    except KeyError:
+        raise HardwareError(f"unknown dtype {name!r}; {nearest(name, ALL_FORMATS)}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Technology:
+    """A process: ``node_nm`` and its leakage flavour, ``low_power`` or ``high_performance``."""
+
+    node_nm: float
+    process: str = "low_power"
+
+    def __post_init__(self) -> None:
+        if not MIN_NODE_NM <= self.node_nm <= MAX_NODE_NM:
+            raise HardwareError(f"no technology data for {self.node_nm} nm; allowed: {MIN_NODE_NM:g} to {MAX_NODE_NM:g} nm")
+        if self.process not in LEAKAGE_W_PER_M2:
+            raise HardwareError(f"unknown process {self.process!r}; {nearest(self.process, LEAKAGE_W_PER_M2)}")
+
+    # --- scaling ------------------------------------------------------------------------------------------------------
+
+    def _progress(self) -> float:
+        """0 at 45 nm (and above), 1 at 7 nm (and below), in between by Stillmaker & Baas's switching energy."""
+        node = min(45.0, max(7.0, self.node_nm))
+        return math.log(_interpolate(ENERGY_BY_NODE, node)) / math.log(ENERGY_BY_NODE[7.0])
+
+    def _beyond(self) -> float:
+        """Energy factor outside 7 … 45 nm."""
+        if self.node_nm > 45.0:
+            return _interpolate(ENERGY_BY_NODE, self.node_nm)
+        return _interpolate(ENERGY_BELOW_7, self.node_nm) if self.node_nm < 7.0 else 1.0
+
+    def _energy(self, at_45: float, at_7: float) -> float:
+        """A figure in joules from its two anchors in picojoules."""
+        return float(at_45 * (at_7 / at_45) ** self._progress()) * self._beyond() * PICO
+
+    @property
+    def logic_area_factor(self) -> float:
+        """Area of logic relative to 45 nm."""
+        return _interpolate(LOGIC_AREA_BY_NODE, self.node_nm)
+
+    def leakage_w(self, area_m2: float) -> float:
+        """Leakage of an area of logic or memory (estimate)."""
+        return area_m2 * LEAKAGE_W_PER_M2[self.process]
+
+    # --- arithmetic ---------------------------------------------------------------------------------------------------
+
+    def multiply_energy_j(self, first: str, second: str) -> float:
+        """Energy of one multiplication of two element types."""
+        anchors, size, linear = _multiplier(first, second)
+        return self._energy(*(_operation(anchors, column, size, linear=linear) for column in (1, 2)))
+
+    def add_energy_j(self, dtype: str) -> float:
+        """Energy of one addition."""
+        anchors, size = _adder(dtype)
+        return self._energy(*(_operation(anchors, column, size, linear=False) for column in (1, 2)))
+
+    def mac_energy_j(self, first: str, second: str, accumulator: str) -> float:
+        """Energy of a multiplication and an addition to the accumulator."""
+        return self.multiply_energy_j(first, second) + self.add_energy_j(accumulator)
+
+    def mac_area_m2(self, first: str, second: str, accumulator: str) -> float:
+        """Area of multiplier, adder, and one pipeline register for each operand and the sum."""
+        anchors, size, linear = _multiplier(first, second)
+        adder, adder_size = _adder(accumulator)
+        logic = _operation(anchors, 3, size, linear=linear) + _operation(adder, 3, adder_size, linear=False)
+        bits = sum(arithmetic_format(name).bits for name in (first, second, accumulator))
+        return logic * self.logic_area_factor * MICRO_SQUARE + self.register_area_m2(bits)
+
+    # --- memories -----------------------------------------------------------------------------------------------------
+
+    def register_area_m2(self, bits: int) -> float:
+        """Area of flip-flops with their read multiplexers."""
+        return bits * _REGISTER_UM2_PER_BIT_45 * self.logic_area_factor * MICRO_SQUARE
+
+    def register_file(self, size_bytes: int, width_bits: int, ports: int = 2) -> MemoryCost:
+        """A file of flip-flops or latches read and written ``width_bits`` at a time."""
+        words = max(1.0, size_bytes * 8 / width_bits)
+        scale = self._sram_8kib_j() / Technology(_REGISTER_NODE)._sram_8kib_j()
+        energy = _REGISTER_PJ_PER_BIT * PICO * width_bits * words**_REGISTER_EXPONENT * scale
+        area = self.register_area_m2(size_bytes * 8) * (1 + _PORT_AREA * max(0, ports - 2))
+        return MemoryCost(energy, energy, area, self.leakage_w(area))
+
+    def _sram_8kib_j(self) -> float:
+        return self._energy(*_SRAM_8KIB_PJ)
+
+    def sram(self, size_bytes: int, width_bits: int, ports: int = 1) -> MemoryCost:
+        """An SRAM of ``ports`` ports, read and written ``width_bits`` at a time."""
+        at_45, at_7 = _SRAM_EXPONENT
+        exponent = at_45 + (at_7 - at_45) * self._progress() if size_bytes >= 8192 else _SMALL_SRAM_EXPONENT
+        port_area = 1 + _PORT_AREA * max(0, ports - 1)
+        width = (width_bits + _SRAM_OVERHEAD_BITS) / (64 + _SRAM_OVERHEAD_BITS)
+        read = self._sram_8kib_j() * (size_bytes / 8192) ** exponent * width * math.sqrt(port_area)
+        area = self.sram_area_m2(size_bytes) * port_area
+        return MemoryCost(read, read * _SRAM_WRITE_OVER_READ, area, self.leakage_w(area))
+
+    def sram_area_m2(self, size_bytes: int) -> float:
+        """Area of a single-ported SRAM with its periphery."""
+        cells = size_bytes * 8 * _interpolate(BIT_CELL_UM2, self.node_nm) * MICRO_SQUARE
+        periphery = 1 + _SRAM_SMALL_FACTOR * (1024 / size_bytes) ** _SRAM_SMALL_EXPONENT
+        return float(cells * periphery / _SRAM_DENSITY)
+
+    def memory(self, size_bytes: int, width_bits: int, ports: int, *, is_register: bool) -> MemoryCost:
+        """A register file or an SRAM."""
+        return (self.register_file if is_register else self.sram)(size_bytes, width_bits, ports)
+
+    # --- wires --------------------------------------------------------------------------------------------------------
+
+    @property
+    def wire_energy_j_per_bit_m(self) -> float:
+        """Energy of moving a bit one metre over on-chip wires with repeaters."""
+        return self._energy(*_WIRE_PJ_PER_BIT_MM) * 1e3
+
+    def link_energy_j_per_bit(self, length_m: float) -> float:
+        """Energy of moving a bit over a link: its wires, and one write and read of a four-word buffer at its end."""
+        buffer = self.register_file(4, 8)
+        return self.wire_energy_j_per_bit_m * length_m + (buffer.read_energy_j + buffer.write_energy_j) / 8
+
+    def link_area_m2(self, width_bits: float) -> float:
+        """Area of a link's two four-word buffers; its wires run above logic."""
+        return self.register_area_m2(math.ceil(width_bits) * 4 * 2)
+
+
+def _multiplier(first: str, second: str) -> tuple[_Anchors, float, bool]:
+    """Anchors, size and whether to interpolate linearly, for the multiplier of two formats."""
+    a, b = arithmetic_format(first), arithmetic_format(second)
+    is_float = a.is_float or b.is_float
+    size = float(a.multiplier_bits * b.multiplier_bits)
+    return (_FLOAT_MULTIPLY if is_float else _INT_MULTIPLY), size, is_float
+
+
+def _adder(dtype: str) -> tuple[_Anchors, float]:
+    """Anchors and size of the adder of a format."""
+    form = arithmetic_format(dtype)
+    return (_FLOAT_ADD if form.is_float else _INT_ADD), float(form.multiplier_bits)
