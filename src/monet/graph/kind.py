@@ -77,7 +77,8 @@ class OpKind:
 
     ``infer`` is the shape rule, ``nest`` the loop nest, ``work`` the count of scalar operations by function (``mac``
     is a multiply-accumulate), ``evaluate`` the NumPy meaning, ``gradient`` the differentiation rule (absent: no
-    gradient flows), ``onnx`` the standard ONNX operators that map to this kind one to one.
+    gradient flows), ``onnx`` the standard ONNX operators that map to this kind one to one. ``retained`` lists inputs
+    that the framework keeps alive for this operator without reading their elements.
     """
 
     name: str
@@ -88,6 +89,7 @@ class OpKind:
     work: WorkRule = no_work
     gradient: GradientRule | None = None
     onnx: tuple[str, ...] = ()
+    retained: tuple[int, ...] = ()
 
 
 KINDS: dict[str, OpKind] = {}

@@ -1,0 +1,181 @@
+"""Fused attention (online softmax) and rotary position embedding.
+
+``attention`` keeps the log-sum-exp of each row and computes the scores again in backward: seven matrix products in all,
+two forward and five backward. Shapes are (…, heads, tokens, width); key and value may have fewer heads (grouped query).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from monet.errors import ModelError
+from monet.graph.backward import Backward
+from monet.graph.kind import Array, Call, Family, OpKind, Output, register
+from monet.graph.loop_nest import Index, LoopNest, Operand, index
+from monet.graph.op import Attributes
+from monet.graph.operators.elementwise import per_element
+from monet.graph.operators.nests import elementwise
+from monet.graph.operators.normalization import statistics_dtype
+from monet.graph.tensor import Tensor
+
+
+def _infer_attention(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
+    q, k, v = inputs[:3]
+    ranks = {len(tensor.shape) for tensor in (q, k, v)}
+    if ranks != {4} or q.shape[-1] != k.shape[-1] or k.shape[:-1] != v.shape[:-1] or q.shape[1] % k.shape[1]:
+        raise ModelError(f"attention cannot join query {list(q.shape)}, key {list(k.shape)}, value {list(v.shape)}")
+    return (
+        Output((*q.shape[:-1], v.shape[-1]), q.dtype),
+        Output(q.shape[:-1], statistics_dtype(q), "log_sum_exp"),
+    )
+
+
+def _scores(attrs: Attributes, q: Array, k: Array, mask: Array | None) -> Array:
+    scores = attrs["scale"] * (q @ np.swapaxes(k, -1, -2))
+    if attrs["causal"]:
+        rows, columns = scores.shape[-2:]
+        scores = np.where(np.tri(rows, columns, columns - rows, dtype=np.bool_), scores, -np.inf)
+    if mask is not None:
+        scores = np.where(mask, -np.inf, scores) if mask.dtype == np.bool_ else scores + mask
+    return scores
+
+
+def _shared_heads(x: Array, heads: int) -> Array:
+    return np.repeat(x, heads // x.shape[1], axis=1)
+
+
+def _evaluate_attention(
+    attrs: Attributes, q: Array, k: Array, v: Array, mask: Array | None = None
+) -> tuple[Array, Array]:
+    k, v = _shared_heads(k, q.shape[1]), _shared_heads(v, q.shape[1])
+    scores = _scores(attrs, q, k, mask)
+    top = scores.max(axis=-1, keepdims=True)
+    lse = top + np.log(np.exp(scores - top).sum(axis=-1, keepdims=True))
+    return np.exp(scores - lse) @ v, lse[..., 0]
+
+
+def _evaluate_attention_gradient(
+    attrs: Attributes, g: Array, q: Array, k: Array, v: Array, out: Array, lse: Array, mask: Array | None = None
+) -> tuple[Array, ...]:
+    heads, groups = q.shape[1], k.shape[1]
+    wide_k, wide_v = _shared_heads(k, heads), _shared_heads(v, heads)
+    p = np.exp(_scores(attrs, q, wide_k, mask) - lse[..., None])
+    dp = g @ np.swapaxes(wide_v, -1, -2)
+    ds = p * (dp - (g * out).sum(axis=-1, keepdims=True))
+    dq = attrs["scale"] * ds @ wide_k
+    dk = attrs["scale"] * np.swapaxes(ds, -1, -2) @ q
+    dv = np.swapaxes(p, -1, -2) @ g
+
+    def per_group(x: Array) -> Array:
+        return x.reshape(x.shape[0], groups, heads // groups, *x.shape[2:]).sum(axis=2)
+
+    return dq, per_group(dk), per_group(dv)
+
+
+def _attention_rule(b: Backward) -> tuple[str | None, ...]:
+    q, k, v, *mask = b.inputs
+    names = b.emit_all("attention_gradient", b.gradient, q, k, v, *b.op.outputs, *mask, **b.attrs)
+    grads = [name if needed else None for name, needed in zip(names, b.needs[:3], strict=True)]
+    return (*grads, *([None] * len(mask)))
+
+
+def _infer_attention_gradient(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
+    q, k, v = inputs[1:4]
+    return Output(q.shape, q.dtype), Output(k.shape, k.dtype, "key"), Output(v.shape, v.dtype, "value")
+
+
+def _nest_attention(call: Call) -> LoopNest:
+    """B batch, H key heads, J queries sharing a head, N queries, C keys, K width: the score and value products fused."""
+    backward = len(call.outputs) == 3
+    q, k = call.inputs[1:3] if backward else call.inputs[:2]
+    batch, heads, tokens, width = q.shape
+    shared = heads // k.shape[1]
+    row = (index("B"), index(("H", shared), "J"), index("N"))
+    query, key = (*row, index("K")), (index("B"), index("H"), index("C"), index("K"))
+    if backward:
+        maps = [query, query, key, key, query, row, *([None] * (len(call.inputs) - 6)), query, key, key]
+    else:
+        maps = [query, key, key, *([None] * (len(call.inputs) - 3)), query, row]
+    operands = tuple(
+        Operand(f"t{slot}", slot, tensor.dtype, tensor.shape, tuple(axes), slot >= len(call.inputs))
+        for slot, (tensor, axes) in enumerate(zip((*call.inputs, *call.outputs), maps, strict=True))
+        if axes is not None
+    )
+    dims = (("B", batch), ("H", k.shape[1]), ("J", shared), ("N", tokens), ("C", k.shape[2]), ("K", width))
+    return LoopNest(dims, operands)
+
+
+def _attention_work(call: Call) -> dict[str, int]:
+    backward = len(call.outputs) == 3
+    q, k, v = call.inputs[1:4] if backward else call.inputs[:3]
+    scores = math.prod(q.shape[:-1]) * k.shape[-2]
+    key, value = scores * q.shape[-1], scores * v.shape[-1]
+    if backward:  # scores again, dV, dP, dQ, dK
+        return {"mac": 3 * key + 2 * value, "exp": scores, "mul": 3 * scores, "add": 2 * scores}
+    return {"mac": key + value, "max": scores, "exp": scores, "add": 2 * scores, "mul": scores}
+
+
+# --- rotary embedding: rotate pairs (i, i + width/2) by position-dependent angles -------------------------------------
+
+
+def _infer_rotary(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
+    x, cos, sin = inputs
+    if x.shape[-1] % 2 or cos.shape != (x.shape[-2], x.shape[-1] // 2) or sin.shape != cos.shape:
+        raise ModelError(f"rotary tables of {list(cos.shape)} do not fit {list(x.shape)}")
+    return (Output(x.shape, x.dtype),)
+
+
+def _evaluate_rotary(attrs: Attributes, x: Array, cos: Array, sin: Array) -> Array:
+    half = x.shape[-1] // 2
+    left, right = x[..., :half], x[..., half:]
+    sign = -1.0 if attrs["inverse"] else 1.0
+    return np.concatenate([left * cos - sign * right * sin, right * cos + sign * left * sin], axis=-1)
+
+
+def _rotary_rule(b: Backward) -> tuple[str | None, ...]:
+    return b.emit("rotary", b.gradient, *b.inputs[1:], inverse=not b.attrs["inverse"]), None, None
+
+
+def _nest_rotary(call: Call) -> LoopNest:
+    x, plain = call.inputs[0], elementwise(Call(call.inputs[:1], call.outputs, call.attrs))
+    rank = len(x.shape)
+    table = (index(f"A{rank - 2}"), Index(()))
+    tables = tuple(
+        Operand(name, slot, call.inputs[slot].dtype, call.inputs[slot].shape, table, False)
+        for slot, name in ((1, "cos"), (2, "sin"))
+    )
+    out = plain.writes[0]
+    moved = Operand(out.name, 3, out.dtype, out.shape, out.indices, True)
+    return LoopNest(plain.dims, (plain.reads[0], *tables, moved))
+
+
+register(
+    OpKind(
+        "attention",
+        Family.ATTENTION,
+        _infer_attention,
+        _evaluate_attention,
+        _nest_attention,
+        _attention_work,
+        _attention_rule,
+    ),
+    OpKind(
+        "attention_gradient",
+        Family.ATTENTION,
+        _infer_attention_gradient,
+        _evaluate_attention_gradient,
+        _nest_attention,
+        _attention_work,
+    ),
+    OpKind(
+        "rotary",
+        Family.VECTOR,
+        _infer_rotary,
+        _evaluate_rotary,
+        _nest_rotary,
+        per_element({"mul": 2, "add": 1}),
+        _rotary_rule,
+    ),
+)

@@ -1,0 +1,245 @@
+"""Convolution, its transpose and its weight gradient: three kinds, closed under differentiation.
+
+The input gradient of ``conv`` is ``conv_transpose`` and the reverse; both share ``conv_weight_gradient``. Each is one
+direct loop nest over N, G, K, C, output positions and filter taps, so all three have the same number of
+multiply-accumulates at every stride, dilation and group count. Layout is (N, C, spatial…); weights are
+(K, C/groups, taps…) with K the channels of the *convolved* side, as the framework stores them in both directions.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from monet.errors import ModelError
+from monet.graph.backward import Backward
+from monet.graph.kind import Array, Call, Family, OpKind, Output, register
+from monet.graph.loop_nest import LoopNest, Operand, index
+from monet.graph.op import Attributes
+from monet.graph.tensor import Tensor
+
+SPATIAL = ("Z", "Y", "X")
+
+
+def window_output(size: int, taps: int, stride: int, dilation: int, before: int, after: int) -> int:
+    """Positions a window of ``taps`` visits on a padded axis of ``size``."""
+    return (size + before + after - dilation * (taps - 1) - 1) // stride + 1
+
+
+def conv_attributes(
+    stride: tuple[int, ...], padding: tuple[tuple[int, int], ...], dilation: tuple[int, ...], groups: int = 1
+) -> dict[str, Any]:
+    """Attributes shared by the three kinds; ``padding`` is (before, after) per spatial axis."""
+    return {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+
+
+def _geometry(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: attrs[key] for key in ("stride", "padding", "dilation", "groups")}
+
+
+def _check(x: Tensor, w: Tensor, attrs: Attributes, channels: int, expected: int) -> None:
+    rank = len(x.shape) - 2
+    if rank < 1 or len(w.shape) != rank + 2 or len(attrs["stride"]) != rank:
+        raise ModelError(f"a convolution of rank {rank} needs a weight of {rank + 2} axes, got {list(w.shape)}")
+    if channels != expected:
+        raise ModelError(f"the input has {channels} channels, the weight (with its groups) expects {expected}")
+
+
+def _infer_conv(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    x, w = inputs[:2]
+    groups = attrs["groups"]
+    _check(x, w, attrs, x.shape[1], w.shape[1] * groups)
+    if w.shape[0] % groups:
+        raise ModelError(f"{w.shape[0]} output channels do not divide into {groups} groups")
+    spatial = tuple(
+        window_output(size, taps, stride, dilation, *pad)
+        for size, taps, stride, dilation, pad in zip(
+            x.shape[2:], w.shape[2:], attrs["stride"], attrs["dilation"], attrs["padding"], strict=True
+        )
+    )
+    if min(spatial) < 1:
+        raise ModelError(f"a window of {list(w.shape[2:])} does not fit the padded input {list(x.shape[2:])}")
+    return (Output((x.shape[0], w.shape[0], *spatial), x.dtype),)
+
+
+def _infer_transpose(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    g, w = inputs[:2]
+    _check(g, w, attrs, g.shape[1], w.shape[0])
+    return (Output((g.shape[0], w.shape[1] * attrs["groups"], *attrs["spatial"]), g.dtype),)
+
+
+def _infer_weight_gradient(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    x, g = inputs
+    return (Output((g.shape[1], x.shape[1] // attrs["groups"], *attrs["taps"]), x.dtype),)
+
+
+# --- loop nests: x is the wide (windowed) side, y the convolved side, whichever is read or written -----------------
+
+
+def _nest(x: Tensor, w: Tensor, y: Tensor, slots: tuple[int, int, int], written: str, attrs: Attributes) -> LoopNest:
+    groups, rank = attrs["groups"], len(x.shape) - 2
+    names = SPATIAL[-rank:]
+    k_group, c_group = y.shape[1] // groups, x.shape[1] // groups
+    dims = (
+        ("N", x.shape[0]),
+        ("G", groups),
+        ("K", k_group),
+        ("C", c_group),
+        *((f"O{axis}", size) for axis, size in zip(names, y.shape[2:], strict=True)),
+        *((f"F{axis}", size) for axis, size in zip(names, w.shape[2:], strict=True)),
+    )
+    window = tuple(
+        index((f"O{axis}", stride), (f"F{axis}", dilation), offset=-pad[0])
+        for axis, stride, dilation, pad in zip(
+            names, attrs["stride"], attrs["dilation"], attrs["padding"], strict=True
+        )
+    )
+    k_index, c_index = index(("G", k_group), "K"), index(("G", c_group), "C")
+    maps = {
+        "x": (x, slots[0], (index("N"), c_index, *window)),
+        "w": (w, slots[1], (k_index, index("C"), *(index(f"F{axis}") for axis in names))),
+        "y": (y, slots[2], (index("N"), k_index, *(index(f"O{axis}") for axis in names))),
+    }
+    operands = sorted(
+        (Operand(name, slot, t.dtype, t.shape, axes, name == written) for name, (t, slot, axes) in maps.items()),
+        key=lambda operand: operand.slot,
+    )
+    return LoopNest(dims, tuple(operands))
+
+
+def _nest_conv(call: Call) -> LoopNest:
+    x, w = call.inputs[:2]
+    return _nest(x, w, call.out, (0, 1, len(call.inputs)), "y", call.attrs)
+
+
+def _nest_transpose(call: Call) -> LoopNest:
+    y, w = call.inputs[:2]
+    return _nest(call.out, w, y, (len(call.inputs), 1, 0), "x", call.attrs)
+
+
+def _nest_weight_gradient(call: Call) -> LoopNest:
+    x, y = call.inputs
+    return _nest(x, call.out, y, (0, 2, 1), "w", call.attrs)
+
+
+def _work(nest: Any) -> Any:
+    def work(call: Call) -> dict[str, int]:
+        counts = {"mac": nest(call).points}
+        if len(call.inputs) == 3:  # a fused bias
+            counts["add"] = call.out.elements
+        return counts
+
+    return work
+
+
+# --- NumPy meaning: one matrix product per filter tap ---------------------------------------------------------------
+
+
+def _taps(x: Array, spatial: tuple[int, ...], taps: tuple[int, ...], attrs: Mapping[str, Any]) -> Iterator[Any]:
+    """(tap, the slice of the padded input that this tap multiplies), for every filter tap."""
+    for tap in itertools.product(*map(range, taps)):
+        starts = [position * dilation for position, dilation in zip(tap, attrs["dilation"], strict=True)]
+        window = tuple(
+            slice(start, start + stride * (size - 1) + 1, stride)
+            for start, stride, size in zip(starts, attrs["stride"], spatial, strict=True)
+        )
+        yield tap, x[(slice(None), slice(None), *window)]
+
+
+def _padded(x: Array, attrs: Mapping[str, Any]) -> Array:
+    return np.pad(x, ((0, 0), (0, 0), *attrs["padding"]))
+
+
+def _evaluate_conv(attrs: Attributes, x: Array, w: Array, bias: Array | None = None) -> Array:
+    groups = attrs["groups"]
+    spatial = tuple(
+        window_output(size, taps, stride, dilation, *pad)
+        for size, taps, stride, dilation, pad in zip(
+            x.shape[2:], w.shape[2:], attrs["stride"], attrs["dilation"], attrs["padding"], strict=True
+        )
+    )
+    weight = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
+    out = np.zeros((x.shape[0], groups, weight.shape[1], math.prod(spatial)), x.dtype)
+    for tap, patch in _taps(_padded(x, attrs), spatial, w.shape[2:], attrs):
+        columns = patch.reshape(x.shape[0], groups, -1, math.prod(spatial))
+        out += weight[(Ellipsis, *tap)] @ columns
+    out = out.reshape(x.shape[0], w.shape[0], *spatial)
+    return out if bias is None else out + bias.reshape(-1, *([1] * len(spatial)))
+
+
+def _evaluate_transpose(attrs: Attributes, g: Array, w: Array, bias: Array | None = None) -> Array:
+    groups, spatial = attrs["groups"], g.shape[2:]
+    weight = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
+    sizes = [size + before + after for size, (before, after) in zip(attrs["spatial"], attrs["padding"], strict=True)]
+    out = np.zeros((g.shape[0], w.shape[1] * groups, *sizes), g.dtype)
+    columns = g.reshape(g.shape[0], groups, -1, math.prod(spatial))
+    for tap, patch in _taps(out, spatial, w.shape[2:], attrs):
+        patch += (np.swapaxes(weight[(Ellipsis, *tap)], -1, -2) @ columns).reshape(patch.shape)
+    inner = tuple(
+        slice(before, before + size) for size, (before, _) in zip(attrs["spatial"], attrs["padding"], strict=True)
+    )
+    out = out[(slice(None), slice(None), *inner)]
+    return out if bias is None else out + bias.reshape(-1, *([1] * len(spatial)))
+
+
+def _evaluate_weight_gradient(attrs: Attributes, x: Array, g: Array) -> Array:
+    groups, spatial = attrs["groups"], g.shape[2:]
+    columns = g.reshape(g.shape[0], groups, -1, math.prod(spatial))
+    out = np.zeros((groups, columns.shape[2], x.shape[1] // groups, *attrs["taps"]), x.dtype)
+    for tap, patch in _taps(_padded(x, attrs), spatial, attrs["taps"], attrs):
+        rows = patch.reshape(x.shape[0], groups, -1, math.prod(spatial))
+        out[(Ellipsis, *tap)] = (columns @ np.swapaxes(rows, -1, -2)).sum(axis=0)
+    return out.reshape(g.shape[1], x.shape[1] // groups, *attrs["taps"])
+
+
+# --- gradient rules -------------------------------------------------------------------------------------------------
+
+
+def _bias_gradient(b: Backward) -> str:
+    rank = len(b.tensor(b.gradient).shape)
+    return b.emit("reduce_sum", b.gradient, axes=(0, *range(2, rank)), keepdims=False)
+
+
+def _gradient_conv(b: Backward) -> tuple[str | None, ...]:
+    (x, w), geometry = b.inputs[:2], _geometry(b.attrs)
+    dx = b.emit("conv_transpose", b.gradient, w, spatial=b.shape(0)[2:], **geometry) if b.needs[0] else None
+    dw = b.emit("conv_weight_gradient", x, b.gradient, taps=b.shape(1)[2:], **geometry) if b.needs[1] else None
+    db = _bias_gradient(b) if len(b.inputs) > 2 and b.needs[2] else None
+    return (dx, dw, db)[: len(b.inputs)]
+
+
+def _gradient_transpose(b: Backward) -> tuple[str | None, ...]:
+    (y, w), geometry = b.inputs[:2], _geometry(b.attrs)
+    dy = b.emit("conv", b.gradient, w, **geometry) if b.needs[0] else None
+    dw = b.emit("conv_weight_gradient", b.gradient, y, taps=b.shape(1)[2:], **geometry) if b.needs[1] else None
+    db = _bias_gradient(b) if len(b.inputs) > 2 and b.needs[2] else None
+    return (dy, dw, db)[: len(b.inputs)]
+
+
+register(
+    OpKind(
+        "conv", Family.CONVOLUTION, _infer_conv, _evaluate_conv, _nest_conv, _work(_nest_conv), _gradient_conv, ("Conv",)
+    ),
+    OpKind(
+        "conv_transpose",
+        Family.CONVOLUTION,
+        _infer_transpose,
+        _evaluate_transpose,
+        _nest_transpose,
+        _work(_nest_transpose),
+        _gradient_transpose,
+        ("ConvTranspose",),
+    ),
+    OpKind(
+        "conv_weight_gradient",
+        Family.CONVOLUTION,
+        _infer_weight_gradient,
+        _evaluate_weight_gradient,
+        _nest_weight_gradient,
+        lambda call: {"mac": _nest_weight_gradient(call).points},
+    ),
+)

@@ -1,0 +1,353 @@
+"""Element-wise operators: one table of unary functions, one of binary ones, and the gradients they need.
+
+A unary entry says which of its input or output its derivative is written in: that tensor is what the framework saves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from monet.errors import ModelError
+from monet.graph.backward import Backward
+from monet.graph.dtypes import DTYPES
+from monet.graph.kind import Array, Call, Family, OpKind, Output, register
+from monet.graph.op import Attributes
+from monet.graph.operators.nests import elementwise
+from monet.graph.tensor import Tensor
+
+Work = Mapping[str, int]
+
+
+def broadcast(*tensors: Tensor) -> tuple[int, ...]:
+    """The common shape of ``tensors``."""
+    try:
+        return np.broadcast_shapes(*(tensor.shape for tensor in tensors))
+    except ValueError:
+        shapes = " and ".join(str(list(tensor.shape)) for tensor in tensors)
+        raise ModelError(f"shapes {shapes} do not broadcast") from None
+
+
+def per_element(work: Work) -> Callable[[Call], dict[str, int]]:
+    """A work rule: so many of each function per element of the first output."""
+    return lambda call: {function: count * call.out.elements for function, count in work.items()}
+
+
+def _erf(x: Array) -> Array:
+    from scipy.special import erf  # only the executor needs it
+
+    return np.asarray(erf(x))
+
+
+def _sigmoid(x: Array) -> Array:
+    out: Array = 0.5 * (1.0 + np.tanh(0.5 * x))
+    return out
+
+
+def _softplus(x: Array) -> Array:
+    out: Array = np.logaddexp(0.0, x)
+    return out
+
+
+_GELU_TANH = float(np.sqrt(2.0 / np.pi))
+
+
+def _gelu(attrs: Attributes, x: Array) -> Array:
+    if attrs["approximate"]:
+        return np.asarray(0.5 * x * (1.0 + np.tanh(_GELU_TANH * (x + 0.044715 * x**3))))
+    return np.asarray(0.5 * x * (1.0 + _erf(x / np.sqrt(2.0))))
+
+
+def _gelu_derivative(attrs: Attributes, x: Array) -> Array:
+    if attrs["approximate"]:
+        t = np.tanh(_GELU_TANH * (x + 0.044715 * x**3))
+        return np.asarray(0.5 * (1 + t) + 0.5 * x * (1 - t * t) * _GELU_TANH * (1 + 3 * 0.044715 * x**2))
+    return np.asarray(0.5 * (1 + _erf(x / np.sqrt(2.0))) + x * np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi))
+
+
+def _silu_derivative(_: Attributes, x: Array) -> Array:
+    s = _sigmoid(x)
+    return np.asarray(s * (1 + x * (1 - s)))
+
+
+def _mish_derivative(_: Attributes, x: Array) -> Array:
+    t = np.tanh(_softplus(x))
+    return np.asarray(t + x * (1 - t * t) * _sigmoid(x))
+
+
+def _elu_derivative(attrs: Attributes, x: Array) -> Array:
+    return np.where(x > 0, 1.0, attrs["alpha"] * np.exp(np.minimum(x, 0)))
+
+
+def _hardswish_derivative(_: Attributes, x: Array) -> Array:
+    return np.where(x <= -3, 0.0, np.where(x < 3, x / 3 + 0.5, 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """One unary function. ``saves`` is "input", "output", "nothing", or "" when it has no useful derivative."""
+
+    name: str
+    function: Callable[[Attributes, Array], Array]
+    saves: str
+    derivative: Callable[[Attributes, Array], Array] | None
+    work: Work
+    gradient_work: Work = field(default_factory=lambda: {"mul": 1})
+    onnx: tuple[str, ...] = ()
+
+
+UNARY = (
+    Unary("relu", lambda _, x: np.maximum(x, 0), "output", lambda _, y: y > 0, {"max": 1}, {"select": 1}, ("Relu",)),
+    Unary("gelu", _gelu, "input", _gelu_derivative, {"erf": 1, "mul": 2, "add": 1}, {"erf": 1, "exp": 1, "mul": 4, "add": 1}),
+    Unary("silu", lambda _, x: x * _sigmoid(x), "input", _silu_derivative, {"sigmoid": 1, "mul": 1}, {"sigmoid": 1, "mul": 3, "add": 2}),
+    Unary("mish", lambda _, x: x * np.tanh(_softplus(x)), "input", _mish_derivative, {"exp": 1, "log": 1, "tanh": 1, "mul": 1}, {"exp": 1, "log": 1, "tanh": 1, "sigmoid": 1, "mul": 4, "add": 2}, ("Mish",)),
+    Unary("sigmoid", lambda _, x: _sigmoid(x), "output", lambda _, y: y * (1 - y), {"sigmoid": 1}, {"mul": 2, "add": 1}, ("Sigmoid",)),
+    Unary("tanh", lambda _, x: np.tanh(x), "output", lambda _, y: 1 - y * y, {"tanh": 1}, {"mul": 2, "add": 1}, ("Tanh",)),
+    Unary("elu", lambda a, x: np.where(x > 0, x, a["alpha"] * np.expm1(np.minimum(x, 0))), "input", _elu_derivative, {"exp": 1, "select": 1}, {"exp": 1, "select": 1, "mul": 1}),
+    Unary("leaky_relu", lambda a, x: np.where(x > 0, x, a["alpha"] * x), "input", lambda a, x: np.where(x > 0, 1.0, a["alpha"]), {"mul": 1, "select": 1}, {"mul": 1, "select": 1}),
+    Unary("clip", lambda a, x: np.clip(x, a["low"], a["high"]), "input", lambda a, x: (x > a["low"]) & (x < a["high"]), {"max": 2}, {"select": 1}),
+    Unary("hard_sigmoid", lambda a, x: np.clip(a["alpha"] * x + a["beta"], 0, 1), "input", lambda a, x: np.where((a["alpha"] * x + a["beta"] > 0) & (a["alpha"] * x + a["beta"] < 1), a["alpha"], 0.0), {"mul": 1, "add": 1, "max": 2}, {"mul": 1, "select": 1}),
+    Unary("hard_swish", lambda _, x: x * np.clip(x / 6 + 0.5, 0, 1), "input", _hardswish_derivative, {"mul": 2, "add": 1, "max": 2}, {"mul": 2, "add": 1, "select": 2}, ("HardSwish",)),
+    Unary("softplus", lambda _, x: _softplus(x), "input", lambda _, x: _sigmoid(x), {"exp": 1, "log": 1, "add": 1}, {"sigmoid": 1, "mul": 1}, ("Softplus",)),
+    Unary("exp", lambda _, x: np.exp(x), "output", lambda _, y: y, {"exp": 1}, {"mul": 1}, ("Exp",)),
+    Unary("log", lambda _, x: np.log(x), "input", lambda _, x: 1 / x, {"log": 1}, {"div": 1}, ("Log",)),
+    Unary("sqrt", lambda _, x: np.sqrt(x), "output", lambda _, y: 0.5 / y, {"sqrt": 1}, {"div": 1, "mul": 1}, ("Sqrt",)),
+    Unary("rsqrt", lambda _, x: 1 / np.sqrt(x), "output", lambda _, y: -0.5 * y**3, {"sqrt": 1, "div": 1}, {"mul": 4}),
+    Unary("reciprocal", lambda _, x: 1 / x, "output", lambda _, y: -y * y, {"div": 1}, {"mul": 2}, ("Reciprocal",)),
+    Unary("erf", lambda _, x: _erf(x), "input", lambda _, x: 2 / np.sqrt(np.pi) * np.exp(-x * x), {"erf": 1}, {"exp": 1, "mul": 3}, ("Erf",)),
+    Unary("sin", lambda _, x: np.sin(x), "input", lambda _, x: np.cos(x), {"sin": 1}, {"sin": 1, "mul": 1}, ("Sin",)),
+    Unary("cos", lambda _, x: np.cos(x), "input", lambda _, x: -np.sin(x), {"sin": 1}, {"sin": 1, "mul": 1}, ("Cos",)),
+    Unary("abs", lambda _, x: np.abs(x), "input", lambda _, x: np.sign(x), {"max": 1}, {"select": 1}, ("Abs",)),
+    Unary("pow_scalar", lambda a, x: x ** a["exponent"], "input", lambda a, x: a["exponent"] * x ** (a["exponent"] - 1), {"pow": 1}, {"pow": 1, "mul": 2}),
+    Unary("scale", lambda a, x: x * a["factor"], "nothing", lambda a, g: g * a["factor"], {"mul": 1}, {"mul": 1}),
+    Unary("shift", lambda a, x: x + a["offset"], "nothing", None, {"add": 1}),
+    Unary("neg", lambda _, x: -x, "nothing", lambda _, g: -g, {"add": 1}, {"add": 1}, ("Neg",)),
+    Unary("sign", lambda _, x: np.sign(x), "", None, {"select": 1}, onnx=("Sign",)),
+    Unary("floor", lambda _, x: np.floor(x), "", None, {"add": 1}, onnx=("Floor",)),
+    Unary("ceil", lambda _, x: np.ceil(x), "", None, {"add": 1}, onnx=("Ceil",)),
+    Unary("round", lambda _, x: np.round(x), "", None, {"add": 1}, onnx=("Round",)),
+)  # fmt: skip
+
+
+def _same(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
+    return (Output(inputs[0].shape, inputs[0].dtype),)
+
+
+def _unary_rule(entry: Unary) -> Callable[[Backward], tuple[str | None, ...]]:
+    def rule(b: Backward) -> tuple[str | None, ...]:
+        if entry.saves == "nothing":
+            same = entry.derivative is None
+            return (b.gradient if same else b.emit(entry.name, b.gradient, **b.attrs),)
+        saved = b.output if entry.saves == "output" else b.inputs[0]
+        return (b.emit(f"{entry.name}_gradient", b.gradient, saved, **b.attrs),)
+
+    return rule
+
+
+def _gradient_function(entry: Unary) -> Callable[[Attributes, Array, Array], Array]:
+    derivative = entry.derivative
+    if derivative is None:
+        raise ValueError(f"{entry.name} has no derivative")
+    return lambda attrs, g, saved: np.asarray(g * derivative(attrs, saved))
+
+
+for _entry in UNARY:
+    register(
+        OpKind(
+            _entry.name,
+            Family.VECTOR,
+            _same,
+            _entry.function,
+            elementwise,
+            per_element(_entry.work),
+            _unary_rule(_entry) if _entry.saves else None,
+            _entry.onnx,
+        )
+    )
+    if _entry.saves in ("input", "output"):
+        register(
+            OpKind(
+                f"{_entry.name}_gradient",
+                Family.VECTOR,
+                _same,
+                _gradient_function(_entry),
+                elementwise,
+                per_element(_entry.gradient_work),
+            )
+        )
+
+
+# --- binary ---------------------------------------------------------------------------------------------------------
+
+
+def _infer_binary(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
+    return (Output(broadcast(*inputs), inputs[0].dtype),)
+
+
+def _infer_compare(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
+    return (Output(broadcast(*inputs), "bool"),)
+
+
+def _add_rule(b: Backward) -> tuple[str | None, ...]:
+    return tuple(
+        b.sum_to(b.gradient, b.shape(position)) if needed else None for position, needed in enumerate(b.needs)
+    )
+
+
+def _sub_rule(b: Backward) -> tuple[str | None, ...]:
+    left = b.sum_to(b.gradient, b.shape(0)) if b.needs[0] else None
+    right = b.emit("neg", b.sum_to(b.gradient, b.shape(1))) if b.needs[1] else None
+    return left, right
+
+
+def _mul_rule(b: Backward) -> tuple[str | None, ...]:
+    x, y = b.inputs
+    left = b.sum_to(b.emit("mul", b.gradient, y), b.shape(0)) if b.needs[0] else None
+    right = b.sum_to(b.emit("mul", b.gradient, x), b.shape(1)) if b.needs[1] else None
+    return left, right
+
+
+def _div_rule(b: Backward) -> tuple[str | None, ...]:
+    x, y = b.inputs
+    left = b.sum_to(b.emit("div", b.gradient, y), b.shape(0)) if b.needs[0] else None
+    right = b.sum_to(b.emit("div_gradient", b.gradient, x, y), b.shape(1)) if b.needs[1] else None
+    return left, right
+
+
+def _choice_rule(kind: str) -> Callable[[Backward], tuple[str | None, ...]]:
+    def rule(b: Backward) -> tuple[str | None, ...]:
+        grads: list[str | None] = []
+        for position, needed in enumerate(b.needs):
+            name = b.emit(kind, b.gradient, *b.inputs, position=position) if needed else None
+            grads.append(b.sum_to(name, b.shape(position)) if name else None)
+        return tuple(grads)
+
+    return rule
+
+
+def _where_rule(b: Backward) -> tuple[str | None, ...]:
+    grads: list[str | None] = [None]
+    for position in (1, 2):
+        name = b.emit("mask", b.gradient, b.inputs[0], keep=position == 1) if b.needs[position] else None
+        grads.append(b.sum_to(name, b.shape(position)) if name else None)
+    return tuple(grads)
+
+
+def _pow_rule(b: Backward) -> tuple[str | None, ...]:
+    x, y = b.inputs
+    left = b.sum_to(b.emit("pow_base_gradient", b.gradient, x, y), b.shape(0)) if b.needs[0] else None
+    right = (
+        b.sum_to(b.emit("pow_exponent_gradient", b.gradient, x, b.output), b.shape(1)) if b.needs[1] else None
+    )
+    return left, right
+
+
+def _chosen(choose: Callable[[Any, Any], Any]) -> Callable[..., Array]:
+    def evaluate(attrs: Attributes, g: Array, x: Array, y: Array) -> Array:
+        tie = (x == y) * 0.5
+        first = choose(x, y) + tie
+        return np.asarray(g * (first if attrs["position"] == 0 else 1 - first))
+
+    return evaluate
+
+
+def _vector(
+    name: str,
+    evaluate: Callable[..., Array],
+    work: Work,
+    rule: Callable[[Backward], tuple[str | None, ...]] | None = None,
+    onnx: tuple[str, ...] = (),
+    infer: Callable[..., tuple[Output, ...]] = _infer_binary,
+) -> OpKind:
+    return OpKind(name, Family.VECTOR, infer, evaluate, elementwise, per_element(work), rule, onnx)
+
+
+register(
+    _vector("add", lambda _, x, y: x + y, {"add": 1}, _add_rule, ("Add",)),
+    _vector("sub", lambda _, x, y: x - y, {"add": 1}, _sub_rule, ("Sub",)),
+    _vector("mul", lambda _, x, y: x * y, {"mul": 1}, _mul_rule, ("Mul",)),
+    _vector("div", lambda _, x, y: x / y, {"div": 1}, _div_rule, ("Div",)),
+    _vector("div_gradient", lambda _, g, x, y: -g * x / (y * y), {"div": 1, "mul": 3}),
+    _vector("pow", lambda _, x, y: x**y, {"pow": 1}, _pow_rule, ("Pow",)),
+    _vector("pow_base_gradient", lambda _, g, x, y: g * y * x ** (y - 1), {"pow": 1, "mul": 2}),
+    _vector("pow_exponent_gradient", lambda _, g, x, out: g * out * np.log(x), {"log": 1, "mul": 2}),
+    _vector("maximum", lambda _, x, y: np.maximum(x, y), {"max": 1}, _choice_rule("maximum_gradient"), ("Max",)),
+    _vector("minimum", lambda _, x, y: np.minimum(x, y), {"max": 1}, _choice_rule("minimum_gradient"), ("Min",)),
+    _vector("maximum_gradient", _chosen(lambda x, y: x > y), {"select": 1}),
+    _vector("minimum_gradient", _chosen(lambda x, y: x < y), {"select": 1}),
+    _vector("equal", lambda _, x, y: x == y, {"select": 1}, None, ("Equal",), _infer_compare),
+    _vector("greater", lambda _, x, y: x > y, {"select": 1}, None, ("Greater",), _infer_compare),
+    _vector("greater_equal", lambda _, x, y: x >= y, {"select": 1}, None, ("GreaterOrEqual",), _infer_compare),
+    _vector("less", lambda _, x, y: x < y, {"select": 1}, None, ("Less",), _infer_compare),
+    _vector("less_equal", lambda _, x, y: x <= y, {"select": 1}, None, ("LessOrEqual",), _infer_compare),
+    _vector("logical_and", lambda _, x, y: x & y, {"select": 1}, None, ("And",), _infer_compare),
+    _vector("logical_or", lambda _, x, y: x | y, {"select": 1}, None, ("Or",), _infer_compare),
+    _vector("logical_not", lambda _, x: ~x, {"select": 1}, None, ("Not",), _infer_compare),
+    _vector("isnan", lambda _, x: np.isnan(x), {"select": 1}, None, ("IsNaN",), _infer_compare),
+    _vector("modulo", lambda _, x, y: np.mod(x, y), {"div": 1}, None, ("Mod",)),
+)
+
+
+# --- selection: where, masks, dropout -------------------------------------------------------------------------------
+
+
+def _infer_where(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
+    return (Output(broadcast(*inputs), inputs[1].dtype),)
+
+
+def _infer_first(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
+    broadcast(*inputs)
+    return (Output(inputs[0].shape, inputs[0].dtype),)
+
+
+def _fill_rule(b: Backward) -> tuple[str | None, ...]:
+    return b.emit("mask", b.gradient, b.inputs[1], keep=False), None
+
+
+def _evaluate_mask(attrs: Attributes, g: Array, condition: Array) -> Array:
+    return np.where(condition == attrs["keep"], g, np.zeros((), g.dtype))
+
+
+def _infer_dropout(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    if not 0 <= attrs["p"] < 1:
+        raise ModelError(f"dropout probability {attrs['p']} must be at least 0 and below 1")
+    (x,) = inputs
+    return Output(x.shape, x.dtype), Output(x.shape, attrs.get("mask_dtype", "bool"), "mask")
+
+
+def _evaluate_dropout(attrs: Attributes, x: Array) -> tuple[Array, Array]:
+    """The mask is a function of the seed, so that a recomputation replays it."""
+    mask = np.random.default_rng(attrs["seed"]).random(x.shape) >= attrs["p"]
+    return np.asarray(x * mask / (1 - attrs["p"])), mask
+
+
+def _dropout_rule(b: Backward) -> tuple[str | None, ...]:
+    return (b.emit("dropout_gradient", b.gradient, b.op.outputs[1], p=b.attrs["p"]),)
+
+
+def _infer_cast(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    return (Output(inputs[0].shape, attrs["dtype"]),)
+
+
+def _cast_rule(b: Backward) -> tuple[str | None, ...]:
+    source = b.tensor(b.inputs[0]).dtype
+    return (b.emit("cast", b.gradient, dtype=source),) if DTYPES[source].is_float else (None,)
+
+
+register(
+    _vector("where", lambda _, c, x, y: np.where(c, x, y), {"select": 1}, _where_rule, ("Where",), _infer_where),
+    _vector("mask", _evaluate_mask, {"select": 1}, None, infer=_infer_first),
+    _vector(
+        "masked_fill",
+        lambda attrs, x, m: np.where(m, np.asarray(attrs["value"], x.dtype), x),
+        {"select": 1},
+        _fill_rule,
+        infer=_infer_first,
+    ),
+    _vector("dropout", _evaluate_dropout, {"random": 1, "mul": 1}, _dropout_rule, infer=_infer_dropout),  # type: ignore[arg-type]
+    _vector("dropout_gradient", lambda a, g, mask: g * mask / (1 - a["p"]), {"mul": 1}, infer=_infer_first),
+    _vector("cast", lambda attrs, x: x.astype(DTYPES[attrs["dtype"]].numpy), {"cast": 1}, _cast_rule, infer=_infer_cast),
+)

@@ -1,0 +1,191 @@
+"""Table look-ups: embeddings and gathers, with their scatter-add gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from monet.errors import ModelError
+from monet.graph.backward import Backward
+from monet.graph.dtypes import DTYPES
+from monet.graph.kind import Array, Call, Family, OpKind, Output, register
+from monet.graph.loop_nest import Index, LoopNest, index
+from monet.graph.op import Attributes
+from monet.graph.operators.nests import over
+from monet.graph.operators.reduction import normalise_axes
+from monet.graph.tensor import Tensor
+
+
+def _infer_embedding(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
+    table, rows = inputs
+    if len(table.shape) != 2 or DTYPES[rows.dtype].is_float:
+        raise ModelError(f"an embedding needs a table of two axes and integer rows, got {table} and {rows}")
+    return (Output((*rows.shape, table.shape[1]), table.dtype),)
+
+
+def _nest_embedding(call: Call) -> LoopNest:
+    """One point per element moved; the looked-up row is data, so the table is indexed by nothing but its columns."""
+    rank = len(call.out.shape)
+    every = tuple(index(f"A{axis}") for axis in range(rank))
+    return over(call.out.shape, call, [(Index(()), every[-1]), every[:-1], every])
+
+
+def _embedding_rule(b: Backward) -> tuple[str | None, ...]:
+    if not b.needs[0]:
+        return None, None
+    return b.emit("embedding_gradient", b.gradient, b.inputs[1], rows=b.shape(0)[0]), None
+
+
+def _infer_embedding_gradient(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    g, _ = inputs
+    return (Output((attrs["rows"], g.shape[-1]), g.dtype),)
+
+
+def _evaluate_embedding_gradient(attrs: Attributes, g: Array, rows: Array) -> Array:
+    out = np.zeros((attrs["rows"], g.shape[-1]), g.dtype)
+    np.add.at(out, rows.ravel(), g.reshape(-1, g.shape[-1]))
+    return out
+
+
+def _nest_embedding_gradient(call: Call) -> LoopNest:
+    g = call.inputs[0]
+    every = tuple(index(f"A{axis}") for axis in range(len(g.shape)))
+    return over(g.shape, call, [every, every[:-1], (Index(()), every[-1])])
+
+
+# --- gather along an axis -------------------------------------------------------------------------------------------
+
+
+def _infer_gather(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    x, positions = inputs
+    (axis,) = normalise_axes((attrs["axis"],), len(x.shape))
+    return (Output((*x.shape[:axis], *positions.shape, *x.shape[axis + 1 :]), x.dtype),)
+
+
+def _gather_maps(x: Tensor, positions: Tensor, axis: int) -> tuple[tuple[Index, ...], tuple[Index, ...], int]:
+    span, rank = len(positions.shape), len(x.shape) - 1 + len(positions.shape)
+    every = tuple(index(f"A{a}") for a in range(rank))
+    return (*every[:axis], Index(()), *every[axis + span :]), every[axis : axis + span], rank
+
+
+def _nest_gather(call: Call) -> LoopNest:
+    x, positions = call.inputs
+    source, where, rank = _gather_maps(x, positions, normalise_axes((call.attrs["axis"],), len(x.shape))[0])
+    return over(call.out.shape, call, [source, where, tuple(index(f"A{a}") for a in range(rank))])
+
+
+def _gather_rule(b: Backward) -> tuple[str | None, ...]:
+    if not b.needs[0]:
+        return None, None
+    (axis,) = normalise_axes((b.attrs["axis"],), len(b.shape(0)))
+    return b.emit("gather_gradient", b.gradient, b.inputs[1], axis=axis, shape=b.shape(0)), None
+
+
+def _infer_gather_gradient(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    return (Output(tuple(attrs["shape"]), inputs[0].dtype),)
+
+
+def _evaluate_gather_gradient(attrs: Attributes, g: Array, positions: Array) -> Array:
+    axis, shape = attrs["axis"], attrs["shape"]
+    out = np.zeros((shape[axis], *shape[:axis], *shape[axis + 1 :]), g.dtype)
+    lead = tuple(range(axis, axis + positions.ndim))
+    moved = np.moveaxis(g, lead, tuple(range(positions.ndim)))
+    np.add.at(out, positions.ravel(), moved.reshape(positions.size, *out.shape[1:]))
+    return np.moveaxis(out, 0, axis)
+
+
+def _nest_gather_gradient(call: Call) -> LoopNest:
+    g, positions = call.inputs
+    target, where, rank = _gather_maps(call.out, positions, call.attrs["axis"])
+    return over(g.shape, call, [tuple(index(f"A{a}") for a in range(rank)), where, target])
+
+
+# --- gather_elements: out[i, j] = x[i, positions[i, j]] ---------------------------------------------------------------
+
+
+def _infer_gather_elements(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    x, positions = inputs
+    normalise_axes((attrs["axis"],), len(x.shape))
+    return (Output(positions.shape, x.dtype),)
+
+
+def _nest_by_position(call: Call) -> LoopNest:
+    positions = call.inputs[1]
+    every = tuple(index(f"A{axis}") for axis in range(len(positions.shape)))
+    (axis,) = normalise_axes((call.attrs["axis"],), len(every))
+    looked_up = (*every[:axis], Index(()), *every[axis + 1 :])
+    gradient = call.out.shape != positions.shape or call.inputs[0].shape == positions.shape
+    maps = [every, every, looked_up] if gradient else [looked_up, every, every]
+    return over(positions.shape, call, maps)
+
+
+def _gather_elements_rule(b: Backward) -> tuple[str | None, ...]:
+    if not b.needs[0]:
+        return None, None
+    name = b.emit("gather_elements_gradient", b.gradient, b.inputs[1], axis=b.attrs["axis"], shape=b.shape(0))
+    return name, None
+
+
+def _evaluate_gather_elements_gradient(attrs: Attributes, g: Array, positions: Array) -> Array:
+    out = np.zeros(attrs["shape"], g.dtype)
+    grid = list(np.indices(positions.shape))
+    grid[attrs["axis"]] = positions
+    np.add.at(out, tuple(grid), g)
+    return out
+
+
+def _adds(call: Call) -> dict[str, int]:
+    return {"add": call.inputs[0].elements}
+
+
+register(
+    OpKind(
+        "embedding",
+        Family.MOVE,
+        _infer_embedding,
+        lambda _, table, rows: table[rows],
+        _nest_embedding,
+        gradient=_embedding_rule,
+    ),
+    OpKind(
+        "embedding_gradient",
+        Family.VECTOR,
+        _infer_embedding_gradient,
+        _evaluate_embedding_gradient,
+        _nest_embedding_gradient,
+        _adds,
+    ),
+    OpKind(
+        "gather",
+        Family.MOVE,
+        _infer_gather,
+        lambda attrs, x, positions: np.take(x, positions, axis=attrs["axis"]),
+        _nest_gather,
+        gradient=_gather_rule,
+        onnx=("Gather",),
+    ),
+    OpKind(
+        "gather_gradient",
+        Family.VECTOR,
+        _infer_gather_gradient,
+        _evaluate_gather_gradient,
+        _nest_gather_gradient,
+        _adds,
+    ),
+    OpKind(
+        "gather_elements",
+        Family.MOVE,
+        _infer_gather_elements,
+        lambda attrs, x, positions: np.take_along_axis(x, positions, axis=attrs["axis"]),
+        _nest_by_position,
+        gradient=_gather_elements_rule,
+        onnx=("GatherElements",),
+    ),
+    OpKind(
+        "gather_elements_gradient",
+        Family.VECTOR,
+        _infer_gather_gradient,
+        _evaluate_gather_elements_gradient,
+        _nest_by_position,
+        _adds,
+    ),
+)

@@ -1,0 +1,46 @@
+"""Loop nests of operators that are not matrix products: element-wise with broadcasting, and reductions by axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from monet.graph.kind import Call
+from monet.graph.loop_nest import Index, LoopNest, Operand, index
+from monet.graph.tensor import Tensor
+
+
+def axis_names(rank: int) -> tuple[str, ...]:
+    """Dimension names of a nest over plain axes: A0, A1, …"""
+    return tuple(f"A{axis}" for axis in range(rank))
+
+
+def broadcast_indices(tensor: Tensor, rank: int) -> tuple[Index, ...]:
+    """Index a tensor from the dimensions of a (larger) broadcast shape; axes of extent one stay put."""
+    lead = rank - len(tensor.shape)
+    return tuple(index(f"A{lead + axis}") if size > 1 else Index(()) for axis, size in enumerate(tensor.shape))
+
+
+def over(shape: tuple[int, ...], call: Call, maps: Sequence[Sequence[Index] | None] | None = None) -> LoopNest:
+    """A nest over ``shape``. Operands are broadcast against it unless ``maps`` (inputs, then outputs) says otherwise.
+
+    A map of None leaves the operand out: the operator does not touch its elements.
+    """
+    rank, tensors = len(shape), (*call.inputs, *call.outputs)
+    operands = []
+    for slot, tensor in enumerate(tensors):
+        axes = broadcast_indices(tensor, rank) if maps is None else maps[slot]
+        if axes is not None:
+            written = slot >= len(call.inputs)
+            name = f"out{slot - len(call.inputs)}" if written else f"in{slot}"
+            operands.append(Operand(name, slot, tensor.dtype, tensor.shape, tuple(axes), written))
+    return LoopNest(tuple(zip(axis_names(rank), shape, strict=True)), tuple(operands))
+
+
+def elementwise(call: Call) -> LoopNest:
+    """One point per element of the first output, operands broadcast."""
+    return over(call.out.shape, call)
+
+
+def axes_of(names: Sequence[int]) -> tuple[Index, ...]:
+    """Indices that pick out the given axes of the nest, in order."""
+    return tuple(index(f"A{axis}") for axis in names)

@@ -1,0 +1,227 @@
+"""Reductions over axes, softmax and its logarithm, cumulative sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from monet.errors import ModelError
+from monet.graph.backward import Backward
+from monet.graph.kind import Array, Call, Family, OpKind, Output, register
+from monet.graph.loop_nest import Index, LoopNest, index
+from monet.graph.op import Attributes
+from monet.graph.operators.elementwise import per_element
+from monet.graph.operators.nests import elementwise, over
+from monet.graph.tensor import Tensor
+
+
+def normalise_axes(axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """Non-negative, sorted axes; an axis out of range is an error."""
+    for axis in axes:
+        if not -rank <= axis < max(rank, 1):
+            raise ModelError(f"axis {axis} is out of range for {rank} axes")
+    return tuple(sorted({axis % rank for axis in axes})) if rank else ()
+
+
+def _infer_reduce(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    (x,) = inputs
+    axes = normalise_axes(attrs["axes"], len(x.shape))
+    if attrs["keepdims"]:
+        shape = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
+    else:
+        shape = tuple(size for axis, size in enumerate(x.shape) if axis not in axes)
+    return (Output(shape, attrs.get("dtype", x.dtype)),)
+
+
+def _nest_reduce(call: Call) -> LoopNest:
+    (x,), rank = call.inputs, len(call.inputs[0].shape)
+    axes = normalise_axes(call.attrs["axes"], rank)
+    kept = [index(f"A{axis}") for axis in range(rank) if axis not in axes]
+    if call.attrs["keepdims"]:
+        kept = [Index(()) if axis in axes else index(f"A{axis}") for axis in range(rank)]
+    return over(x.shape, call, [tuple(index(f"A{axis}") for axis in range(rank)), kept])
+
+
+def _reducer(function: Callable[..., Array]) -> Callable[[Attributes, Array], Array]:
+    def evaluate(attrs: Attributes, x: Array) -> Array:
+        axes = normalise_axes(attrs["axes"], x.ndim)
+        return np.asarray(function(x, axis=axes, keepdims=attrs["keepdims"]))
+
+    return evaluate
+
+
+def _expand_back(b: Backward, name: str) -> str:
+    """Give a reduced gradient its axes of extent one back, and broadcast it over the input."""
+    shape = b.shape(0)
+    axes = normalise_axes(b.attrs["axes"], len(shape))
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+    if b.tensor(name).shape != kept:
+        name = b.emit("reshape", name, shape=kept)
+    return name if kept == shape else b.emit("expand", name, shape=shape)
+
+
+def _sum_rule(b: Backward) -> tuple[str | None, ...]:
+    return (_expand_back(b, b.gradient),)
+
+
+def _mean_rule(b: Backward) -> tuple[str | None, ...]:
+    count = b.tensor(b.inputs[0]).elements // b.tensor(b.output).elements
+    return (b.emit("scale", _expand_back(b, b.gradient), factor=1.0 / count),)
+
+
+def _extreme_rule(b: Backward) -> tuple[str | None, ...]:
+    axes = normalise_axes(b.attrs["axes"], len(b.shape(0)))
+    return (b.emit("reduce_extreme_gradient", b.gradient, b.inputs[0], b.output, axes=axes),)
+
+
+def _infer_second(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
+    return (Output(inputs[1].shape, inputs[1].dtype),)
+
+
+def _evaluate_extreme_gradient(attrs: Attributes, g: Array, x: Array, y: Array) -> Array:
+    kept = tuple(1 if axis in attrs["axes"] else size for axis, size in enumerate(x.shape))
+    hit = x == y.reshape(kept)
+    return np.asarray(g.reshape(kept) * hit / hit.sum(axis=attrs["axes"], keepdims=True))
+
+
+def _nest_extreme_gradient(call: Call) -> LoopNest:
+    x, rank = call.inputs[1], len(call.inputs[1].shape)
+    every = tuple(index(f"A{axis}") for axis in range(rank))
+    kept = [index(f"A{axis}") for axis in range(rank) if axis not in call.attrs["axes"]]
+    if len(call.inputs[0].shape) == rank:
+        kept = [Index(()) if axis in call.attrs["axes"] else index(f"A{axis}") for axis in range(rank)]
+    return over(x.shape, call, [kept, every, kept, every])
+
+
+def _reduce_work(call: Call) -> dict[str, int]:
+    return {"add": call.inputs[0].elements}
+
+
+def _reduction(name: str, function: Callable[..., Array], rule: Callable[[Backward], tuple[str | None, ...]] | None, onnx: str) -> OpKind:
+    return OpKind(
+        name, Family.VECTOR, _infer_reduce, _reducer(function), _nest_reduce, _reduce_work, rule, (onnx,) if onnx else ()
+    )
+
+
+register(
+    _reduction("reduce_sum", np.sum, _sum_rule, "ReduceSum"),
+    _reduction("reduce_mean", np.mean, _mean_rule, "ReduceMean"),
+    _reduction("reduce_max", np.max, _extreme_rule, "ReduceMax"),
+    _reduction("reduce_min", np.min, _extreme_rule, "ReduceMin"),
+    OpKind(
+        "reduce_extreme_gradient",
+        Family.VECTOR,
+        _infer_second,
+        _evaluate_extreme_gradient,
+        _nest_extreme_gradient,
+        per_element({"select": 1, "mul": 1}),
+    ),
+)
+
+
+# --- argmax, cumulative sum -----------------------------------------------------------------------------------------
+
+
+def _infer_argmax(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    return (Output(_infer_reduce(inputs, attrs)[0].shape, "int64"),)
+
+
+def _evaluate_argmax(attrs: Attributes, x: Array) -> Array:
+    return np.argmax(x, axis=attrs["axes"][0], keepdims=attrs["keepdims"])
+
+
+def _infer_same(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
+    return (Output(inputs[0].shape, inputs[0].dtype),)
+
+
+def _evaluate_cumsum(attrs: Attributes, x: Array) -> Array:
+    if attrs["reverse"]:
+        return np.flip(np.cumsum(np.flip(x, attrs["axis"]), axis=attrs["axis"], dtype=x.dtype), attrs["axis"])
+    return np.cumsum(x, axis=attrs["axis"], dtype=x.dtype)
+
+
+def _cumsum_rule(b: Backward) -> tuple[str | None, ...]:
+    return (b.emit("cumsum", b.gradient, axis=b.attrs["axis"], reverse=not b.attrs["reverse"]),)
+
+
+register(
+    OpKind("argmax", Family.VECTOR, _infer_argmax, _evaluate_argmax, _nest_reduce, _reduce_work),
+    OpKind(
+        "cumsum", Family.VECTOR, _infer_same, _evaluate_cumsum, elementwise, per_element({"add": 1}), _cumsum_rule
+    ),
+)
+
+
+# --- softmax --------------------------------------------------------------------------------------------------------
+
+
+def _infer_softmax(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    normalise_axes((attrs["axis"],), len(inputs[0].shape))
+    return (Output(inputs[0].shape, attrs.get("dtype", inputs[0].dtype)),)
+
+
+def _evaluate_softmax(attrs: Attributes, x: Array) -> Array:
+    e = np.exp(x - x.max(axis=attrs["axis"], keepdims=True))
+    return np.asarray(e / e.sum(axis=attrs["axis"], keepdims=True))
+
+
+def _evaluate_log_softmax(attrs: Attributes, x: Array) -> Array:
+    shifted = x - x.max(axis=attrs["axis"], keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=attrs["axis"], keepdims=True)))
+
+
+def _softmax_rule(kind: str) -> Callable[[Backward], tuple[str | None, ...]]:
+    def rule(b: Backward) -> tuple[str | None, ...]:
+        source = b.tensor(b.inputs[0]).dtype
+        return (b.emit(kind, b.gradient, b.output, axis=b.attrs["axis"], dtype=source),)
+
+    return rule
+
+
+def _evaluate_softmax_gradient(attrs: Attributes, g: Array, y: Array) -> Array:
+    return np.asarray(y * (g - (g * y).sum(axis=attrs["axis"], keepdims=True)))
+
+
+def _evaluate_log_softmax_gradient(attrs: Attributes, g: Array, y: Array) -> Array:
+    return np.asarray(g - np.exp(y) * g.sum(axis=attrs["axis"], keepdims=True))
+
+
+register(
+    OpKind(
+        "softmax",
+        Family.VECTOR,
+        _infer_softmax,
+        _evaluate_softmax,
+        elementwise,
+        per_element({"max": 1, "exp": 1, "add": 2, "div": 1}),
+        _softmax_rule("softmax_gradient"),
+        ("Softmax",),
+    ),
+    OpKind(
+        "softmax_gradient",
+        Family.VECTOR,
+        _infer_softmax,
+        _evaluate_softmax_gradient,
+        elementwise,
+        per_element({"mul": 2, "add": 2}),
+    ),
+    OpKind(
+        "log_softmax",
+        Family.VECTOR,
+        _infer_softmax,
+        _evaluate_log_softmax,
+        elementwise,
+        per_element({"max": 1, "exp": 1, "add": 3}),
+        _softmax_rule("log_softmax_gradient"),
+        ("LogSoftmax",),
+    ),
+    OpKind(
+        "log_softmax_gradient",
+        Family.VECTOR,
+        _infer_softmax,
+        _evaluate_log_softmax_gradient,
+        elementwise,
+        per_element({"exp": 1, "mul": 1, "add": 2}),
+    ),
+)

@@ -1,0 +1,320 @@
+"""Operators that move or rename elements: views (aliases, nothing executed) and the moves that copy.
+
+Aliasing follows the framework: reshape is a view where the strides allow it and a copy where they do not; transpose,
+expand, slice and split are always views.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from monet.errors import ModelError
+from monet.graph.backward import Backward
+from monet.graph.kind import Array, Call, Family, OpKind, Output, register
+from monet.graph.loop_nest import Index, LoopNest, index
+from monet.graph.op import Attributes
+from monet.graph.operators.nests import axis_names, elementwise, over
+from monet.graph.operators.reduction import normalise_axes
+from monet.graph.tensor import Tensor, view_strides
+
+# --- views ----------------------------------------------------------------------------------------------------------
+
+
+def _infer_reshape(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    (x,), shape = inputs, tuple(attrs["shape"])
+    if math.prod(shape) != x.elements:
+        raise ModelError(f"cannot reshape {list(x.shape)} ({x.elements} elements) to {list(shape)}")
+    strides = view_strides(x.shape, x.strides, shape)
+    return (Output(shape, x.dtype, alias=None if strides is None else 0, strides=strides),)
+
+
+def _reshape_rule(b: Backward) -> tuple[str | None, ...]:
+    return (b.emit("reshape", b.gradient, shape=b.shape(0)),)
+
+
+def _infer_transpose(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    (x,), order = inputs, attrs["order"]
+    if sorted(order) != list(range(len(x.shape))):
+        raise ModelError(f"{list(order)} is not a permutation of {len(x.shape)} axes")
+    shape, strides = tuple(x.shape[axis] for axis in order), tuple(x.strides[axis] for axis in order)
+    return (Output(shape, x.dtype, alias=0, strides=strides),)
+
+
+def _transpose_rule(b: Backward) -> tuple[str | None, ...]:
+    return (b.emit("transpose", b.gradient, order=tuple(int(axis) for axis in np.argsort(b.attrs["order"]))),)
+
+
+def _infer_expand(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    (x,), shape = inputs, tuple(attrs["shape"])
+    if len(shape) < len(x.shape) or np.broadcast_shapes(x.shape, shape) != shape:
+        raise ModelError(f"cannot expand {list(x.shape)} to {list(shape)}")
+    lead = len(shape) - len(x.shape)
+    strides = tuple(
+        0 if axis < lead or x.shape[axis - lead] != size else x.strides[axis - lead] for axis, size in enumerate(shape)
+    )
+    return (Output(shape, x.dtype, alias=0, strides=strides),)
+
+
+def _expand_rule(b: Backward) -> tuple[str | None, ...]:
+    return (b.sum_to(b.gradient, b.shape(0)),)
+
+
+def _slices(attrs: Attributes, rank: int) -> tuple[slice, ...]:
+    cuts = [slice(None)] * rank
+    for axis, start, stop, step in zip(attrs["axes"], attrs["starts"], attrs["stops"], attrs["steps"], strict=True):
+        cuts[axis] = slice(start, stop, step)
+    return tuple(cuts)
+
+
+def _infer_slice(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    (x,) = inputs
+    if any(step < 1 for step in attrs["steps"]) or any(not 0 <= axis < len(x.shape) for axis in attrs["axes"]):
+        raise ModelError("slices need steps of at least 1 and axes that exist")
+    cuts = _slices(attrs, len(x.shape))
+    shape = tuple(len(range(*cut.indices(size))) for cut, size in zip(cuts, x.shape, strict=True))
+    strides = tuple(stride * (cut.step or 1) for cut, stride in zip(cuts, x.strides, strict=True))
+    return (Output(shape, x.dtype, alias=0, strides=strides),)
+
+
+def _slice_rule(b: Backward) -> tuple[str | None, ...]:
+    keep = {key: b.attrs[key] for key in ("axes", "starts", "stops", "steps")}
+    return (b.emit("slice_gradient", b.gradient, shape=b.shape(0), **keep),)
+
+
+def _infer_slice_gradient(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    return (Output(tuple(attrs["shape"]), inputs[0].dtype),)
+
+
+def _evaluate_slice_gradient(attrs: Attributes, g: Array) -> Array:
+    out = np.zeros(attrs["shape"], g.dtype)
+    out[_slices(attrs, out.ndim)] = g
+    return out
+
+
+def _nest_scatter(call: Call) -> LoopNest:
+    """One point per element written; the read side is a part of it and is bounded by its own shape."""
+    every = tuple(index(name) for name in axis_names(len(call.out.shape)))
+    return over(call.out.shape, call, [every, every])
+
+
+def _infer_split(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    (x,), (axis,) = inputs, normalise_axes((attrs["axis"],), len(inputs[0].shape))
+    if sum(attrs["sizes"]) != x.shape[axis]:
+        raise ModelError(f"parts {list(attrs['sizes'])} do not add up to {x.shape[axis]} on axis {axis}")
+    return tuple(
+        Output((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype, str(part), 0, x.strides)
+        for part, size in enumerate(attrs["sizes"])
+    )
+
+
+def _evaluate_split(attrs: Attributes, x: Array) -> tuple[Array, ...]:
+    return tuple(np.split(x, np.cumsum(attrs["sizes"])[:-1], axis=attrs["axis"]))
+
+
+def _split_rule(b: Backward) -> tuple[str | None, ...]:
+    parts = [
+        gradient
+        or b.emit("fill", shape=b.tensor(output).shape, value=0.0, dtype=b.tensor(output).dtype)
+        for gradient, output in zip(b.gradients, b.op.outputs, strict=True)
+    ]
+    return (b.emit("concat", *parts, axis=b.attrs["axis"]),)
+
+
+register(
+    OpKind(
+        "reshape",
+        Family.VIEW,
+        _infer_reshape,
+        lambda attrs, x: x.reshape(attrs["shape"]),
+        None,
+        gradient=_reshape_rule,
+    ),
+    OpKind(
+        "transpose",
+        Family.VIEW,
+        _infer_transpose,
+        lambda attrs, x: np.transpose(x, attrs["order"]),
+        None,
+        gradient=_transpose_rule,
+    ),
+    OpKind(
+        "expand",
+        Family.VIEW,
+        _infer_expand,
+        lambda attrs, x: np.broadcast_to(x, attrs["shape"]),
+        None,
+        gradient=_expand_rule,
+    ),
+    OpKind(
+        "slice",
+        Family.VIEW,
+        _infer_slice,
+        lambda attrs, x: x[_slices(attrs, x.ndim)],
+        None,
+        gradient=_slice_rule,
+    ),
+    OpKind("split", Family.VIEW, _infer_split, _evaluate_split, None, gradient=_split_rule),
+    OpKind("slice_gradient", Family.MOVE, _infer_slice_gradient, _evaluate_slice_gradient, _nest_scatter),
+)
+
+
+# --- moves ----------------------------------------------------------------------------------------------------------
+
+
+def _infer_copy(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
+    return (Output(inputs[0].shape, inputs[0].dtype),)
+
+
+def _infer_concat(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    first, (axis,) = inputs[0], normalise_axes((attrs["axis"],), len(inputs[0].shape))
+    for tensor in inputs[1:]:
+        same = len(tensor.shape) == len(first.shape) and all(
+            a == b for i, (a, b) in enumerate(zip(tensor.shape, first.shape, strict=True)) if i != axis
+        )
+        if not same:
+            raise ModelError(f"cannot join {list(tensor.shape)} to {list(first.shape)} on axis {axis}")
+    size = sum(tensor.shape[axis] for tensor in inputs)
+    return (Output((*first.shape[:axis], size, *first.shape[axis + 1 :]), first.dtype),)
+
+
+def _nest_concat(call: Call) -> LoopNest:
+    (axis,) = normalise_axes((call.attrs["axis"],), len(call.out.shape))
+    names, maps, start = axis_names(len(call.out.shape)), [], 0
+    for tensor in call.inputs:
+        maps.append(tuple(index(n, offset=-start) if a == axis else index(n) for a, n in enumerate(names)))
+        start += tensor.shape[axis]
+    return over(call.out.shape, call, [*maps, tuple(map(index, names))])
+
+
+def _concat_rule(b: Backward) -> tuple[str | None, ...]:
+    (axis,) = normalise_axes((b.attrs["axis"],), len(b.shape(0)))
+    sizes = tuple(b.shape(position)[axis] for position in range(len(b.inputs)))
+    parts = b.emit_all("split", b.gradient, axis=axis, sizes=sizes)
+    return tuple(part if needed else None for part, needed in zip(parts, b.needs, strict=True))
+
+
+_PAD_MODES = {"constant": "constant", "reflect": "reflect", "edge": "edge"}
+
+
+def _infer_pad(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    (x,) = inputs
+    if attrs["mode"] not in _PAD_MODES:
+        raise ModelError(f"padding mode {attrs['mode']!r} is not one of {', '.join(_PAD_MODES)}")
+    shape = tuple(size + before + after for size, (before, after) in zip(x.shape, attrs["padding"], strict=True))
+    return (Output(shape, x.dtype),)
+
+
+def _evaluate_pad(attrs: Attributes, x: Array) -> Array:
+    widths = [(max(0, before), max(0, after)) for before, after in attrs["padding"]]
+    crop = tuple(
+        slice(max(0, -before), size - max(0, -after) if after < 0 else None)
+        for (before, after), size in zip(attrs["padding"], x.shape, strict=True)
+    )
+    if attrs["mode"] == "constant":
+        return np.pad(x[crop], widths, constant_values=attrs["value"])
+    return np.pad(x[crop], widths, mode="reflect" if attrs["mode"] == "reflect" else "edge")
+
+
+def _nest_pad(call: Call) -> LoopNest:
+    names = axis_names(len(call.out.shape))
+    source = tuple(index(n, offset=-before) for n, (before, _) in zip(names, call.attrs["padding"], strict=True))
+    return over(call.out.shape, call, [source, tuple(map(index, names))])
+
+
+def _pad_rule(b: Backward) -> tuple[str | None, ...]:
+    shape, padding = b.shape(0), b.attrs["padding"]
+    if b.attrs["mode"] != "constant":
+        return (b.emit("pad_gradient", b.gradient, shape=shape, padding=padding, mode=b.attrs["mode"]),)
+    if any(before < 0 or after < 0 for before, after in padding):
+        flipped = tuple((-before, -after) for before, after in padding)
+        return (b.emit("pad", b.gradient, padding=flipped, mode="constant", value=0.0),)
+    axes = tuple(axis for axis, pads in enumerate(padding) if pads != (0, 0))
+    starts = tuple(padding[axis][0] for axis in axes)
+    stops = tuple(padding[axis][0] + shape[axis] for axis in axes)
+    return (b.emit("slice", b.gradient, axes=axes, starts=starts, stops=stops, steps=(1,) * len(axes)),)
+
+
+def _evaluate_pad_gradient(attrs: Attributes, g: Array) -> Array:
+    source = np.arange(math.prod(attrs["shape"])).reshape(attrs["shape"])
+    widths, mode = attrs["padding"], "reflect" if attrs["mode"] == "reflect" else "edge"
+    positions = np.pad(source, widths, mode=mode).ravel()  # type: ignore[call-overload]
+    out: Array = np.bincount(positions, weights=g.ravel(), minlength=source.size).reshape(attrs["shape"])
+    return out.astype(g.dtype)
+
+
+def _infer_repeat(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    (x,), times = inputs, attrs["times"]
+    return (Output(tuple(size * n for size, n in zip(x.shape, times, strict=True)), x.dtype),)
+
+
+def _repeat_rule(b: Backward) -> tuple[str | None, ...]:
+    """Tiling is a sum over the repeats: split every axis in (repeat, size), reduce the former."""
+    shape, times = b.shape(0), b.attrs["times"]
+    split = tuple(size for pair in zip(times, shape, strict=True) for size in pair)
+    parts = b.emit("reshape", b.gradient, shape=split)
+    return (b.emit("reduce_sum", parts, axes=tuple(range(0, len(split), 2)), keepdims=False),)
+
+
+def _nest_repeat(call: Call) -> LoopNest:
+    return over(call.out.shape, call, [tuple(Index(()) for _ in call.out.shape), elementwise(call).writes[0].indices])
+
+
+def _infer_flip(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    normalise_axes(attrs["axes"], len(inputs[0].shape))
+    return _infer_copy(inputs, attrs)
+
+
+def _infer_roll(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    normalise_axes(attrs["axes"], len(inputs[0].shape))
+    return _infer_copy(inputs, attrs)
+
+
+register(
+    OpKind(
+        "copy",
+        Family.MOVE,
+        _infer_copy,
+        lambda _, x: np.ascontiguousarray(x),
+        elementwise,
+        gradient=lambda b: (b.gradient,),
+    ),
+    OpKind(
+        "concat",
+        Family.MOVE,
+        _infer_concat,
+        lambda attrs, *xs: np.concatenate(xs, axis=attrs["axis"]),
+        _nest_concat,
+        gradient=_concat_rule,
+        onnx=("Concat",),
+    ),
+    OpKind("pad", Family.MOVE, _infer_pad, _evaluate_pad, _nest_pad, gradient=_pad_rule),
+    OpKind("pad_gradient", Family.MOVE, _infer_slice_gradient, _evaluate_pad_gradient, _nest_scatter),
+    OpKind(
+        "repeat",
+        Family.MOVE,
+        _infer_repeat,
+        lambda attrs, x: np.tile(x, attrs["times"]),
+        _nest_repeat,
+        gradient=_repeat_rule,
+    ),
+    OpKind(
+        "flip",
+        Family.MOVE,
+        _infer_flip,
+        lambda attrs, x: np.flip(x, attrs["axes"]),
+        elementwise,
+        gradient=lambda b: (b.emit("flip", b.gradient, axes=b.attrs["axes"]),),
+    ),
+    OpKind(
+        "roll",
+        Family.MOVE,
+        _infer_roll,
+        lambda attrs, x: np.roll(x, attrs["shifts"], attrs["axes"]),
+        elementwise,
+        gradient=lambda b: (
+            b.emit("roll", b.gradient, axes=b.attrs["axes"], shifts=tuple(-shift for shift in b.attrs["shifts"])),
+        ),
+    ),
+)

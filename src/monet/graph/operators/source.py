@@ -1,0 +1,50 @@
+"""Operators without inputs: constants of a shape, counting sequences, causal masks. The framework makes them anew each
+step, so what they write and what backward keeps of it counts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from monet.graph.dtypes import DTYPES
+from monet.graph.kind import Array, Call, Family, OpKind, Output, register
+from monet.graph.loop_nest import LoopNest
+from monet.graph.op import Attributes
+from monet.graph.operators.nests import elementwise
+from monet.graph.tensor import Tensor
+
+
+def _infer_fill(_: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    return (Output(tuple(attrs["shape"]), attrs["dtype"]),)
+
+
+def _evaluate_fill(attrs: Attributes) -> Array:
+    return np.full(attrs["shape"], attrs["value"], DTYPES[attrs["dtype"]].numpy)
+
+
+def _infer_iota(_: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    return (Output((attrs["size"],), attrs["dtype"]),)
+
+
+def _evaluate_iota(attrs: Attributes) -> Array:
+    return (attrs.get("start", 0) + attrs.get("step", 1) * np.arange(attrs["size"])).astype(DTYPES[attrs["dtype"]].numpy)
+
+
+def _infer_causal_mask(_: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    return (Output((attrs["rows"], attrs["columns"]), "bool"),)
+
+
+def _evaluate_causal_mask(attrs: Attributes) -> Array:
+    """True where a query may *not* look."""
+    rows, columns = attrs["rows"], attrs["columns"]
+    return np.triu(np.ones((rows, columns), np.bool_), k=1 + columns - rows)
+
+
+def _nest(call: Call) -> LoopNest:
+    return elementwise(call)
+
+
+register(
+    OpKind("fill", Family.MOVE, _infer_fill, _evaluate_fill, _nest),
+    OpKind("iota", Family.MOVE, _infer_iota, _evaluate_iota, _nest),
+    OpKind("causal_mask", Family.MOVE, _infer_causal_mask, _evaluate_causal_mask, _nest),
+)

@@ -1,0 +1,116 @@
+"""NumPy executor: runs a graph and returns its tensors. This is what makes a training step checkable."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from monet.errors import MonetError, nearest
+from monet.graph import Graph, Role
+from monet.graph.dtypes import DTYPES
+from monet.graph.kind import Array, kind_named
+
+
+def execute(
+    graph: Graph,
+    values: Mapping[str, Array],
+    *,
+    want: Iterable[str] | None = None,
+    compute: Any = np.float64,
+) -> dict[str, Array]:
+    """Run ``graph`` on ``values`` (every input, label, parameter, buffer and state by name).
+
+    Returns the tensors named in ``want``; by default outputs, loss, gradients and updated values. Floats are computed in
+    ``compute`` whatever their declared dtype; with ``compute=None`` every tensor is rounded to its declared dtype.
+    Values are dropped after their last reader, so memory follows the graph's liveness.
+    """
+    wanted = set(_default_wants(graph) if want is None else want)
+    unknown = wanted - set(graph.tensors)
+    if unknown:
+        name = min(unknown)
+        raise MonetError(f"no tensor is called {name!r}; {nearest(name, graph.tensors)}")
+    live = _roots(graph, values, compute)
+    uses = Counter(name for op in graph.ops for name in op.inputs)
+    results: dict[str, Array] = {name: live[name] for name in wanted if name in live}
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        for op in graph.ops:
+            outcome = kind_named(op.kind).evaluate(op.attrs, *(live[name] for name in op.inputs))
+            arrays = outcome if isinstance(outcome, tuple) else (outcome,)
+            for name, array in zip(op.outputs, arrays, strict=True):
+                live[name] = _typed(array, graph.tensors[name].dtype, compute)
+                if name in wanted:
+                    results[name] = live[name]
+            for name in op.inputs:
+                uses[name] -= 1
+                if not uses[name]:
+                    live.pop(name, None)
+    return results
+
+
+def _default_wants(graph: Graph) -> list[str]:
+    names = [*graph.outputs, *graph.gradients.values(), *graph.updated.values()]
+    return [*names, graph.loss] if graph.loss else names
+
+
+def _typed(array: Array, dtype: str, compute: Any) -> Array:
+    entry = DTYPES[dtype]
+    if entry.is_float and compute is not None:
+        return np.asarray(array, compute)
+    return np.asarray(array).astype(entry.numpy, copy=False)
+
+
+def _roots(graph: Graph, values: Mapping[str, Array], compute: Any) -> dict[str, Array]:
+    live: dict[str, Array] = {}
+    missing = []
+    for name, tensor in graph.tensors.items():
+        if name in graph.producer:
+            continue
+        given = graph.values.get(name, values.get(name))
+        if given is None:
+            missing.append(name)
+            continue
+        array = np.asarray(given)
+        if array.shape != tensor.shape:
+            raise MonetError(f"value of {name!r} has shape {list(array.shape)}, the graph says {list(tensor.shape)}")
+        live[name] = _typed(array, tensor.dtype, compute)
+    if missing:
+        raise MonetError(f"no value given for {len(missing)} tensor(s): {', '.join(missing[:5])}")
+    return live
+
+
+def random_values(graph: Graph, seed: int = 0) -> dict[str, Array]:
+    """Plausible values for every root: small random weights, unit norms, zero state, labels in range."""
+    generator = np.random.default_rng(seed)
+    values: dict[str, Array] = {}
+    for name, tensor in graph.tensors.items():
+        if name in graph.producer or tensor.role is Role.CONSTANT:
+            continue
+        if not DTYPES[tensor.dtype].is_float:
+            values[name] = generator.integers(0, _range_of(graph, name), tensor.shape)
+        elif tensor.role is Role.STATE:
+            values[name] = np.zeros(tensor.shape)
+        elif name.endswith("running_var"):
+            values[name] = np.ones(tensor.shape)
+        else:
+            values[name] = generator.standard_normal(tensor.shape) * (0.05 if tensor.role is Role.PARAMETER else 1.0)
+    for name, tensor in graph.tensors.items():  # an fp32 master copy starts as its weight
+        if tensor.role is Role.STATE and name.endswith(".master"):
+            values[name] = values[name.removesuffix(".master")]
+    return values
+
+
+def _range_of(graph: Graph, name: str) -> int:
+    """How many values an integer root may take: rows of the table it looks up, classes it selects."""
+    limits = [2]
+    for op in graph.consumers[name]:
+        shape = graph.tensors[op.inputs[0]].shape
+        if op.kind in ("embedding", "gather"):
+            limits.append(shape[op.attrs.get("axis", 0)])
+        elif op.kind == "nll_loss":
+            limits.append(shape[op.attrs["axis"]])
+        elif op.kind in ("reshape", "cast"):
+            limits.append(_range_of(graph, op.outputs[0]))
+    return max(limits)
