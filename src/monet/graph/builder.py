@@ -30,6 +30,7 @@ class GraphBuilder:
         self.ops: list[Op] = []
         self.values: dict[str, np.ndarray[Any, Any]] = {}
         self.inputs: list[str] = []
+        self.usual_loss = "cross-entropy"
         self._scope: tuple[str, ...] = ()
         self._phase = Phase.FORWARD
         self._micro_batch = 0
@@ -38,7 +39,8 @@ class GraphBuilder:
 
     # --- roots ---------------------------------------------------------------------------------------------------
 
-    def _root(self, name: str, shape: Sequence[int], dtype: str, role: Role, trainable: bool = False) -> str:
+    def root(self, name: str, shape: Sequence[int], dtype: str, role: Role, trainable: bool = False) -> str:
+        """Declare a tensor that no operator produces, under exactly this name."""
         sizes = tuple(int(size) for size in shape)
         if any(size < 1 for size in sizes):
             raise ModelError(f"{role} {name!r} has shape {list(sizes)}; every size must be at least 1")
@@ -51,32 +53,32 @@ class GraphBuilder:
 
     def input(self, name: str, shape: Sequence[int], dtype: str = "fp32") -> str:
         """Declare a model input."""
-        self.inputs.append(self._root(name, shape, dtype, Role.INPUT))
+        self.inputs.append(self.root(name, shape, dtype, Role.INPUT))
         return name
 
     def label(self, name: str, shape: Sequence[int], dtype: str) -> str:
         """Declare what the loss compares with."""
-        self.inputs.append(self._root(name, shape, dtype, Role.LABEL))
+        self.inputs.append(self.root(name, shape, dtype, Role.LABEL))
         return name
 
     def parameter(self, name: str, shape: Sequence[int], dtype: str = "fp32", trainable: bool = True) -> str:
         """Declare a parameter, named below the current scope."""
-        return self._root(self._scoped(name), shape, dtype, Role.PARAMETER, trainable and DTYPES[dtype].is_float)
+        return self.root(self._scoped(name), shape, dtype, Role.PARAMETER, trainable and DTYPES[dtype].is_float)
 
     def buffer(self, name: str, shape: Sequence[int], dtype: str = "fp32") -> str:
         """Declare a buffer (running statistics): kept between steps, not trained."""
-        return self._root(self._scoped(name), shape, dtype, Role.BUFFER)
+        return self.root(self._scoped(name), shape, dtype, Role.BUFFER)
 
     def state(self, name: str, shape: Sequence[int], dtype: str = "fp32") -> str:
         """Declare optimizer state."""
-        return self._root(name, shape, dtype, Role.STATE)
+        return self.root(name, shape, dtype, Role.STATE)
 
     def constant(self, name: str, value: np.ndarray[Any, Any], dtype: str) -> str:
         """Embed an array that is part of the program."""
         unique = self._unique(self._scoped(name))
         self._used[unique] -= 1
         self.values[unique] = value
-        return self._root(unique, value.shape, dtype, Role.CONSTANT)
+        return self.root(unique, value.shape, dtype, Role.CONSTANT)
 
     # --- scopes --------------------------------------------------------------------------------------------------
 
@@ -121,9 +123,7 @@ class GraphBuilder:
         """Append an operator and return its first output. ``inplace``: the output takes over the first input's storage."""
         return self.emit_all(kind, *inputs, name=name, inplace=inplace, **attrs)[0]
 
-    def emit_all(
-        self, kind: str, *inputs: str, name: str = "", inplace: bool = False, **attrs: Any
-    ) -> tuple[str, ...]:
+    def emit_all(self, kind: str, *inputs: str, name: str = "", inplace: bool = False, **attrs: Any) -> tuple[str, ...]:
         """Append an operator and return all its outputs."""
         entry = kind_named(kind)
         attributes = Attributes(attrs)
@@ -169,6 +169,17 @@ class GraphBuilder:
         if not tensor.gradient_of:
             self.tensors[name] = replace(tensor, gradient_of=of, role=Role.GRADIENT)
 
+    @classmethod
+    def resume(cls, graph: Graph) -> GraphBuilder:
+        """A builder that already holds everything in ``graph`` and appends to it."""
+        builder = cls(graph.name)
+        builder.tensors, builder.ops = dict(graph.tensors), list(graph.ops)
+        builder.values, builder.inputs = dict(graph.values), list(graph.inputs)
+        builder.usual_loss = graph.usual_loss
+        builder._used.update(graph.tensors)
+        builder._used.update(op.name for op in graph.ops if op.name not in graph.tensors)
+        return builder
+
     def build(self, outputs: Sequence[str], loss: str = "", gradients: Mapping[str, str] | None = None) -> Graph:
         """Freeze what was collected."""
         return Graph(
@@ -180,6 +191,7 @@ class GraphBuilder:
             loss=loss,
             values=dict(self.values),
             gradients=dict(gradients or {}),
+            usual_loss=self.usual_loss,
         )
 
 

@@ -18,7 +18,8 @@ class Graph:
     """A model, or a whole training step. ``ops`` are in a valid execution order.
 
     ``values`` holds arrays that are part of the program (masks, tables); parameters carry no values here, so a graph
-    of any size takes megabytes. ``gradients`` maps a parameter to its complete gradient.
+    of any size takes megabytes. ``gradients`` maps a parameter to its complete gradient; ``usual_loss`` is
+    the loss that a model is trained with unless another is asked for.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Graph:
     loss: str = ""
     values: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     gradients: Mapping[str, str] = field(default_factory=dict)
+    usual_loss: str = "cross-entropy"
 
     @cached_property
     def producer(self) -> dict[str, Op]:

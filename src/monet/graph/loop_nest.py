@@ -117,6 +117,4 @@ def index(*terms: str | tuple[str, int], offset: int = 0) -> Index:
 
 def indices(names: Iterable[str | Index]) -> tuple[Index, ...]:
     """One index per axis from plain dimension names (``""`` for an axis of extent one) or ready-made indices."""
-    return tuple(
-        name if isinstance(name, Index) else (index(name) if name else Index(())) for name in names
-    )
+    return tuple(name if isinstance(name, Index) else (index(name) if name else Index(())) for name in names)

@@ -13,7 +13,9 @@ def problems(graph: Graph) -> list[str]:
     """Everything that is wrong with ``graph``; empty if it is valid."""
     found: list[str] = []
     written = {name for name in graph.tensors if name not in graph.producer}
-    found += [f"root tensor {name!r} has role {graph.tensors[name].role}" for name in written if not _is_root(graph, name)]
+    found += [
+        f"root tensor {name!r} has role {graph.tensors[name].role}" for name in written if not _is_root(graph, name)
+    ]
     overwritten: dict[str, str] = {}
     seen_names: set[str] = set()
     for op in graph.ops:
@@ -51,7 +53,9 @@ def _shape_problems(graph: Graph, op: Op) -> list[str]:
         return [f"{op.name}: {error}"]
     declared = [(graph.tensors[output].shape, graph.tensors[output].dtype) for output in op.outputs]
     if [(output.shape, output.dtype) for output in expected] != declared:
-        return [f"{op.name}: outputs are declared {declared}, its shape rule gives {[(o.shape, o.dtype) for o in expected]}"]
+        return [
+            f"{op.name}: outputs are declared {declared}, its shape rule gives {[(o.shape, o.dtype) for o in expected]}"
+        ]
     return []
 
 

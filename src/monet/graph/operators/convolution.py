@@ -94,9 +94,7 @@ def _nest(x: Tensor, w: Tensor, y: Tensor, slots: tuple[int, int, int], written:
     )
     window = tuple(
         index((f"O{axis}", stride), (f"F{axis}", dilation), offset=-pad[0])
-        for axis, stride, dilation, pad in zip(
-            names, attrs["stride"], attrs["dilation"], attrs["padding"], strict=True
-        )
+        for axis, stride, dilation, pad in zip(names, attrs["stride"], attrs["dilation"], attrs["padding"], strict=True)
     )
     k_index, c_index = index(("G", k_group), "K"), index(("G", c_group), "C")
     maps = {
@@ -222,7 +220,14 @@ def _gradient_transpose(b: Backward) -> tuple[str | None, ...]:
 
 register(
     OpKind(
-        "conv", Family.CONVOLUTION, _infer_conv, _evaluate_conv, _nest_conv, _work(_nest_conv), _gradient_conv, ("Conv",)
+        "conv",
+        Family.CONVOLUTION,
+        _infer_conv,
+        _evaluate_conv,
+        _nest_conv,
+        _work(_nest_conv),
+        _gradient_conv,
+        ("Conv",),
     ),
     OpKind(
         "conv_transpose",

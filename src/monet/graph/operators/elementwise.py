@@ -192,9 +192,7 @@ def _infer_compare(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, .
 
 
 def _add_rule(b: Backward) -> tuple[str | None, ...]:
-    return tuple(
-        b.sum_to(b.gradient, b.shape(position)) if needed else None for position, needed in enumerate(b.needs)
-    )
+    return tuple(b.sum_to(b.gradient, b.shape(position)) if needed else None for position, needed in enumerate(b.needs))
 
 
 def _sub_rule(b: Backward) -> tuple[str | None, ...]:
@@ -239,9 +237,7 @@ def _where_rule(b: Backward) -> tuple[str | None, ...]:
 def _pow_rule(b: Backward) -> tuple[str | None, ...]:
     x, y = b.inputs
     left = b.sum_to(b.emit("pow_base_gradient", b.gradient, x, y), b.shape(0)) if b.needs[0] else None
-    right = (
-        b.sum_to(b.emit("pow_exponent_gradient", b.gradient, x, b.output), b.shape(1)) if b.needs[1] else None
-    )
+    right = b.sum_to(b.emit("pow_exponent_gradient", b.gradient, x, b.output), b.shape(1)) if b.needs[1] else None
     return left, right
 
 
@@ -337,7 +333,23 @@ def _cast_rule(b: Backward) -> tuple[str | None, ...]:
     return (b.emit("cast", b.gradient, dtype=source),) if DTYPES[source].is_float else (None,)
 
 
+def _infer_relu_masked(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
+    (x,) = inputs
+    return Output(x.shape, x.dtype), Output(x.shape, "bit", "mask")
+
+
+def _relu_masked_rule(b: Backward) -> tuple[str | None, ...]:
+    return (b.emit("mask", b.gradient, b.op.outputs[1], keep=True),)
+
+
 register(
+    _vector(
+        "relu_masked",
+        lambda _, x: (np.maximum(x, 0), x > 0),  # type: ignore[arg-type, return-value]
+        {"max": 1, "select": 1},
+        _relu_masked_rule,
+        infer=_infer_relu_masked,
+    ),
     _vector("where", lambda _, c, x, y: np.where(c, x, y), {"select": 1}, _where_rule, ("Where",), _infer_where),
     _vector("mask", _evaluate_mask, {"select": 1}, None, infer=_infer_first),
     _vector(
@@ -349,5 +361,7 @@ register(
     ),
     _vector("dropout", _evaluate_dropout, {"random": 1, "mul": 1}, _dropout_rule, infer=_infer_dropout),  # type: ignore[arg-type]
     _vector("dropout_gradient", lambda a, g, mask: g * mask / (1 - a["p"]), {"mul": 1}, infer=_infer_first),
-    _vector("cast", lambda attrs, x: x.astype(DTYPES[attrs["dtype"]].numpy), {"cast": 1}, _cast_rule, infer=_infer_cast),
+    _vector(
+        "cast", lambda attrs, x: x.astype(DTYPES[attrs["dtype"]].numpy), {"cast": 1}, _cast_rule, infer=_infer_cast
+    ),
 )

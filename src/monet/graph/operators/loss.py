@@ -25,7 +25,9 @@ def without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 def _infer_nll(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
     scores, label = inputs
     if label.shape != without(scores.shape, attrs["axis"]):
-        raise ModelError(f"labels {list(label.shape)} do not fit classes on axis {attrs['axis']} of {list(scores.shape)}")
+        raise ModelError(
+            f"labels {list(label.shape)} do not fit classes on axis {attrs['axis']} of {list(scores.shape)}"
+        )
     dtype = statistics_dtype(scores)
     return Output((), dtype), Output((), dtype, "total_weight")
 
@@ -39,7 +41,13 @@ def _nll_rule(b: Backward) -> tuple[str | None, ...]:
     classes = b.shape(0)[b.attrs["axis"]]
     dtype = b.tensor(b.inputs[0]).dtype
     name = b.emit(
-        "nll_loss_gradient", b.gradient, b.inputs[1], b.op.outputs[1], axis=b.attrs["axis"], classes=classes, dtype=dtype
+        "nll_loss_gradient",
+        b.gradient,
+        b.inputs[1],
+        b.op.outputs[1],
+        axis=b.attrs["axis"],
+        classes=classes,
+        dtype=dtype,
     )
     return name, None
 

@@ -121,9 +121,7 @@ def _nest_matmul(call: Call) -> LoopNest:
 
     def lead(shape: tuple[int, ...]) -> tuple[Index, ...]:
         skipped = rank - (len(shape) - 2)
-        return tuple(
-            index(f"B{skipped + axis}") if size > 1 else Index(()) for axis, size in enumerate(shape[:-2])
-        )
+        return tuple(index(f"B{skipped + axis}") if size > 1 else Index(()) for axis, size in enumerate(shape[:-2]))
 
     rows, contracted = _matrix(a.shape, call.attrs["transpose_a"])
     a_axes = ("C", "N") if call.attrs["transpose_a"] else ("N", "C")

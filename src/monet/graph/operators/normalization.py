@@ -89,9 +89,7 @@ def _batch_norm_rule(b: Backward) -> tuple[str | None, ...]:
 
 def _norm_gradients(b: Backward, kind: str, saved: tuple[str, ...], attrs: dict[str, Any]) -> list[str | None]:
     """Emit the fused gradient with just the outputs that are wanted; order x, weight, bias."""
-    wanted = tuple(
-        label for label, needed in zip(("input", "weight", "bias"), b.needs, strict=False) if needed
-    )
+    wanted = tuple(label for label, needed in zip(("input", "weight", "bias"), b.needs, strict=False) if needed)
     weight = (b.inputs[1],) if len(b.inputs) > 1 else ()
     names = b.emit_all(kind, b.gradient, *saved, *weight, wanted=wanted, **attrs)
     by_label = dict(zip(wanted, names, strict=True))
@@ -304,7 +302,9 @@ def _evaluate_fixed(attrs: Attributes, x: Array, weight: Array, bias: Array, mea
 
 
 def _fixed_rule(b: Backward) -> tuple[str | None, ...]:
-    grads = _norm_gradients(b, "batch_norm_fixed_gradient", (b.inputs[0], *b.inputs[3:]), {"epsilon": b.attrs["epsilon"]})
+    grads = _norm_gradients(
+        b, "batch_norm_fixed_gradient", (b.inputs[0], *b.inputs[3:]), {"epsilon": b.attrs["epsilon"]}
+    )
     return (*grads, None, None)
 
 
@@ -336,4 +336,3 @@ register(
         _passes(False),
     ),
 )
-

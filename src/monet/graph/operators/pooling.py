@@ -18,6 +18,8 @@ from monet.graph.operators.convolution import SPATIAL
 from monet.graph.operators.nests import elementwise, over
 from monet.graph.tensor import Tensor
 
+TAP_INDEX = "uint8"  # index type of the compact form: which tap of the window won, instead of a position in the plane
+
 
 def _pooled(size: int, attrs: Mapping[str, Any], axis: int) -> int:
     before, after = attrs["padding"][axis]
@@ -99,11 +101,11 @@ def _evaluate_max_pool(attrs: Attributes, x: Array) -> tuple[Array, Array]:
     best = np.full((*x.shape[:2], *pooled), -np.inf, x.dtype)
     chosen = np.zeros(best.shape, np.int64)
     flat = np.arange(math.prod(spatial)).reshape(spatial)
-    for place, inside in _windows(spatial, pooled, attrs):
+    for tap, (place, inside) in enumerate(_windows(spatial, pooled, attrs)):
         value = np.where(inside, x[(slice(None), slice(None), *place)], -np.inf)
         better = value > best
         best = np.where(better, value, best)
-        chosen = np.where(better, flat[place], chosen)
+        chosen = np.where(better, tap if attrs["index_dtype"] == TAP_INDEX else flat[place], chosen)
     return best.astype(x.dtype), chosen
 
 
@@ -116,8 +118,17 @@ def _infer_pool_gradient(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple
     return (Output(tuple(attrs["shape"]), inputs[0].dtype),)
 
 
+def _flat_positions(attrs: Mapping[str, Any], taps: Array, spatial: tuple[int, ...]) -> Array:
+    """Positions in the input plane from the window-local tap numbers of the compact form."""
+    flat = np.arange(math.prod(spatial)).reshape(spatial)
+    places = [flat[place] for place, _ in _windows(spatial, taps.shape[2:], attrs)]
+    return np.asarray(np.stack(places)[(taps.astype(np.int64), *np.indices(taps.shape)[2:])])
+
+
 def _evaluate_max_pool_gradient(attrs: Attributes, g: Array, chosen: Array, *_: Array) -> Array:
     shape = attrs["shape"]
+    if attrs["index_dtype"] == TAP_INDEX:
+        chosen = _flat_positions(attrs, chosen, shape[2:])
     out = np.zeros((shape[0] * shape[1], math.prod(shape[2:])), g.dtype)
     rows = np.arange(out.shape[0])[:, None]
     np.add.at(out, (rows, chosen.reshape(out.shape[0], -1)), g.reshape(out.shape[0], -1))

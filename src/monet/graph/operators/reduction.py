@@ -98,9 +98,18 @@ def _reduce_work(call: Call) -> dict[str, int]:
     return {"add": call.inputs[0].elements}
 
 
-def _reduction(name: str, function: Callable[..., Array], rule: Callable[[Backward], tuple[str | None, ...]] | None, onnx: str) -> OpKind:
+def _reduction(
+    name: str, function: Callable[..., Array], rule: Callable[[Backward], tuple[str | None, ...]] | None, onnx: str
+) -> OpKind:
     return OpKind(
-        name, Family.VECTOR, _infer_reduce, _reducer(function), _nest_reduce, _reduce_work, rule, (onnx,) if onnx else ()
+        name,
+        Family.VECTOR,
+        _infer_reduce,
+        _reducer(function),
+        _nest_reduce,
+        _reduce_work,
+        rule,
+        (onnx,) if onnx else (),
     )
 
 
@@ -147,9 +156,7 @@ def _cumsum_rule(b: Backward) -> tuple[str | None, ...]:
 
 register(
     OpKind("argmax", Family.VECTOR, _infer_argmax, _evaluate_argmax, _nest_reduce, _reduce_work),
-    OpKind(
-        "cumsum", Family.VECTOR, _infer_same, _evaluate_cumsum, elementwise, per_element({"add": 1}), _cumsum_rule
-    ),
+    OpKind("cumsum", Family.VECTOR, _infer_same, _evaluate_cumsum, elementwise, per_element({"add": 1}), _cumsum_rule),
 )
 
 

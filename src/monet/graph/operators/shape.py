@@ -115,8 +115,7 @@ def _evaluate_split(attrs: Attributes, x: Array) -> tuple[Array, ...]:
 
 def _split_rule(b: Backward) -> tuple[str | None, ...]:
     parts = [
-        gradient
-        or b.emit("fill", shape=b.tensor(output).shape, value=0.0, dtype=b.tensor(output).dtype)
+        gradient or b.emit("fill", shape=b.tensor(output).shape, value=0.0, dtype=b.tensor(output).dtype)
         for gradient, output in zip(b.gradients, b.op.outputs, strict=True)
     ]
     return (b.emit("concat", *parts, axis=b.attrs["axis"]),)

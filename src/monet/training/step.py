@@ -1,0 +1,151 @@
+"""training_step: forward graph in, one whole training step out (forward, loss, backward, update)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from monet.errors import MonetError
+from monet.graph import Graph, GraphBuilder, Op, Phase
+from monet.graph.rewrite import copy_root, prune, replay_op
+from monet.training.differentiate import differentiate
+from monet.training.losses import attach_loss
+from monet.training.optimizers import Optimizer, emit_clip, emit_update, optimizer_named
+from monet.transforms.attention import fuse_attention
+from monet.transforms.compact import compact_saved
+from monet.transforms.freeze import freeze as freeze_parameters
+from monet.transforms.lora import add_lora
+from monet.transforms.precision import Precision, precision_named, set_precision
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingOptions:
+    """How a model is trained. Empty values mean: as the model and the framework would have it.
+
+    ``loss`` is cross-entropy, mse or sum. ``accumulate`` runs that many passes before one update, each at the model's
+    batch size. ``freeze`` holds name patterns. ``lora`` is a rank, 0 for none. ``attention`` is explicit or fused.
+    ``saved`` is framework or compact.
+    """
+
+    loss: str = ""
+    class_axis: int | None = None
+    optimizer: str | Optimizer = "sgd"
+    rate: float | None = None
+    decay: float | None = None
+    clip_norm: float | None = None
+    accumulate: int = 1
+    precision: str = "fp32"
+    freeze: tuple[str, ...] = ()
+    lora: int = 0
+    attention: str = ""
+    saved: str = "framework"
+
+
+def prepare(model: Graph, options: TrainingOptions) -> Graph:
+    """The forward graph with everything applied that changes it before differentiation."""
+    if options.attention not in ("", "explicit", "fused"):
+        raise MonetError(f"--attention {options.attention!r}: allowed are explicit, fused")
+    if options.attention == "fused":
+        model = fuse_attention(model)
+    if options.freeze:
+        model = freeze_parameters(model, options.freeze)
+    if options.lora:
+        model = add_lora(model, options.lora)
+    return set_precision(model, precision_named(options.precision))
+
+
+def training_step(model: Graph, options: TrainingOptions | None = None, **settings: object) -> Graph:
+    """One training step of ``model``. Options may be given as keywords: ``training_step(model, optimizer="adam")``."""
+    options = options or TrainingOptions(**settings)  # type: ignore[arg-type]
+    precision = precision_named(options.precision)
+    _check(model, options, precision)
+    forward = prepare(model, options)
+    trained = [tensor.name for tensor in forward.parameters if tensor.trainable]
+    if not trained:
+        raise MonetError(f"{model.name}: every parameter is frozen, nothing is trained")
+    builder, gradients, losses, outputs = _passes(forward, options, trained)
+    _update(builder, options, precision, gradients)
+    step = prune(builder.build([*outputs, *losses], losses[-1], gradients))
+    return compact_saved(step) if options.saved == "compact" else step
+
+
+def _check(model: Graph, options: TrainingOptions, precision: Precision) -> None:
+    if not precision.trainable:
+        raise MonetError(f"--precision {precision.name} is for inference; train in fp32, bf16 or fp16")
+    if options.saved not in ("framework", "compact"):
+        raise MonetError(f"--saved {options.saved!r}: allowed are framework, compact")
+    if options.accumulate < 1:
+        raise MonetError(f"--accumulate {options.accumulate}: at least one pass is needed")
+    if not model.outputs:
+        raise MonetError(f"{model.name}: the model has no output to attach a loss to")
+
+
+def _passes(
+    forward: Graph, options: TrainingOptions, trained: list[str]
+) -> tuple[GraphBuilder, dict[str, str], list[str], list[str]]:
+    """Forward, loss and backward of every micro-batch, gradients accumulated in place over them."""
+    count = options.accumulate
+    builder = GraphBuilder.resume(forward) if count == 1 else _roots_only(forward)
+    latest = {name: name for name in forward.tensors if name not in forward.producer}
+    gradients: dict[str, str] = {}
+    losses, outputs = [], []
+    for number in range(count):
+        ops, renamed = (list(forward.ops), latest) if count == 1 else _replay_forward(builder, forward, latest, number)
+        output = renamed.get(forward.outputs[0], forward.outputs[0])
+        start = len(builder.ops)
+        with builder.at(Phase.LOSS, micro_batch=number):
+            label = f"label.{number}" if number else "label"
+            loss = attach_loss(builder, output, options.loss or forward.usual_loss, options.class_axis, label)
+        ops += builder.ops[start:]
+        with builder.at(Phase.BACKWARD, "loss", "loss", number):
+            seed = builder.emit("fill", name="seed", shape=(), value=1.0 / count, dtype=builder.tensors[loss].dtype)
+        found = differentiate(builder, ops, loss, trained, seed, number)
+        for parameter, gradient in found.items():
+            gradients[parameter] = _add(builder, gradients.get(parameter), gradient, parameter, number)
+        losses.append(loss)
+        outputs.append(output)
+    return builder, gradients, losses, outputs
+
+
+def _roots_only(forward: Graph) -> GraphBuilder:
+    builder = GraphBuilder(forward.name)
+    builder.usual_loss = forward.usual_loss
+    for tensor in forward.tensors.values():
+        if tensor.name not in forward.producer:
+            copy_root(builder, forward, tensor)
+    return builder
+
+
+def _replay_forward(
+    builder: GraphBuilder, forward: Graph, latest: dict[str, str], number: int
+) -> tuple[list[Op], dict[str, str]]:
+    """The forward operators once more, on inputs of their own and on the running statistics left by the last pass."""
+    renamed = dict(latest)
+    if number:
+        for name in forward.inputs:
+            renamed[name] = copy_root(builder, forward, forward.tensors[name], f"{name}.{number}")
+    start = len(builder.ops)
+    with builder.at(Phase.FORWARD, micro_batch=number):
+        for op in forward.ops:
+            replay_op(builder, forward, op, renamed)
+    for root, name in forward.updated.items():
+        latest[root] = renamed[name]
+    return builder.ops[start:], renamed
+
+
+def _add(builder: GraphBuilder, earlier: str | None, gradient: str, parameter: str, number: int) -> str:
+    if earlier is None:
+        return gradient
+    with builder.at(Phase.BACKWARD, parameter.rpartition(".")[0] or parameter, parameter, number):
+        total = builder.emit("add", earlier, gradient, name="accumulate", inplace=True)
+    builder.mark_gradient(total, parameter)
+    return total
+
+
+def _update(builder: GraphBuilder, options: TrainingOptions, precision: Precision, gradients: dict[str, str]) -> None:
+    chosen = options.optimizer
+    optimizer = (
+        chosen if isinstance(chosen, Optimizer) else optimizer_named(chosen, rate=options.rate, decay=options.decay)
+    )
+    clip = emit_clip(builder, list(gradients.values()), options.clip_norm) if options.clip_norm is not None else None
+    for parameter, gradient in gradients.items():
+        emit_update(builder, optimizer, parameter, gradient, precision.master, clip)

@@ -1,0 +1,109 @@
+"""Replace explicit attention (scores, scale, mask, softmax, weighted sum) by the fused operator, wherever it stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from monet.errors import MonetError
+from monet.graph import Graph, GraphBuilder, Op
+from monet.graph.rewrite import copy_root, prune, replay_op
+
+_NEGLIGIBLE = -1e4  # a filled score at or below this has no weight after the softmax
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """One attention found: its two products, what happens to the scores between them, and who is absorbed."""
+
+    scores: Op
+    values: Op
+    scale: float
+    causal: bool
+    mask: str
+
+
+def fuse_attention(graph: Graph) -> Graph:
+    """A graph in which every explicit attention is one ``attention`` operator; the log-sum-exp is all it keeps extra."""
+    found = {match.values.name: match for op in graph.ops if (match := _match(graph, op))}
+    if not found:
+        raise MonetError(f"{graph.name}: no attention found to fuse (softmax between two matrix products)")
+    builder = GraphBuilder(graph.name)
+    builder.usual_loss = graph.usual_loss
+    renamed: dict[str, str] = {}
+    for name, tensor in graph.tensors.items():
+        if name not in graph.producer:
+            renamed[name] = copy_root(builder, graph, tensor)
+    for op in graph.ops:
+        match = found.get(op.name)
+        if match is None:
+            replay_op(builder, graph, op, renamed)
+        else:
+            renamed[op.outputs[0]] = _emit(builder, match, renamed)
+    return prune(builder.build([renamed[name] for name in graph.outputs]))
+
+
+def _emit(builder: GraphBuilder, match: _Match, renamed: dict[str, str]) -> str:
+    query, key = (renamed[name] for name in match.scores.inputs)
+    value = renamed[match.values.inputs[1]]
+    name = match.values.name.rpartition(".")[0]
+    with builder.at(match.values.phase):
+        if not match.scores.attrs["transpose_b"]:
+            key = builder.emit("transpose", key, name=f"{name}.key", order=(0, 1, 3, 2))
+        mask = (renamed[match.mask],) if match.mask else ()
+        fused = builder.emit(
+            "attention", query, key, value, *mask, name=f"{name}.attention", scale=match.scale, causal=match.causal
+        )
+    builder.ops[-1] = replace(builder.ops[-1], layer=match.values.layer)
+    return fused
+
+
+def _match(graph: Graph, softmax: Op) -> _Match | None:
+    """Read outwards from a softmax: up through scale and mask to the scores, down to the weighted sum."""
+    if softmax.kind != "softmax" or softmax.attrs["axis"] not in (-1, len(graph.tensors[softmax.inputs[0]].shape) - 1):
+        return None
+    values = _only_reader(graph, softmax.outputs[0])
+    if values is None or values.kind != "matmul" or values.inputs[0] != softmax.outputs[0]:
+        return None
+    if values.attrs["transpose_a"] or values.attrs["transpose_b"] or len(graph.tensors[values.inputs[1]].shape) != 4:
+        return None
+    scale, causal, mask, name = 1.0, False, "", softmax.inputs[0]
+    while True:
+        op = graph.producer.get(name)
+        if op is None or len(graph.consumers[name]) != 1:
+            return None
+        if op.kind == "matmul":
+            ok = not op.attrs["transpose_a"] and all(len(graph.tensors[n].shape) == 4 for n in op.inputs)
+            return _Match(op, values, scale, causal, mask) if ok else None
+        if op.kind == "scale" and not mask:
+            scale *= op.attrs["factor"]
+        elif op.kind == "masked_fill" and op.attrs["value"] <= _NEGLIGIBLE and not mask:
+            source = graph.producer.get(op.inputs[1])
+            if source is not None and source.kind == "causal_mask":
+                causal = True
+            else:
+                mask = op.inputs[1]
+        elif op.kind == "add" and not mask and not _depends_on_parameters(graph, op.inputs[1]):
+            mask = op.inputs[1]
+        else:
+            return None
+        name = op.inputs[0]
+
+
+def _only_reader(graph: Graph, name: str) -> Op | None:
+    readers = graph.consumers[name]
+    return readers[0] if len(readers) == 1 and name not in graph.outputs else None
+
+
+def _depends_on_parameters(graph: Graph, name: str) -> bool:
+    """Whether a trained value (a position bias, say) reaches this tensor; such a mask needs a gradient of its own."""
+    pending, seen = [name], set()
+    while pending:
+        current = pending.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        if graph.tensors[current].trainable:
+            return True
+        producer = graph.producer.get(current)
+        pending.extend(producer.inputs if producer else ())
+    return False

@@ -1,0 +1,67 @@
+"""Precision policies: which element type parameters, activations and master weights have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from monet.errors import MonetError, nearest
+from monet.graph import Graph, GraphBuilder
+from monet.graph.dtypes import DTYPES
+from monet.graph.rewrite import copy_root, replay_op
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """``working`` is the type of weights, activations and gradients; ``master`` that of the copy the optimizer keeps.
+
+    Norm statistics, log-sum-exp and losses stay in fp32 under every policy, as do optimizer states.
+    """
+
+    name: str
+    working: str
+    master: str = ""
+    trainable: bool = True
+
+
+POLICIES = {
+    policy.name: policy
+    for policy in (
+        Precision("fp64", "fp64"),
+        Precision("fp32", "fp32"),
+        Precision("bf16", "bf16", master="fp32"),
+        Precision("fp16", "fp16", master="fp32"),
+        Precision("int8", "int8", trainable=False),
+    )
+}
+
+
+def precision_named(name: str) -> Precision:
+    """The policy called ``name``."""
+    try:
+        return POLICIES[name]
+    except KeyError:
+        raise MonetError(f"unknown precision {name!r}; {nearest(name, POLICIES)}") from None
+
+
+def set_precision(graph: Graph, precision: Precision) -> Graph:
+    """A forward graph with every floating-point root, and all that is computed from them, in the working type."""
+
+    def narrowed(dtype: str) -> str:
+        return precision.working if DTYPES[dtype].is_float else dtype
+
+    if all(
+        narrowed(tensor.dtype) == tensor.dtype for tensor in graph.tensors.values() if tensor.name not in graph.producer
+    ):
+        return graph
+    builder = GraphBuilder(graph.name)
+    builder.usual_loss = graph.usual_loss
+    renamed: dict[str, str] = {}
+    for name, tensor in graph.tensors.items():
+        if name not in graph.producer:
+            renamed[name] = copy_root(builder, graph, tensor, dtype=narrowed(tensor.dtype))
+    for op in graph.ops:
+        attrs = {**op.attrs}
+        if "dtype" in attrs:
+            attrs["dtype"] = narrowed(attrs["dtype"])
+        replay_op(builder, graph, op, renamed, attrs)
+    return builder.build([renamed[name] for name in graph.outputs])
