@@ -25,7 +25,7 @@ class Problem:
         return f"  {self.path or '(top)'}: {self.message}{given}"
 
 
-class InvalidDescription(HardwareError):
+class DescriptionError(HardwareError):
     """A description with one or more problems; ``problems`` holds all of them, the message prints all of them."""
 
     def __init__(self, source: str, problems: Sequence[Problem]) -> None:

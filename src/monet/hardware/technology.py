@@ -10,6 +10,7 @@ Leakage and the static power of DRAM have no good public source per node and are
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -22,7 +23,8 @@ PICO, MICRO_SQUARE = 1e-12, 1e-12  # joules per picojoule; square metres per squ
 # foundry's public claims (TSMC: N5 −30 % power, 1.8× density against N7; N3 −28 % power, 1.6× density against N5),
 # low confidence.
 ENERGY_BY_NODE = {
-    130.0: 3.07, 90.0: 1.90, 65.0: 1.24, 45.0: 1.0, 32.0: 0.66, 20.0: 0.22, 16.0: 0.17, 14.0: 0.14, 10.0: 0.12, 7.0: 0.094,
+    130.0: 3.07, 90.0: 1.90, 65.0: 1.24, 45.0: 1.0, 32.0: 0.66, 20.0: 0.22, 16.0: 0.17, 14.0: 0.14, 10.0: 0.12,
+    7.0: 0.094,
 }  # fmt: skip
 ENERGY_BELOW_7 = {7.0: 1.0, 5.0: 0.70, 3.0: 0.504}
 LOGIC_AREA_BY_NODE = {
@@ -61,11 +63,14 @@ FORMATS = {
     "bf16": Format(8, True, 16),
     "fp8_e4m3": Format(4, True, 8),
     "fp8_e5m2": Format(3, True, 8),
+    "int64": Format(64, False, 64),
     "int32": Format(32, False, 32),
     "int16": Format(16, False, 16),
     "int8": Format(8, False, 8),
     "uint8": Format(8, False, 8),
     "int4": Format(4, False, 4),
+    "bool": Format(8, False, 8),
+    "bit": Format(1, False, 1),
 }
 
 # Formats a core may list but whose energy and area must be given: there is no published single unit to derive them
@@ -136,7 +141,8 @@ class DramKind:
 # Micron's product pages (HBM2E 6.0, GDDR6 7.5), Accelergy's CACTI plug-in (LPDDR4 8; 13–14 with background), design
 # studies of low confidence (LPDDR5 4–8, HBM3 3–8). Static power: DDR4 from 8 Gb ×8 datasheet currents (IDD3N 44 mA and
 # 4.5 % of a 250 mA refresh at 1.2 V = 64 mW per GiB); the others are estimates. Burst and channel rate: JEDEC (burst
-# length × width; 3200, 6400, 3200, 4800 MT/s, 16, 2.0, 3.2, 6.4 Gb/s a pin). Latency: idle, controller included; estimate.
+# length × width; 3200, 6400, 3200, 4800 MT/s, 16, 2.0, 3.2, 6.4 Gb/s a pin). Latency: idle, controller included
+# (estimate).
 DRAM_KINDS = {
     "LPDDR4": DramKind((8.0, 8.0, 14.0), 0.020, 120e-9, 32, 6.4e9),
     "LPDDR5": DramKind((4.0, 5.0, 8.0), 0.020, 120e-9, 32, 12.8e9),
@@ -162,7 +168,7 @@ def _interpolate(table: dict[float, float], node_nm: float) -> float:
     nodes = sorted(table)
     if node_nm <= nodes[0]:
         return table[nodes[0]]
-    for low, high in zip(nodes, nodes[1:], strict=False):
+    for low, high in itertools.pairwise(nodes):
         if node_nm <= high:
             part = math.log(node_nm / low) / math.log(high / low)
             return float(table[low] * (table[high] / table[low]) ** part)
@@ -208,7 +214,7 @@ class Technology:
 
     def __post_init__(self) -> None:
         if not MIN_NODE_NM <= self.node_nm <= MAX_NODE_NM:
-            raise HardwareError(f"no technology data for {self.node_nm} nm; allowed: {MIN_NODE_NM:g} to {MAX_NODE_NM:g} nm")
+            raise HardwareError(f"no data for {self.node_nm} nm; allowed: {MIN_NODE_NM:g} to {MAX_NODE_NM:g} nm")
         if self.process not in LEAKAGE_W_PER_M2:
             raise HardwareError(f"unknown process {self.process!r}; {nearest(self.process, LEAKAGE_W_PER_M2)}")
 

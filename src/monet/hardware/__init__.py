@@ -1,0 +1,25 @@
+"""Accelerators: description files, the technology that prices them, presets, and the resolved form others read."""
+
+from monet.hardware.accelerator import Accelerator, Axis, Core, CoreInstance, Dram, Link, Memory, MemoryLevel, Rate
+from monet.hardware.errors import HardwareError, DescriptionError, Problem
+from monet.hardware.loading import load_description, load_hardware, preset_names, replace, schema
+
+__all__ = [
+    "Accelerator",
+    "Axis",
+    "Core",
+    "CoreInstance",
+    "Dram",
+    "HardwareError",
+    "DescriptionError",
+    "Link",
+    "Memory",
+    "MemoryLevel",
+    "Problem",
+    "Rate",
+    "load_description",
+    "load_hardware",
+    "preset_names",
+    "replace",
+    "schema",
+]

@@ -1,0 +1,413 @@
+"""The hardware file: pydantic models of an accelerator as people write it. ``resolve`` turns one into an Accelerator.
+
+Units are in the names; a value is a plain number in that unit or text with one (``size_bytes: 2 MiB``). What is left
+out is derived from the technology, except where nothing published would support a guess.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
+
+from monet.errors import nearest
+from monet.hardware.functions import DEFAULT_CYCLES
+from monet.hardware.quantities import (
+    Bytes,
+    BytesPerSecond,
+    Count,
+    Cycles,
+    Hertz,
+    Joules,
+    JoulesPerBit,
+    Metres,
+    NotNegative,
+    Positive,
+    Seconds,
+    SquareMetres,
+    Watts,
+)
+from monet.hardware.technology import ALL_FORMATS, DRAM_KINDS, FORMATS_TO_BE_GIVEN, MAX_NODE_NM, MIN_NODE_NM
+
+Operand = Literal["I", "W", "O"]
+_DIMENSION = re.compile(r"^(N|G|K|C|[OF][XYZ]|B\d*|M)$")
+_PORTS = re.compile(r"^(?:(\d+)r)?(?:(\d+)w)?(?:(\d+)rw)?$")
+
+
+class Model(BaseModel):
+    """Base of all parts: unknown keys are refused, nothing is mutated."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _known_dtype(name: str) -> str:
+    if name not in ALL_FORMATS:
+        raise ValueError(f"unknown dtype {name!r}; {nearest(name, ALL_FORMATS)}")
+    return name
+
+
+class AxisModel(Model):
+    """One axis of an array: its size, its wires, and the loop dimensions it may take (none listed: any legal one)."""
+
+    size: Count
+    multicast: list[Literal["I", "W"]] = Field([], description="inputs that all positions along the axis receive alike")
+    reduce: bool = Field(False, description="outputs of all positions along the axis are added")
+    dims: list[str] | None = Field(
+        None, description="loop dimensions the axis is wired for; any that is legal if absent"
+    )
+    systolic: bool = Field(False, description="data ripples through: (used size - 1) cycles to fill and drain")
+
+    @field_validator("dims")
+    @classmethod
+    def _dimensions(cls, dims: list[str] | None) -> list[str] | None:
+        for name in dims or ():
+            if not _DIMENSION.match(name):
+                raise ValueError(
+                    f"unknown loop dimension {name!r}; allowed: N, G, K, C, OZ, OY, OX, FZ, FY, FX, M, B, B0 …"
+                )
+        return dims
+
+
+class WiresModel(Model):
+    """Wires of an axis in another mode of the array; its size stays."""
+
+    multicast: list[Literal["I", "W"]] = []
+    reduce: bool = False
+    dims: list[str] | None = None
+
+
+class RateModel(Model):
+    """What one array unit does with a pair of element types."""
+
+    products_per_cycle: Positive = Field(
+        1.0, description="a whole number (summed inside the unit), or one over a whole number"
+    )
+    accumulator: str | None = Field(None, description="element type of partial sums")
+    energy_j: Joules | None = Field(None, description="of one multiply-accumulate, memories not included")
+
+    @field_validator("accumulator")
+    @classmethod
+    def _accumulator(cls, name: str | None) -> str | None:
+        return name if name is None else _known_dtype(name)
+
+    @field_validator("products_per_cycle")
+    @classmethod
+    def _whole(cls, rate: float) -> float:
+        ratio = rate if rate >= 1 else 1 / rate
+        if abs(ratio - round(ratio)) > 1e-6 * ratio:
+            raise ValueError("must be a whole number or one over a whole number (4, 1, 0.25)")
+        return rate
+
+
+class LaneRateModel(Model):
+    """What one vector lane does with an element type."""
+
+    elements_per_cycle: Positive = 1.0
+    energy_j: Joules | None = Field(None, description="of one lane-cycle, memories not included")
+
+
+class VectorModel(Model):
+    """Vector lanes of a core."""
+
+    lanes: Count
+    dtypes: dict[str, LaneRateModel] = Field(min_length=1)
+    functions: dict[str, Positive] = Field({}, description="cycles per element and lane that differ from the usual")
+    only: list[str] | None = Field(None, description="the functions the lanes have; absent: all")
+
+    @field_validator("dtypes", mode="before")
+    @classmethod
+    def _list(cls, value: Any) -> Any:
+        return {name: {} for name in value} if isinstance(value, list) else value
+
+    @field_validator("dtypes")
+    @classmethod
+    def _dtypes(cls, value: dict[str, LaneRateModel]) -> dict[str, LaneRateModel]:
+        for name in value:
+            _known_dtype(name)
+        return value
+
+    @field_validator("functions", "only")
+    @classmethod
+    def _functions(cls, value: Any) -> Any:
+        for name in value or ():
+            if name not in DEFAULT_CYCLES:
+                raise ValueError(f"unknown function {name!r}; {nearest(name, DEFAULT_CYCLES)}")
+        return value
+
+
+class PortModel(Model):
+    """One port of a memory."""
+
+    name: str | None = None
+    direction: Literal["read", "write", "read_write"]
+    bandwidth_bits_per_cycle: Count
+    carries: list[str] | None = Field(
+        None, description="what uses it: 'I.fill', 'O.drain', 'O' or 'feed'; absent: by direction"
+    )
+
+    @field_validator("carries")
+    @classmethod
+    def _carries(cls, value: list[str] | None) -> list[str] | None:
+        for text in value or ():
+            if not re.match(r"^([IWO]|fill|feed|collect|drain|[IWO]\.(fill|feed|collect|drain))$", text):
+                raise ValueError(
+                    f"{text!r} is not an operand (I, W, O), a flow (fill, feed, collect, drain) or operand.flow"
+                )
+        return value
+
+
+class StorageModel(Model):
+    """What every on-chip memory has, private or shared."""
+
+    size_bytes: Bytes
+    kind: Literal["register", "sram"] | None = Field(None, description="absent: register up to 1 KiB, else sram")
+    bandwidth_bits_per_cycle: Count | None = Field(None, description="of every port given in short form")
+    ports: list[PortModel] = Field(description="short form: '1r1w', '2rw' …, with bandwidth_bits_per_cycle")
+    min_access_bits: Count | None = Field(None, description="smallest access; absent: the widest port")
+    access_bits: Count | None = Field(None, description="width the energies are of; absent: the widest port")
+    read_energy_j: Joules | None = None
+    write_energy_j: Joules | None = None
+    area_m2: SquareMetres | None = None
+    leakage_w: Watts | None = None
+    double_buffered: bool = False
+    latency_cycles: Cycles = 1
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_ports(cls, data: Any) -> Any:
+        return _expand_ports(data) if isinstance(data, dict) else data
+
+
+def _expand_ports(data: dict[str, Any]) -> dict[str, Any]:
+    """Write ports given as '1r1w' (the default) out in full."""
+    short = data.get("ports", "1r1w")
+    if not isinstance(short, str) or (data.get("memory") and "ports" not in data):
+        return data
+    match = _PORTS.match(short)
+    if not match or not any(match.groups()):
+        raise ValueError(f"ports {short!r} is not of the form '1r1w', '2r2w', '1rw'")
+    width = data.get("bandwidth_bits_per_cycle")
+    if width is None:
+        raise ValueError("give bandwidth_bits_per_cycle, or ports with a bandwidth each")
+    directions = zip(("read", "write", "read_write"), ("r", "w", "rw"), match.groups(), strict=True)
+    ports = [
+        {"name": f"{letter}{number}", "direction": direction, "bandwidth_bits_per_cycle": width}
+        for direction, letter, count in directions
+        for number in range(int(count or 0))
+    ]
+    return data | {"ports": ports}
+
+
+class SharedMemoryModel(StorageModel):
+    """A memory that cores attach to, or a buffer between cores and DRAM."""
+
+    clock_hz: Hertz | None = None
+
+
+class LevelModel(StorageModel):
+    """A memory level of a core, or (with ``memory``) its attachment to a shared memory."""
+
+    name: str
+    operands: list[Operand] = Field(["I", "W", "O"], min_length=1)
+    per: list[str] = Field([], description="axes along which it is replicated; 'mac': all, 'core': none")
+    memory: str | None = Field(None, description="name of the shared memory this level is")
+    size_bytes: Bytes | None = None  # type: ignore[assignment]  # a shared memory brings its own
+    ports: list[PortModel] = []
+
+    @field_validator("per", mode="before")
+    @classmethod
+    def _per(cls, value: Any) -> Any:
+        return {"mac": ["*"], "core": []}.get(value, [value]) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _private_or_shared(self) -> LevelModel:
+        if self.memory is None and self.size_bytes is None:
+            raise ValueError("give size_bytes, or name a shared memory in memory")
+        if self.memory is not None and (self.size_bytes is not None or self.per):
+            raise ValueError("a level that is a shared memory takes its size from there and is not replicated")
+        return self
+
+
+class MeshModel(Model):
+    """A grid of cores."""
+
+    x: Count
+    y: Count
+
+
+class TransposedReadModel(Model):
+    """Price of reading an input transposed."""
+
+    kind: Literal["free", "per_element", "explicit"]
+    cycles_per_element: NotNegative = 0.0
+
+
+class CoreModel(Model):
+    """A core design and how many of it there are."""
+
+    use: str | None = Field(None, description="start from another core: its name here, or 'preset:core'")
+    kind: Literal["matrix", "vector", "analog"]
+    count: Count = 1
+    mesh: MeshModel | None = Field(None, description="'4x4', or x and y")
+    clock_hz: Hertz | None = None
+    axes: dict[str, AxisModel] = {}
+    modes: dict[str, dict[str, WiresModel]] = Field({}, description="further modes: wires by axis")
+    mode_switch_cycles: Cycles = 0
+    rates: dict[str, RateModel] = Field({}, description="by element type ('int8') or pair ('int8*int4')")
+    vector: VectorModel | None = None
+    memories: list[LevelModel] = Field(min_length=1, description="innermost first")
+    swappable_inputs: bool = Field(True, description="either input of an operator may take the W slot")
+    zero_skipping: bool = Field(False, description="strided input gradients skip the inserted zeros")
+    transposed_read: TransposedReadModel = TransposedReadModel(kind="free")
+    dispatch_cycles: Cycles = Field(0, description="fixed cost of starting one operator")
+    compute_area_m2: SquareMetres | None = None
+    compute_leakage_w: Watts | None = None
+
+    @field_validator("mesh", mode="before")
+    @classmethod
+    def _mesh(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            match = re.match(r"^(\d+)x(\d+)$", value)
+            if not match:
+                raise ValueError("a mesh is written '4x4', or with x and y")
+            return {"x": int(match[1]), "y": int(match[2])}
+        return value
+
+    @field_validator("transposed_read", mode="before")
+    @classmethod
+    def _transposed(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value
+
+    @field_validator("rates", mode="before")
+    @classmethod
+    def _list(cls, value: Any) -> Any:
+        return {name: {} for name in value} if isinstance(value, list) else value
+
+    @field_validator("rates")
+    @classmethod
+    def _pairs(cls, value: dict[str, RateModel]) -> dict[str, RateModel]:
+        for pair in value:
+            for name in pair.split("*"):
+                _known_dtype(name)
+            if pair.count("*") > 1:
+                raise ValueError(f"{pair!r} is not an element type or a pair of them such as 'int8*int4'")
+        return value
+
+
+class DramModel(Model):
+    """Off-chip memory. A ``custom`` kind must give everything."""
+
+    kind: str
+    capacity_bytes: Bytes
+    channels: Count = 1
+    bandwidth_bytes_per_s: BytesPerSecond | None = Field(None, description="of all channels together")
+    bandwidth_bits_per_cycle: Positive | None = Field(None, description="the same per cycle of the chip's clock")
+    latency_s: Seconds | None = None
+    burst_bytes: Bytes | None = None
+    read_energy_j_per_bit: JoulesPerBit | None = None
+    write_energy_j_per_bit: JoulesPerBit | None = None
+    static_power_w: Watts | None = None
+
+    @field_validator("kind")
+    @classmethod
+    def _kind(cls, value: str) -> str:
+        if value not in (*DRAM_KINDS, "custom"):
+            raise ValueError(f"unknown kind of DRAM {value!r}; {nearest(value, (*DRAM_KINDS, 'custom'))}")
+        return value
+
+    @model_validator(mode="after")
+    def _complete(self) -> DramModel:
+        if self.bandwidth_bytes_per_s is not None and self.bandwidth_bits_per_cycle is not None:
+            raise ValueError("give bandwidth_bytes_per_s or bandwidth_bits_per_cycle, not both")
+        needed = ("latency_s", "burst_bytes", "read_energy_j_per_bit", "write_energy_j_per_bit", "static_power_w")
+        missing = [name for name in needed if getattr(self, name) is None]
+        if self.bandwidth_bytes_per_s is None and self.bandwidth_bits_per_cycle is None:
+            missing.append("a bandwidth")
+        if self.kind == "custom" and missing:
+            raise ValueError(f"a custom DRAM must also give {', '.join(missing)}")
+        return self
+
+
+class ConnectionModel(Model):
+    """Wires between cores, shared memories and DRAM. One of ``mesh``, ``ring``, ``chain``, ``bus``, ``link``."""
+
+    mesh: str | None = Field(None, description="the core whose grid gets links between neighbours")
+    ring: list[str] | None = None
+    chain: list[str] | None = Field(None, description="one after another")
+    bus: list[str] | None = Field(None, description="all on the same wires")
+    link: list[str] | None = Field(
+        None, min_length=2, max_length=2, description="two ends; a core stands for all its copies"
+    )
+    bandwidth_bits_per_cycle: Positive | None = None
+    bandwidth_bytes_per_s: BytesPerSecond | None = None
+    clock_hz: Hertz | None = None
+    latency_cycles: Cycles = 1
+    energy_j_per_bit: JoulesPerBit | None = None
+    length_m: Metres | None = Field(None, description="absent: the pitch of its cores; of a bus, the side of the chip")
+    area_m2: SquareMetres | None = None
+    shared_directions: bool | None = Field(None, description="absent: true for a bus, false for links")
+    directed: bool = Field(False, description="links lead one way only, in the order given")
+
+    @model_validator(mode="after")
+    def _one_shape(self) -> ConnectionModel:
+        given = [name for name in ("mesh", "ring", "chain", "bus", "link") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"give exactly one of mesh, ring, chain, bus, link; given: {', '.join(given) or 'none'}")
+        if (self.bandwidth_bits_per_cycle is None) == (self.bandwidth_bytes_per_s is None):
+            raise ValueError("give either bandwidth_bits_per_cycle or bandwidth_bytes_per_s")
+        return self
+
+    @property
+    def members(self) -> list[str]:
+        """Names as written, whatever the shape."""
+        if self.mesh is not None:
+            return [self.mesh]
+        return self.ring or self.chain or self.bus or self.link or []
+
+
+class ParameterModel(Model):
+    """A named knob of this file: the paths it sets, and the values a study would sweep."""
+
+    sets: list[str] = Field(min_length=1)
+    values: list[Any] = []
+    about: str = ""
+
+    @field_validator("sets", mode="before")
+    @classmethod
+    def _one(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+
+class Description(Model):
+    """A whole accelerator as written."""
+
+    name: str
+    about: str = ""
+    source: list[str] = Field([], description="where the figures come from")
+    node_nm: Positive = Field(ge=MIN_NODE_NM, le=MAX_NODE_NM)
+    process: Literal["low_power", "high_performance"] = Field("low_power", description="leakage flavour")
+    clock_hz: Hertz
+    parameters: dict[str, ParameterModel] = {}
+    cores: dict[str, CoreModel] = Field(min_length=1)
+    memories: dict[str, SharedMemoryModel] = Field(
+        {}, description="memories shared by cores, or between cores and DRAM"
+    )
+    dram: dict[str, DramModel] = Field(min_length=1)
+    network: dict[str, ConnectionModel] = Field(min_length=1)
+    _document: dict[str, Any] = PrivateAttr(default_factory=dict)  # as written, for ``replace``
+
+    @field_validator("source", mode="before")
+    @classmethod
+    def _source(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+
+def default_accumulator(first: str, second: str) -> str:
+    """Element type of partial sums where a rate does not name one: wide enough for the products."""
+    names = (first, second)
+    if "fp64" in names:
+        return "fp64"
+    if any(name in FORMATS_TO_BE_GIVEN or name.startswith(("fp", "bf", "tf")) for name in names):
+        return "fp32"
+    return "int32"

@@ -1,0 +1,212 @@
+"""From a preset name or a path to a checked description and a resolved accelerator."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from monet.errors import nearest
+from monet.hardware.accelerator import Accelerator
+from monet.hardware.check import check
+from monet.hardware.description import Description
+from monet.hardware.document import Document, parse_document, read_document, resolve_uses, with_overrides
+from monet.hardware.errors import HardwareError, DescriptionError, Problem
+from monet.hardware.resolve import resolve
+
+PRESETS = Path(__file__).parent / "presets"
+
+
+def preset_names() -> tuple[str, ...]:
+    """Names of the built-in accelerators."""
+    return tuple(sorted(path.stem for path in PRESETS.glob("*.yaml")))
+
+
+@cache
+def _preset(name: str) -> Document:
+    return read_document(PRESETS / f"{name}.yaml")
+
+
+def _document(name_or_path: str | Path) -> tuple[Document, str]:
+    """The document of a preset or a file, and how to call it in errors."""
+    text = str(name_or_path)
+    if text in preset_names():
+        return copy.deepcopy(_preset(text)), text
+    path = Path(name_or_path)
+    if path.is_file():
+        return read_document(path), text
+    if path.suffix in (".yaml", ".yml") or len(path.parts) > 1:
+        raise HardwareError(f"{text}: no such file")
+    raise HardwareError(f"no hardware called {text!r}; {nearest(text, preset_names())}")
+
+
+def load_description(name_or_path: str | Path, overrides: Mapping[str, Any] | None = None) -> Description:
+    """A checked description. ``overrides`` sets paths (``cores.pe.memories.sram.size_bytes``) or named parameters."""
+    document, source = _document(name_or_path)
+    return describe(document, source, overrides)
+
+
+def describe(document: Document, source: str = "hardware", overrides: Mapping[str, Any] | None = None) -> Description:
+    """A checked description from a document. Every problem is reported at once, as ``DescriptionError``."""
+    document = with_overrides(resolve_uses(document, source, lambda name: _document(name)[0]), overrides or {})
+    try:
+        description = Description.model_validate(document)
+    except ValidationError as error:
+        problems = _problems(error)
+        raise DescriptionError(source, problems + _also(document, error, problems)) from None
+    problems = [*check(description), *_parameter_problems(document, description)]
+    if problems:
+        raise DescriptionError(source, problems)
+    description._document = document
+    return description
+
+
+def describe_text(text: str, source: str = "hardware") -> Description:
+    """A checked description from YAML text."""
+    return describe(parse_document(text, source), source)
+
+
+def load_hardware(name_or_path: str | Path, overrides: Mapping[str, Any] | None = None) -> Accelerator:
+    """A resolved accelerator from a preset name or a YAML file, with ``overrides`` set first."""
+    return resolve(load_description(name_or_path, overrides))
+
+
+def replace(description: Description, path: str, value: Any) -> Description:
+    """A copy of a description with one path or parameter set; the original is left alone."""
+    document = description._document or description.model_dump(mode="json", exclude_unset=True)
+    return describe(document, description.name, {path: value})
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema of a hardware file, short forms included."""
+    result = Description.model_json_schema()
+    result["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    short = {
+        "ports": {"type": "string", "pattern": r"^(\d+r)?(\d+w)?(\d+rw)?$"},
+        "mesh": {"type": "string", "pattern": r"^\d+x\d+$"},
+        "per": {"type": "string"},
+        "transposed_read": {"enum": ["free", "explicit"]},
+        "sets": {"type": "string"},
+        "source": {"type": "string"},
+        "rates": {"type": "array", "items": {"type": "string"}},
+        "dtypes": {"type": "array", "items": {"type": "string"}},
+    }
+    for model in (result, *result["$defs"].values()):
+        for name, field in model.get("properties", {}).items():
+            if name in short and not (name == "mesh" and "anyOf" in field and {"type": "string"} in field["anyOf"]):
+                described = {key: field.pop(key) for key in ("title", "description", "default") if key in field}
+                model["properties"][name] = described | {"anyOf": [short[name], *field.pop("anyOf", [field])]}
+        if "ports" in model.get("required", ()):
+            model["required"].remove("ports")
+        if "kind" in model.get("required", ()) and "use" in model.get("properties", {}):
+            model["required"] = []  # a core that uses another inherits what is required
+    return result
+
+
+# --- problems ---------------------------------------------------------------------------------------------------------
+
+
+def _problems(error: ValidationError) -> list[Problem]:
+    """Pydantic's errors in our words."""
+    found = []
+    for item in error.errors(include_url=False):
+        place, given = tuple(item["loc"]), item.get("input")
+        message = item["msg"].removeprefix("Value error, ")
+        if item["type"] == "missing":
+            found.append(Problem(_path(place), "is required"))
+            continue
+        if item["type"] == "extra_forbidden":
+            message = f"unknown key; {nearest(str(place[-1]), _keys_at(place[:-1]))}"
+        elif item["type"] == "literal_error":
+            message = f"must be one of {item['ctx']['expected']}"
+        shown = "" if isinstance(given, dict | list | BaseModel) or item["type"] == "extra_forbidden" else repr(given)
+        found.append(Problem(_path(place), message[0].lower() + message[1:], shown))
+    return found
+
+
+def _path(place: tuple[int | str, ...]) -> str:
+    return ".".join(str(part) for part in place if part != "[key]")
+
+
+def _keys_at(place: tuple[int | str, ...]) -> list[str]:
+    """Valid keys of the model at a place of the description."""
+    model: Any = Description
+    for part in place:
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            field = model.model_fields.get(str(part))
+            model = _inner(field.annotation) if field else None
+        else:
+            model = _inner(model)
+        if model is None:
+            return []
+    model = model if isinstance(model, type) else _inner(model)
+    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
+
+
+def _inner(annotation: Any) -> Any:
+    """What an annotation holds: the item of a list, the value of a mapping, the model of an optional."""
+    if get_origin(annotation) in (list, dict):
+        return get_args(annotation)[-1]
+    options = [option for option in get_args(annotation) if option is not type(None)]
+    return options[0] if options else annotation
+
+
+def _also(document: Document, error: ValidationError, known: list[Problem]) -> list[Problem]:
+    """Problems of the whole that would show once the fields in ``error`` are put right.
+
+    Refused values are taken out (numbers become 1) and the rest is checked; what hangs on such a value is left out.
+    """
+    repaired = copy.deepcopy(document)
+    for item in error.errors(include_url=False):
+        _neutralise(repaired, [part for part in item["loc"] if part != "[key]"], item["type"])
+    try:
+        description = Description.model_validate(repaired)
+    except ValidationError:
+        return []
+    bad = [problem.path for problem in known]
+    return [problem for problem in check(description) if not any(_related(problem.path, path) for path in bad)]
+
+
+def _related(one: str, other: str) -> bool:
+    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
+
+
+def _neutralise(document: Any, place: list[Any], kind: str) -> None:
+    for part in place[:-1]:
+        inside = part in document if isinstance(document, dict) else isinstance(document, list)
+        if not inside:
+            return
+        document = document[part]
+    if not place or not isinstance(document, dict) or place[-1] not in document:
+        return
+    number = isinstance(document[place[-1]], int | float | str) and kind not in ("extra_forbidden", "literal_error")
+    if number and str(place[-1]).rpartition("_")[2] in (
+        "bytes",
+        "cycle",
+        "s",
+        "hz",
+        "size",
+        "lanes",
+        "x",
+        "y",
+        "count",
+    ):
+        document[place[-1]] = 1
+    else:
+        del document[place[-1]]
+
+
+def _parameter_problems(document: Document, description: Description) -> list[Problem]:
+    """Every path that a parameter sets must exist or be settable."""
+    found = []
+    for name, parameter in description.parameters.items():
+        for path in parameter.sets:
+            try:
+                with_overrides(document, {path: parameter.values[0] if parameter.values else 1})
+            except HardwareError as error:
+                found.append(Problem(f"parameters.{name}.sets", str(error), path))
+    return found

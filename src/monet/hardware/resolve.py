@@ -1,0 +1,357 @@
+"""Description → Accelerator: everything that was left out is derived here, through the technology model."""
+
+from __future__ import annotations
+
+import math
+
+from monet.hardware.accelerator import (
+    OPERANDS,
+    Accelerator,
+    ArrayMode,
+    Axis,
+    Core,
+    CoreInstance,
+    CoreKind,
+    Dram,
+    Flow,
+    Link,
+    Memory,
+    MemoryLevel,
+    Port,
+    Rate,
+    TransposedRead,
+    VectorRate,
+    flows_of,
+)
+from monet.hardware.check import port_of
+from monet.hardware.description import (
+    ConnectionModel,
+    CoreModel,
+    Description,
+    DramModel,
+    LevelModel,
+    PortModel,
+    StorageModel,
+    VectorModel,
+    default_accumulator,
+)
+from monet.hardware.functions import DEFAULT_CYCLES
+from monet.hardware.layout import Wire, copies, endpoint_of, wires
+from monet.hardware.technology import FORMATS, FORMATS_TO_BE_GIVEN, REGISTER_LIMIT_BYTES, Technology, dram_kind
+
+GIB = 2**30
+
+
+def resolve(description: Description) -> Accelerator:
+    """The accelerator that a checked description stands for."""
+    technology = Technology(description.node_nm, description.process)
+    shared = {
+        name: _level(name, model, technology, operands=OPERANDS, replicas=1, shared_along=(), memory=name)
+        for name, model in description.memories.items()
+    }
+    designs = {name: _core(core, description, technology, shared) for name, core in description.cores.items()}
+    instances = [
+        _instance(copy.name, name, designs[name], endpoint_of(copy.name, core), copy.position)
+        for name, core in description.cores.items()
+        for copy in copies(name, core)
+    ]
+    return Accelerator(
+        name=description.name,
+        node_nm=description.node_nm,
+        clock_hz=description.clock_hz,
+        cores=tuple(instances),
+        memories=_memories(description, instances, shared),
+        drams=tuple(_dram(name, model, description.clock_hz) for name, model in description.dram.items()),
+        links=_links(description, instances, technology),
+    )
+
+
+# --- memories ---------------------------------------------------------------------------------------------------------
+
+
+def _ports(models: list[PortModel], operands: tuple[str, ...]) -> tuple[Port, ...]:
+    """Ports with what each of them carries."""
+    carried: list[set[tuple[str, Flow]]] = [set() for _ in models]
+    for operand in operands:
+        for flow in flows_of(operand):
+            index = port_of(models, operand, flow)
+            if index is not None:
+                carried[index].add((operand, flow))
+    return tuple(
+        Port(model.name or f"port{index}", model.direction, model.bandwidth_bits_per_cycle, frozenset(carries))
+        for index, (model, carries) in enumerate(zip(models, carried, strict=True))
+    )
+
+
+def _level(
+    name: str,
+    model: StorageModel,
+    technology: Technology,
+    *,
+    operands: tuple[str, ...],
+    replicas: int,
+    shared_along: tuple[str, ...],
+    memory: str = "",
+    ports: list[PortModel] | None = None,
+) -> MemoryLevel:
+    """A memory with its price; a figure that the description gives is taken as it stands."""
+    widest = max(port.bandwidth_bits_per_cycle for port in model.ports)
+    access_bits = model.access_bits or widest
+    register = model.kind == "register" if model.kind else model.size_bytes <= REGISTER_LIMIT_BYTES
+    cost = technology.memory(model.size_bytes, access_bits, len(model.ports), is_register=register)
+    return MemoryLevel(
+        name=name,
+        operands=operands,
+        size_bytes=model.size_bytes,
+        shared_along=shared_along,
+        instances=replicas,
+        ports=_ports(ports or model.ports, operands),
+        min_access_bits=model.min_access_bits or access_bits,
+        access_bits=access_bits,
+        read_energy_j=cost.read_energy_j if model.read_energy_j is None else model.read_energy_j,
+        write_energy_j=cost.write_energy_j if model.write_energy_j is None else model.write_energy_j,
+        area_m2=cost.area_m2 if model.area_m2 is None else model.area_m2,
+        leakage_w=_leakage(model, technology, cost.area_m2, cost.leakage_w),
+        double_buffered=model.double_buffered,
+        latency_cycles=model.latency_cycles,
+        memory=memory,
+    )
+
+
+def _leakage(model: StorageModel, technology: Technology, derived_area: float, derived: float) -> float:
+    """Given leakage, or that of the given area, or the derived one."""
+    if model.leakage_w is not None:
+        return model.leakage_w
+    return derived if model.area_m2 in (None, derived_area) else technology.leakage_w(model.area_m2 or 0.0)
+
+
+def _core_level(
+    level: LevelModel, core: CoreModel, description: Description, technology: Technology, shared: dict[str, MemoryLevel]
+) -> MemoryLevel:
+    """A level of a core: its own, or its view of a shared memory."""
+    axes = tuple(core.axes)
+    operands = tuple(operand for operand in OPERANDS if operand in level.operands)
+    if level.memory is not None:
+        model = description.memories[level.memory]
+        return _level(
+            level.name, model, technology, operands=operands, replicas=1, shared_along=axes, memory=level.memory,
+            ports=level.ports,
+        )  # fmt: skip
+    along = () if "*" in level.per else tuple(axis for axis in axes if axis not in level.per)
+    replicas = math.prod(core.axes[axis].size for axis in axes if axis not in along)
+    return _level(level.name, level, technology, operands=operands, replicas=replicas, shared_along=along)
+
+
+def _memories(
+    description: Description, instances: list[CoreInstance], shared: dict[str, MemoryLevel]
+) -> tuple[Memory, ...]:
+    """The memories that the scheduler owns: private tops by core, then shared ones."""
+    found: dict[str, Memory] = {}
+    for instance in instances:
+        for operand, name in instance.memories:
+            level = instance.core.top(operand)
+            if not level.memory and name not in found:
+                found[name] = Memory(name, level, (instance.name,), instance.name, instance.core.clock_hz)
+    for name, level in shared.items():
+        users = tuple(one.name for one in instances if name in dict(one.memories).values())
+        clock = description.memories[name].clock_hz or description.clock_hz
+        found[name] = Memory(name, level, users, name, clock)
+    return tuple(found.values())
+
+
+# --- cores ------------------------------------------------------------------------------------------------------------
+
+
+def _modes(core: CoreModel) -> tuple[ArrayMode, ...]:
+    axes = tuple(
+        Axis(name, axis.size, frozenset(axis.multicast), axis.reduce, _dims(axis.dims), axis.systolic)
+        for name, axis in core.axes.items()
+    )
+    if not axes:
+        return ()
+    modes = [ArrayMode("default", axes)]
+    for name, rewired in core.modes.items():
+        changed = tuple(
+            Axis(axis.name, axis.size, frozenset(new.multicast), new.reduce, _dims(new.dims), axis.systolic)
+            if (new := rewired.get(axis.name))
+            else axis
+            for axis in axes
+        )
+        modes.append(ArrayMode(name, changed))
+    return tuple(modes)
+
+
+def _dims(dims: list[str] | None) -> tuple[str, ...] | None:
+    return None if dims is None else tuple(dims)
+
+
+def _rates(core: CoreModel, technology: Technology) -> tuple[Rate, ...]:
+    found = []
+    for pair, model in core.rates.items():
+        first, _, second = pair.partition("*")
+        second = second or first
+        accumulator = model.accumulator or default_accumulator(first, second)
+        energy = model.energy_j
+        if energy is None:
+            energy = technology.mac_energy_j(first, second, accumulator)
+        products = max(1, round(model.products_per_cycle))
+        cycles = max(1, round(1 / model.products_per_cycle))
+        found.append(Rate((first, second), accumulator, products, cycles, energy))
+    return tuple(found)
+
+
+def _vector_rates(vector: VectorModel | None, technology: Technology) -> tuple[VectorRate, ...]:
+    if vector is None:
+        return ()
+    return tuple(
+        VectorRate(
+            dtype,
+            model.elements_per_cycle,
+            technology.mac_energy_j(dtype, dtype, dtype) if model.energy_j is None else model.energy_j,
+        )
+        for dtype, model in vector.dtypes.items()
+    )
+
+
+def _functions(vector: VectorModel | None) -> tuple[tuple[str, float], ...]:
+    if vector is None:
+        return ()
+    cycles = DEFAULT_CYCLES | vector.functions
+    return tuple((name, cycles[name]) for name in (vector.only if vector.only is not None else cycles))
+
+
+def _compute_area(core: CoreModel, rates: tuple[Rate, ...], technology: Technology) -> float:
+    """Area of units and lanes: as large as the most demanding format. One at a quarter of the rate takes a quarter."""
+    if core.compute_area_m2 is not None:
+        return core.compute_area_m2
+    unit = max(
+        (
+            technology.mac_area_m2(*rate.inputs, rate.accumulator) * rate.products_per_cycle
+            for rate in rates
+            if not set(rate.inputs) & set(FORMATS_TO_BE_GIVEN)
+        ),
+        default=0.0,
+    )
+    area = unit * math.prod(axis.size for axis in core.axes.values()) if core.axes else 0.0
+    if core.vector is not None:
+        area += core.vector.lanes * max(
+            technology.mac_area_m2(dtype, dtype, dtype) * model.elements_per_cycle
+            for dtype, model in core.vector.dtypes.items()
+            if dtype in FORMATS
+        )
+    return area
+
+
+def _core(core: CoreModel, description: Description, technology: Technology, shared: dict[str, MemoryLevel]) -> Core:
+    levels = tuple(_core_level(level, core, description, technology, shared) for level in core.memories)
+    rates = _rates(core, technology)
+    compute_area = _compute_area(core, rates, technology)
+    leakage = technology.leakage_w(compute_area) if core.compute_leakage_w is None else core.compute_leakage_w
+    return Core(
+        kind=CoreKind(core.kind),
+        clock_hz=core.clock_hz or description.clock_hz,
+        modes=_modes(core),
+        rates=rates,
+        lanes=core.vector.lanes if core.vector else 0,
+        vector_rates=_vector_rates(core.vector, technology),
+        functions=_functions(core.vector),
+        levels=levels,
+        accumulator_level=next(level.name for level in levels if "O" in level.operands),
+        swappable_inputs=core.swappable_inputs,
+        zero_skipping=core.zero_skipping,
+        transposed_read=TransposedRead(core.transposed_read.kind, core.transposed_read.cycles_per_element),
+        mode_switch_cycles=core.mode_switch_cycles,
+        dispatch_cycles=core.dispatch_cycles,
+        area_m2=compute_area + sum(level.total_area_m2 for level in levels if not level.memory),
+        compute_area_m2=compute_area,
+        compute_leakage_w=leakage,
+    )
+
+
+def _instance(name: str, template: str, core: Core, endpoint: str, position: tuple[int, ...]) -> CoreInstance:
+    memories = tuple(
+        (operand, core.top(operand).memory or f"{name}.{core.top(operand).name}")
+        for operand in OPERANDS
+        if operand not in core.streamed
+    )
+    return CoreInstance(name, template, core, memories, endpoint, position)
+
+
+# --- DRAM and network -------------------------------------------------------------------------------------------------
+
+
+def _dram(name: str, model: DramModel, clock_hz: float) -> Dram:
+    if model.bandwidth_bytes_per_s is not None:
+        bandwidth = model.bandwidth_bytes_per_s * 8
+    elif model.bandwidth_bits_per_cycle is not None:
+        bandwidth = model.bandwidth_bits_per_cycle * clock_hz
+    else:
+        bandwidth = dram_kind(model.kind).channel_bytes_per_s * 8 * model.channels
+    derived = _dram_figures(model)
+    given = {key: getattr(model, key) for key in derived}
+    figures = {key: derived[key] if given[key] is None else given[key] for key in derived}
+    return Dram(
+        name=name,
+        kind=model.kind,
+        capacity_bytes=model.capacity_bytes,
+        channels=model.channels,
+        bandwidth_bits_per_s=bandwidth,
+        latency_s=figures["latency_s"],
+        burst_bytes=int(figures["burst_bytes"]),
+        read_energy_j_per_bit=figures["read_energy_j_per_bit"],
+        write_energy_j_per_bit=figures["write_energy_j_per_bit"],
+        static_power_w=figures["static_power_w"],
+    )
+
+
+def _dram_figures(model: DramModel) -> dict[str, float]:
+    """What the kind of DRAM says; a custom one gives all of this itself."""
+    if model.kind == "custom":
+        return dict.fromkeys(
+            ("latency_s", "burst_bytes", "read_energy_j_per_bit", "write_energy_j_per_bit", "static_power_w"), math.nan
+        )
+    kind = dram_kind(model.kind)
+    per_bit = kind.energy_pj_per_bit[1] * 1e-12
+    return {
+        "latency_s": kind.latency_s,
+        "burst_bytes": kind.burst_bytes,
+        "read_energy_j_per_bit": per_bit,
+        "write_energy_j_per_bit": per_bit,
+        "static_power_w": kind.static_w_per_gib * model.capacity_bytes / GIB,
+    }
+
+
+def _links(description: Description, instances: list[CoreInstance], technology: Technology) -> tuple[Link, ...]:
+    pitch = {one.endpoint: math.sqrt(one.core.area_m2) for one in instances}
+    side = math.sqrt(sum(one.core.area_m2 for one in instances))
+    return tuple(
+        _link(wire, description.network[wire.connection], description.clock_hz, pitch, side, technology)
+        for wire in wires(description)
+    )
+
+
+def _link(
+    wire: Wire, model: ConnectionModel, clock_hz: float, pitch: dict[str, float], side: float, technology: Technology
+) -> Link:
+    clock = model.clock_hz or clock_hz
+    if model.bandwidth_bytes_per_s is not None:
+        bandwidth = model.bandwidth_bytes_per_s * 8
+    else:
+        bandwidth = (model.bandwidth_bits_per_cycle or 0.0) * clock
+    is_bus = model.bus is not None
+    length = model.length_m
+    if length is None:
+        length = side if is_bus else max((pitch.get(end, 0.0) for end in wire.endpoints), default=0.0)
+    energy = technology.link_energy_j_per_bit(length) if model.energy_j_per_bit is None else model.energy_j_per_bit
+    return Link(
+        name=wire.name,
+        endpoints=wire.endpoints,
+        bandwidth_bits_per_s=bandwidth,
+        latency_s=model.latency_cycles / clock,
+        energy_j_per_bit=energy,
+        area_m2=technology.link_area_m2(bandwidth / clock) if model.area_m2 is None else model.area_m2,
+        width_bits_per_cycle=bandwidth / clock,
+        clock_hz=clock,
+        shared_directions=is_bus if model.shared_directions is None else model.shared_directions,
+        directed=model.directed,
+    )
