@@ -1,7 +1,7 @@
 """Accelerators: description files, the technology that prices them, presets, and the resolved form others read."""
 
 from monet.hardware.accelerator import Accelerator, Axis, Core, CoreInstance, Dram, Link, Memory, MemoryLevel, Rate
-from monet.hardware.errors import HardwareError, DescriptionError, Problem
+from monet.hardware.errors import DescriptionError, HardwareError, Problem
 from monet.hardware.loading import load_description, load_hardware, preset_names, replace, schema
 
 __all__ = [
@@ -9,9 +9,9 @@ __all__ = [
     "Axis",
     "Core",
     "CoreInstance",
+    "DescriptionError",
     "Dram",
     "HardwareError",
-    "DescriptionError",
     "Link",
     "Memory",
     "MemoryLevel",

@@ -423,6 +423,8 @@ class Accelerator:
     memories: tuple[Memory, ...]
     drams: tuple[Dram, ...]
     links: tuple[Link, ...]
+    other_area_m2: float = 0.0  # chip area that nothing above stands for: control, I/O
+    other_leakage_w: float = 0.0
 
     @cached_property
     def designs(self) -> dict[str, Core]:
@@ -447,9 +449,13 @@ class Accelerator:
 
     @property
     def area_m2(self) -> float:
-        """Chip area: cores, shared memories, links. DRAM is off chip."""
+        """Chip area: cores, shared memories, links, and what the description adds. DRAM is off chip.
+
+        Control, clocks, I/O and wiring are not derived, so real dies are larger unless ``other_area_m2`` says so.
+        """
         shared = sum(memory.level.total_area_m2 for memory in self.memories if memory.level.memory)
-        return sum(one.core.area_m2 for one in self.cores) + shared + sum(link.area_m2 for link in self.links)
+        links = sum(link.area_m2 for link in self.links)
+        return sum(one.core.area_m2 for one in self.cores) + shared + links + self.other_area_m2
 
     @property
     def on_chip_bytes(self) -> int:
@@ -461,7 +467,8 @@ class Accelerator:
     def static_power_w(self) -> float:
         """Leakage of the chip and static power of DRAM."""
         shared = sum(memory.level.total_leakage_w for memory in self.memories if memory.level.memory)
-        return sum(one.core.leakage_w for one in self.cores) + shared + sum(dram.static_power_w for dram in self.drams)
+        drams = sum(dram.static_power_w for dram in self.drams)
+        return sum(one.core.leakage_w for one in self.cores) + shared + drams + self.other_leakage_w
 
     def peak_macs_per_s(self, dtype: str) -> float:
         """Multiply-accumulates per second over all cores that take ``dtype`` for both inputs."""

@@ -389,6 +389,9 @@ class Description(Model):
     process: Literal["low_power", "high_performance"] = Field("low_power", description="leakage flavour")
     clock_hz: Hertz
     parameters: dict[str, ParameterModel] = {}
+    other_area_m2: SquareMetres = Field(
+        0.0, description="chip area that no core or memory here stands for: control, I/O"
+    )
     cores: dict[str, CoreModel] = Field(min_length=1)
     memories: dict[str, SharedMemoryModel] = Field(
         {}, description="memories shared by cores, or between cores and DRAM"

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from monet.errors import nearest
-from monet.hardware.errors import HardwareError, DescriptionError, Problem
+from monet.hardware.errors import DescriptionError, HardwareError, Problem
 
 Document = dict[str, Any]
 _GRID = re.compile(r"^(\d+)x(\d+)$")
@@ -55,7 +55,7 @@ def parse_document(text: str, source: str) -> Document:
     return document
 
 
-# -------------------------------------------------------------------------------------------- use: ---------------------------------------------------------------------------------------------------------------
+# --- use: ------------------------------------------------------------------------------------------------------------
 
 
 def resolve_uses(document: Document, source: str, preset: Callable[[str], Document]) -> Document:

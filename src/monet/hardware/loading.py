@@ -15,7 +15,7 @@ from monet.hardware.accelerator import Accelerator
 from monet.hardware.check import check
 from monet.hardware.description import Description
 from monet.hardware.document import Document, parse_document, read_document, resolve_uses, with_overrides
-from monet.hardware.errors import HardwareError, DescriptionError, Problem
+from monet.hardware.errors import DescriptionError, HardwareError, Problem
 from monet.hardware.resolve import resolve
 
 PRESETS = Path(__file__).parent / "presets"
@@ -134,25 +134,25 @@ def _path(place: tuple[int | str, ...]) -> str:
 
 def _keys_at(place: tuple[int | str, ...]) -> list[str]:
     """Valid keys of the model at a place of the description."""
-    model: Any = Description
+    here: Any = Description
     for part in place:
-        if isinstance(model, type) and issubclass(model, BaseModel):
-            field = model.model_fields.get(str(part))
-            model = _inner(field.annotation) if field else None
+        if _is_model(here):
+            field = here.model_fields.get(str(part))
+            here = _unwrap(field.annotation) if field else None
         else:
-            model = _inner(model)
-        if model is None:
-            return []
-    model = model if isinstance(model, type) else _inner(model)
-    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
+            here = _unwrap(get_args(here)[-1]) if get_args(here) else None
+    return list(here.model_fields) if _is_model(here) else []
 
 
-def _inner(annotation: Any) -> Any:
-    """What an annotation holds: the item of a list, the value of a mapping, the model of an optional."""
-    if get_origin(annotation) in (list, dict):
-        return get_args(annotation)[-1]
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _unwrap(annotation: Any) -> Any:
+    """The type inside an optional; anything else as it is."""
     options = [option for option in get_args(annotation) if option is not type(None)]
-    return options[0] if options else annotation
+    is_container = get_origin(annotation) in (list, dict)
+    return options[0] if len(options) == 1 and not is_container else annotation
 
 
 def _also(document: Document, error: ValidationError, known: list[Problem]) -> list[Problem]:
