@@ -399,6 +399,7 @@ class Link:
     clock_hz: float
     shared_directions: bool = False
     directed: bool = False
+    hub: str = ""  # a bus that only carries data to and from this endpoint
 
     @property
     def is_bus(self) -> bool:
@@ -408,6 +409,8 @@ class Link:
     def leads(self, source: str, target: str) -> bool:
         """Whether data may go from ``source`` to ``target`` over this link."""
         if source == target or source not in self.endpoints or target not in self.endpoints:
+            return False
+        if self.hub and self.hub not in (source, target):
             return False
         return not self.directed or self.endpoints.index(source) < self.endpoints.index(target)
 
@@ -493,10 +496,12 @@ class Accelerator:
     def route(self, source: str, target: str) -> tuple[int, ...]:
         """Indices of the links from one endpoint to another: fewest hops, then lowest link index at each hop.
 
-        Mesh links are laid down x first, so this is dimension-ordered routing there. Memories on the same endpoint
-        have the empty route. No route at all is an error.
+        Mesh links are laid down x first, so this is dimension-ordered routing there. A route never passes through
+        DRAM. Memories on the same endpoint have the empty route. No route at all is an error.
         """
-        hops = self._hops_to(target)
+        if target not in self._hops:
+            self._hops[target] = self._hops_to(target)
+        hops = self._hops[target]
         if source not in hops:
             raise HardwareError(f"{self.name}: no path from {source} to {target}")
         path: list[int] = []
@@ -509,16 +514,24 @@ class Accelerator:
             path.append(index)
         return tuple(path)
 
+    @cached_property
+    def _hops(self) -> dict[str, dict[str, int]]:
+        """Target → hops from every endpoint, filled as routes are asked for."""
+        return {}
+
     def _hops_to(self, target: str) -> dict[str, int]:
         """Hops from every endpoint that can reach ``target``."""
         sources: dict[str, list[str]] = {}
         for source, steps in self._neighbours.items():
             for _, neighbour in steps:
                 sources.setdefault(neighbour, []).append(source)
+        off_chip = {dram.name for dram in self.drams} - {target}
         hops = {target: 0}
         queue = deque([target])
         while queue:
             here = queue.popleft()
+            if here in off_chip:
+                continue
             for source in sources.get(here, ()):
                 if source not in hops:
                     hops[source] = hops[here] + 1

@@ -136,9 +136,11 @@ def _paths(description: Description) -> Iterator[Problem]:
     """Every core must reach a DRAM and be reached by it."""
     down: dict[str, set[str]] = {}
     for wire in wires(description):
-        directed = description.network[wire.connection].directed
+        model = description.network[wire.connection]
         for i, source in enumerate(wire.endpoints):
-            down.setdefault(source, set()).update(wire.endpoints[i + 1 :] if directed else wire.endpoints)
+            ends = wire.endpoints[i + 1 :] if model.directed else wire.endpoints
+            targets = [end for end in ends if model.hub is None or model.hub in (source, end)]
+            down.setdefault(source, set()).update(targets)
     up: dict[str, set[str]] = {}
     for source, targets in down.items():
         for target in targets:

@@ -108,7 +108,7 @@ class LaneRateModel(Model):
 
 
 class VectorModel(Model):
-    """Vector lanes of a core."""
+    """Vector lanes of a core. In short form (a list of dtypes) 64-bit types run at a quarter of the rate."""
 
     lanes: Count
     dtypes: dict[str, LaneRateModel] = Field(min_length=1)
@@ -118,7 +118,9 @@ class VectorModel(Model):
     @field_validator("dtypes", mode="before")
     @classmethod
     def _list(cls, value: Any) -> Any:
-        return {name: {} for name in value} if isinstance(value, list) else value
+        if not isinstance(value, list):
+            return value
+        return {name: {"elements_per_cycle": 0.25} if str(name).endswith("64") else {} for name in value}
 
     @field_validator("dtypes")
     @classmethod
@@ -348,12 +350,15 @@ class ConnectionModel(Model):
     area_m2: SquareMetres | None = None
     shared_directions: bool | None = Field(None, description="absent: true for a bus, false for links")
     directed: bool = Field(False, description="links lead one way only, in the order given")
+    hub: str | None = Field(None, description="a bus that only carries data to and from this member")
 
     @model_validator(mode="after")
     def _one_shape(self) -> ConnectionModel:
         given = [name for name in ("mesh", "ring", "chain", "bus", "link") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"give exactly one of mesh, ring, chain, bus, link; given: {', '.join(given) or 'none'}")
+        if self.hub is not None and self.hub not in (self.bus or ()):
+            raise ValueError("hub must be a member of the bus")
         if (self.bandwidth_bits_per_cycle is None) == (self.bandwidth_bytes_per_s is None):
             raise ValueError("give either bandwidth_bits_per_cycle or bandwidth_bytes_per_s")
         return self

@@ -356,4 +356,5 @@ def _link(
         clock_hz=clock,
         shared_directions=is_bus if model.shared_directions is None else model.shared_directions,
         directed=model.directed,
+        hub=model.hub or "",
     )

@@ -1,0 +1,157 @@
+"""``monet hardware``: the accelerators that are built in, one of them in full, and the schema of the file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+    from monet.hardware.accelerator import Accelerator
+
+app = typer.Typer(help="Accelerators: list, show, file schema.", invoke_without_command=True, no_args_is_help=False)
+
+
+@app.callback()
+def list_hardware(context: typer.Context) -> None:
+    """List the built-in accelerators: cores, peak rate, memory, DRAM bandwidth, area, node."""
+    if context.invoked_subcommand is not None:
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    from monet.hardware.drawing import facts
+    from monet.hardware.loading import load_hardware, preset_names
+
+    table = Table("name", "cores", "peak rate", "on chip", "DRAM", "area", "node", box=None, pad_edge=False)
+    for name in preset_names():
+        row = facts(load_hardware(name))
+        table.add_row(row.name, row.cores, row.peak, row.on_chip, row.dram, row.area, row.node)
+    Console().print(table)
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="A preset name, or the path of a YAML file.")],
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", help="PATH=VALUE or PARAMETER=VALUE; may be repeated.")
+    ] = None,
+    json: Annotated[
+        str | None, typer.Option("--json", help="Write the resolved accelerator there; - for standard output.")
+    ] = None,
+) -> None:
+    """Show one accelerator: tree, drawing, area and peak rate."""
+    from rich.console import Console
+
+    from monet.hardware.drawing import drawing
+    from monet.hardware.loading import load_description
+    from monet.hardware.resolve import resolve
+
+    description = load_description(name, _settings(setting or []))
+    accelerator = resolve(description)
+    if json is not None:
+        _write_json(accelerator, json)
+        return
+    console = Console()
+    console.print(_tree(accelerator, description.about))
+    if description.parameters:
+        console.print("\nparameters (set with --set NAME=VALUE)")
+        for key, parameter in description.parameters.items():
+            values = f": {', '.join(map(str, parameter.values))}" if parameter.values else ""
+            console.print(f"  {key}{values}", markup=False, highlight=False)
+    console.print()
+    console.print(drawing(accelerator), markup=False, highlight=False, no_wrap=True, overflow="ignore", crop=False)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of a hardware file."""
+    import json
+
+    from monet.hardware.loading import schema as hardware_schema
+
+    typer.echo(json.dumps(hardware_schema(), indent=2, ensure_ascii=False))
+
+
+def _settings(pairs: list[str]) -> dict[str, object]:
+    """``PATH=VALUE`` texts as overrides; values are read as YAML."""
+    import yaml
+
+    from monet.hardware.errors import HardwareError
+
+    settings: dict[str, object] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise HardwareError(f"--set {pair!r}: expected PATH=VALUE, for example clock_hz=1GHz")
+        settings[key] = yaml.safe_load(value)
+    return settings
+
+
+def _write_json(accelerator: Accelerator, target: str) -> None:
+    import json
+    import os
+    from pathlib import Path
+
+    from monet.hardware.drawing import peak_rates
+    from monet.hardware.export import as_json
+
+    summary = {
+        "area_m2": accelerator.area_m2,
+        "on_chip_bytes": accelerator.on_chip_bytes,
+        "static_power_w": accelerator.static_power_w,
+        "peak_ops_per_s": peak_rates(accelerator),
+    }
+    text = json.dumps(as_json(accelerator) | summary, indent=2, ensure_ascii=False)
+    if target == "-":
+        typer.echo(text)
+        return
+    beside = Path(target).with_name(Path(target).name + ".partial")
+    beside.write_text(text + "\n", encoding="utf-8")
+    os.replace(beside, target)
+
+
+def _tree(accelerator: Accelerator, about: str) -> Tree:
+    from rich.text import Text
+    from rich.tree import Tree
+
+    from monet.hardware.drawing import area, core_lines, grouped_cores, level_line, link_line, peak_rates, si
+
+    rates = ", ".join(f"{dtype} {si(rate, 'op/s')}" for dtype, rate in peak_rates(accelerator).items())
+    power = si(accelerator.static_power_w, "W")
+    tree = Tree(Text(f"{accelerator.name}: {about}", style="bold"))
+    tree.add(
+        Text(
+            f"{accelerator.node_nm:g} nm, {si(accelerator.clock_hz, 'Hz')}, {area(accelerator.area_m2)}, static {power}"
+        )
+    )
+    tree.add(Text(f"peak {rates}"))
+    for template, group in grouped_cores(accelerator).items():
+        core = group[0].core
+        count = f"{len(group)} × " if len(group) > 1 else ""
+        branch = tree.add(
+            Text(f"{count}{template} ({core.kind}), {si(core.clock_hz, 'Hz')}, {area(core.area_m2)} each")
+        )
+        for line in core_lines(core):
+            branch.add(Text(line))
+        for level in core.levels:
+            branch.add(Text(level_line(level)))
+    for memory in accelerator.memories:
+        if memory.level.memory:
+            tree.add(Text(level_line(memory.level)))
+    for dram in accelerator.drams:
+        energies = f"{si(dram.read_energy_j_per_bit, 'J')}/bit read, {si(dram.write_energy_j_per_bit, 'J')}/bit write"
+        tree.add(
+            Text(
+                f"{dram.name} ({dram.kind}): {si(dram.bandwidth_bytes_per_s, 'B/s')} in {dram.channels} channel(s), "
+                f"{energies}, {si(dram.static_power_w, 'W')} static, {si(dram.latency_s, 's')} latency"
+            )
+        )
+    network = tree.add("network")
+    for link in accelerator.links[:12]:
+        network.add(Text(link_line(link)))
+    if len(accelerator.links) > 12:
+        network.add(Text(f"… {len(accelerator.links) - 12} more links"))
+    return tree

@@ -1,0 +1,174 @@
+"""Text for people: one-line facts of an accelerator, its tree, and a drawing of cores, memories and links."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from monet.hardware.accelerator import Accelerator, Core, CoreInstance, Link, MemoryLevel
+
+_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"),
+             (1e-12, "p"), (1e-15, "f"))  # fmt: skip
+
+
+def si(value: float, unit: str, digits: int = 3) -> str:
+    """A value with an SI prefix: ``si(4.2e-12, "J")`` is ``4.2 pJ``."""
+    if value == 0:
+        return f"0 {unit}"
+    factor, prefix = next(((f, p) for f, p in _PREFIXES if abs(value) >= f * 0.9995), _PREFIXES[-1])
+    return f"{value / factor:.{digits}g} {prefix}{unit}".replace("e+03", "000")
+
+
+def binary_bytes(size: float) -> str:
+    """Bytes with a binary prefix: ``2 MiB``."""
+    for factor, prefix in ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB")):
+        if size >= factor:
+            return f"{size / factor:.4g} {prefix}"
+    return f"{size:.4g} B"
+
+
+def area(area_m2: float) -> str:
+    """Area in square millimetres."""
+    return f"{area_m2 * 1e6:.3g} mm²" if area_m2 < 1e-4 else f"{area_m2 * 1e6:.0f} mm²"
+
+
+def peak_rates(accelerator: Accelerator) -> dict[str, float]:
+    """Peak operations per second (a multiply-accumulate is two) by element type of both inputs."""
+    dtypes = {
+        rate.inputs[0]: None for one in accelerator.cores for rate in one.core.rates if len(set(rate.inputs)) == 1
+    }
+    return {dtype: 2 * accelerator.peak_macs_per_s(dtype) for dtype in dtypes}
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a list of accelerators shows of each."""
+
+    name: str
+    cores: str
+    peak: str
+    on_chip: str
+    dram: str
+    area: str
+    node: str
+
+
+def facts(accelerator: Accelerator) -> Facts:
+    """The row of one accelerator."""
+    counts: dict[str, int] = {}
+    for one in accelerator.cores:
+        counts[one.template] = counts.get(one.template, 0) + 1
+    bandwidth = sum(dram.bandwidth_bytes_per_s for dram in accelerator.drams)
+    return Facts(
+        accelerator.name,
+        ", ".join(f"{count}×{name}" if count > 1 else name for name, count in counts.items()),
+        ", ".join(f"{dtype} {si(rate, 'op/s')}" for dtype, rate in peak_rates(accelerator).items()),
+        binary_bytes(accelerator.on_chip_bytes),
+        f"{accelerator.drams[0].kind} {si(bandwidth, 'B/s')}",
+        area(accelerator.area_m2),
+        f"{accelerator.node_nm:g} nm",
+    )
+
+
+def level_line(level: MemoryLevel) -> str:
+    """One memory level: what it holds, how much, how wide, at what energy."""
+    copies = f"{level.instances:,} × " if level.instances > 1 else ""
+    ports = ", ".join(f"{port.name} {port.bandwidth_bits_per_cycle} bit/cycle" for port in level.ports)
+    shared = f" (shared: {level.memory})" if level.memory else ""
+    buffering = ", double-buffered" if level.double_buffered else ""
+    return (
+        f"{level.name}{shared} [{' '.join(level.operands)}] {copies}{binary_bytes(level.size_bytes)}{buffering}; {ports}; "
+        f"read {si(level.read_energy_j, 'J')}, write {si(level.write_energy_j, 'J')} per {level.access_bits} bit; "
+        f"{area(level.total_area_m2)}, leaks {si(level.total_leakage_w, 'W')}"
+    )
+
+
+def axis_lines(core: Core) -> list[str]:
+    """One line for each axis of each mode."""
+    lines = []
+    for mode in core.modes:
+        for axis in mode.axes:
+            wires = [f"multicast {operand}" for operand in sorted(axis.multicast)] + (["reduce"] if axis.reduce else [])
+            dims = "any legal dimension" if axis.dims is None else " ".join(axis.dims)
+            mode_name = f" in mode {mode.name}" if len(core.modes) > 1 else ""
+            lines.append(f"axis {axis.name}: {axis.size}, {' + '.join(wires) or 'unicast'}, takes {dims}{mode_name}")
+    return lines
+
+
+def core_lines(core: Core) -> list[str]:
+    """What a core can do and what it is made of."""
+    lines = axis_lines(core)
+    for rate in core.rates:
+        pair = rate.inputs[0] if len(set(rate.inputs)) == 1 else "×".join(rate.inputs)
+        lines.append(
+            f"{pair} → {rate.accumulator}: {rate.products_per_cycle:g} products/cycle and unit, "
+            f"{si(rate.energy_j, 'J')} each, peak {si(2 * core.peak_macs_per_s(rate), 'op/s')}"
+        )
+    if core.lanes:
+        dtypes = ", ".join(f"{rate.dtype} {si(rate.energy_j, 'J')}" for rate in core.vector_rates)
+        lines.append(f"{core.lanes} vector lanes: {dtypes} per lane-cycle")
+    return lines
+
+
+def grouped_cores(accelerator: Accelerator) -> dict[str, list[CoreInstance]]:
+    """Core instances by template."""
+    groups: dict[str, list[CoreInstance]] = {}
+    for one in accelerator.cores:
+        groups.setdefault(one.template, []).append(one)
+    return groups
+
+
+def link_line(link: Link) -> str:
+    """One link or bus."""
+    arrow = " → " if link.directed else " ↔ "
+    if link.is_bus:
+        shown = [*link.endpoints[:2], f"… {len(link.endpoints) - 3} more", link.endpoints[-1]]
+        ends = "bus " + ", ".join(shown if len(link.endpoints) > 4 else link.endpoints)
+    else:
+        ends = arrow.join(link.endpoints)
+    return (
+        f"{link.name}: {ends}; {link.width_bits_per_cycle:g} bit/cycle = {si(link.bandwidth_bits_per_s / 8, 'B/s')}, "
+        f"{si(link.energy_j_per_bit, 'J')}/bit"
+    )
+
+
+def drawing(accelerator: Accelerator) -> str:
+    """Cores (grids as grids), what they hang on, and DRAM below."""
+    lines: list[str] = []
+    for template, group in grouped_cores(accelerator).items():
+        lines += _grid(template, group) if len(group[0].position) == 2 else _row(template, group)
+    for link in accelerator.links:
+        if link.is_bus:
+            lines.append(f"══╧══ {link.name} {link.width_bits_per_cycle:g} bit/cycle ══ {len(link.endpoints)} ends")
+    for memory in accelerator.memories:
+        if memory.level.memory:
+            lines.append(f"[ {memory.name} {binary_bytes(memory.size_bytes)} ]")
+    for dram in accelerator.drams:
+        size = binary_bytes(dram.capacity_bytes)
+        lines.append(f"[[ {dram.name} {dram.kind} {size}, {si(dram.bandwidth_bytes_per_s, 'B/s')} ]]")
+    return "\n".join(lines)
+
+
+def _box(one: CoreInstance) -> str:
+    top = max(one.core.levels, key=lambda level: level.total_bytes)
+    what = f"{one.core.units} MAC" if one.core.units else f"{one.core.lanes} lanes"
+    where = f" on {top.memory}" if top.memory else f" {binary_bytes(top.total_bytes)}"
+    return f"[{what}{where}]"
+
+
+def _grid(template: str, group: list[CoreInstance]) -> list[str]:
+    rows = 1 + max(one.position[1] for one in group)
+    columns = 1 + max(one.position[0] for one in group)
+    box = _box(group[0])
+    between = "   ".join("│".center(len(box)) for _ in range(columns))
+    lines = [f"{template} {columns}×{rows}"]
+    for row in range(rows):
+        lines.append("───".join([box] * columns))
+        if row + 1 < rows:
+            lines.append(between)
+    return lines
+
+
+def _row(template: str, group: list[CoreInstance]) -> list[str]:
+    box = _box(group[0])
+    shown = " ".join([box] * len(group)) if len(group) <= 6 else f"{box} × {len(group)}"
+    return [f"{template} {shown}"]
