@@ -1,1 +1,53 @@
-"""monet."""
+"""monet: what it costs to train a neural network on a given accelerator — time, energy, memory.
+
+>>> import monet
+>>> step = monet.training_step(monet.load_model("resnet18", batch=8), optimizer="adam")
+>>> monet.summarise(step)["saved_for_backward_bytes"]
+172692228
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from monet.errors import MonetError
+    from monet.frontends import load_model
+    from monet.graph import Graph
+    from monet.numerics import execute
+    from monet.report.graph_summary import summarise
+    from monet.training import TrainingOptions, training_step
+
+__version__ = "0.1.0"
+
+_PUBLIC = {
+    "Graph": "monet.graph",
+    "MonetError": "monet.errors",
+    "TrainingOptions": "monet.training",
+    "execute": "monet.numerics",
+    "load_model": "monet.frontends",
+    "summarise": "monet.report.graph_summary",
+    "training_step": "monet.training",
+}
+
+__all__ = [
+    "Graph",
+    "MonetError",
+    "TrainingOptions",
+    "execute",
+    "load_model",
+    "summarise",
+    "training_step",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import public names when they are first used, so that ``monet --help`` stays quick."""
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'monet' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted((*__all__, "__version__"))

@@ -1,0 +1,47 @@
+"""Models in: zoo name, ONNX file, or Python function that returns a torch module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from monet.errors import ModelError, nearest
+from monet.frontends.zoo import ZOO, ZooModel, zoo_model
+from monet.graph import Graph
+
+__all__ = ["ZOO", "ZooModel", "load_model", "zoo_model"]
+
+
+def load_model(
+    model: str,
+    *,
+    batch: int | None = None,
+    image: int | None = None,
+    sequence: int | None = None,
+    inputs: Sequence[str] = (),
+    dimensions: Mapping[str, int] | None = None,
+) -> Graph:
+    """The forward graph of ``model``: a zoo name, a path to an ONNX file, or ``file.py:function``.
+
+    ``image`` and ``sequence`` set the sizes a zoo model has, and the matching dynamic axes of an ONNX file;
+    ``dimensions`` sets other dynamic axes by name. ``inputs`` describes the inputs of a torch module
+    (``1x3x224x224``, ``1x128:int64``) where it does not say itself.
+    """
+    for option, value in (("--batch", batch), ("--image", image), ("--sequence", sequence)):
+        if value is not None and value < 1:
+            raise ModelError(f"{option} {value}: at least 1 is needed")
+    if ".py:" in model:
+        from monet.frontends.torch import load_python
+
+        return load_python(model, batch=batch, inputs=inputs)
+    if model in ZOO:
+        return ZOO[model](batch=batch or 1, image=image, sequence=sequence)
+    if model.endswith(".py"):
+        raise ModelError(f"{model!r}: say which function makes the module, as in {model}:make_model")
+    if model.endswith(".onnx") or Path(model).is_file():
+        from monet.frontends.onnx import load_onnx
+
+        return load_onnx(model, batch=batch, image=image, sequence=sequence, dimensions=dimensions)
+    if "/" in model or Path(model).suffix:
+        raise ModelError(f"no such model file: {model!r}")
+    raise ModelError(f"unknown model {model!r}; {nearest(model, ZOO)}")

@@ -120,7 +120,7 @@ class GraphBuilder:
     # --- operators -----------------------------------------------------------------------------------------------
 
     def emit(self, kind: str, *inputs: str, name: str = "", inplace: bool = False, **attrs: Any) -> str:
-        """Append an operator and return its first output. ``inplace``: the output takes over the first input's storage."""
+        """Append an operator, return its first output; ``inplace``: it takes over the first input's storage."""
         return self.emit_all(kind, *inputs, name=name, inplace=inplace, **attrs)[0]
 
     def emit_all(self, kind: str, *inputs: str, name: str = "", inplace: bool = False, **attrs: Any) -> tuple[str, ...]:
@@ -136,7 +136,7 @@ class GraphBuilder:
             raise ModelError(f"operator {base!r} ({kind}) on ({shapes}): {error}") from None
         op_name = self._unique(base)
         names = tuple(self._declare(op_name, output, arguments, inplace and i == 0) for i, output in enumerate(outputs))
-        layer = ".".join(self._scope) or op_name
+        layer = ".".join(self._scope) if self._prefix else op_name
         self.ops.append(
             Op(op_name, kind, tuple(inputs), names, attributes, self._phase, layer, micro_batch=self._micro_batch)
         )

@@ -116,8 +116,12 @@ def macs_by_kind(graph: Graph) -> dict[str, dict[str, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """One storage kept from forward to backward. ``kept_by`` names the kinds of backward operators that need it."""
+    """One storage kept from forward to backward. ``kept_by`` names the kinds of backward operators that need it.
 
+    ``name`` is the tensor backward reads; where it reads several views of the storage, the storage's own.
+    """
+
+    name: str
     tensor: Tensor
     bytes: int
     made_by: str
@@ -132,18 +136,22 @@ def saved_for_backward(graph: Graph, micro_batch: int = 0) -> tuple[Saved, ...]:
     """
     early = (Phase.FORWARD, Phase.LOSS)
     readers: dict[str, list[str]] = defaultdict(list)
+    names: dict[str, set[str]] = defaultdict(set)
     for op in graph.ops:
         if op.phase is Phase.BACKWARD and op.micro_batch == micro_batch:
             for name in op.inputs:
                 readers[graph.tensors[name].storage].append(op.kind)
+                names[graph.tensors[name].storage].add(name)
     result = []
     for storage, kinds in readers.items():
         owner = graph.tensors[storage]
         producer = graph.producer.get(storage)
         if producer is None or producer.phase not in early or owner.role in KEPT_ANYWAY:
             continue
-        result.append(Saved(owner, owner.bytes, producer.kind, tuple(dict.fromkeys(kinds))))
-    return tuple(sorted(result, key=lambda saved: (-saved.bytes, saved.tensor.name)))
+        name = next(iter(names[storage])) if len(names[storage]) == 1 else storage
+        maker = graph.producer[name].kind
+        result.append(Saved(name, owner, owner.bytes, maker, tuple(dict.fromkeys(kinds))))
+    return tuple(sorted(result, key=lambda saved: (-saved.bytes, saved.name)))
 
 
 def saved_bytes(graph: Graph) -> int:

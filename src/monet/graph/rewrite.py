@@ -50,7 +50,7 @@ def replay_op(
 
 
 def prune(graph: Graph) -> Graph:
-    """Remove operators whose results nobody reads: not an output, not a lasting value, not an input of a live operator."""
+    """Remove operators whose results nobody needs: no output, no lasting value, no input of a live operator."""
     live = {*graph.outputs, *graph.gradients.values(), graph.loss}
     kept: list[Op] = []
     for op in reversed(graph.ops):

@@ -1,0 +1,1 @@
+"""Graph → Graph: precision, attention, freezing, low-rank adapters, what is saved."""

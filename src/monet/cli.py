@@ -1,0 +1,49 @@
+"""The command line. Commands import what they need when they run, so that help is instant."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from monet.commands import graph as graph_command
+from monet.commands import models as models_command
+from monet.errors import MonetError
+
+app = typer.Typer(
+    name="monet",
+    help="What it costs to train a neural network on a given accelerator: time, energy, memory.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command("models")(models_command.models)
+app.command("graph")(graph_command.graph)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
+    if version:
+        from monet import __version__
+
+        typer.echo(f"monet {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Entry point: bad input is one message on standard error and exit code 2, never a traceback."""
+    try:
+        app()
+    except MonetError as error:
+        sys.stderr.write(f"monet: {error}\n")
+        sys.exit(2)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.stderr.write("monet: interrupted\n")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""One module per command; only light imports at the top of each."""

@@ -1,0 +1,1 @@
+"""Results out: tables, JSON, ONNX."""
