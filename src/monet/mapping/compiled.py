@@ -1,0 +1,66 @@
+"""Compile kernels with numba: one signature each, cached on disk, and say so the first time ever."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+announce: Callable[[str], None] = lambda text: print(text, file=sys.stderr)  # noqa: E731 - replaced by user interfaces
+
+
+def user_cache_directory() -> Path:
+    """Where monet keeps what it can compute again: MONET_CACHE_DIR, else the platform's cache directory."""
+    given = os.environ.get("MONET_CACHE_DIR")
+    if given:
+        return Path(given)
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "monet" / "cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "monet"
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "monet"
+
+
+def kernel(signature: str) -> Callable[[Function], Function]:
+    """Decorate a kernel: compiled at its first call, for this signature only, with its machine code kept on disk."""
+
+    def decorate(function: Function) -> Function:
+        compiled: Callable[..., Any] | None = None
+
+        def call(*arguments: Any) -> Any:
+            nonlocal compiled
+            if compiled is None:
+                compiled = _compile(function, signature)
+            return compiled(*arguments)
+
+        call.__name__, call.__doc__, call.__wrapped__ = function.__name__, function.__doc__, function  # type: ignore[attr-defined]
+        return cast(Function, call)
+
+    return decorate
+
+
+def _compile(function: Callable[..., Any], signature: str) -> Callable[..., Any]:
+    import numba
+
+    package = Path(__file__).parent
+    if not os.access(package, os.W_OK) and "NUMBA_CACHE_DIR" not in os.environ:
+        numba.config.CACHE_DIR = str(user_cache_directory() / "kernels")
+    dispatcher = numba.njit(cache=True, nogil=True, boundscheck=False)(function)
+    compiled_types = numba.core.sigutils.normalize_signature(signature)[0]
+    if not _is_on_disk(dispatcher, compiled_types):
+        announce(f"monet: compiling the {function.__name__} kernel, once ...")
+    dispatcher.compile(compiled_types)
+    return cast(Callable[..., Any], dispatcher)
+
+
+def _is_on_disk(dispatcher: Any, signature: Any) -> bool:
+    """Whether machine code for this signature is in numba's cache (an index that cannot be read counts as no)."""
+    try:
+        index = dispatcher._cache._cache_file._load_index()
+        return dispatcher._cache._index_key(signature, dispatcher.targetctx.codegen()) in index
+    except Exception:
+        return False

@@ -1,0 +1,101 @@
+"""The mapper: the best mapping of one loop nest on one core, over bindings, array modes, unrollings and tilings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from monet.graph.loop_nest import LoopNest
+from monet.hardware.accelerator import Core, CoreKind
+from monet.mapping.cost import Cost, energy_j, frame_cost
+from monet.mapping.errors import DoesNotFit, MappingError
+from monet.mapping.frame import Frame, Stream
+from monet.mapping.mapping import Mapping
+from monet.mapping.spatial import MAX_UNROLLINGS, bindings, frame_of, is_legal, unrollings
+from monet.mapping.tiling import OBJECTIVES, Constraints, Tiling, compile_frame, search_frame
+
+NO_CONSTRAINTS = Constraints()
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """A mapping and its cost at and below the border. ``energy_j_by_level`` includes ``compute`` and ``stream``."""
+
+    mapping: Mapping
+    cost: Cost
+    energy_j_by_level: dict[str, float]
+    nodes: int = 0
+
+    @property
+    def energy_j(self) -> float:
+        """Energy of arithmetic, levels and streams."""
+        return math.fsum(self.energy_j_by_level.values())
+
+
+def frames(nest: LoopNest, core: Core, stream: Stream | None, limit: int = MAX_UNROLLINGS) -> Iterator[Frame]:
+    """The frames that the search looks at: bindings × modes × their best unrollings."""
+    if core.kind is CoreKind.VECTOR or not core.modes:
+        raise MappingError("a vector core has no array to map a loop nest of multiply-accumulates on")
+    for binding in bindings(nest, core):
+        for mode in core.modes:
+            for unrolled in unrollings(nest, core, mode, binding, limit):
+                yield frame_of(nest, core, mode.name, binding, unrolled, stream)
+
+
+def search(
+    nest: LoopNest,
+    core: Core,
+    objective: str = "latency",
+    stream: Stream | None = None,
+    constraints: Constraints = NO_CONSTRAINTS,
+    limit: int = MAX_UNROLLINGS,
+) -> Mapped:
+    """The best mapping for ``objective`` (latency, energy or edp). An operator that cannot run here is an error."""
+    found = best_tiling_of(nest, core, objective, stream, constraints, limit)
+    return evaluate(found[0], found[1].mapping, found[1].nodes)
+
+
+def evaluate(frame: Frame, mapping: Mapping, nodes: int = 0) -> Mapped:
+    """Cost and energy of a mapping in its frame."""
+    counts = frame_cost(frame, mapping)
+    return Mapped(mapping, counts, energy_j(frame, counts), nodes)
+
+
+def best_tiling_of(
+    nest: LoopNest, core: Core, objective: str, stream: Stream | None, constraints: Constraints, limit: int
+) -> tuple[Frame, Tiling]:
+    """The frame and tiling that win; frames that cannot win are not searched."""
+    if objective not in OBJECTIVES:
+        raise MappingError(f"unknown objective {objective!r}; allowed: {', '.join(OBJECTIVES)}")
+    best: tuple[Frame, Tiling] | None = None
+    seen = 0
+    for frame in sorted(frames(nest, core, stream, limit), key=lambda one: one.compute_cycles):
+        seen += 1
+        if best and objective == "latency" and frame.compute_cycles > best[1].score:
+            break
+        tiling = search_frame(frame, objective, constraints, best[1].score if best else math.inf)
+        if tiling and (best is None or tiling.score < best[1].score * (1 - 1e-12)):
+            best = frame, tiling
+    if best is None:
+        _explain(nest, core, stream, limit)
+    assert best is not None
+    return best
+
+
+def _explain(nest: LoopNest, core: Core, stream: Stream | None, limit: int) -> None:
+    """Raise the error that says why no frame works: the frame that needs the fewest bytes more."""
+    shortest: DoesNotFit | None = None
+    for frame in frames(nest, core, stream, limit):
+        for crossing in frame.crossings:
+            from monet.mapping.cost import tile_elements
+
+            level = crossing.level
+            needed = -(-tile_elements(frame, crossing, {}) * frame.bits[crossing.slot] // 8)
+            if needed > level.tile_bytes:
+                problem = DoesNotFit(frame.binding.operand(crossing.slot), level.name, needed, level.tile_bytes)
+                if shortest is None or needed - level.tile_bytes < shortest.needed_bytes - shortest.offered_bytes:
+                    shortest = problem
+    if shortest:
+        raise shortest
+    raise MappingError(f"no mapping satisfies the constraints for {nest}")

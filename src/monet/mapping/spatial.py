@@ -1,0 +1,142 @@
+"""Spatial unrolling: which dimensions run side by side on which array axis, as far as the wires allow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from monet.graph.loop_nest import LoopNest, Operand
+from monet.hardware.accelerator import ArrayMode, Axis, Core, Rate
+from monet.mapping.errors import MappingError
+from monet.mapping.footprint import footprint
+from monet.mapping.frame import UNIT, Frame, Stream
+from monet.mapping.mapping import Binding, Unrolled
+
+MAX_UNROLLINGS = 8  # unrollings that the search looks at: those with the fewest cycles
+
+
+def bindings(nest: LoopNest, core: Core) -> tuple[Binding, ...]:
+    """Ways to put the operands of a nest into the slots of a core; the nest's own order of inputs comes first."""
+    if len(nest.reads) != 2 or len(nest.writes) != 1:
+        raise MappingError(f"an array takes two inputs and one output; this nest has {nest}")
+    first, second = (operand.name for operand in nest.reads)
+    output = nest.writes[0].name
+    straight = Binding(first, second, output)
+    return (straight, Binding(second, first, output)) if core.swappable_inputs else (straight,)
+
+
+def is_legal(nest: LoopNest, binding: Binding, core: Core, axis: Axis, dim: str) -> str:
+    """Empty if the wires of an axis allow a dimension, else the reason why not."""
+    touched = {slot: footprint(nest, operand) for slot, operand in _operands(nest, binding)}
+    if axis.dims is not None and dim not in axis.dims:
+        return f"axis {axis.name} is wired for {', '.join(axis.dims)}, not {dim}"
+    for slot in sorted(axis.multicast):
+        if dim in touched[slot].dims:
+            return f"axis {axis.name} multicasts {slot}, which {dim} indexes"
+    if axis.reduce and dim in touched["O"].dims:
+        return f"axis {axis.name} adds outputs, and {dim} indexes the output"
+    if not axis.reduce and dim not in touched["O"].dims:
+        return f"axis {axis.name} does not add outputs, and {dim} is summed over"
+    private = any(axis.name not in level.shared_along for level in core.levels_of("O"))
+    if dim in touched["O"].window_dims and private:
+        return f"positions along {axis.name} would scatter into each other's outputs over {dim}"
+    return ""
+
+
+def _operands(nest: LoopNest, binding: Binding) -> Iterator[tuple[str, Operand]]:
+    for operand in nest.operands:
+        yield binding.slot(operand.name), operand
+
+
+def frame_of(
+    nest: LoopNest, core: Core, mode: str, binding: Binding, unrolled: tuple[Unrolled, ...], stream: Stream | None
+) -> Frame:
+    """A frame, after checking that the wires allow the unrolling."""
+    modes = {one.name: one for one in core.modes}
+    if mode not in modes:
+        raise MappingError(f"the core has no mode {mode!r}; it has {', '.join(modes) or 'no array at all'}")
+    axes = {axis.name: axis for axis in modes[mode].axes}
+    frame = Frame(nest, core, _rate(nest, core, binding), mode, modes[mode].axes, binding, unrolled, stream)
+    used: dict[str, int] = {}
+    for one in unrolled:
+        used[one.axis] = used.get(one.axis, 1) * one.factor
+        if one.dim not in frame.sizes:
+            raise MappingError(f"cannot unroll {one.dim}: the nest has no such dimension longer than one")
+        if one.axis == UNIT:
+            if one.dim in frame.footprints["O"].dims:
+                raise MappingError(f"a unit adds its products, so {one.dim}, which indexes the output, cannot be there")
+            continue
+        if one.axis not in axes:
+            raise MappingError(f"the array has no axis {one.axis!r}; it has {', '.join(axes)}")
+        reason = is_legal(nest, binding, core, axes[one.axis], one.dim)
+        if reason:
+            raise MappingError(f"cannot unroll {one.dim}: {reason}")
+    for name, factor in used.items():
+        size = frame.rate.products_per_step if name == UNIT else axes[name].size
+        if factor > size:
+            raise MappingError(f"axis {name} has {size} positions, the mapping unrolls {factor}")
+    return frame
+
+
+def _rate(nest: LoopNest, core: Core, binding: Binding) -> Rate:
+    dtypes = {operand.name: operand.dtype for operand in nest.operands}
+    return core.rate(dtypes[binding.I], dtypes[binding.W])
+
+
+# --- candidates -------------------------------------------------------------------------------------------------------
+
+
+def factors(steps: int, room: int) -> tuple[int, ...]:
+    """Useful unrollings of ``steps`` in ``room`` positions, largest first: the smallest factor for each step count."""
+    found, factor = [], min(steps, room)
+    while factor > 1:
+        factor = -(-steps // -(-steps // factor))  # fewest positions for this number of steps
+        found.append(factor)
+        factor -= 1
+        factor = min(factor, -(-steps // (-(-steps // found[-1]) + 1)))
+    return tuple(found)
+
+
+def _fits_axis(steps: dict[str, int], legal: tuple[str, ...], size: int) -> Iterator[tuple[tuple[str, int], ...]]:
+    """Ways to use one axis: nothing, one dimension as wide as it goes, or two that share the axis."""
+    yield ()
+    for dim in legal:
+        alone = factors(steps[dim], size)
+        if alone:
+            yield ((dim, alone[0]),)
+        for second in legal:
+            if second == dim:
+                continue
+            for factor in alone:
+                rest = factors(steps[second], size // factor)
+                if rest:
+                    yield ((dim, factor), (second, rest[0]))
+
+
+def unrollings(
+    nest: LoopNest, core: Core, mode: ArrayMode, binding: Binding, limit: int = MAX_UNROLLINGS
+) -> tuple[tuple[Unrolled, ...], ...]:
+    """The ``limit`` legal unrollings with the fewest steps, axis by axis; fewest first."""
+    sizes = {name: size for name, size in nest.dims if size > 1}
+    output = next(operand for operand in nest.operands if operand.written)
+    rate = _rate(nest, core, binding)
+    axes = [(axis.name, axis.size, _legal(nest, core, axis, binding, sizes)) for axis in mode.axes]
+    if rate.products_per_step > 1:
+        summed = tuple(dim for dim in sizes if dim not in footprint(nest, output).dims)
+        axes.insert(0, (UNIT, rate.products_per_step, summed))
+    beam: list[tuple[int, tuple[Unrolled, ...], dict[str, int]]] = [(math.prod(sizes.values()), (), sizes)]
+    for name, size, legal in axes:
+        wider = {}
+        for _, chosen, steps in beam:
+            for dims in _fits_axis(steps, legal, size):
+                left = dict(steps)
+                for dim, factor in dims:
+                    left[dim] = -(-left[dim] // factor)
+                new = (*chosen, *(Unrolled(name, dim, factor) for dim, factor in sorted(dims)))
+                wider[new] = (math.prod(left.values()), new, left)
+        beam = sorted(wider.values(), key=lambda one: (one[0], len(one[1]), str(one[1])))[: 2 * limit]
+    return tuple(chosen for _, chosen, _ in beam[:limit])
+
+
+def _legal(nest: LoopNest, core: Core, axis: Axis, binding: Binding, sizes: dict[str, int]) -> tuple[str, ...]:
+    return tuple(dim for dim in sizes if not is_legal(nest, binding, core, axis, dim))

@@ -1,0 +1,274 @@
+"""Temporal search in one frame: arrays for the kernel in, a Mapping out.
+
+The named space: uneven mappings. One loop order; every level of every slot is cut from it anywhere. Tiles (in steps of
+the unrolled array) are divisors, or ceil(steps / m) where there are few; a tile divides the next larger one chosen,
+unless that one is the whole dimension.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping as Dictionary
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from monet.hardware.accelerator import OPERANDS
+from monet.mapping.footprint import Extent, divisors, tables
+from monet.mapping.frame import Frame
+from monet.mapping.mapping import Cut, Loop, Mapping
+from monet.mapping.search_kernel import best_tiling
+
+Array = np.ndarray[Any, Any]
+OBJECTIVES = ("latency", "energy", "edp")
+FEW, MANY = 4, 14  # fewer divisors than FEW: add ceil(steps / m); more than MANY: keep a geometric selection
+TIE = 1e-6  # relative weight of the second objective
+
+# Columns of the kernel's ``per_cut``: elements over plain dimensions, part of a tile that never varies, bits of an
+# element, joules per entry, exposed cycles per entry and constant, fill cycles per tile element, fewest entries,
+# elements of the smallest tile, most entries, bits of the largest tile whose exchange overlaps.
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """Parts of a mapping that the user pins. ``stationary``: slots that enter their levels only once. ``tiles``:
+    (level, dimension) → largest tile in elements; level "" means every level."""
+
+    stationary: frozenset[str] = frozenset()
+    tiles: tuple[tuple[str, str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """The best tiling of a frame: its score in the objective asked for, and the mapping."""
+
+    score: float
+    cycles: float
+    energy_j: float
+    nodes: int
+    mapping: Mapping
+
+
+@lru_cache(maxsize=4096)
+def candidate_tiles(steps: int) -> tuple[int, ...]:
+    """Tiles that the search tries for a dimension of ``steps``, ascending; 1 and ``steps`` are among them."""
+    found = set(divisors(steps))
+    if len(found) < FEW and steps > FEW:
+        found |= {-(-steps // m) for m in (2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 512) if m < steps}
+    ordered = sorted(found)
+    if len(ordered) > MANY:
+        picks = {round(i * (len(ordered) - 1) / (MANY - 1)) for i in range(MANY)}
+        ordered = [ordered[i] for i in sorted(picks)]
+    return tuple(ordered)
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """What the kernel takes, and the names to read its answer with."""
+
+    frame: Frame
+    dims: tuple[str, ...]
+    tiles: tuple[tuple[int, ...], ...]
+    arguments: tuple[Array, ...]
+    least_energy: float
+    fields: Dictionary[str, Any] = field(default_factory=dict)
+
+
+def search_frame(frame: Frame, objective: str, constraints: Constraints, beat: float = math.inf) -> Tiling | None:
+    """The best tiling of a frame, or None if nothing fits (or nothing beats ``beat``)."""
+    arrays = compile_frame(frame, constraints)
+    if arrays is None:
+        return None
+    compute = float(frame.compute_cycles)
+    scalars = np.array(
+        [
+            compute,
+            frame.constant_fill_cycles,
+            float(frame.inputs_share_a_port),
+            arrays.fields["base_energy"],
+            float(OBJECTIVES.index(objective)),
+            tie_weight(objective, compute, arrays.least_energy),
+        ]
+    )
+    result, path = best_tiling(*arrays.arguments, scalars)
+    if not math.isfinite(result[0]):
+        return None
+    return Tiling(float(result[0]), float(result[1]), float(result[2]), int(result[3]), _mapping(arrays, path))
+
+
+def tie_weight(objective: str, cycles: float, joules: float) -> float:
+    """Weight of the other quantity in a score, so that equals in the objective are decided by it."""
+    return TIE * (cycles / joules if objective == "latency" else joules / cycles)
+
+
+def compile_frame(frame: Frame, constraints: Constraints) -> Arrays | None:
+    """Arrays of a frame; None if even the smallest tiles do not fit."""
+    dims = tuple(dim for dim, steps in frame.steps.items() if steps > 1)
+    tiles = tuple(candidate_tiles(frame.steps[dim]) for dim in dims)
+    many, cuts = max((len(one) for one in tiles), default=1), len(frame.crossings)
+    visits = np.ones((len(dims), many))
+    nests = np.zeros((len(dims), many, many), np.uint8)
+    for d, (dim, sizes) in enumerate(zip(dims, tiles, strict=True)):
+        count, values = len(sizes), np.array(sizes)
+        visits[d, :count] = -(-frame.steps[dim] // values)
+        nests[d, :count, :count] = values[:, None] % values[None, :] == 0
+        nests[d, count - 1, :count] = 1
+    per_cut, widths, windows = _per_cut(frame, dims, tiles, many)
+    slope, base, base_energy = _prices(frame, per_cut)
+    memory_of, room = _room(frame)
+    relevant = np.array([[dim in frame.footprints[slot].dims for dim in dims] for slot in OPERANDS], np.uint8)
+    plain = np.array([[dim in frame.footprints[slot].plain for dim in dims] for slot in OPERANDS], np.uint8)
+    if (per_cut[:, 8] * per_cut[:, 2] > room[memory_of]).any():
+        return None
+    limits, pinned = _constraints(frame, constraints, dims, tiles)
+    at = [[k for k, one in enumerate(frame.crossings) if one.slot == slot][::-1] for slot in OPERANDS]
+    cut_at = np.full((3, max(1, max(map(len, at)))), -1, np.int64)
+    for s, mine in enumerate(at):
+        cut_at[s, : len(mine)] = mine
+    arguments = (
+        np.array([len(one) for one in tiles], np.int64),
+        visits,
+        nests,
+        relevant.reshape(3, len(dims)),
+        plain.reshape(3, len(dims)),
+        np.array([OPERANDS.index(one.slot) for one in frame.crossings], np.int64),
+        cut_at,
+        np.array([len(mine) for mine in at], np.int64),
+        widths,
+        *windows,
+        per_cut,
+        memory_of,
+        room,
+        slope,
+        base,
+        limits,
+        pinned,
+    )
+    least = base_energy + float(per_cut[:, 3] @ per_cut[:, 7]) if cuts else base_energy
+    return Arrays(frame, dims, tiles, arguments, least, {"base_energy": base_energy})
+
+
+def _per_cut(frame: Frame, dims: tuple[str, ...], tiles: tuple[tuple[int, ...], ...], many: int) -> Any:
+    """Tile sizes and entries of every crossing, as tables over tiles."""
+    cuts, index = len(frame.crossings), {dim: d for d, dim in enumerate(dims)}
+    most = max(1, *(len(frame.footprints[slot].windows) for slot in OPERANDS))
+    per_cut = np.zeros((cuts, 11))
+    widths = np.ones((cuts, max(1, len(dims)) * many))
+    windows_of = np.array([len(frame.footprints[slot].windows) for slot in OPERANDS], np.int64)
+    window_dims = np.full((3, most, 2), -1, np.int64)
+    wide = many if windows_of.any() else 1
+    largest, total = np.ones((cuts, most, wide, wide)), np.ones((cuts, most, wide, wide))
+    kept_u, kept_v = np.zeros((cuts, most, wide, wide, wide)), np.zeros((cuts, most, wide, wide, wide))
+    for s, slot in enumerate(OPERANDS):
+        for w, window in enumerate(frame.footprints[slot].windows):
+            window_dims[s, w] = index.get(window.u, -1), index.get(window.v, -1)
+    for k, crossing in enumerate(frame.crossings):
+        touched, fewest, smallest = frame.footprints[crossing.slot], 1.0, 1.0
+        fixed = 1
+        for dim in touched.plain:
+            inside = frame.extent(dim, crossing.level).inside
+            if dim in index:
+                row = index[dim] * many
+                widths[k, row : row + len(tiles[index[dim]])] = np.array(tiles[index[dim]]) * inside
+            else:
+                fixed *= inside
+            smallest *= inside
+        plain_elements = math.prod(frame.sizes[dim] for dim in touched.plain)
+        fewest = float(plain_elements)
+        for w, window in enumerate(touched.windows):
+            u, v = (frame.extent(dim, crossing.level) if dim else Extent(1) for dim in (window.u, window.v))
+            tiles_u, tiles_v = (tiles[index[dim]] if dim in index else (1,) for dim in (window.u, window.v))
+            found = tables(window, u, v, tiles_u, tiles_v)
+            a, b = len(tiles_u), len(tiles_v)
+            largest[k, w, :a, :b], total[k, w, :a, :b] = found.largest, found.total
+            kept_u[k, w, :a, :a, :b], kept_v[k, w, :b, :b, :a] = found.kept_u, found.kept_v
+            fewest *= float(found.total[-1, -1])
+            smallest *= float(found.largest[0, 0])
+        transfer = frame.transfer_cycles[k]
+        is_output = crossing.slot == "O"
+        waits = 0.0 if crossing.level.double_buffered else transfer * (2 if is_output else 1)
+        less = -transfer * frame.distinct_results if waits and is_output else 0.0
+        per_cut[k] = (
+            plain_elements, fixed, frame.bits[crossing.slot], 0.0, waits, less,
+            transfer * crossing.positions, fewest, smallest, 0.0, frame.overlapped_bits(crossing),
+        )  # fmt: skip
+    return per_cut, widths, (windows_of, window_dims, largest, total, kept_u, kept_v)
+
+
+def _prices(frame: Frame, per_cut: Array) -> tuple[Array, Array, float]:
+    """Cycles per entry and port, base cycles of every port, base energy; fills in joules per entry."""
+    cuts = len(frame.crossings)
+    base_energy = frame.nest.points * frame.rate.energy_j
+    slopes: dict[str, Array] = {}
+    bases: dict[str, float] = {}
+    for term in frame.terms:
+        joules = frame.energy_per_bit(term.level, term.flow) * term.billed
+        port, cycles = frame.cycles_per_bit(term.level, term.slot, term.flow)
+        slope = slopes.setdefault(port, np.zeros(cuts))
+        base_energy += joules * term.bits
+        bases[port] = bases.get(port, 0.0) + cycles * term.bits
+        if term.crossing >= 0:
+            per_cut[term.crossing, 3] += joules * term.bits_per_entry
+            slope[term.crossing] += cycles * term.bits_per_entry
+    per_cut[:, 9] = _most_entries(frame)
+    rising = {port: bases[port] + float(np.maximum(slope, 0.0) @ per_cut[:, 9]) for port, slope in slopes.items()}
+    kept = [port for port, most in rising.items() if most > frame.compute_cycles]  # others are never the bottleneck
+    if not kept:
+        return np.zeros((0, cuts)), np.zeros(0), base_energy
+    return np.array([slopes[port] for port in kept]), np.array([bases[port] for port in kept]), base_energy
+
+
+def _most_entries(frame: Frame) -> Array:
+    """Entries of every crossing with the smallest tiles everywhere."""
+    most = np.empty(len(frame.crossings))
+    for k, crossing in enumerate(frame.crossings):
+        touched = frame.footprints[crossing.slot]
+        most[k] = math.prod(steps for dim, steps in frame.steps.items() if dim not in touched.dims)
+        most[k] *= math.prod(frame.sizes[dim] for dim in touched.plain)
+        for window in touched.windows:
+            most[k] *= frame.sizes[window.u] * frame.sizes.get(window.v, 1)
+    return most
+
+
+def _room(frame: Frame) -> tuple[Array, Array]:
+    """Memory of every crossing and the bits that tiles may take there."""
+    names = list(dict.fromkeys(crossing.level.name for crossing in frame.crossings))
+    room = [frame.core.level(name).tile_bytes * 8.0 for name in names]
+    return np.array([names.index(one.level.name) for one in frame.crossings], np.int64), np.array(room)
+
+
+def _constraints(
+    frame: Frame, constraints: Constraints, dims: tuple[str, ...], tiles: tuple[tuple[int, ...], ...]
+) -> tuple[Array, Array]:
+    limits = np.full((len(frame.crossings), len(dims)), 1 << 30, np.int64)
+    pinned = np.array([one.slot in constraints.stationary for one in frame.crossings], np.uint8)
+    for k, crossing in enumerate(frame.crossings):
+        for level, dim, most in constraints.tiles:
+            if level in ("", crossing.level.name) and dim in dims:
+                d = dims.index(dim)
+                fitting = [i for i, tile in enumerate(tiles[d]) if tile * frame.factors[dim] <= most]
+                limits[k, d] = max(fitting, default=-1)
+    return limits, pinned
+
+
+def _mapping(arrays: Arrays, path: Array) -> Mapping:
+    """Loops and cuts from the kernel's path: each row adds the block of loops above its cut."""
+    frame, loops, cuts = arrays.frame, [], []
+    at = [len(tiles) - 1 for tiles in arrays.tiles]
+    for row in path[: len(frame.crossings)]:
+        crossing, innermost, picks = frame.crossings[row[0]], int(row[1]), row[2:]
+        changed = [d for d in range(len(arrays.dims)) if picks[d] != at[d] and d != innermost]
+        if innermost >= 0 and picks[innermost] != at[innermost]:
+            changed.append(innermost)
+        loops += [_loop(arrays, d, at[d], int(picks[d])) for d in changed]
+        at = [int(pick) for pick in picks]
+        cuts.append(Cut(crossing.slot, crossing.level.name, len(loops)))
+    loops += [_loop(arrays, d, at[d], 0) for d in range(len(arrays.dims)) if at[d] > 0]
+    return Mapping(frame.mode, frame.binding, frame.unrolled, tuple(loops), tuple(cuts))
+
+
+def _loop(arrays: Arrays, d: int, outer: int, inner: int) -> Loop:
+    tiles = arrays.tiles[d]
+    return Loop(arrays.dims[d], -(-tiles[outer] // tiles[inner]))
