@@ -35,12 +35,8 @@ def list_hardware(context: typer.Context) -> None:
 @app.command()
 def show(
     name: Annotated[str, typer.Argument(help="A preset name, or the path of a YAML file.")],
-    setting: Annotated[
-        list[str] | None, typer.Option("--set", help="PATH=VALUE or PARAMETER=VALUE; may be repeated.")
-    ] = None,
-    json: Annotated[
-        str | None, typer.Option("--json", help="Write the resolved accelerator there; - for standard output.")
-    ] = None,
+    setting: Annotated[list[str] | None, typer.Option("--set", help="PATH=VALUE, repeatable.")] = None,
+    json: Annotated[str | None, typer.Option("--json", help="Write JSON there; - for standard output.")] = None,
 ) -> None:
     """Show one accelerator: tree, drawing, area and peak rate."""
     from rich.console import Console
@@ -120,20 +116,15 @@ def _tree(accelerator: Accelerator, about: str) -> Tree:
     from monet.hardware.drawing import area, core_lines, grouped_cores, level_line, link_line, peak_rates, si
 
     rates = ", ".join(f"{dtype} {si(rate, 'op/s')}" for dtype, rate in peak_rates(accelerator).items())
-    power = si(accelerator.static_power_w, "W")
+    power, clock = si(accelerator.static_power_w, "W"), si(accelerator.clock_hz, "Hz")
     tree = Tree(Text(f"{accelerator.name}: {about}", style="bold"))
-    tree.add(
-        Text(
-            f"{accelerator.node_nm:g} nm, {si(accelerator.clock_hz, 'Hz')}, {area(accelerator.area_m2)}, static {power}"
-        )
-    )
+    tree.add(Text(f"{accelerator.node_nm:g} nm, {clock}, {area(accelerator.area_m2)}, static {power}"))
     tree.add(Text(f"peak {rates}"))
     for template, group in grouped_cores(accelerator).items():
         core = group[0].core
         count = f"{len(group)} × " if len(group) > 1 else ""
-        branch = tree.add(
-            Text(f"{count}{template} ({core.kind}), {si(core.clock_hz, 'Hz')}, {area(core.area_m2)} each")
-        )
+        size = f"{si(core.clock_hz, 'Hz')}, {area(core.area_m2)} each"
+        branch = tree.add(Text(f"{count}{template} ({core.kind}), {size}"))
         for line in core_lines(core):
             branch.add(Text(line))
         for level in core.levels:

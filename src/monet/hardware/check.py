@@ -139,8 +139,8 @@ def _paths(description: Description) -> Iterator[Problem]:
         model = description.network[wire.connection]
         for i, source in enumerate(wire.endpoints):
             ends = wire.endpoints[i + 1 :] if model.directed else wire.endpoints
-            targets = [end for end in ends if model.hub is None or model.hub in (source, end)]
-            down.setdefault(source, set()).update(targets)
+            allowed = [end for end in ends if model.hub is None or model.hub in (source, end)]
+            down.setdefault(source, set()).update(allowed)
     up: dict[str, set[str]] = {}
     for source, targets in down.items():
         for target in targets:

@@ -33,9 +33,8 @@ def area(area_m2: float) -> str:
 
 def peak_rates(accelerator: Accelerator) -> dict[str, float]:
     """Peak operations per second (a multiply-accumulate is two) by element type of both inputs."""
-    dtypes = {
-        rate.inputs[0]: None for one in accelerator.cores for rate in one.core.rates if len(set(rate.inputs)) == 1
-    }
+    rates = (rate for one in accelerator.cores for rate in one.core.rates)
+    dtypes = dict.fromkeys(rate.inputs[0] for rate in rates if len(set(rate.inputs)) == 1)
     return {dtype: 2 * accelerator.peak_macs_per_s(dtype) for dtype in dtypes}
 
 
@@ -74,9 +73,9 @@ def level_line(level: MemoryLevel) -> str:
     copies = f"{level.instances:,} × " if level.instances > 1 else ""
     ports = ", ".join(f"{port.name} {port.bandwidth_bits_per_cycle} bit/cycle" for port in level.ports)
     shared = f" (shared: {level.memory})" if level.memory else ""
-    buffering = ", double-buffered" if level.double_buffered else ""
+    size = binary_bytes(level.size_bytes) + (", double-buffered" if level.double_buffered else "")
     return (
-        f"{level.name}{shared} [{' '.join(level.operands)}] {copies}{binary_bytes(level.size_bytes)}{buffering}; {ports}; "
+        f"{level.name}{shared} [{' '.join(level.operands)}] {copies}{size}; {ports}; "
         f"read {si(level.read_energy_j, 'J')}, write {si(level.write_energy_j, 'J')} per {level.access_bits} bit; "
         f"{area(level.total_area_m2)}, leaks {si(level.total_leakage_w, 'W')}"
     )

@@ -158,7 +158,7 @@ def _unwrap(annotation: Any) -> Any:
 def _also(document: Document, error: ValidationError, known: list[Problem]) -> list[Problem]:
     """Problems of the whole that would show once the fields in ``error`` are put right.
 
-    Refused values are taken out (numbers become 1) and the rest is checked; what hangs on such a value is left out.
+    Refused values are taken out (numbers become 1) and the rest is checked; what stands below one is left out.
     """
     repaired = copy.deepcopy(document)
     for item in error.errors(include_url=False):
@@ -168,11 +168,7 @@ def _also(document: Document, error: ValidationError, known: list[Problem]) -> l
     except ValidationError:
         return []
     bad = [problem.path for problem in known]
-    return [problem for problem in check(description) if not any(_related(problem.path, path) for path in bad)]
-
-
-def _related(one: str, other: str) -> bool:
-    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
+    return [one for one in check(description) if not any(f"{one.path}.".startswith(f"{path}.") for path in bad)]
 
 
 def _neutralise(document: Any, place: list[Any], kind: str) -> None:

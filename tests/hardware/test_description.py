@@ -1,0 +1,274 @@
+"""Descriptions: short forms, derivation, overrides, and every kind of bad input, reported all together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from monet.errors import MonetError
+from monet.hardware import DescriptionError, HardwareError, load_description, load_hardware, replace, schema
+from monet.hardware.loading import describe, describe_text
+from monet.hardware.quantities import parse_quantity
+from monet.hardware.resolve import resolve
+
+TEXT = """
+name: tiny
+node_nm: 28
+clock_hz: 1 GHz
+cores:
+  pe:
+    kind: matrix
+    mesh: 2x3
+    axes:
+      k: {size: 4, multicast: [I]}
+      c: {size: 8, reduce: true}
+    rates: [int8]
+    memories:
+      - {name: rf, operands: [W], per: mac, size_bytes: 8, bandwidth_bits_per_cycle: 8}
+      - {name: sram, size_bytes: 64 KiB, bandwidth_bits_per_cycle: 256}
+  big:
+    use: pe
+    memories: [{name: sram, size_bytes: 128 KiB}]
+dram:
+  main: {kind: LPDDR4, capacity_bytes: 1 GiB}
+network:
+  noc: {mesh: pe, bandwidth_bits_per_cycle: 32}
+  bus: {bus: [pe, big, main], hub: main, bandwidth_bits_per_cycle: 64}
+"""
+
+
+def changed(**edits: Any) -> str:
+    """The tiny description's text with pieces replaced; every piece must occur."""
+    text = TEXT
+    for old, new in edits.get("edits", {}).items():
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+def problems(edits: dict[str, str]) -> dict[str, str]:
+    with pytest.raises(DescriptionError) as caught:
+        describe_text(changed(edits=edits), "tiny.yaml")
+    assert isinstance(caught.value, MonetError)
+    return {problem.path: str(problem) for problem in caught.value.problems}
+
+
+def test_short_forms_are_written_out() -> None:
+    accelerator = resolve(describe_text(TEXT))
+    assert len(accelerator.cores) == 7
+    assert accelerator.cores[0].name == "pe[0,0]"
+    assert accelerator.cores[5].position == (1, 2)
+    core = accelerator.designs["pe"]
+    assert core.level("rf").instances == 32
+    assert core.level("rf").shared_along == ()
+    assert core.level("sram").shared_along == ("k", "c")
+    assert core.level("sram").operands == ("I", "W", "O")
+    assert core.rate("int8", "int8").accumulator == "int32"
+    assert core.accumulator_level == "sram"
+    assert sum(link.name.startswith("noc") for link in accelerator.links) == 3 * 1 + 2 * 2
+    assert accelerator.drams[0].bandwidth_bytes_per_s == pytest.approx(6.4e9)
+
+
+def test_use_inherits_all_but_the_copies_and_merges_memories_by_name() -> None:
+    accelerator = resolve(describe_text(TEXT))
+    assert [one.name for one in accelerator.cores if one.template == "big"] == ["big"]
+    assert accelerator.designs["big"].level("sram").size_bytes == 128 << 10
+    assert accelerator.designs["big"].level("rf") == accelerator.designs["pe"].level("rf")
+
+
+def test_a_core_can_be_used_from_a_preset() -> None:
+    text = changed(edits={"    use: pe\n    memories: [{name: sram, size_bytes: 128 KiB}]": "    use: tpu-like:tensor"})
+    assert resolve(describe_text(text)).designs["big"] == load_hardware("tpu-like").designs["tensor"]
+
+
+def test_equal_designs_are_equal_whatever_they_are_called() -> None:
+    accelerator = resolve(describe_text(changed(edits={"    memories: [{name: sram, size_bytes: 128 KiB}]\n": ""})))
+    assert accelerator.designs["pe"] == accelerator.designs["big"]
+
+
+def test_mesh_routes_go_x_first_and_never_through_dram() -> None:
+    accelerator = resolve(describe_text(TEXT))
+    names = [accelerator.links[i].endpoints for i in accelerator.route("pe[0,0]", "pe[1,2]")]
+    assert names == [("pe[0,0]", "pe[1,0]"), ("pe[1,0]", "pe[1,1]"), ("pe[1,1]", "pe[1,2]")]
+    assert [accelerator.links[i].name for i in accelerator.route("main", "big")] == ["bus"]
+    with pytest.raises(HardwareError, match=r"no path from big to pe\[0,0\]"):
+        accelerator.route("big", "pe[0,0]")
+
+
+def test_all_problems_are_reported_together_with_path_value_and_what_is_allowed() -> None:
+    found = problems(
+        {
+            "size_bytes: 64 KiB, bandwidth_bits_per_cycle: 256": "size_bytes: 64 Kbytes, bandwidth_bits_per_cycle: 256",
+            "rates: [int8]": "rates: [imt8]",
+            "bandwidth_bits_per_cycle: 64": "bandwidth_bits_per_cycle: 0",
+            "clock_hz": "clok_hz",
+            "kind: LPDDR4": "kind: LPDR4",
+        }
+    )
+    assert "'64 Kbytes'" in found["cores.pe.memories.1.size_bytes"]
+    assert "'2 MiB'" in found["cores.pe.memories.1.size_bytes"]
+    assert "did you mean 'int8'" in found["cores.pe.rates"]
+    assert "greater than 0" in found["network.bus.bandwidth_bits_per_cycle"]
+    assert "did you mean 'clock_hz'" in found["clok_hz"]
+    assert found["clock_hz"].endswith("is required")
+    assert "did you mean 'LPDDR4'" in found["dram.main.kind"]
+
+
+def test_problems_of_fields_and_of_the_whole_are_reported_in_one_go() -> None:
+    found = problems({"size_bytes: 8,": "size_bytes: 0,", "bus: [pe, big, main]": "bus: [pe, bigg, main]"})
+    assert "greater than 0" in found["cores.pe.memories.0.size_bytes"]
+    assert "did you mean 'big'" in found["network.bus.bus"]
+    assert "no path to memory" in found["cores.big"]
+
+
+@pytest.mark.parametrize(
+    ("edits", "path", "message"),
+    [
+        ({"bus: [pe, big, main]": "bus: [pe, main]"}, "cores.big", "no path to memory"),
+        ({"256}": "0}"}, "cores.pe.memories.1.bandwidth_bits_per_cycle", "greater than 0"),
+        ({"per: mac": "per: [kk]"}, "cores.pe.memories.0.per", "did you mean 'k'"),
+        ({"multicast: [I]": "multicast: [O]"}, "cores.pe.axes.k.multicast.0", "must be one of 'I' or 'W'"),
+        ({"name: rf": "name: sram"}, "cores.pe.memories.1.name", "two levels"),
+        ({"mesh: 2x3": "mesh: 2by3"}, "cores.pe.mesh", "written '4x4'"),
+        ({"{mesh: pe": "{mesh: big"}, "network.noc.mesh", "not laid out as a mesh"),
+        ({"reduce: true": "reduce: true, dims: [Q]"}, "cores.pe.axes.c.dims", "unknown loop dimension 'Q'"),
+        ({"use: pe": "use: pee"}, "cores.big.use", "did you mean 'pe'"),
+        ({"use: pe": "use: big"}, "cores.big.use", "in a circle"),
+        ({"rates: [int8]": "rates: {int8: {products_per_cycle: 1.5}}"},
+         "cores.pe.rates.int8.products_per_cycle", "whole"),
+        ({"rates: [int8]": "rates: [mxfp8_e4m3]"}, "cores.pe.rates.mxfp8_e4m3.energy_j", "must be given"),
+        ({"kind: matrix": "kind: vector"}, "cores.pe.vector", "needs its lanes"),
+        ({"kind: LPDDR4": "kind: custom"}, "dram.main", "must also give latency_s"),
+        ({"node_nm: 28": "node_nm: 1"}, "node_nm", "greater than or equal to 3"),
+        ({"size_bytes: 64 KiB, bandwidth_bits_per_cycle: 256": "size_bytes: 64 KiB"},
+         "cores.pe.memories.1", "give bandwidth"),
+        ({"size_bytes: 8,": "size_bytes: 8, ports: 1r,"}, "cores.pe.memories.0.ports", "no write port carries W.fill"),
+        ({"hub: main": "hub: noc"}, "network.bus", "hub must be a member"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused_where_it_stands(edits: dict[str, str], path: str, message: str) -> None:
+    found = problems(edits)
+    assert path in found, found
+    assert message in found[path]
+
+
+def test_an_operand_without_memory_is_refused() -> None:
+    assert (
+        "no level holds operand O"
+        in problems({"name: sram, size_bytes: 64": "name: sram, operands: [I], size_bytes: 64"})["cores.pe.memories"]
+    )
+
+
+def test_yaml_mistakes_are_located() -> None:
+    with pytest.raises(HardwareError, match=r"tiny.yaml: line \d+, column \d+: the key 'kind' is written twice"):
+        describe_text(changed(edits={"    kind: matrix": "    kind: matrix\n    kind: matrix"}), "tiny.yaml")
+    with pytest.raises(HardwareError, match="line 2"):
+        describe_text("name: x\n  bad: [", "tiny.yaml")
+    with pytest.raises(HardwareError, match="is a mapping"):
+        describe_text("- 1", "tiny.yaml")
+
+
+def test_unknown_names_and_files(tmp_path: Path) -> None:
+    with pytest.raises(HardwareError, match="did you mean 'edge-tpu'"):
+        load_hardware("edge-tpuu")
+    with pytest.raises(HardwareError, match="no such file"):
+        load_hardware(tmp_path / "absent.yaml")
+    path = tmp_path / "tiny.yaml"
+    path.write_text(TEXT, encoding="utf-8")
+    assert load_hardware(path).name == "tiny"
+
+
+def test_overrides_set_paths_by_name_or_index_and_leave_the_original_alone() -> None:
+    description = describe_text(TEXT)
+    by_name = replace(description, "cores.pe.memories.sram.size_bytes", "1 MiB")
+    by_index = replace(description, "cores.pe.memories.1.size_bytes", 1 << 20)
+    assert resolve(by_name) == resolve(by_index)
+    assert description.cores["pe"].memories[1].size_bytes == 64 << 10
+    assert len(resolve(replace(description, "cores.pe.mesh.x", 5)).cores) == 16
+    faster = resolve(replace(description, "clock_hz", "2 GHz"))
+    assert faster.clock_hz == 2e9
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("cores.pee.mesh.x", "did you mean 'pe'"),
+        ("cores.pe.memories.sramm.size_bytes", "did you mean 'sram'"),
+        ("speed", "no parameter 'speed'"),
+        ("cores.pe.memories.sram.size_byte", "did you mean 'size_bytes'"),
+        ("cores.pe.kind.deep", "single value"),
+    ],
+)
+def test_bad_overrides_are_refused(path: str, message: str) -> None:
+    with pytest.raises(HardwareError, match=message):
+        describe(describe_text(TEXT)._document, "tiny", {path: 1})
+
+
+def test_given_figures_win_over_derived_ones() -> None:
+    given = changed(edits={"size_bytes: 64 KiB,": "size_bytes: 64 KiB, read_energy_j: 5 pJ, area_m2: 2 mm2,"})
+    level = resolve(describe_text(given)).designs["pe"].level("sram")
+    assert level.read_energy_j == pytest.approx(5e-12)
+    assert level.area_m2 == pytest.approx(2e-6)
+    assert level.leakage_w == pytest.approx(2e-6 * 1e3)
+    assert level.write_energy_j == resolve(describe_text(TEXT)).designs["pe"].level("sram").write_energy_j
+
+
+def test_energy_of_an_access_is_billed_in_whole_smallest_accesses() -> None:
+    sram = load_hardware("tpu-like").designs["tensor"].level("sram_2MB")
+    assert sram.access_energy_j(2048, read=True) == pytest.approx(416.16e-12)
+    assert sram.access_energy_j(1, read=True) == pytest.approx(416.16e-12 * 64 / 2048)
+    assert sram.access_energy_j(65, read=False) == pytest.approx(378.4e-12 * 128 / 2048)
+
+
+def test_modes_keep_sizes_and_change_wires() -> None:
+    core = load_hardware("eyeriss").designs["array"]
+    default, across = core.modes
+    assert [axis.size for axis in default.axes] == [axis.size for axis in across.axes] == [12, 14]
+    assert default.axes[1].multicast == {"W"}
+    assert across.axes[1].multicast == {"I"}
+    assert core.mode_switch_cycles > 0
+
+
+def test_lookups_never_guess() -> None:
+    core = load_hardware("tpu-like").designs["tensor"]
+    with pytest.raises(HardwareError, match="no rate for fp32×fp32; it supports: int8×int8"):
+        core.rate("fp32", "fp32")
+    vector = load_hardware("edge-tpu").designs["pooling"]
+    with pytest.raises(HardwareError, match="cannot do the function 'exp'"):
+        vector.function_cycles("exp")
+    assert vector.function_cycles("max") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "symbol", "value"),
+    [
+        ("2 MiB", "B", 2 << 20), ("64KiB", "B", 65536), ("1e10 bit", "B", 1.25e9), ("800 MHz", "Hz", 8e8),
+        ("0.04 pJ", "J", 4e-14), ("3.9 pJ/bit", "J/bit", 3.9e-12), ("3.9 pJ", "J/bit", 3.9e-12),
+        ("25.6 GB/s", "B/s", 25.6e9),
+        ("1.5 mm2", "m2", 1.5e-6), ("100 ns", "s", 1e-7), ("800e6", "Hz", 8e8), ("1_000", "", 1000),
+    ],
+)  # fmt: skip
+def test_quantities(text: str, symbol: str, value: float) -> None:
+    assert parse_quantity(text, symbol) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("value", ["2 MHz", "many", "", True])
+def test_bad_quantities(value: object) -> None:
+    with pytest.raises(ValueError, match="expected a number"):
+        parse_quantity(value, "B")
+
+
+def test_the_schema_covers_the_short_forms() -> None:
+    published = schema()
+    assert published["additionalProperties"] is False
+    level = published["$defs"]["LevelModel"]["properties"]
+    assert {"type": "string", "pattern": r"^(\d+r)?(\d+w)?(\d+rw)?$"} in level["ports"]["anyOf"]
+    core = published["$defs"]["CoreModel"]["properties"]
+    assert any(option.get("pattern") == r"^\d+x\d+$" for option in core["mesh"]["anyOf"])
+
+
+def test_a_description_made_from_a_preset_round_trips() -> None:
+    description = load_description("edge-tpu")
+    assert resolve(replace(description, "clock_hz", 800e6)) == resolve(description)
