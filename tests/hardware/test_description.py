@@ -272,3 +272,9 @@ def test_the_schema_covers_the_short_forms() -> None:
 def test_a_description_made_from_a_preset_round_trips() -> None:
     description = load_description("edge-tpu")
     assert resolve(replace(description, "clock_hz", 800e6)) == resolve(description)
+
+
+def test_a_parameter_that_sets_nothing_is_refused() -> None:
+    text = TEXT.replace("cores:\n", "parameters:\n  size: {sets: cores.pe.memories.ram.size_bytes}\ncores:\n", 1)
+    with pytest.raises(DescriptionError, match=r"parameters\.size\.sets: cannot set .* no item 'ram'"):
+        describe_text(text)

@@ -117,9 +117,9 @@ def with_overrides(document: Document, overrides: Mapping[str, Any]) -> Document
         if key in parameters:
             sets = parameters[key].get("sets", [])
             for path in [sets] if isinstance(sets, str) else sets:
-                _set(result, path, value)
+                set_value(result, path, value)
         elif "." in key:
-            _set(result, key, value)
+            set_value(result, key, value)
         elif key in ("name", "node_nm", "process", "clock_hz"):
             result[key] = value
         else:
@@ -129,8 +129,8 @@ def with_overrides(document: Document, overrides: Mapping[str, Any]) -> Document
     return result
 
 
-def _set(document: Document, path: str, value: Any) -> None:
-    """Set one value. List items are addressed by index or by name; ``mesh: 4x4`` opens into x and y."""
+def set_value(document: Document, path: str, value: Any) -> None:
+    """Set one value in place. List items are addressed by index or by name; ``mesh: 4x4`` opens into x and y."""
     *parents, last = path.split(".")
     here: Any = document
     for depth, key in enumerate(parents):

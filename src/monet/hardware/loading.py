@@ -14,7 +14,14 @@ from monet.errors import nearest
 from monet.hardware.accelerator import Accelerator
 from monet.hardware.check import check
 from monet.hardware.description import Description
-from monet.hardware.document import Document, parse_document, read_document, resolve_uses, with_overrides
+from monet.hardware.document import (
+    Document,
+    parse_document,
+    read_document,
+    resolve_uses,
+    set_value,
+    with_overrides,
+)
 from monet.hardware.errors import DescriptionError, HardwareError, Problem
 from monet.hardware.resolve import resolve
 
@@ -197,12 +204,13 @@ def _neutralise(document: Any, place: list[Any], kind: str) -> None:
 
 
 def _parameter_problems(document: Document, description: Description) -> list[Problem]:
-    """Every path that a parameter sets must exist or be settable."""
+    """Every path that a parameter sets must be there to set."""
+    scratch = copy.deepcopy(document)
     found = []
     for name, parameter in description.parameters.items():
         for path in parameter.sets:
             try:
-                with_overrides(document, {path: parameter.values[0] if parameter.values else 1})
+                set_value(scratch, path, parameter.values[0] if parameter.values else 1)
             except HardwareError as error:
                 found.append(Problem(f"parameters.{name}.sets", str(error), path))
     return found
