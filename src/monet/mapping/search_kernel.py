@@ -51,9 +51,12 @@ def best_tiling(
     port_base: Array,  # [port] cycles
     limits: Array,  # [cut, dim] largest tile allowed
     pinned: Array,  # [cut] entries must be the fewest possible
-    scalars: Array,  # compute, constant fill, inputs share a port, base energy, objective, tie weight
+    scalars: Array,  # compute, constant fill, inputs share a port, base energy, objective, tie weight, score to beat
 ) -> tuple[Array, Array]:
-    """(score, cycles, energy, nodes) and per cut, outermost first: [cut, innermost dim, tiles …]. No solution: inf."""
+    """(score, cycles, energy, nodes) and per cut, outermost first: [cut, innermost dim, tiles …].
+
+    Cycles are infinite if nothing fits or nothing beats the score given.
+    """
     dims, cuts, ports = candidates.size, slot_of.size, port_base.size
     width = visits.shape[1]
     compute, constant_fill, shared, base_energy = scalars[0], scalars[1], scalars[2], scalars[3]
@@ -88,7 +91,7 @@ def best_tiling(
     many = np.zeros(cuts + 1, np.int64)
     turn = np.zeros(cuts + 1, np.int64)
     orders = np.empty((max(cuts, 1), capacity), np.int64)
-    result = np.array([np.inf, np.inf, np.inf, 0.0])
+    result = np.array([scalars[6], np.inf, np.inf, 0.0])
     path = np.full((max(cuts, 1), dims + 2), -1, np.int64)
     trail = np.full((max(cuts, 1), dims + 2), -1, np.int64)
     free = np.zeros(dims, np.uint8)
@@ -103,7 +106,8 @@ def best_tiling(
         score = cycles + tie * base_energy if objective == 0 else base_energy + tie * cycles
         if objective == 2:
             score = cycles * base_energy
-        result[0], result[1], result[2] = score, cycles, base_energy
+        if score < result[0]:
+            result[0], result[1], result[2] = score, cycles, base_energy
         return result, path
 
     depth = 0
@@ -121,6 +125,7 @@ def best_tiling(
                 for s in range(slots):
                     if s != x and windows_of[s] > 0 and placed[depth, s] < cuts_of[s]:
                         other = s
+                k2 = cut_at[other, placed[depth, other]] if other >= 0 else -1
                 for passing in range(2 if other >= 0 else 1):
                     for d in range(dims):
                         free[d] = relevant[x, d] or (passing == 1 and relevant[other, d])
@@ -141,6 +146,15 @@ def best_tiling(
                                 u, v = window_dims[x, w, 0], window_dims[x, w, 1]
                                 elements *= largest[k, w, pick[u] if u >= 0 else 0, pick[v] if v >= 0 else 0]
                             allowed = used[depth, memory_of[k]] + elements * per_cut[k, 2] <= room[memory_of[k]]
+                        if allowed and passing == 1:  # the window must fit the very same tile, or it cannot slide here
+                            wide = per_cut[k2, 1]
+                            for d in range(dims):
+                                if plain[other, d]:
+                                    wide *= widths[k2, d * width + pick[d]]
+                            for w in range(windows_of[other]):
+                                u, v = window_dims[other, w, 0], window_dims[other, w, 1]
+                                wide *= largest[k2, w, pick[u] if u >= 0 else 0, pick[v] if v >= 0 else 0]
+                            allowed = used[depth, memory_of[k2]] + wide * per_cut[k2, 2] <= room[memory_of[k2]]
                         if allowed:
                             seen = 1.0
                             changed, only = 0, -1
@@ -153,6 +167,11 @@ def best_tiling(
                                 if pick[d] != at[depth, d]:
                                     changed += 1
                                     only = d
+                            for s in range(slots):
+                                rest[s] = 1.0
+                                for d in range(dims):
+                                    if not relevant[s, d]:
+                                        rest[s] *= visits[d, pick[d]]
                             if not (pinned[k] and seen > 1.0):
                                 for choice in range(-1, dims):
                                     # the innermost loop of the block above this cut
@@ -172,6 +191,18 @@ def best_tiling(
                                         reach = at[depth, choice]
                                         if changed == 1 and only == choice and inner[depth] == choice:
                                             reach = span[depth]
+                                        keeper, kept_cut = (other, k2) if passing == 1 else (x, k)
+                                        if placed[depth, keeper] + 1 >= cuts_of[keeper]:
+                                            slides = False  # nothing would stay: as good as any other loop
+                                            for w in range(windows_of[keeper]):
+                                                u, v = window_dims[keeper, w, 0], window_dims[keeper, w, 1]
+                                                i, j = pick[u] if u >= 0 else 0, pick[v] if v >= 0 else 0
+                                                if u == choice and kept_u[kept_cut, w, i, reach, j] > 0:
+                                                    slides = True
+                                                if v == choice and kept_v[kept_cut, w, j, reach, i] > 0:
+                                                    slides = True
+                                            if not slides:
+                                                continue
                                     whole, stays = per_cut[k, 0], 0.0
                                     for w in range(windows_of[x]):
                                         u, v = window_dims[x, w, 0], window_dims[x, w, 1]
@@ -191,11 +222,6 @@ def best_tiling(
                                     if not one_step and elements * per_cut[k, 2] > per_cut[k, 10]:
                                         waits += per_cut[k, 4] * entries + per_cut[k, 5]
                                     fill = per_cut[k, 6] * elements
-                                    for s in range(slots):
-                                        rest[s] = 1.0
-                                        for d in range(dims):
-                                            if not relevant[s, d]:
-                                                rest[s] *= visits[d, pick[d]]
                                     chain_i, chain_w, chain_o = chain[depth, 0], chain[depth, 1], chain[depth, 2]
                                     if x == 0:
                                         chain_i += fill

@@ -98,18 +98,21 @@ def factors(steps: int, room: int) -> tuple[int, ...]:
 
 
 def _fits_axis(steps: dict[str, int], legal: tuple[str, ...], size: int) -> Iterator[tuple[tuple[str, int], ...]]:
-    """Ways to use one axis: nothing, one dimension as wide as it goes, or two that share the axis."""
-    yield ()
-    for dim in legal:
-        alone = factors(steps[dim], size)
-        if alone:
-            yield ((dim, alone[0]),)
-        for second in legal:
-            if second == dim:
-                continue
-            for factor in alone:
+    """Ways to use one axis: one dimension as wide as it goes, or two that share the axis and together do better.
+    Nothing only if there is no other way."""
+    alone = {dim: factors(steps[dim], size) for dim in legal if steps[dim] > 1 and size > 1}
+    if not alone:
+        yield ()
+    fewest = {dim: -(-steps[dim] // found[0]) / steps[dim] for dim, found in alone.items()}
+    for dim, found in alone.items():
+        yield ((dim, found[0]),)
+        for second in alone:
+            for factor in found if second != dim else ():
                 rest = factors(steps[second], size // factor)
-                if rest:
+                if not rest:
+                    continue
+                share = -(-steps[dim] // factor) / steps[dim] * -(-steps[second] // rest[0]) / steps[second]
+                if share < min(fewest[dim], fewest[second]):
                     yield ((dim, factor), (second, rest[0]))
 
 

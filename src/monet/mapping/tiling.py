@@ -79,9 +79,9 @@ class Arrays:
 def search_frame(frame: Frame, objective: str, constraints: Constraints, beat: float = math.inf) -> Tiling | None:
     """The best tiling of a frame, or None if nothing fits (or nothing beats ``beat``)."""
     arrays = compile_frame(frame, constraints)
-    if arrays is None:
-        return None
     compute = float(frame.compute_cycles)
+    if arrays is None or least_score(frame, objective, arrays.least_energy) >= beat:
+        return None
     scalars = np.array(
         [
             compute,
@@ -89,18 +89,31 @@ def search_frame(frame: Frame, objective: str, constraints: Constraints, beat: f
             float(frame.inputs_share_a_port),
             arrays.fields["base_energy"],
             float(OBJECTIVES.index(objective)),
-            tie_weight(objective, compute, arrays.least_energy),
+            tie_weight(frame, objective, arrays.least_energy),
+            beat,
         ]
     )
     result, path = best_tiling(*arrays.arguments, scalars)
-    if not math.isfinite(result[0]):
+    if not math.isfinite(result[1]):
         return None
     return Tiling(float(result[0]), float(result[1]), float(result[2]), int(result[3]), _mapping(arrays, path))
 
 
-def tie_weight(objective: str, cycles: float, joules: float) -> float:
-    """Weight of the other quantity in a score, so that equals in the objective are decided by it."""
-    return TIE * (cycles / joules if objective == "latency" else joules / cycles)
+def least_score(frame: Frame, objective: str, least_energy: float) -> float:
+    """A score that no tiling of the frame can beat."""
+    cycles = frame.compute_cycles + frame.constant_fill_cycles
+    if objective == "edp":
+        return cycles * least_energy
+    tie = tie_weight(frame, objective, least_energy)
+    return cycles + tie * least_energy if objective == "latency" else least_energy + tie * cycles
+
+
+def tie_weight(frame: Frame, objective: str, least_energy: float) -> float:
+    """Weight of the other quantity in a score: equals are decided by it, and energy pays for the core's leakage."""
+    cycles = float(frame.compute_cycles)
+    if objective == "latency":
+        return TIE * cycles / least_energy
+    return max(TIE * least_energy / cycles, frame.core.leakage_w / frame.core.clock_hz)
 
 
 def compile_frame(frame: Frame, constraints: Constraints) -> Arrays | None:
