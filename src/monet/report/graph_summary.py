@@ -111,11 +111,11 @@ def _work_table(summary: dict[str, Any]) -> Table:
     table = _columns("Work per step", "part", "MACs", "FLOPs", "other operations")
     for part in PARTS:
         macs = summary["macs"].get(part, 0)
-        table.add_row(
-            part.replace("_", " "), count(macs), flops(2 * macs), count(summary["element_operations"][part])
-        )
+        table.add_row(part.replace("_", " "), count(macs), flops(2 * macs), count(summary["element_operations"][part]))
     others = sum(summary["element_operations"].values())
-    table.add_row("total", count(summary["macs"]["total"]), flops(summary["flops"]["total"]), count(others), style="bold")
+    table.add_row(
+        "total", count(summary["macs"]["total"]), flops(summary["flops"]["total"]), count(others), style="bold"
+    )
     return table
 
 
@@ -133,7 +133,9 @@ def _memory_table(summary: dict[str, Any]) -> Table:
 
 def _saved_table(summary: dict[str, Any]) -> Table:
     total = summary["saved_for_backward_bytes"] or 1
-    table = _columns(f"Saved for backward, by what made it ({summary['saved_storages']} storages)", "kind", "size", "share")
+    table = _columns(
+        f"Saved for backward, by what made it ({summary['saved_storages']} storages)", "kind", "size", "share"
+    )
     for kind, amount in list(summary["saved_by_kind"].items())[:8]:
         table.add_row(kind, size(amount), f"{amount / total:.1%}")
     return table
