@@ -1,7 +1,7 @@
 """Low-rank adaptation: freeze the model, add a trained low-rank path beside every linear layer and convolution.
 
-y = W·x + (alpha / rank)·B·A·x. For a convolution A is 1×1 and B has the layer's own window, stride and padding, as in
-the adapters of the MONET precursor's ResNet-18.
+y = W·x + (alpha / rank)·B·A·x. For a convolution A has the layer's own window, stride and padding and B is 1×1; the
+counts are those of the MONET precursor's LoRA graph of ResNet-18 (reference figures: 286,424 trained elements).
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def _conv_path(builder: GraphBuilder, graph: Graph, op: Op, x: str, dtype: str, 
     weight = graph.tensors[op.inputs[1]]
     axes = len(weight.shape) - 2
     channels = graph.tensors[op.inputs[0]].shape[1]
-    a = builder.parameter("lora_a.weight", (rank, channels, *([1] * axes)), dtype)
-    b = builder.parameter("lora_b.weight", (weight.shape[0], rank, *weight.shape[2:]), dtype)
+    a = builder.parameter("lora_a.weight", (rank, channels, *weight.shape[2:]), dtype)
+    b = builder.parameter("lora_b.weight", (weight.shape[0], rank, *([1] * axes)), dtype)
     plain = {"stride": (1,) * axes, "padding": ((0, 0),) * axes, "dilation": (1,) * axes, "groups": 1}
-    low = builder.emit("conv", x, a, name="lora_a", **plain)
-    return builder.emit("conv", low, b, name="lora_b", **{**op.attrs, "groups": 1})
+    low = builder.emit("conv", x, a, name="lora_a", **{**op.attrs, "groups": 1})
+    return builder.emit("conv", low, b, name="lora_b", **plain)

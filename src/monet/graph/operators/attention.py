@@ -26,8 +26,11 @@ def _infer_attention(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output,
     ranks = {len(tensor.shape) for tensor in (q, k, v)}
     if ranks != {4} or q.shape[-1] != k.shape[-1] or k.shape[:-1] != v.shape[:-1] or q.shape[1] % k.shape[1]:
         raise ModelError(f"attention cannot join query {list(q.shape)}, key {list(k.shape)}, value {list(v.shape)}")
+    batch, heads, tokens, width = *q.shape[:-1], v.shape[-1]
+    # written token by token, as the framework's kernels do, so that merging the heads afterwards is a view
+    strides = (tokens * heads * width, width, heads * width, 1)
     return (
-        Output((*q.shape[:-1], v.shape[-1]), q.dtype),
+        Output((batch, heads, tokens, width), q.dtype, strides=strides),
         Output(q.shape[:-1], statistics_dtype(q), "log_sum_exp"),
     )
 

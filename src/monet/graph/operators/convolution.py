@@ -149,7 +149,13 @@ def _taps(x: Array, spatial: tuple[int, ...], taps: tuple[int, ...], attrs: Mapp
 
 
 def _padded(x: Array, attrs: Mapping[str, Any]) -> Array:
-    return np.pad(x, ((0, 0), (0, 0), *attrs["padding"]))
+    """Pad the spatial axes with zeros; a negative amount crops."""
+    widths = [(max(0, before), max(0, after)) for before, after in attrs["padding"]]
+    crop = tuple(
+        slice(max(0, -before), size - max(0, -after))
+        for (before, after), size in zip(attrs["padding"], x.shape[2:], strict=True)
+    )
+    return np.pad(x[(slice(None), slice(None), *crop)], ((0, 0), (0, 0), *widths))
 
 
 def _evaluate_conv(attrs: Attributes, x: Array, w: Array, bias: Array | None = None) -> Array:
@@ -172,7 +178,8 @@ def _evaluate_conv(attrs: Attributes, x: Array, w: Array, bias: Array | None = N
 def _evaluate_transpose(attrs: Attributes, g: Array, w: Array, bias: Array | None = None) -> Array:
     groups, spatial = attrs["groups"], g.shape[2:]
     weight = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
-    sizes = [size + before + after for size, (before, after) in zip(attrs["spatial"], attrs["padding"], strict=True)]
+    pads = zip(attrs["spatial"], attrs["padding"], strict=True)
+    sizes = [size + before + max(0, after) for size, (before, after) in pads]
     out = np.zeros((g.shape[0], w.shape[1] * groups, *sizes), g.dtype)
     columns = g.reshape(g.shape[0], groups, -1, math.prod(spatial))
     for tap, patch in _taps(out, spatial, w.shape[2:], attrs):

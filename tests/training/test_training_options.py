@@ -1,0 +1,201 @@
+"""Options of a training step: each changes what it says and nothing else; gradients prove it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from monet import load_model, training_step
+from monet.errors import MonetError
+from monet.frontends.zoo import small, transformers, vision
+from monet.graph import Graph, GraphBuilder, Phase, Role
+from monet.graph.counts import macs_by_part, saved_bytes, saved_for_backward
+from monet.graph.verify import verify
+from monet.numerics import execute, random_values
+from monet.transforms.attention import fuse_attention
+
+
+def gpt(batch: int = 2) -> Graph:
+    return transformers.gpt2("gpt", batch, 8, depth=2, width=16, heads=2, vocabulary=40, positions=8)
+
+
+def resnet(batch: int = 2) -> Graph:
+    return vision.resnet("resnet", batch, 32, blocks=(1, 1), bottleneck=False, classes=10)
+
+
+def gradients(step: Graph, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    results = execute(step, values)
+    return {name: results[gradient] for name, gradient in step.gradients.items()} | {"loss": results[step.loss]}
+
+
+def assert_same(a: dict[str, np.ndarray], b: dict[str, np.ndarray], tolerance: float = 1e-10) -> None:
+    assert set(a) == set(b)
+    for name in a:
+        np.testing.assert_allclose(a[name], b[name], rtol=tolerance, atol=tolerance, err_msg=name)
+
+
+@pytest.mark.parametrize("model", [gpt(), transformers.bert("bert", 2, 8, depth=1, width=16, heads=2, vocabulary=40)])
+def test_fused_attention_has_the_same_gradients_and_keeps_less(model: Graph) -> None:
+    explicit, fused = training_step(model), verify(training_step(model, attention="fused"))
+    values = random_values(explicit)
+    assert_same(gradients(explicit, values), gradients(fused, values))
+    assert saved_bytes(fused) < saved_bytes(explicit)
+    # the scores are computed again in backward: one product more
+    per_layer = 2 * 2 * 8 * 8 * 8
+    layers = sum(op.kind == "attention" for op in fused.ops)
+    assert macs_by_part(fused).backward == macs_by_part(explicit).backward + layers * per_layer
+
+
+def test_fused_attention_keeps_log_sum_exp_instead_of_probabilities() -> None:
+    step = training_step(load_model("gpt2-small", sequence=256), attention="fused")
+    kinds = {item.made_by for item in saved_for_backward(step)}
+    assert "softmax" not in kinds
+    assert "causal_mask" not in kinds
+    assert sum(item.name.endswith("log_sum_exp") for item in saved_for_backward(step)) == 12
+
+
+def test_fusing_nothing_is_an_error() -> None:
+    with pytest.raises(MonetError, match="no attention found"):
+        fuse_attention(resnet())
+
+
+@pytest.mark.parametrize("make", [resnet, gpt])
+def test_compact_saving_keeps_gradients_and_fewer_bytes(make: object) -> None:
+    model = make()  # type: ignore[operator]
+    plain, compact = training_step(model), verify(training_step(model, saved="compact"))
+    values = random_values(plain)
+    assert_same(gradients(plain, values), gradients(compact, values))
+    assert saved_bytes(compact) <= saved_bytes(plain)
+
+
+def test_compact_saving_of_resnet18() -> None:
+    compact = training_step(load_model("resnet18"), saved="compact")
+    indices = next(item for item in saved_for_backward(compact) if item.name == "maxpool:indices")
+    assert indices.tensor.dtype == "uint8"
+    assert indices.bytes == 64 * 56 * 56
+    # the stem's ReLU output feeds only the pooling, so a bit per element is all that is kept of it
+    assert next(item.bytes for item in saved_for_backward(compact) if item.name == "relu:mask") == 64 * 112 * 112 // 8
+
+
+def test_accumulated_gradients_are_the_mean_over_micro_batches() -> None:
+    one, two = training_step(gpt(4)), verify(training_step(gpt(2), accumulate=2))
+    values = random_values(one)
+    halves = {**values}
+    for name in ("tokens", "label"):
+        halves[name], halves[f"{name}.1"] = values[name][:2], values[name][2:]
+    a, b = gradients(one, values), gradients(two, halves)
+    a.pop("loss"), b.pop("loss")
+    assert_same(a, b)
+
+
+def test_running_statistics_pass_through_micro_batches() -> None:
+    step = verify(training_step(resnet(), accumulate=3))
+    readers = step.consumers["bn1.running_mean"]
+    assert len(readers) == 1
+    assert step.updated["bn1.running_mean"] == [op for op in step.ops if op.kind == "batch_norm" and op.layer == "bn1"][-1].outputs[3]
+    assert saved_bytes(step) == saved_bytes(training_step(resnet()))
+
+
+def test_mixed_precision_keeps_fp32_masters_and_statistics() -> None:
+    step = verify(training_step(gpt(), precision="bf16", optimizer="adam"))
+    dtypes = {tensor.dtype for tensor in step.parameters}
+    assert dtypes == {"bf16"}
+    masters = [tensor for tensor in step.role(Role.STATE) if tensor.name.endswith(".master")]
+    assert len(masters) == len(step.parameters)
+    assert {tensor.dtype for tensor in step.role(Role.STATE)} == {"fp32"}
+    assert all(step.tensors[name].dtype == "bf16" for name in step.gradients.values())
+    statistics = [item.tensor for item in saved_for_backward(step) if "mean" in item.name or "deviation" in item.name]
+    assert statistics
+    assert {tensor.dtype for tensor in statistics} == {"fp32"}
+
+
+def test_mixed_precision_runs_close_to_fp32() -> None:
+    plain, mixed = training_step(gpt(), optimizer="adam"), training_step(gpt(), optimizer="adam", precision="bf16")
+    values = random_values(mixed)
+    a, b = execute(plain, values), execute(mixed, values, compute=None)
+    assert abs(float(a[plain.loss]) - float(b[mixed.loss])) < 0.05
+
+
+def test_freezing_stops_differentiation_upstream() -> None:
+    model = small.mlp("mlp", 4, sizes=(5, 6, 7, 3), activation="silu")
+    step = verify(training_step(model, freeze=("0.*", "2.*")))
+    assert set(step.gradients) == {"4.weight", "4.bias"}
+    assert macs_by_part(step).input_gradient == 0
+    assert all(op.layer in ("loss", "4") or op.layer.startswith("loss") for op in step.phase(Phase.BACKWARD))
+    full = training_step(model)
+    values = random_values(full)
+    a, b = gradients(full, values), gradients(step, values)
+    assert_same({name: a[name] for name in b}, b)
+
+
+def test_freezing_the_head_still_trains_below() -> None:
+    model = small.mlp("mlp", 4, sizes=(5, 6, 3), activation="silu")
+    step = verify(training_step(model, freeze=("2.*",)))
+    assert set(step.gradients) == {"0.weight", "0.bias"}
+
+
+def test_freeze_pattern_that_matches_nothing() -> None:
+    with pytest.raises(MonetError, match=r"matches no parameter.*did you mean"):
+        training_step(gpt(), freeze=("h.0.mpl.*",))
+
+
+def test_lora_starts_from_the_frozen_model() -> None:
+    step = verify(training_step(gpt(), lora=2, optimizer="adam"))
+    assert all("lora" in name for name in step.gradients)
+    values = random_values(step)
+    for name in values:
+        if name.endswith("lora_b.weight"):
+            values[name] = np.zeros_like(values[name])
+    plain = training_step(gpt())
+    reference = {name: values[name] for name in values if name in plain.tensors}
+    assert np.isclose(execute(step, values)[step.loss], execute(plain, reference)[plain.loss])
+
+
+def test_dropout_replays_its_mask_and_keeps_a_byte() -> None:
+    builder = GraphBuilder("dropout")
+    x = builder.input("x", (64, 64))
+    w = builder.parameter("w", (64, 64))
+    y = builder.emit("dropout", builder.emit("linear", x, w, transpose=False), p=0.25, seed=7)
+    step = verify(training_step(builder.build([builder.emit("tanh", y)]), loss="sum"))
+    masks = [item for item in saved_for_backward(step) if item.name.endswith(":mask")]
+    assert [item.bytes for item in masks] == [64 * 64]
+    values = random_values(step)
+    assert_same(gradients(step, values), gradients(step, values), 0)
+
+
+def test_class_axis_of_image_outputs() -> None:
+    step = training_step(vision.unet("unet", 2, 16, width=2))
+    assert step.tensors["label"].shape == (2, 16, 16)
+    step = training_step(vision.unet("unet", 2, 16, width=2), class_axis=3)
+    assert step.tensors["label"].shape == (2, 2, 16)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"loss": "cross_entropy"}, "did you mean 'cross-entropy'"),
+        ({"optimizer": "adm"}, "did you mean 'adam'"),
+        ({"precision": "bf61"}, "did you mean 'bf16'"),
+        ({"precision": "int8"}, "for inference"),
+        ({"class_axis": 7}, "--class-axis 7"),
+        ({"clip_norm": -1.0}, "above 0"),
+        ({"accumulate": 0}, "at least one pass"),
+        ({"saved": "all"}, "framework, compact"),
+        ({"attention": "flash"}, "explicit, fused"),
+        ({"lora": -1}, "rank must be at least 1"),
+        ({"freeze": ("*",)}, "every parameter is frozen"),
+    ],
+)
+def test_bad_options_say_what_is_allowed(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(MonetError, match=message):
+        training_step(gpt(), **settings)
+
+
+def test_tied_weights_are_one_parameter_with_accumulated_gradients() -> None:
+    step = training_step(gpt())
+    assert [tensor.name for tensor in step.parameters if tensor.shape == (40, 16)] == ["wte.weight"]
+    assert step.producer[step.gradients["wte.weight"]].kind == "add"
+
+
+def test_deterministic() -> None:
+    assert str(training_step(gpt(), optimizer="adam")) == str(training_step(gpt(), optimizer="adam"))
