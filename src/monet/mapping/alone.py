@@ -1,0 +1,397 @@
+"""An operator alone, its operands in DRAM: a fusion group of one. Chooses the DRAM-level tile and adds up its tiles.
+
+Everything below the border comes from the mapper, tile by tile. What crosses it is counted here and kept apart:
+
+* Tiles run in one loop order. A slot's tile stays while only loops run that do not move it, and slides along the
+  innermost of them; inputs are read from DRAM when they enter, sums written when they leave (and read when they return).
+* A top memory holds two tiles of every operand whose tile changes, so that transfers overlap with the array.
+* Streamed slots are fetched from DRAM in every tile, as often as the mapper asks.
+* Cycles = first tiles in + max(array over all tiles, DRAM) + last tile out: the DRAM channel is never oversubscribed.
+
+The tile is chosen among divisors (at most ``MOST_TILES`` per dimension; filter taps are never split) by an estimate
+that is exact in DRAM traffic, and the ``FINALISTS`` best are mapped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping as Dictionary
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from monet.graph.loop_nest import LoopNest
+from monet.hardware.accelerator import OPERANDS, Core, Flow, MemoryLevel
+from monet.mapping.border import Border
+from monet.mapping.cost import Access, Cost, entries, frame_cost, tile_elements
+from monet.mapping.errors import DoesNotFit
+from monet.mapping.footprint import Extent, divisors, footprint, tables
+from monet.mapping.frame import Crossing, Frame
+from monet.mapping.mapping import Binding, Loop, Mapping, Unrolled
+from monet.mapping.search import NO_CONSTRAINTS, Mapped, best_tiling_of, evaluate
+from monet.mapping.spatial import MAX_UNROLLINGS, frame_of
+from monet.mapping.tile_kernel import rank_tiles
+from monet.mapping.tile_nest import TileShape, tile_shapes
+from monet.mapping.tiling import OBJECTIVES, Constraints
+
+MOST_TILES, FINALISTS = 6, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """One operator alone. Bits and joules at the border are apart from those below it."""
+
+    binding: Binding
+    order: tuple[Loop, ...]  # loops over tiles, outermost first
+    tile: tuple[tuple[str, int], ...]
+    shapes: tuple[TileShape, ...]
+    mapped: Mapped  # of the most frequent tile
+    macs: int
+    units: int
+    compute_cycles: float
+    core_cycles: float  # array with its stalls, over all tiles
+    fill_cycles: float  # first tiles in, and dispatch
+    drain_cycles: float  # last tile out
+    dram_cycles: float  # the channel's busy time
+    dram_read_bits: int
+    dram_write_bits: int
+    accesses: tuple[Access, ...]  # below the border, over all tiles
+    border_accesses: tuple[Access, ...]  # at the top memories, from and to DRAM
+    energy_j_by_level: dict[str, float]  # below the border, with ``compute``
+    border_energy_j: dict[str, float]  # ``dram``, ``link`` and the top memories' side of transfers
+
+    @property
+    def cycles(self) -> float:
+        """Latency in cycles of the core."""
+        middle = self.dram_cycles - self.fill_cycles - self.drain_cycles
+        return self.fill_cycles + max(self.core_cycles, middle) + self.drain_cycles
+
+    @property
+    def energy_j(self) -> float:
+        """Dynamic energy, DRAM included."""
+        return math.fsum((*self.energy_j_by_level.values(), *self.border_energy_j.values()))
+
+    @property
+    def bound_by(self) -> str:
+        """``dram``, or what bounds the most frequent tile."""
+        middle = self.dram_cycles - self.fill_cycles - self.drain_cycles
+        return "dram" if middle > self.core_cycles else self.mapped.cost.bound_by
+
+    @property
+    def utilisation(self) -> float:
+        """Share of the array's multiply-accumulate slots that do work."""
+        return self.macs / (self.units * self.cycles)
+
+
+def alone(
+    nest: LoopNest, core: Core, border: Border, objective: str = "latency", constraints: Constraints = NO_CONSTRAINTS
+) -> Alone:
+    """The best way found to run ``nest`` on ``core`` from and to DRAM."""
+    frame, whole = best_tiling_of(nest, core, objective, border.stream, constraints, MAX_UNROLLINGS)
+    arrays = _TileArrays(nest, frame, border)
+    streams = _stream_bits(frame, frame_cost(frame, whole.mapping)) if core.streamed else {}
+    scores, rows = rank_tiles(*arrays.arguments, *arrays.prices(border, objective, whole.energy_j, streams), FINALISTS)
+    if not math.isfinite(scores[0]):
+        raise _does_not_fit(nest, frame, border)
+    best: tuple[float, _Plan] | None = None
+    for score, row in zip(scores, rows, strict=True):
+        if not math.isfinite(score):
+            break
+        plan = _plan(nest, core, border, objective, constraints, arrays, row)
+        if best is None or plan.score < best[0]:
+            best = plan.score, plan
+    assert best is not None
+    return _add_up(nest, core, border, best[1], constraints, objective)
+
+
+# --- choosing the tile ------------------------------------------------------------------------------------------------
+
+
+def dram_tiles(size: int, taps: bool) -> tuple[int, ...]:
+    """Tiles of a dimension that DRAM traffic may be cut into."""
+    if taps:
+        return (size,)
+    found = list(divisors(size))
+    if len(found) < 4 and size > 4:
+        found = sorted({*found, *(-(-size // m) for m in (2, 4, 8, 16, 64, 256) if m < size)})
+    if len(found) > MOST_TILES:
+        picks = {round(i * (len(found) - 1) / (MOST_TILES - 1)) for i in range(MOST_TILES)}
+        found = [found[i] for i in sorted(picks)]
+    return tuple(found)
+
+
+class _TileArrays:
+    """Arrays for the ranking kernel."""
+
+    def __init__(self, nest: LoopNest, frame: Frame, border: Border) -> None:
+        self.nest, self.frame, self.dims = nest, frame, tuple(frame.sizes)
+        touched = [frame.footprints[slot] for slot in OPERANDS]
+        taps = {window.v for one in touched for window in one.windows if window.v}
+        self.tiles = tuple(dram_tiles(frame.sizes[dim], dim in taps) for dim in self.dims)
+        many = max(map(len, self.tiles), default=1)
+        index = {dim: d for d, dim in enumerate(self.dims)}
+        counts, steps = np.ones((len(self.dims), many)), np.ones((len(self.dims), many))
+        for d, (dim, sizes) in enumerate(zip(self.dims, self.tiles, strict=True)):
+            size, factor, values = frame.sizes[dim], frame.factors[dim], np.array(sizes)
+            counts[d, : len(sizes)] = -(-size // values)
+            steps[d, : len(sizes)] = size // values * -(-values // factor) + -(-(size % values) // factor)
+        most = max(1, *(len(one.windows) for one in touched))
+        windows_of = np.array([len(one.windows) for one in touched], np.int64)
+        window_dims = np.full((3, most, 2), -1, np.int64)
+        widths = np.ones((3, max(1, len(self.dims)) * many))
+        wide = many if windows_of.any() else 1
+        largest, total = np.ones((3, most, wide, wide)), np.ones((3, most, wide, wide))
+        kept_u, kept_v = np.zeros((3, most, wide, wide, wide)), np.zeros((3, most, wide, wide, wide))
+        for s, one in enumerate(touched):
+            for dim in one.plain:
+                row = index[dim] * many
+                widths[s, row : row + len(self.tiles[index[dim]])] = self.tiles[index[dim]]
+            for w, window in enumerate(one.windows):
+                window_dims[s, w] = index[window.u], index.get(window.v, -1)
+                u, v = Extent(frame.sizes[window.u]), Extent(frame.sizes.get(window.v, 1))
+                tiles_u, tiles_v = self.tiles[index[window.u]], self.tiles[index[window.v]] if window.v else (1,)
+                found, a, b = tables(window, u, v, tiles_u, tiles_v), len(tiles_u), len(tiles_v)
+                largest[s, w, :a, :b], total[s, w, :a, :b] = found.largest, found.total
+                kept_u[s, w, :a, :a, :b], kept_v[s, w, :b, :b, :a] = found.kept_u, found.kept_v
+        relevant = np.array([[dim in one.dims for dim in self.dims] for one in touched], np.uint8)
+        plain = np.array([[dim in one.plain for dim in self.dims] for one in touched], np.uint8)
+        self.arguments: tuple[Any, ...] = (
+            np.array([len(sizes) for sizes in self.tiles], np.int64), counts, steps,
+            relevant.reshape(3, -1), plain.reshape(3, -1), widths, windows_of, window_dims, largest, total, kept_u, kept_v,
+        )  # fmt: skip
+
+    def prices(self, border: Border, objective: str, joules: float, streams: Dictionary[str, int]) -> tuple[Any, ...]:
+        """Per-slot and scalar figures."""
+        frame, names = self.frame, [name for _, name, _ in border.memories]
+        per_slot = np.zeros((3, 8))
+        source = border.stream
+        for s, slot in enumerate(OPERANDS):
+            level = border.memory_of(slot)
+            plain = math.prod(frame.sizes[dim] for dim in frame.footprints[slot].plain)
+            memory = -1 if level is None else names.index(_memory_name(border, slot))
+            room = 0 if level is None else level.total_bytes * 8
+            fill = level.write_energy_j_per_bit if level else 0.0
+            drain = level.read_energy_j_per_bit if level else 0.0
+            per_slot[s] = (
+                plain, frame.bits[slot], memory, room, streams.get(slot, 0), source.read_energy_j_per_bit + fill,
+                source.write_energy_j_per_bit + drain, frame.distinct_results if slot == "O" else 0,
+            )  # fmt: skip
+        scalars = np.array(
+            [
+                1 / border.bits_per_cycle,
+                2 * border.latency_cycles,
+                joules,
+                frame.core.leakage_w / frame.core.clock_hz,
+                OBJECTIVES.index(objective),
+                frame.compute_cycles / math.prod(frame.steps.values()),
+                frame.result_bits,
+                frame.constant_fill_cycles,
+            ]
+        )
+        return per_slot, scalars
+
+    def tile(self, row: Any) -> dict[str, int]:
+        """Tile sizes that a row of the kernel's answer stands for."""
+        return {dim: tiles[pick] for dim, tiles, pick in zip(self.dims, self.tiles, row[2:], strict=True)}
+
+    def order(self, row: Any) -> tuple[Loop, ...]:
+        """Loops over tiles: those that leave the stationary slot in place innermost, the sliding one last."""
+        tile, stays = self.tile(row), self.frame.footprints[OPERANDS[row[0]]].dims
+        counts = {dim: -(-self.frame.sizes[dim] // tile[dim]) for dim in self.dims}
+        sliding = self.dims[row[1]] if row[1] >= 0 else ""
+        outer = [dim for dim in self.dims if counts[dim] > 1 and dim in stays]
+        inner = [dim for dim in self.dims if counts[dim] > 1 and dim not in stays and dim != sliding]
+        return tuple(Loop(dim, counts[dim]) for dim in (*outer, *inner, *((sliding,) if sliding else ())))
+
+
+def _memory_name(border: Border, slot: str) -> str:
+    return next(name for one, name, _ in border.memories if one == slot)
+
+
+def _stream_bits(frame: Frame, counts: Cost) -> dict[str, int]:
+    return {slot: counts.stream_bits(slot) for slot in frame.core.streamed}
+
+
+# --- the finalists ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    score: float
+    order: tuple[Loop, ...]
+    tile: dict[str, int]
+    shapes: tuple[TileShape, ...]
+    frame: Frame
+    mapping: Mapping
+
+
+def _plan(
+    nest: LoopNest, core: Core, border: Border, objective: str, constraints: Constraints, arrays: _TileArrays, row: Any
+) -> _Plan:
+    """A finalist with its most frequent tile mapped; the score counts all tiles as that one."""
+    tile, order = arrays.tile(row), arrays.order(row)
+    shapes = tile_shapes(nest, tile)
+    frame, tiling = best_tiling_of(shapes[0].nest, core, objective, border.stream, constraints, MAX_UNROLLINGS)
+    crossed = _crossed(nest, frame.binding, core, border, order, tile)
+    tiles = math.prod(loop.trips for loop in order)
+    counts = frame_cost(frame, tiling.mapping)
+    streamed = sum(counts.stream_bits(slot) for slot in core.streamed) * tiles
+    busy = (crossed.read_bits + crossed.write_bits + streamed) / border.bits_per_cycle
+    edges = crossed.first_cycles + crossed.last_cycles
+    cycles = edges + max(counts.cycles * tiles, busy - edges)
+    joules = tiling.energy_j * tiles + math.fsum(crossed.joules.values())
+    if objective == "latency":
+        score = cycles * (1 + 1e-9 * joules)
+    else:
+        score = joules + core.leakage_w / core.clock_hz * cycles if objective == "energy" else cycles * joules
+    return _Plan(score, order, tile, shapes, frame, tiling.mapping)
+
+
+@dataclass(frozen=True, slots=True)
+class _Crossed:
+    read_bits: int
+    write_bits: int
+    first_cycles: float
+    last_cycles: float
+    accesses: tuple[Access, ...]
+    joules: dict[str, float]
+
+
+def _crossed(
+    nest: LoopNest, binding: Binding, core: Core, border: Border, order: tuple[Loop, ...], tile: Dictionary[str, int]
+) -> _Crossed:
+    """What passes between DRAM and the top memories over all tiles; streams are not in it."""
+    flat = frame_of(nest, core, core.modes[0].name, binding, (), border.stream)
+    loops = (*order, *(Loop(dim, size) for dim, size in tile.items()))
+    read = written = 0
+    first = last = border.latency_cycles
+    accesses: list[Access] = []
+    for slot, _, level in border.memories:
+        crossing = Crossing(slot, level, None, 1, 1, 1)
+        entered = entries(flat, crossing, loops, len(order))
+        held, bits = tile_elements(flat, crossing, dict(tile)), flat.bits[slot]
+        if slot != "O":
+            read += entered * bits
+            first += held * bits / border.bits_per_cycle
+            accesses.append(Access(level.name, slot, Flow.FILL, entered, entered * bits, entered * bits))
+            continue
+        again = entered - flat.distinct_results
+        out = again * bits + flat.distinct_results * flat.result_bits
+        read, written = read + again * bits, written + out
+        last += held * flat.result_bits / border.bits_per_cycle
+        accesses.append(Access(level.name, slot, Flow.FILL, again, again * bits, again * bits))
+        accesses.append(Access(level.name, slot, Flow.DRAIN, entered, out, out))
+    joules: dict[str, float] = {
+        "dram": read * border.read_energy_j_per_bit + written * border.write_energy_j_per_bit,
+        "link": (read + written) * border.link_energy_j_per_bit,
+    }
+    for access in accesses:
+        level = core.level(access.level)
+        per_bit = level.read_energy_j_per_bit if access.flow.is_read else level.write_energy_j_per_bit
+        joules[access.level] = joules.get(access.level, 0.0) + access.bits * per_bit
+    return _Crossed(read, written, first, last, tuple(accesses), joules)
+
+
+# --- adding up --------------------------------------------------------------------------------------------------------
+
+
+def fit_mapping(mapping: Mapping, nest: LoopNest) -> Mapping:
+    """The same mapping for a smaller tile: factors and trips cut down to what is left of each dimension."""
+    unrolled, left = [], dict(nest.dims)
+    for one in mapping.unrolled:
+        factor = min(one.factor, left[one.dim])
+        if factor > 1:
+            unrolled.append(Unrolled(one.axis, one.dim, factor))
+            left[one.dim] = -(-left[one.dim] // factor)
+    trips = [1] * len(mapping.loops)
+    for i in reversed(range(len(mapping.loops))):
+        dim = mapping.loops[i].dim
+        outermost = not any(loop.dim == dim for loop in mapping.loops[:i])
+        trips[i] = left[dim] if outermost else min(mapping.loops[i].trips, left[dim])
+        left[dim] = -(-left[dim] // trips[i])
+    loops = tuple(Loop(loop.dim, count) for loop, count in zip(mapping.loops, trips, strict=True))
+    return Mapping(mapping.mode, mapping.binding, tuple(unrolled), loops, mapping.cuts)
+
+
+def _add_up(
+    nest: LoopNest, core: Core, border: Border, plan: _Plan, constraints: Constraints, objective: str
+) -> Alone:
+    mapped = evaluate(plan.frame, plan.mapping)
+    parts = [(plan.shapes[0].count, mapped)]
+    for shape in plan.shapes[1:]:
+        fitted = fit_mapping(plan.mapping, shape.nest)
+        frame = frame_of(shape.nest, core, fitted.mode, fitted.binding, fitted.unrolled, border.stream)
+        parts.append((shape.count, evaluate(frame, fitted)))
+    crossed = _crossed(nest, plan.frame.binding, core, border, plan.order, plan.tile)
+    below: dict[str, float] = {}
+    accesses: dict[tuple[str, str, Flow], Access] = {}
+    for count, one in parts:
+        for level, joules in one.energy_j_by_level.items():
+            below[level] = below.get(level, 0.0) + count * joules
+        for access in one.cost.accesses:
+            key = (access.level, access.slot, access.flow)
+            old = accesses.get(key, Access(*key, 0, 0, 0.0))
+            accesses[key] = Access(
+                *key,
+                old.elements + count * access.elements,
+                old.bits + count * access.bits,
+                old.billed_bits + count * access.billed_bits,
+            )
+    read, written = crossed.read_bits, crossed.write_bits
+    joules_across = dict(crossed.joules)
+    for access in accesses.values():  # streams are DRAM traffic
+        if access.level == "stream":
+            read += access.bits if access.flow.is_read else 0
+            written += 0 if access.flow.is_read else access.bits
+            per_bit = border.read_energy_j_per_bit if access.flow.is_read else border.write_energy_j_per_bit
+            joules_across["dram"] += access.bits * per_bit
+            joules_across["link"] += access.bits * border.link_energy_j_per_bit
+    below.pop("stream", None)
+    return Alone(
+        plan.frame.binding,
+        plan.order,
+        tuple(plan.tile.items()),
+        plan.shapes,
+        mapped,
+        nest.points,
+        mapped.cost.units,
+        sum(count * one.cost.compute_cycles for count, one in parts),
+        sum(count * one.cost.cycles for count, one in parts),
+        crossed.first_cycles + core.dispatch_cycles,
+        crossed.last_cycles,
+        (read + written) / border.bits_per_cycle,
+        read,
+        written,
+        tuple(accesses.values()),
+        crossed.accesses,
+        below,
+        joules_across,
+    )
+
+
+def _does_not_fit(nest: LoopNest, frame: Frame, border: Border) -> DoesNotFit:
+    """The first operand that even in its smallest tile finds no room."""
+    used: dict[str, int] = {}
+    worst: DoesNotFit | None = None
+    for slot, name, level in border.memories:
+        one = footprint(nest, frame.footprints[slot].operand)
+        smallest = math.prod(
+            int(tables(w, Extent(frame.sizes[w.u]), Extent(frame.sizes.get(w.v, 1)), (1,), (frame.sizes.get(w.v, 1),)).largest[0, 0])
+            for w in one.windows
+        )
+        taps = {window.v for touched in frame.footprints.values() for window in touched.windows}
+        smallest *= math.prod(frame.sizes[dim] for dim in one.plain if dim in taps)
+        needed = -(-smallest * frame.bits[slot] * 2 // 8)
+        free = level.total_bytes - used.get(name, 0)
+        worst = DoesNotFit(frame.binding.operand(slot), name, needed, free)
+        if needed > free:
+            return worst
+        used[name] = used.get(name, 0) + needed
+    assert worst is not None
+    return worst
+
+
+def top_level(border: Border, slot: str) -> MemoryLevel | None:
+    """The top memory of a slot (None: streamed)."""
+    return border.memory_of(slot)

@@ -1,0 +1,112 @@
+"""Cut a loop nest into tiles: the distinct shapes that occur, and how often. Windows are clipped as they lie."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from monet.graph.loop_nest import Index, LoopNest, Operand
+from monet.mapping.footprint import Window, footprint
+
+
+@dataclass(frozen=True, slots=True)
+class TileShape:
+    """Tiles of one shape: their nest, and how many of them there are. The first shape is the most frequent one."""
+
+    nest: LoopNest
+    count: int
+
+
+def pieces(size: int, tile: int) -> list[tuple[int, int]]:
+    """(start, length) of the tiles along a dimension."""
+    return [(start, min(tile, size - start)) for start in range(0, size, tile)]
+
+
+def tile_shapes(nest: LoopNest, tile: Mapping[str, int]) -> tuple[TileShape, ...]:
+    """All tiles of ``nest``, equal ones together, the most frequent first."""
+    sizes = nest.sizes
+    windows = {
+        (operand.name, window): window
+        for operand in nest.operands
+        for window in footprint(nest, operand).windows
+    }
+    grouped = _groups([set(window.dims) for window in windows.values()], list(sizes))
+    choices: list[list[tuple[tuple[object, ...], int]]] = []
+    for dims in grouped:
+        mine = [(key, window) for key, window in windows.items() if set(window.dims) <= dims]
+        choices.append(list(_variants(sizes, tile, sorted(dims), mine).items()))
+    shapes: Counter[LoopNest] = Counter()
+    for combination in itertools.product(*choices):
+        lengths: dict[str, int] = {}
+        placed: dict[tuple[str, str, str], tuple[int, int]] = {}
+        count = 1
+        for (dims_lengths, spans), many in combination:  # type: ignore[misc]
+            lengths.update(dims_lengths)
+            placed.update(spans)
+            count *= many
+        shapes[_nest(nest, lengths, placed)] += count
+    return tuple(TileShape(one, count) for one, count in shapes.most_common())
+
+
+def _groups(sets: list[set[str]], dims: list[str]) -> list[set[str]]:
+    """Dimensions that share a window vary together; all others alone."""
+    groups: list[set[str]] = [{dim} for dim in dims]
+    for joined in sets:
+        touching = [group for group in groups if group & joined]
+        groups = [group for group in groups if not group & joined] + [set().union(*touching)]
+    return groups
+
+
+def _variants(
+    sizes: Mapping[str, int], tile: Mapping[str, int], dims: list[str], windows: list[tuple[tuple[str, Window], Window]]
+) -> Counter[tuple[object, ...]]:
+    found: Counter[tuple[object, ...]] = Counter()
+    for combination in itertools.product(*(pieces(sizes[dim], tile.get(dim, sizes[dim])) for dim in dims)):
+        at = dict(zip(dims, combination, strict=True))
+        lengths = tuple((dim, length) for dim, (_, length) in at.items())
+        spans = []
+        for (operand, _), window in windows:
+            low = window.offset + window.a * at[window.u][0]
+            high = low + window.a * (at[window.u][1] - 1)
+            if window.v:
+                low += window.b * at[window.v][0]
+                high += window.b * (at[window.v][0] + at[window.v][1] - 1)
+            clipped = max(0, low), min(window.length - 1, high)
+            spans.append(((operand, window.u, window.v), (low - clipped[0], max(1, clipped[1] - clipped[0] + 1))))
+        found[lengths, tuple(spans)] += 1
+    return found
+
+
+Placed = Mapping[tuple[str, str, str], tuple[int, int]]  # operand and window → (offset, length) inside the tile
+
+
+def _nest(nest: LoopNest, lengths: Mapping[str, int], placed: Placed) -> LoopNest:
+    dims = tuple((name, lengths.get(name, size)) for name, size in nest.dims)
+    return LoopNest(dims, tuple(_operand(nest, one, lengths, placed) for one in nest.operands))
+
+
+def _operand(nest: LoopNest, operand: Operand, lengths: Mapping[str, int], placed: Placed) -> Operand:
+    windows = {(window.u, window.v) for window in footprint(nest, operand).windows}
+    shape, indices = [], []
+    for index in operand.indices:
+        names = tuple(name for name, factor in index.terms if factor and nest.sizes[name] > 1)
+        key = (names + ("", ""))[:2]
+        if key in windows:
+            offset, length = placed[operand.name, key[0], key[1]]
+            shape.append(length)
+            indices.append(Index(index.terms, offset))
+            continue
+        reach = sum(factor * (lengths.get(name, nest.sizes[name]) - 1) for name, factor in index.terms)
+        shape.append(reach + 1)
+        indices.append(Index(index.terms, 0))
+    return replace(operand, shape=tuple(shape), indices=tuple(indices))
+
+
+def loop_counts(nest: LoopNest, tile: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    """(dimension, tiles along it), for dimensions that are split."""
+    for dim, size in nest.dims:
+        count = -(-size // tile.get(dim, size))
+        if count > 1:
+            yield dim, count
