@@ -1,8 +1,9 @@
-"""The zoo's families written in PyTorch, with the zoo's parameter names: the oracle for gradients, FLOPs, saved bytes."""
+"""The zoo's families written in PyTorch with the zoo's parameter names: oracle for gradients, FLOPs, saved bytes."""
 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -116,7 +117,15 @@ class Inverted(nn.Module):
 
 
 class MobileNetV2(nn.Module):
-    SETTING = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+    SETTING = (
+        (1, 16, 1, 1),
+        (6, 24, 2, 2),
+        (6, 32, 3, 2),
+        (6, 64, 4, 2),
+        (6, 96, 3, 1),
+        (6, 160, 3, 2),
+        (6, 320, 1, 1),
+    )
 
     def __init__(self, classes: int = 1000, dropout: float = 0.0) -> None:
         super().__init__()
@@ -371,7 +380,8 @@ class LlamaAttention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         b, s, w = x.shape
         q, k, v = (
-            layer(x).view(b, s, -1, w // self.heads).transpose(1, 2) for layer in (self.q_proj, self.k_proj, self.v_proj)
+            layer(x).view(b, s, -1, w // self.heads).transpose(1, 2)
+            for layer in (self.q_proj, self.k_proj, self.v_proj)
         )
         q, k = rotate(q), rotate(k)
         k, v = (part.repeat_interleave(self.heads // self.key_heads, 1) for part in (k, v))
@@ -436,7 +446,7 @@ class LstmLm(nn.Module):
 
 def mlp(*sizes: int, elu: bool) -> nn.Sequential:
     layers: list[nn.Module] = []
-    for position, (width, out) in enumerate(zip(sizes, sizes[1:], strict=False)):
+    for position, (width, out) in enumerate(pairwise(sizes)):
         layers.append(nn.Linear(width, out))
         if position < len(sizes) - 2:
             layers.append(nn.ELU() if elu else nn.SiLU())

@@ -30,7 +30,7 @@ def check(
     attrs: dict[str, Any] | None = None,
     seed: int = 0,
 ) -> None:
-    """Make every float input a parameter, weight the output by a fixed random tensor, sum, and compare all gradients."""
+    """Make every float input a parameter, weight the output by a fixed random tensor, sum, compare all gradients."""
     builder = GraphBuilder(kind)
     names = []
     for position, array in enumerate(arrays):
@@ -75,14 +75,20 @@ def test_conv(data: st.DataObject, rank: int, bias: bool) -> None:
     dilation = tuple(data.draw(st.integers(1, 2)) for _ in range(rank))
     padding = tuple(data.draw(st.integers(0, 2)) for _ in range(rank))
     sizes = tuple(
-        data.draw(st.integers(max(1, d * (t - 1) + 1 - 2 * p), 7)) for d, t, p in zip(dilation, taps, padding, strict=True)
+        data.draw(st.integers(max(1, d * (t - 1) + 1 - 2 * p), 7))
+        for d, t, p in zip(dilation, taps, padding, strict=True)
     )
     arrays = [normal(batch, channels, *sizes), normal(out, channels // groups, *taps, seed=2)]
     if bias:
         arrays.append(normal(out, seed=3))
     function = (F.conv1d, F.conv2d, F.conv3d)[rank - 1]
     attrs = {"stride": stride, "padding": tuple((p, p) for p in padding), "dilation": dilation, "groups": groups}
-    check("conv", lambda *xs: function(*xs, stride=stride, padding=padding, dilation=dilation, groups=groups), arrays, attrs)
+    check(
+        "conv",
+        lambda *xs: function(*xs, stride=stride, padding=padding, dilation=dilation, groups=groups),
+        arrays,
+        attrs,
+    )
 
 
 @fast
@@ -97,7 +103,11 @@ def test_conv_transpose(data: st.DataObject) -> None:
     spatial = (size - 1) * stride - 2 * padding + dilation * (kernel - 1) + extra + 1
     if spatial < 1:
         return
-    arrays = [normal(batch, channels, size, size), normal(channels, out, kernel, kernel, seed=2), normal(out * groups, seed=3)]
+    arrays = [
+        normal(batch, channels, size, size),
+        normal(channels, out, kernel, kernel, seed=2),
+        normal(out * groups, seed=3),
+    ]
     attrs = {
         "stride": (stride,) * 2,
         "padding": ((padding, padding - extra),) * 2,
@@ -132,11 +142,15 @@ def test_pooling(data: st.DataObject, kind: str) -> None:
         check(kind, lambda x: F.max_pool2d(x, kernel, stride, padding, 1, ceil), [normal(2, 2, size, size)], attrs)
     else:
         attrs["count_padding"] = counted
-        check(kind, lambda x: F.avg_pool2d(x, kernel, stride, padding, ceil, counted), [normal(2, 2, size, size)], attrs)
+        check(
+            kind, lambda x: F.avg_pool2d(x, kernel, stride, padding, ceil, counted), [normal(2, 2, size, size)], attrs
+        )
 
 
 @fast
-@given(size=st.integers(1, 5), out=st.integers(1, 9), mode=st.sampled_from(["nearest", "bilinear"]), align=st.booleans())
+@given(
+    size=st.integers(1, 5), out=st.integers(1, 9), mode=st.sampled_from(["nearest", "bilinear"]), align=st.booleans()
+)
 def test_resize(size: int, out: int, mode: str, align: bool) -> None:
     align = align and mode == "bilinear"
     attrs = {
@@ -150,7 +164,14 @@ def test_resize(size: int, out: int, mode: str, align: bool) -> None:
 
 
 @fast
-@given(n=small, c=st.integers(1, 4), k=st.integers(1, 4), lead=st.integers(0, 2), transpose=st.booleans(), bias=st.booleans())
+@given(
+    n=small,
+    c=st.integers(1, 4),
+    k=st.integers(1, 4),
+    lead=st.integers(0, 2),
+    transpose=st.booleans(),
+    bias=st.booleans(),
+)
 def test_linear(n: int, c: int, k: int, lead: int, transpose: bool, bias: bool) -> None:
     arrays = [normal(*([n] * lead), n, c), normal(*((c, k) if transpose else (k, c)), seed=2)]
     if bias:
@@ -214,7 +235,9 @@ def test_unary_of_positive_numbers(kind: str) -> None:
 
 @pytest.mark.parametrize("tanh", [True, False])
 def test_gelu(tanh: bool) -> None:
-    check("gelu", lambda x: F.gelu(x, approximate="tanh" if tanh else "none"), [2 * normal(3, 5)], {"approximate": tanh})
+    check(
+        "gelu", lambda x: F.gelu(x, approximate="tanh" if tanh else "none"), [2 * normal(3, 5)], {"approximate": tanh}
+    )
 
 
 @fast

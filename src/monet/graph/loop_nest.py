@@ -85,7 +85,7 @@ class LoopNest:
         return frozenset(self.sizes) - written
 
     def canonical(self) -> tuple[object, ...]:
-        """A content key: unit dimensions dropped, the others renamed by position. Nests with equal keys cost the same."""
+        """A content key: unit dimensions dropped, the others renamed by position. Equal keys cost the same."""
         kept = [(name, size) for name, size in self.dims if size > 1]
         rename = {name: position for position, (name, _) in enumerate(kept)}
         operands = tuple(

@@ -64,7 +64,8 @@ def _overwritten(graph: Graph, op: Op) -> dict[str, str]:
     if kind_named(op.kind).family is Family.VIEW:
         return {}
     storages = {graph.tensors[output].storage for output in op.outputs}
-    return {operand: op.name for operand in op.inputs if graph.tensors[operand].storage in storages}
+    known = (name for name in op.inputs if name in graph.tensors)
+    return {name: op.name for name in known if graph.tensors[name].storage in storages}
 
 
 def verify(graph: Graph) -> Graph:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from monet.errors import MonetError, nearest
 from monet.graph.builder import GraphBuilder
@@ -11,7 +12,7 @@ from monet.graph.op import Phase
 
 @dataclass(frozen=True, slots=True)
 class Optimizer:
-    """An optimizer and its settings; unused ones are ignored. ``moments`` counts state tensors of the weight's shape."""
+    """An optimizer and its settings, unused ones ignored; ``moments`` counts state tensors of the weight's shape."""
 
     name: str
     kind: str
@@ -61,7 +62,7 @@ def emit_update(
     state += [builder.state(f"{parameter}.{name}", tensor.shape, dtype) for name in names]
     if optimizer.counts_steps:
         state.append(builder.state(f"{parameter}.step", (), "fp32"))
-    attrs = {
+    attrs: dict[str, Any] = {
         "rate": optimizer.rate,
         "decay": optimizer.decay,
         "momentum": optimizer.momentum,

@@ -23,7 +23,7 @@ class _Match:
 
 
 def fuse_attention(graph: Graph) -> Graph:
-    """A graph in which every explicit attention is one ``attention`` operator; the log-sum-exp is all it keeps extra."""
+    """A graph in which every explicit attention is one operator that keeps the log-sum-exp, not the probabilities."""
     found = {match.values.name: match for op in graph.ops if (match := _match(graph, op))}
     if not found:
         raise MonetError(f"{graph.name}: no attention found to fuse (softmax between two matrix products)")

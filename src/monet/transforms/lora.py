@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from typing import Any
 
 from monet.errors import MonetError
 from monet.graph import Graph, GraphBuilder, Op, Role
@@ -84,6 +85,6 @@ def _conv_path(builder: GraphBuilder, graph: Graph, op: Op, x: str, dtype: str, 
     channels = graph.tensors[op.inputs[0]].shape[1]
     a = builder.parameter("lora_a.weight", (rank, channels, *weight.shape[2:]), dtype)
     b = builder.parameter("lora_b.weight", (weight.shape[0], rank, *([1] * axes)), dtype)
-    plain = {"stride": (1,) * axes, "padding": ((0, 0),) * axes, "dilation": (1,) * axes, "groups": 1}
+    plain: dict[str, Any] = {"stride": (1,) * axes, "padding": ((0, 0),) * axes, "dilation": (1,) * axes, "groups": 1}
     low = builder.emit("conv", x, a, name="lora_a", **{**op.attrs, "groups": 1})
     return builder.emit("conv", low, b, name="lora_b", **plain)

@@ -45,7 +45,7 @@ def _gpt(depth: int, width: int, heads: int, **more: Any) -> Callable[..., Graph
     return partial(transformers.gpt2, depth=depth, width=width, heads=heads, **more)
 
 
-_RESNET18 = {"blocks": (2, 2, 2, 2), "bottleneck": False}
+_RESNET18: dict[str, Any] = {"blocks": (2, 2, 2, 2), "bottleneck": False}
 
 ZOO = {
     model.name: model

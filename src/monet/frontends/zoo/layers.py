@@ -86,7 +86,7 @@ class Layers:
             table = self.builder.parameter("weight", (count, width))
         return self.builder.emit("embedding", table, rows, name=name), table
 
-    # --- layers without ---------------------------------------------------------------------------------------------------
+    # --- layers without parameters --------------------------------------------------------------------------------
 
     def activation(self, kind: str, x: str, name: str = "", inplace: bool = False, **attrs: float | bool) -> str:
         """An element-wise function."""
@@ -137,7 +137,7 @@ class Layers:
         """Views of consecutive parts of an axis."""
         return self.builder.emit_all("split", x, sizes=tuple(sizes), axis=axis)
 
-    # --- attention ----------------------------------------------------------------------------------------------------------
+    # --- attention ------------------------------------------------------------------------------------------------
 
     def heads(self, x: str, heads: int) -> str:
         """(batch, tokens, width) → (batch, heads, tokens, width / heads), as views."""
@@ -150,7 +150,7 @@ class Layers:
         return self.reshape(self.transpose(x, 0, 2, 1, 3), batch, tokens, heads * width)
 
     def attention(self, query: str, key: str, value: str, causal: bool) -> str:
-        """Explicit scaled dot-product attention over heads; the option of fusing it is applied to the finished graph."""
+        """Explicit scaled dot-product attention over heads; fusing it is an option applied to the finished graph."""
         width, tokens, keys = self.shape(query)[-1], self.shape(query)[-2], self.shape(key)[-2]
         emit = self.builder.emit
         scores = emit("matmul", query, key, name="scores", transpose_a=False, transpose_b=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from monet.frontends.recurrent import CellWeights, unroll, zero_state
 from monet.frontends.zoo.layers import Layers
 from monet.graph import Graph
@@ -12,7 +14,7 @@ def mlp(name: str, batch: int, *, sizes: tuple[int, ...], activation: str) -> Gr
     net = Layers(name)
     net.builder.usual_loss = "mse"
     x = net.builder.input("state", (batch, sizes[0]))
-    attrs = {"alpha": 1.0} if activation == "elu" else {}
+    attrs: dict[str, Any] = {"alpha": 1.0} if activation == "elu" else {}
     for layer, width in enumerate(sizes[1:]):
         x = net.linear(str(2 * layer), x, width)
         if layer < len(sizes) - 2:

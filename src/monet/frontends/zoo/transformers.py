@@ -96,7 +96,7 @@ def llama(
     name: str, batch: int, sequence: int, *, depth: int, width: int, heads: int, key_heads: int, hidden: int,
     vocabulary: int = 32000,
 ) -> Graph:  # fmt: skip
-    """Llama 2 (Touvron et al. 2023): RMSNorm, rotary positions, SwiGLU, grouped-query attention where key_heads < heads."""
+    """Llama 2 (Touvron et al. 2023): RMSNorm, rotary positions, SwiGLU; grouped queries where key_heads < heads."""
     net = Layers(name)
     emit = net.builder.emit
     x, _ = net.embedding("embed_tokens", _tokens(net, batch, sequence), vocabulary, width)

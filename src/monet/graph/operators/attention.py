@@ -42,7 +42,7 @@ def _scores(attrs: Attributes, q: Array, k: Array, mask: Array | None) -> Array:
         scores = np.where(np.tri(rows, columns, columns - rows, dtype=np.bool_), scores, -np.inf)
     if mask is not None:
         scores = np.where(mask, -np.inf, scores) if mask.dtype == np.bool_ else scores + mask
-    return scores
+    return np.asarray(scores)
 
 
 def _shared_heads(x: Array, heads: int) -> Array:
@@ -72,7 +72,7 @@ def _evaluate_attention_gradient(
     dv = np.swapaxes(p, -1, -2) @ g
 
     def per_group(x: Array) -> Array:
-        return x.reshape(x.shape[0], groups, heads // groups, *x.shape[2:]).sum(axis=2)
+        return np.asarray(x.reshape(x.shape[0], groups, heads // groups, *x.shape[2:]).sum(axis=2))
 
     return dq, per_group(dk), per_group(dv)
 
@@ -90,7 +90,7 @@ def _infer_attention_gradient(inputs: tuple[Tensor, ...], _: Attributes) -> tupl
 
 
 def _nest_attention(call: Call) -> LoopNest:
-    """B batch, H key heads, J queries sharing a head, N queries, C keys, K width: the score and value products fused."""
+    """B batch, H key heads, J query heads per key head, N queries, C keys, K width: both products in one nest."""
     backward = len(call.outputs) == 3
     q, k = call.inputs[1:3] if backward else call.inputs[:2]
     batch, heads, tokens, width = q.shape

@@ -15,8 +15,9 @@ from monet.errors import ModelError
 from monet.graph.backward import Backward
 from monet.graph.dtypes import DTYPES
 from monet.graph.kind import Array, Call, Family, OpKind, Output, register
+from monet.graph.loop_nest import LoopNest, index
 from monet.graph.op import Attributes
-from monet.graph.operators.nests import elementwise
+from monet.graph.operators.nests import elementwise, over
 from monet.graph.tensor import Tensor
 
 Work = Mapping[str, int]
@@ -86,9 +87,19 @@ def _hardswish_derivative(_: Attributes, x: Array) -> Array:
     return np.where(x <= -3, 0.0, np.where(x < 3, x / 3 + 0.5, 1.0))
 
 
+def _clip_derivative(attrs: Attributes, x: Array) -> Array:
+    """The bounds themselves pass a gradient only where the framework says so (clamp does, ReLU6 does not)."""
+    if attrs.get("closed", False):
+        return np.asarray((x >= attrs["low"]) & (x <= attrs["high"]))
+    return np.asarray((x > attrs["low"]) & (x < attrs["high"]))
+
+
 @dataclass(frozen=True, slots=True)
 class Unary:
-    """One unary function. ``saves`` is "input", "output", "nothing", or "" when it has no useful derivative."""
+    """One unary function. ``saves`` is "input", "output", "nothing", or "" when it has no useful derivative.
+
+    ``inplace`` is what is saved instead when the output overwrote the input; the derivative must hold for both.
+    """
 
     name: str
     function: Callable[[Attributes, Array], Array]
@@ -97,6 +108,7 @@ class Unary:
     work: Work
     gradient_work: Work = field(default_factory=lambda: {"mul": 1})
     onnx: tuple[str, ...] = ()
+    inplace: str = ""
 
 
 UNARY = (
@@ -107,8 +119,8 @@ UNARY = (
     Unary("sigmoid", lambda _, x: _sigmoid(x), "output", lambda _, y: y * (1 - y), {"sigmoid": 1}, {"mul": 2, "add": 1}, ("Sigmoid",)),
     Unary("tanh", lambda _, x: np.tanh(x), "output", lambda _, y: 1 - y * y, {"tanh": 1}, {"mul": 2, "add": 1}, ("Tanh",)),
     Unary("elu", lambda a, x: np.where(x > 0, x, a["alpha"] * np.expm1(np.minimum(x, 0))), "input", _elu_derivative, {"exp": 1, "select": 1}, {"exp": 1, "select": 1, "mul": 1}),
-    Unary("leaky_relu", lambda a, x: np.where(x > 0, x, a["alpha"] * x), "input", lambda a, x: np.where(x > 0, 1.0, a["alpha"]), {"mul": 1, "select": 1}, {"mul": 1, "select": 1}),
-    Unary("clip", lambda a, x: np.clip(x, a["low"], a["high"]), "input", lambda a, x: (x > a["low"]) & (x < a["high"]), {"max": 2}, {"select": 1}),
+    Unary("leaky_relu", lambda a, x: np.where(x > 0, x, a["alpha"] * x), "input", lambda a, x: np.where(x > 0, 1.0, a["alpha"]), {"mul": 1, "select": 1}, {"mul": 1, "select": 1}, inplace="output"),
+    Unary("clip", lambda a, x: np.clip(x, a["low"], a["high"]), "input", _clip_derivative, {"max": 2}, {"select": 1}, inplace="output"),
     Unary("hard_sigmoid", lambda a, x: np.clip(a["alpha"] * x + a["beta"], 0, 1), "input", lambda a, x: np.where((a["alpha"] * x + a["beta"] > 0) & (a["alpha"] * x + a["beta"] < 1), a["alpha"], 0.0), {"mul": 1, "add": 1, "max": 2}, {"mul": 1, "select": 1}),
     Unary("hard_swish", lambda _, x: x * np.clip(x / 6 + 0.5, 0, 1), "input", _hardswish_derivative, {"mul": 2, "add": 1, "max": 2}, {"mul": 2, "add": 1, "select": 2}, ("HardSwish",)),
     Unary("softplus", lambda _, x: _softplus(x), "input", lambda _, x: _sigmoid(x), {"exp": 1, "log": 1, "add": 1}, {"sigmoid": 1, "mul": 1}, ("Softplus",)),
@@ -141,7 +153,9 @@ def _unary_rule(entry: Unary) -> Callable[[Backward], tuple[str | None, ...]]:
         if entry.saves == "nothing":
             same = entry.derivative is None
             return (b.gradient if same else b.emit(entry.name, b.gradient, **b.attrs),)
-        saved = b.output if entry.saves == "output" else b.inputs[0]
+        overwritten = b.tensor(b.output).storage == b.tensor(b.inputs[0]).storage
+        source = entry.inplace if overwritten and entry.inplace else entry.saves
+        saved = b.output if source == "output" else b.inputs[0]
         return (b.emit(f"{entry.name}_gradient", b.gradient, saved, **b.attrs),)
 
     return rule
@@ -252,7 +266,7 @@ def _chosen(choose: Callable[[Any, Any], Any]) -> Callable[..., Array]:
 
 def _vector(
     name: str,
-    evaluate: Callable[..., Array],
+    evaluate: Callable[..., Array | tuple[Array, ...]],
     work: Work,
     rule: Callable[[Backward], tuple[str | None, ...]] | None = None,
     onnx: tuple[str, ...] = (),
@@ -345,7 +359,7 @@ def _relu_masked_rule(b: Backward) -> tuple[str | None, ...]:
 register(
     _vector(
         "relu_masked",
-        lambda _, x: (np.maximum(x, 0), x > 0),  # type: ignore[arg-type, return-value]
+        lambda _, x: (np.maximum(x, 0), x > 0),
         {"max": 1, "select": 1},
         _relu_masked_rule,
         infer=_infer_relu_masked,
@@ -359,9 +373,92 @@ register(
         _fill_rule,
         infer=_infer_first,
     ),
-    _vector("dropout", _evaluate_dropout, {"random": 1, "mul": 1}, _dropout_rule, infer=_infer_dropout),  # type: ignore[arg-type]
+    _vector("dropout", _evaluate_dropout, {"random": 1, "mul": 1}, _dropout_rule, infer=_infer_dropout),
     _vector("dropout_gradient", lambda a, g, mask: g * mask / (1 - a["p"]), {"mul": 1}, infer=_infer_first),
     _vector(
         "cast", lambda attrs, x: x.astype(DTYPES[attrs["dtype"]].numpy), {"cast": 1}, _cast_rule, infer=_infer_cast
+    ),
+)
+
+
+# --- activations with more than one operand or half the output ------------------------------------------------------------
+
+
+def _prelu_rule(b: Backward) -> tuple[str | None, ...]:
+    """One fused operator reads the input and the slopes; the slopes' share is summed over what they were broadcast to."""
+    dx, dslope = b.emit_all("prelu_gradient", b.gradient, *b.inputs)
+    return dx if b.needs[0] else None, b.sum_to(dslope, b.shape(1)) if b.needs[1] else None
+
+
+def _infer_prelu_gradient(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
+    g = inputs[0]
+    return Output(g.shape, g.dtype), Output(g.shape, g.dtype, "slope")
+
+
+def _evaluate_prelu_gradient(_: Attributes, g: Array, x: Array, slope: Array) -> tuple[Array, Array]:
+    return np.where(x > 0, g, g * slope), np.where(x > 0, np.zeros((), g.dtype), g * x)
+
+
+def _glu_axis(x: Tensor, attrs: Attributes) -> int:
+    axis: int = attrs["axis"]
+    if not 0 <= axis < len(x.shape) or x.shape[axis] % 2:
+        raise ModelError(f"a gated linear unit halves axis {axis} of {list(x.shape)}, which cannot be halved")
+    return axis
+
+
+def _infer_glu(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    x, axis = inputs[0], _glu_axis(inputs[0], attrs)
+    return (Output((*x.shape[:axis], x.shape[axis] // 2, *x.shape[axis + 1 :]), x.dtype),)
+
+
+def _evaluate_glu(attrs: Attributes, x: Array) -> Array:
+    value, gate = np.split(x, 2, axis=attrs["axis"])
+    return np.asarray(value * _sigmoid(gate))
+
+
+def _evaluate_glu_gradient(attrs: Attributes, g: Array, x: Array) -> Array:
+    value, gate = np.split(x, 2, axis=attrs["axis"])
+    s = _sigmoid(gate)
+    return np.concatenate([g * s, g * value * s * (1 - s)], axis=attrs["axis"])
+
+
+def _infer_second(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
+    return (Output(inputs[1].shape, inputs[1].dtype),)
+
+
+def _nest_glu(call: Call) -> LoopNest:
+    """One point per output element of the forward; the wide side is read (or written) at two places of one axis."""
+    wide = call.inputs[0] if len(call.inputs) == 1 else call.inputs[1]
+    axis, rank = call.attrs["axis"], len(wide.shape)
+    half = wide.shape[axis] // 2
+    shape = (*wide.shape[:axis], half, *wide.shape[axis + 1 :])
+    plain = tuple(index(f"A{a}") for a in range(rank))
+    both = (*plain[:axis], index(("half", half), f"A{axis}"), *plain[axis + 1 :])
+    maps = [both if tensor.shape == wide.shape else plain for tensor in (*call.inputs, *call.outputs)]
+    nest = over(shape, call, maps)
+    return LoopNest((*nest.dims, ("half", 2)), nest.operands)
+
+
+register(
+    _vector(
+        "prelu", lambda _, x, slope: np.where(x > 0, x, slope * x), {"mul": 1, "select": 1}, _prelu_rule, ("PRelu",)
+    ),
+    _vector("prelu_gradient", _evaluate_prelu_gradient, {"mul": 2, "select": 2}, infer=_infer_prelu_gradient),
+    OpKind(
+        "glu",
+        Family.VECTOR,
+        _infer_glu,
+        _evaluate_glu,
+        _nest_glu,
+        per_element({"sigmoid": 1, "mul": 1}),
+        lambda b: (b.emit("glu_gradient", b.gradient, b.inputs[0], axis=b.attrs["axis"]),),
+    ),
+    OpKind(
+        "glu_gradient",
+        Family.VECTOR,
+        _infer_second,
+        _evaluate_glu_gradient,
+        _nest_glu,
+        lambda call: {"sigmoid": call.inputs[0].elements, "mul": 4 * call.inputs[0].elements},
     ),
 )

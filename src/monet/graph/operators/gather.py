@@ -32,7 +32,7 @@ def _nest_embedding(call: Call) -> LoopNest:
 def _embedding_rule(b: Backward) -> tuple[str | None, ...]:
     if not b.needs[0]:
         return None, None
-    return b.emit("embedding_gradient", b.gradient, b.inputs[1], rows=b.shape(0)[0]), None
+    return b.emit("embedding_gradient", b.gradient, b.inputs[1], rows=b.shape(0)[0], **b.attrs), None
 
 
 def _infer_embedding_gradient(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
@@ -43,6 +43,8 @@ def _infer_embedding_gradient(inputs: tuple[Tensor, ...], attrs: Attributes) -> 
 def _evaluate_embedding_gradient(attrs: Attributes, g: Array, rows: Array) -> Array:
     out = np.zeros((attrs["rows"], g.shape[-1]), g.dtype)
     np.add.at(out, rows.ravel(), g.reshape(-1, g.shape[-1]))
+    if "padding" in attrs:  # the row that pads sequences is not trained
+        out[attrs["padding"]] = 0
     return out
 
 

@@ -224,10 +224,8 @@ def axis_weights(size: int, out: int, scale: float, mode: str, align_corners: bo
     if mode == "nearest":
         low = np.minimum(np.floor(place / scale).astype(np.int64), size - 1)
         return np.stack([low, low]), np.stack([np.ones(out), np.zeros(out)])
-    if align_corners:
-        real = place * ((size - 1) / max(out - 1, 1))
-    else:
-        real = np.maximum((place + 0.5) / scale - 0.5, 0.0)
+    aligned = place * ((size - 1) / max(out - 1, 1))
+    real = aligned if align_corners else np.maximum((place + 0.5) / scale - 0.5, 0.0)
     low = np.minimum(np.floor(real).astype(np.int64), size - 1)
     high = np.minimum(low + 1, size - 1)
     fraction = real - low

@@ -137,7 +137,7 @@ def _infer_argmax(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output
 
 
 def _evaluate_argmax(attrs: Attributes, x: Array) -> Array:
-    return np.argmax(x, axis=attrs["axes"][0], keepdims=attrs["keepdims"])
+    return np.asarray(np.argmax(x, axis=attrs["axes"][0], keepdims=attrs["keepdims"]))
 
 
 def _infer_same(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:

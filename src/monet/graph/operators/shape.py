@@ -99,6 +99,11 @@ def _nest_scatter(call: Call) -> LoopNest:
     return over(call.out.shape, call, [every, every])
 
 
+def _infer_detach(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
+    (x,) = inputs
+    return (Output(x.shape, x.dtype, alias=0, strides=x.strides),)
+
+
 def _infer_split(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
     (x,), (axis,) = inputs, normalise_axes((attrs["axis"],), len(inputs[0].shape))
     if sum(attrs["sizes"]) != x.shape[axis]:
@@ -155,6 +160,7 @@ register(
         gradient=_slice_rule,
     ),
     OpKind("split", Family.VIEW, _infer_split, _evaluate_split, None, gradient=_split_rule),
+    OpKind("detach", Family.VIEW, _infer_detach, lambda _, x: x, None),  # the same elements; no gradient flows back
     OpKind("slice_gradient", Family.MOVE, _infer_slice_gradient, _evaluate_slice_gradient, _nest_scatter),
 )
 

@@ -26,9 +26,8 @@ def _infer_iota(_: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
 
 
 def _evaluate_iota(attrs: Attributes) -> Array:
-    return (attrs.get("start", 0) + attrs.get("step", 1) * np.arange(attrs["size"])).astype(
-        DTYPES[attrs["dtype"]].numpy
-    )
+    numbers = attrs.get("start", 0) + attrs.get("step", 1) * np.arange(attrs["size"])
+    return np.asarray(numbers, DTYPES[attrs["dtype"]].numpy)
 
 
 def _infer_causal_mask(_: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:

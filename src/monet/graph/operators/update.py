@@ -93,7 +93,7 @@ register(
 )
 
 
-# --- gradient clipping by global norm: a sum of squares per gradient, then one coefficient -----------------------------
+# --- gradient clipping by global norm: a sum of squares per gradient, then one coefficient --------------------------
 
 
 def _infer_scalar(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:

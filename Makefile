@@ -1,0 +1,31 @@
+# Everything runs in a virtual environment inside the checkout, pinned by constraints.txt.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: demo test lint bench clean
+
+demo: $(READY)            ## from a fresh machine to the training graph of ResNet-18
+	@mkdir -p out
+	$(BIN)/monet graph resnet18 --batch 8 --optimizer adam --onnx out/resnet18-training.onnx --json out/resnet18.json
+
+test: $(READY) lint       ## lint, types, import boundaries, tests
+	$(BIN)/python -m pytest -n 2
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)           ## what the performance figures in the README come from
+	$(BIN)/python benchmarks/build_graphs.py
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[test,lint]"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis

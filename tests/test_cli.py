@@ -1,0 +1,95 @@
+"""The command line as a user meets it: output, JSON, files, exit codes, no tracebacks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def monet(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": "120"}
+    return subprocess.run(
+        [sys.executable, "-m", "monet.cli", *arguments], capture_output=True, text=True, cwd=cwd, env=environment
+    )
+
+
+def test_summary_is_readable() -> None:
+    result = monet("graph", "resnet18", "--optimizer", "adam")
+    assert result.returncode == 0
+    for words in ("11,689,512 parameters", "input gradient", "weight gradient", "21.62 MB", "Heaviest layers"):
+        assert words in result.stdout
+
+
+def test_json_has_the_promised_keys() -> None:
+    result = monet("graph", "resnet18", "--batch", "8", "--optimizer", "adam", "--json", "-")
+    summary = json.loads(result.stdout)
+    columns = {"forward", "input_gradient", "weight_gradient", "backward", "total"}
+    assert set(summary["macs"]) == set(summary["flops"]) == columns
+    assert summary["flops"]["total"] == 2 * summary["macs"]["total"]
+    assert summary["parameters"] == 11_689_512
+    assert summary["optimizer_state_bytes"] == 8 * 11_689_512 + 4 * 62
+    assert summary["saved_for_backward_bytes"] == 172_692_228
+    assert set(summary["operators"]) == {"forward", "loss", "backward", "update"}
+    assert {"name", "bytes", "kept_by"} <= set(summary["largest_saved"][0])
+
+
+def test_inference_has_no_backward() -> None:
+    summary = json.loads(monet("graph", "resnet18", "--mode", "inference", "--json", "-").stdout)
+    assert summary["operators"] == {"forward": 68, "loss": 0, "backward": 0, "update": 0}
+    assert summary["saved_for_backward_bytes"] == 0
+
+
+def test_models_lists_the_zoo() -> None:
+    names = {row["name"] for row in json.loads(monet("models", "--json", "-").stdout)}
+    assert {"resnet18", "gpt3-175b", "unet", "llama2-7b", "mlp-cartpole", "lstm-lm"} <= names
+
+
+def test_text_and_files(tmp_path: Path) -> None:
+    result = monet("graph", "mlp-cartpole", "--text", "step.txt", "--json", "step.json", cwd=tmp_path)
+    assert result.returncode == 0
+    assert (tmp_path / "step.txt").read_text().startswith("graph mlp-cartpole {")
+    assert json.loads((tmp_path / "step.json").read_text())["model"] == "mlp-cartpole"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step.json", "step.txt"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["graph", "resnet19"], "did you mean 'resnet18'?"),
+        (["graph", "nowhere/model.onnx"], "nowhere/model.onnx"),
+        (["graph", "model.py"], "model.py:make_model"),
+        (["graph", "resnet18", "--batch", "-1"], "--batch -1"),
+        (["graph", "resnet18", "--batch", "0"], "--batch 0"),
+        (["graph", "resnet18", "--sequence", "8"], "no such size"),
+        (["graph", "gpt2-small", "--sequence", "2048"], "1024 positions"),
+        (["graph", "vit-b16", "--image", "100"], "not a multiple"),
+        (["graph", "unet", "--image", "100"], "multiple of 16"),
+        (["graph", "resnet18", "--image", "8"], "batch norm"),
+        (["graph", "resnet18", "--optimizer", "adan"], "did you mean 'adam'?"),
+        (["graph", "resnet18", "--precision", "fp8"], "unknown precision"),
+        (["graph", "resnet18", "--loss", "mes"], "did you mean 'mse'?"),
+        (["graph", "resnet18", "--micro-batches", "3", "--batch", "8"], "must divide"),
+        (["graph", "resnet18", "--attention", "fused"], "no attention found"),
+        (["graph", "resnet18", "--json", "missing/dir/x.json"], "cannot write"),
+        (["graph", "resnet18", "--mode", "train"], "training, inference"),
+    ],
+)
+def test_bad_input_is_one_clear_error(arguments: list[str], message: str, tmp_path: Path) -> None:
+    result = monet(*arguments, cwd=tmp_path)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_unknown_option_exits_with_two() -> None:
+    assert monet("graph", "resnet18", "--bach", "4").returncode == 2
+
+
+def test_version() -> None:
+    assert monet("--version").stdout.startswith("monet ")
