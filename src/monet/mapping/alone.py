@@ -29,7 +29,7 @@ from monet.mapping.errors import DoesNotFit
 from monet.mapping.footprint import Extent, divisors, footprint, tables
 from monet.mapping.frame import Crossing, Frame
 from monet.mapping.mapping import Binding, Loop, Mapping, Unrolled
-from monet.mapping.search import NO_CONSTRAINTS, Mapped, best_tiling_of, evaluate
+from monet.mapping.search import NO_CONSTRAINTS, Mapped, cached_tiling, evaluate
 from monet.mapping.spatial import MAX_UNROLLINGS, frame_of
 from monet.mapping.tile_kernel import rank_tiles
 from monet.mapping.tile_nest import TileShape, tile_shapes
@@ -88,7 +88,7 @@ def alone(
     nest: LoopNest, core: Core, border: Border, objective: str = "latency", constraints: Constraints = NO_CONSTRAINTS
 ) -> Alone:
     """The best way found to run ``nest`` on ``core`` from and to DRAM."""
-    frame, whole = best_tiling_of(nest, core, objective, border.stream, constraints, MAX_UNROLLINGS)
+    frame, whole = cached_tiling(nest, core, objective, border.stream, constraints, MAX_UNROLLINGS)
     arrays = _TileArrays(nest, frame, border)
     streams = _stream_bits(frame, frame_cost(frame, whole.mapping)) if core.streamed else {}
     scores, rows = rank_tiles(*arrays.arguments, *arrays.prices(border, objective, whole.energy_j, streams), FINALISTS)
@@ -232,7 +232,7 @@ def _plan(
     """A finalist with its most frequent tile mapped; the score counts all tiles as that one."""
     tile, order = arrays.tile(row), arrays.order(row)
     shapes = tile_shapes(nest, tile)
-    frame, tiling = best_tiling_of(shapes[0].nest, core, objective, border.stream, constraints, MAX_UNROLLINGS)
+    frame, tiling = cached_tiling(shapes[0].nest, core, objective, border.stream, constraints, MAX_UNROLLINGS)
     crossed = _crossed(nest, frame.binding, core, border, order, tile)
     tiles = math.prod(loop.trips for loop in order)
     counts = frame_cost(frame, tiling.mapping)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core, CoreKind
-from monet.mapping.cost import Cost, energy_j, frame_cost
+from monet.mapping.cache import default_cache, key_of
+from monet.mapping.cost import Cost, energy_j, frame_cost, tile_elements
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.frame import Frame, Stream
 from monet.mapping.mapping import Mapping
-from monet.mapping.spatial import MAX_UNROLLINGS, bindings, frame_of, is_legal, unrollings
-from monet.mapping.tiling import OBJECTIVES, Constraints, Tiling, compile_frame, search_frame
+from monet.mapping.spatial import MAX_UNROLLINGS, bindings, frame_of, unrollings
+from monet.mapping.stored import pack, unpack
+from monet.mapping.tiling import OBJECTIVES, Constraints, Tiling, search_frame
 
 NO_CONSTRAINTS = Constraints()
 
@@ -52,8 +55,30 @@ def search(
     limit: int = MAX_UNROLLINGS,
 ) -> Mapped:
     """The best mapping for ``objective`` (latency, energy or edp). An operator that cannot run here is an error."""
-    found = best_tiling_of(nest, core, objective, stream, constraints, limit)
-    return evaluate(found[0], found[1].mapping, found[1].nodes)
+    frame, found = cached_tiling(nest, core, objective, stream, constraints, limit)
+    return evaluate(frame, found.mapping, found.nodes)
+
+
+def cached_tiling(
+    nest: LoopNest, core: Core, objective: str, stream: Stream | None, constraints: Constraints, limit: int
+) -> tuple[Frame, Tiling]:
+    """``best_tiling_of``, looked up by content."""
+    fresh: list[tuple[Frame, Tiling]] = []
+
+    def compute() -> dict[str, Any]:
+        frame, tiling = best_tiling_of(nest, core, objective, stream, constraints, limit)
+        fresh.append((frame, tiling))
+        counts = [tiling.score, tiling.cycles, tiling.energy_j, tiling.nodes]
+        return {"counts": counts, "mapping": pack(tiling.mapping, nest)}
+
+    key = key_of("tiling", nest, core, objective, stream, constraints, limit)
+    stored = default_cache().get_or(key, compute)
+    if fresh:
+        return fresh[0]
+    mapping = unpack(stored["mapping"], nest)
+    frame = frame_of(nest, core, mapping.mode, mapping.binding, mapping.unrolled, stream)
+    score, cycles, joules, nodes = stored["counts"]
+    return frame, Tiling(score, cycles, joules, nodes, mapping)
 
 
 def evaluate(frame: Frame, mapping: Mapping, nodes: int = 0) -> Mapped:
@@ -69,9 +94,7 @@ def best_tiling_of(
     if objective not in OBJECTIVES:
         raise MappingError(f"unknown objective {objective!r}; allowed: {', '.join(OBJECTIVES)}")
     best: tuple[Frame, Tiling] | None = None
-    seen = 0
     for frame in sorted(frames(nest, core, stream, limit), key=lambda one: one.compute_cycles):
-        seen += 1
         if best and objective == "latency" and frame.compute_cycles > best[1].score:
             break
         tiling = search_frame(frame, objective, constraints, best[1].score if best else math.inf)
@@ -88,8 +111,6 @@ def _explain(nest: LoopNest, core: Core, stream: Stream | None, limit: int) -> N
     shortest: DoesNotFit | None = None
     for frame in frames(nest, core, stream, limit):
         for crossing in frame.crossings:
-            from monet.mapping.cost import tile_elements
-
             level = crossing.level
             needed = -(-tile_elements(frame, crossing, {}) * frame.bits[crossing.slot] // 8)
             if needed > level.tile_bytes:

@@ -1,0 +1,226 @@
+"""Vector work: element-wise operators, reductions, norms, softmax, losses, optimizer updates, copies.
+
+Lanes take cycles per element by function; operands pass the ports of the core's top memory. The slower one counts.
+A norm or softmax passes over its input twice (statistics, then apply); from DRAM only once if the extent it reduces
+over fits the memory. Operands with a window (pooling) are read once per window position, all others once per pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from monet.errors import MonetError
+from monet.graph.dtypes import dtype_named
+from monet.graph.kind import Call
+from monet.graph.loop_nest import LoopNest, Operand
+from monet.hardware.accelerator import Core, Flow
+from monet.mapping.border import Border
+from monet.mapping.cost import Access
+from monet.mapping.errors import DoesNotFit, MappingError
+
+PASSES = 2  # over the input of a normalising operator: statistics (softmax: running maximum and sum), then apply
+STREAM_TILES = 16  # a long operand is passed through the memory in at least so many tiles
+
+
+@dataclass(frozen=True, slots=True)
+class VectorCost:
+    """A vector operator alone on a core, its operands in DRAM; below and across the border kept apart."""
+
+    elements: int
+    work: tuple[tuple[str, int], ...]
+    compute_cycles: float
+    port_cycles: tuple[tuple[str, float], ...]
+    fill_cycles: float
+    drain_cycles: float
+    dram_cycles: float
+    dram_read_bits: int
+    dram_write_bits: int
+    tiles: int
+    accesses: tuple[Access, ...]
+    border_accesses: tuple[Access, ...]
+    energy_j_by_level: dict[str, float]
+    border_energy_j: dict[str, float]
+    lanes: int
+
+    @property
+    def core_cycles(self) -> float:
+        """The slower of lanes and ports."""
+        return max([self.compute_cycles, *(cycles for _, cycles in self.port_cycles)])
+
+    @property
+    def cycles(self) -> float:
+        """Latency in cycles of the core."""
+        middle = self.dram_cycles - self.fill_cycles - self.drain_cycles
+        return self.fill_cycles + max(self.core_cycles, middle) + self.drain_cycles
+
+    @property
+    def energy_j(self) -> float:
+        """Dynamic energy, DRAM included."""
+        return math.fsum((*self.energy_j_by_level.values(), *self.border_energy_j.values()))
+
+    @property
+    def bound_by(self) -> str:
+        """``dram``, ``compute`` (lanes) or a port."""
+        if self.dram_cycles - self.fill_cycles - self.drain_cycles > self.core_cycles:
+            return "dram"
+        port, cycles = max(self.port_cycles, key=lambda one: one[1], default=("", 0.0))
+        return port if cycles > self.compute_cycles else "compute"
+
+    @property
+    def utilisation(self) -> float:
+        """Share of lane cycles that do work."""
+        return self.compute_cycles / self.cycles if self.cycles else 0.0
+
+
+def reduced_extent(kind: str, call: Call) -> int:
+    """Elements that a normalising operator must see before its first result; 0 for all other operators."""
+    if not call.inputs:
+        return 0
+    x = call.inputs[0]
+    family = kind.removesuffix("_gradient")
+    if family == "batch_norm":
+        return x.elements // x.shape[1]
+    if family in ("group_norm", "instance_norm"):
+        return x.elements // (x.shape[0] * int(call.attrs.get("groups", x.shape[1])))
+    if family in ("softmax", "log_softmax"):
+        return x.shape[int(call.attrs.get("axis", -1))]
+    if family in ("layer_norm", "rms_norm"):
+        axes = int(call.attrs.get("axes", 1)) if isinstance(call.attrs.get("axes", 1), int) else len(call.attrs["axes"])
+        return math.prod(x.shape[-axes:])
+    return 0
+
+
+def vector_cost(
+    nest: LoopNest, work: Mapping[str, int], core: Core, border: Border, extent: int = 0
+) -> VectorCost:
+    """Cost of vector work on ``core``. ``extent``: elements a normalising operator reduces over (0: none)."""
+    if core.lanes <= 0:
+        raise MappingError(f"the core has no vector lanes for {', '.join(work) or 'copies'}")
+    dtype = _compute_dtype(nest, core)
+    rate = core.vector_rate(dtype)
+    functions = dict(work) or {"copy": max((math.prod(one.shape) for one in nest.writes), default=0)}
+    lane_cycles = math.fsum(core.function_cycles(name) * count for name, count in functions.items())
+    compute = lane_cycles / (core.lanes * rate.elements_per_cycle)
+    passes = PASSES if extent else 1
+    accesses = _accesses(nest, core, passes)
+    held_bits = extent * max((dtype_named(one.dtype).bits for one in nest.reads), default=0)
+    once = passes == 1 or _fits(held_bits, core)
+    read, written, inward = _traffic(nest, core, 1 if once else passes)
+    tiles = _tiles(read + written, core)
+    per_cycle = border.bits_per_cycle
+    below = {"compute": lane_cycles * rate.energy_j}
+    for access in accesses:
+        level = core.level(access.level)
+        joules = level.read_energy_j_per_bit if access.flow.is_read else level.write_energy_j_per_bit
+        below[access.level] = below.get(access.level, 0.0) + joules * access.bits
+    across = {
+        "dram": read * border.read_energy_j_per_bit + written * border.write_energy_j_per_bit,
+        "link": (read + written) * border.link_energy_j_per_bit,
+    }
+    for access in inward:
+        level = core.level(access.level)
+        joules = level.read_energy_j_per_bit if access.flow.is_read else level.write_energy_j_per_bit
+        across[access.level] = across.get(access.level, 0.0) + joules * access.bits
+    return VectorCost(
+        sum(math.prod(one.shape) for one in nest.writes),
+        tuple(functions.items()),
+        compute,
+        _port_cycles(core, accesses),
+        border.latency_cycles + read / tiles / per_cycle + core.dispatch_cycles,
+        border.latency_cycles + written / tiles / per_cycle,
+        (read + written) / per_cycle,
+        read,
+        written,
+        tiles,
+        accesses,
+        inward,
+        below,
+        across,
+        core.lanes,
+    )
+
+
+def _compute_dtype(nest: LoopNest, core: Core) -> str:
+    """The element type the lanes compute in: the widest floating-point operand, else the first that has a rate."""
+    found = [dtype_named(one.dtype) for one in nest.operands]
+    floats = sorted((one for one in found if one.is_float), key=lambda one: -one.bits)
+    for dtype in (*floats, *found):
+        if any(rate.dtype == dtype.name for rate in core.vector_rates):
+            return dtype.name
+    return core.vector_rate(found[0].name).dtype  # raises, and says which types there are
+
+
+def _slot(operand: Operand, core: Core) -> str:
+    if operand.written:
+        return "O"
+    return "I" if core.levels_of("I") else "W"
+
+
+def _accesses(nest: LoopNest, core: Core, passes: int) -> tuple[Access, ...]:
+    """What lanes read and write at the core's top memory."""
+    found: dict[tuple[str, str, Flow], int] = {}
+    for operand in nest.operands:
+        slot = _slot(operand, core)
+        bits, elements = dtype_named(operand.dtype).bits, math.prod(operand.shape)
+        windowed = any(len([n for n, f in one.terms if f and nest.sizes[n] > 1]) > 1 for one in operand.indices)
+        if operand.written:
+            count = elements
+        else:
+            count = math.prod(nest.sizes[dim] for dim in operand.dims) if windowed else elements * passes
+        key = (core.top(slot).name, slot, Flow.COLLECT if operand.written else Flow.FEED)
+        found[key] = found.get(key, 0) + count * bits
+    return tuple(Access(*key, 0, bits, float(bits)) for key, bits in found.items())
+
+
+def _traffic(nest: LoopNest, core: Core, passes: int) -> tuple[int, int, tuple[Access, ...]]:
+    """(bits read from DRAM, bits written, the top memory's side of it)."""
+    read = written = 0
+    for operand in nest.operands:
+        bits = math.prod(operand.shape) * dtype_named(operand.dtype).bits
+        if operand.written:
+            written += bits
+        else:
+            read += bits * (passes if len(operand.shape) > 1 else 1)
+    slot = "I" if core.levels_of("I") else "W"
+    inward = []
+    if read:
+        inward.append(Access(core.top(slot).name, slot, Flow.FILL, 0, read, float(read)))
+    if written:
+        inward.append(Access(core.top("O").name, "O", Flow.DRAIN, 0, written, float(written)))
+    return read, written, tuple(inward)
+
+
+def _fits(bits: int, core: Core) -> bool:
+    return bits <= core.top("I").total_bytes * 8 // 2
+
+
+def _tiles(bits: int, core: Core) -> int:
+    """Tiles in which operands pass the memory, two of them at a time."""
+    room = core.top("I").total_bytes * 8
+    if room <= 0:
+        raise DoesNotFit("I", core.top("I").name, 1, 0)
+    return max(min(STREAM_TILES, max(1, bits // 4096)), -(-2 * bits // room))
+
+
+def _port_cycles(core: Core, accesses: tuple[Access, ...]) -> tuple[tuple[str, float], ...]:
+    cycles: dict[str, float] = {}
+    for access in accesses:
+        level = core.level(access.level)
+        port = level.port_for(access.slot, access.flow)
+        name = f"{level.name}.{port.name}"
+        cycles[name] = cycles.get(name, 0.0) + access.bits / port.bandwidth_bits_per_cycle
+    return tuple(cycles.items())
+
+
+def supports(core: Core, work: Mapping[str, int]) -> str:
+    """Empty if a core can do the functions, else why not."""
+    if core.lanes <= 0:
+        return "it has no vector lanes"
+    for name in work:
+        try:
+            core.function_cycles(name)
+        except MonetError as error:
+            return str(error)
+    return ""
