@@ -84,7 +84,6 @@ def _conv_weight_gradient(b: Body) -> Value:
         "Conv",
         x,
         g.transpose((1, 0, *axes)),
-        kernel_shape=list(b.shape(1)[2:]),
         strides=list(attrs["dilation"]),
         pads=_pads(attrs["padding"]),
         dilations=list(attrs["stride"]),

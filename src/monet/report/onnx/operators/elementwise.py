@@ -20,7 +20,7 @@ _SAME = {
     "softplus": "Softplus", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "reciprocal": "Reciprocal", "erf": "Erf",
     "sin": "Sin", "cos": "Cos", "abs": "Abs", "neg": "Neg", "sign": "Sign", "floor": "Floor", "ceil": "Ceil",
     "round": "Round", "add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "pow": "Pow", "maximum": "Max",
-    "minimum": "Min",
+    "minimum": "Min", "prelu": "PRelu",
 }  # fmt: skip
 _COMPARE = {
     "equal": "Equal", "greater": "Greater", "greater_equal": "GreaterOrEqual", "less": "Less",
@@ -225,6 +225,33 @@ def _chosen(op_type: str) -> Writer:
 
 writes("maximum_gradient")(_chosen("Greater"))
 writes("minimum_gradient")(_chosen("Less"))
+
+
+@writes("prelu_gradient")
+def _prelu_gradient(b: Body) -> tuple[Value, ...]:
+    g, x, slope = b.inputs
+    rising = x > 0.0
+    return b.where(rising, g, g * slope), b.where(rising, 0.0, g * x)
+
+
+def _halves(b: Body, x: Value, size: int) -> tuple[Value, Value]:
+    """The value and the gate of a gated linear unit."""
+    axis = b.call.attrs["axis"]
+    value, gate = b.node_all("Split", x, b.integers(size // 2, size // 2), dtypes=(x.dtype,) * 2, axis=axis)
+    return value, b.node("Sigmoid", gate)
+
+
+@writes("glu")
+def _glu(b: Body) -> Value:
+    value, opened = _halves(b, b.inputs[0], b.shape(0)[b.call.attrs["axis"]])
+    return value * opened
+
+
+@writes("glu_gradient")
+def _glu_gradient(b: Body) -> Value:
+    (g, x), axis = b.inputs, b.call.attrs["axis"]
+    value, opened = _halves(b, x, b.shape(1)[axis])
+    return b.node("Concat", g * opened, g * value * opened * (1.0 - opened), axis=axis)
 
 
 # --- selection, dropout, casts ----------------------------------------------------------------------------------------

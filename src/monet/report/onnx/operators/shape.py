@@ -75,7 +75,7 @@ def _slice_gradient(b: Body) -> Value:
 # --- moves ------------------------------------------------------------------------------------------------------------
 
 
-@writes("copy")
+@writes("copy", "detach")
 def _copy(b: Body) -> Value:
     return b.node("Identity", b.raw[0])
 
