@@ -1,0 +1,124 @@
+"""Reductions over axes, softmax, positions of extremes, cumulative sums."""
+
+from __future__ import annotations
+
+import math
+
+from monet.frontends.onnx.file import Node
+from monet.frontends.onnx.translation import Rule, Translation, Unsupported, Value
+
+
+def _axes(t: Translation, node: Node, rank: int) -> tuple[int, ...]:
+    if node.input(1):
+        given = tuple(int(axis) for axis in t.required(node, 1, "axes").ravel())
+    else:
+        given = tuple(int(axis) for axis in node.get("axes") or ())
+    if not given and node.get("noop_with_empty_axes", 0):
+        return ()
+    return tuple(sorted(axis % rank for axis in given)) if given else tuple(range(rank))
+
+
+def _reduce(t: Translation, node: Node, kind: str, x: str) -> str:
+    axes = _axes(t, node, len(t.shape(x)))
+    keep = bool(node.get("keepdims", 1))
+    return t.emit(node, kind, x, axes=axes, keepdims=keep) if axes else x
+
+
+def reduction(kind: str, before: str = "", after: str = "") -> Rule:
+    """A reduction, with a function applied before it and one after it."""
+
+    def rule(t: Translation, node: Node) -> Value:
+        x = t.tensor(node, 0)
+        if before == "square":
+            x = t.emit(node, "pow_scalar", x, exponent=2)
+        elif before:
+            x = t.emit(node, before, x)
+        y = _reduce(t, node, kind, x)
+        return t.emit(node, after, y) if after else y
+
+    return rule
+
+
+def _log_sum_exp(t: Translation, node: Node) -> str:
+    """Shifted by the maximum, which takes no gradient of its own."""
+    x = t.tensor(node, 0)
+    axes, keep = _axes(t, node, len(t.shape(x))), bool(node.get("keepdims", 1))
+    top = t.emit(node, "reduce_max", x, axes=axes, keepdims=True)
+    total = t.emit(node, "reduce_sum", t.emit(node, "exp", t.emit(node, "sub", x, top)), axes=axes, keepdims=True)
+    y = t.emit(node, "add", t.emit(node, "log", total), top)
+    shape = tuple(size for axis, size in enumerate(t.shape(y)) if keep or axis not in axes)
+    return t.reshape(node, y, shape)
+
+
+def _softmax(kind: str) -> Rule:
+    def rule(t: Translation, node: Node) -> str:
+        x = t.tensor(node, 0)
+        shape = t.shape(x)
+        axis = int(node.get("axis", -1 if t.file.opset >= 13 else 1)) % len(shape)
+        if t.file.opset >= 13 or axis == len(shape) - 1:
+            return t.emit(node, kind, x, axis=axis)
+        flat = t.reshape(node, x, (math.prod(shape[:axis]), math.prod(shape[axis:])))  # before opset 13
+        return t.reshape(node, t.emit(node, kind, flat, axis=1), shape)
+
+    return rule
+
+
+def _extreme_position(sign: int) -> Rule:
+    def rule(t: Translation, node: Node) -> str:
+        x = t.tensor(node, 0)
+        axis = int(node.get("axis", 0)) % len(t.shape(x))
+        x = x if sign > 0 else t.emit(node, "neg", x)
+        return t.emit(node, "argmax", x, axes=(axis,), keepdims=bool(node.get("keepdims", 1)))
+
+    return rule
+
+
+def _cumulative_sum(t: Translation, node: Node) -> str:
+    x = t.tensor(node, 0)
+    axis = int(t.required(node, 1, "an axis").flat[0]) % len(t.shape(x))
+    y = t.emit(node, "cumsum", x, axis=axis, reverse=bool(node.get("reverse", 0)))
+    return t.emit(node, "sub", y, x) if node.get("exclusive", 0) else y
+
+
+def _mean_variance(t: Translation, node: Node) -> str:
+    x, axes = t.tensor(node, 0), tuple(node.get("axes") or (0, 2, 3))
+    axes = tuple(axis % len(t.shape(x)) for axis in axes)
+    centred = t.emit(node, "sub", x, t.emit(node, "reduce_mean", x, axes=axes, keepdims=True))
+    squares = t.emit(node, "pow_scalar", centred, exponent=2)
+    variance = t.emit(node, "reduce_mean", squares, axes=axes, keepdims=True)
+    return t.emit(node, "div", centred, t.emit(node, "shift", t.emit(node, "sqrt", variance), offset=1e-9))
+
+
+def _product(t: Translation, node: Node) -> str:
+    """A product over a short axis is a chain of multiplications."""
+    x = t.tensor(node, 0)
+    axes = _axes(t, node, len(t.shape(x)))
+    if len(axes) != 1 or t.shape(x)[axes[0]] > 16:
+        raise Unsupported("over many elements")
+    (axis,), shape = axes, t.shape(x)
+    parts = t.emit_all(node, "split", x, sizes=(1,) * shape[axis], axis=axis) if shape[axis] > 1 else (x,)
+    y = parts[0]
+    for part in parts[1:]:
+        y = t.emit(node, "mul", y, part)
+    keep = bool(node.get("keepdims", 1))
+    return t.reshape(node, y, tuple(1 if a == axis else n for a, n in enumerate(shape) if keep or a != axis))
+
+
+REDUCTION: dict[str, Rule] = {
+    "ReduceSum": reduction("reduce_sum"),
+    "ReduceMean": reduction("reduce_mean"),
+    "ReduceMax": reduction("reduce_max"),
+    "ReduceMin": reduction("reduce_min"),
+    "ReduceL1": reduction("reduce_sum", before="abs"),
+    "ReduceL2": reduction("reduce_sum", before="square", after="sqrt"),
+    "ReduceSumSquare": reduction("reduce_sum", before="square"),
+    "ReduceLogSum": reduction("reduce_sum", after="log"),
+    "ReduceLogSumExp": _log_sum_exp,
+    "ReduceProd": _product,
+    "Softmax": _softmax("softmax"),
+    "LogSoftmax": _softmax("log_softmax"),
+    "ArgMax": _extreme_position(1),
+    "ArgMin": _extreme_position(-1),
+    "CumSum": _cumulative_sum,
+    "MeanVarianceNormalization": _mean_variance,
+}

@@ -1,0 +1,316 @@
+"""Recover what the exporter took apart: its own spellings of coarse operators, and nothing looser.
+
+A model that spells a function out by hand (RMSNorm, GELU by powers) runs operator by operator in the framework too and
+keeps what those operators keep, so only the exporter's exact spelling is put together again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from monet.frontends.onnx.translation import is_causal
+from monet.graph import Graph, GraphBuilder, Op
+from monet.graph.rewrite import copy_root, prune, replay_op
+from monet.graph.tensor import Role
+
+_NEGLIGIBLE = -1e4
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operator of a replacement. An input "#n" is the result of the n-th step before it."""
+
+    kind: str
+    inputs: tuple[str, ...]
+    attrs: dict[str, Any]
+
+
+Match = tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A graph as patterns read it: upwards from an operator to what made its inputs."""
+
+    graph: Graph
+
+    def made(self, name: str, kind: str, alone: bool = True) -> Op | None:
+        """The operator of that kind that made ``name``; ``alone``: and only one operator reads it."""
+        op = self.graph.producer.get(name)
+        if op is None or op.kind != kind or op.outputs[0] != name:
+            return None
+        if alone and (len(self.graph.consumers[name]) != 1 or name in self.graph.outputs):
+            return None
+        return op
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a tensor."""
+        return self.graph.tensors[name].shape
+
+    def vector(self, name: str, size: int) -> str:
+        """The parameter of ``size`` elements that ``name`` is, seen through views; "" if it is not one."""
+        tensor = self.graph.tensors[name]
+        root = self.graph.tensors[tensor.storage]
+        if root.role not in (Role.PARAMETER, Role.CONSTANT) or root.shape != (size,) or tensor.elements != size:
+            return ""
+        return root.name
+
+
+def _orders(op: Op) -> Iterator[tuple[str, str]]:
+    left, right = op.inputs
+    yield left, right
+    if left != right:
+        yield right, left
+
+
+# --- linear ---------------------------------------------------------------------------------------------------------------
+
+
+def _linear_bias(view: View, op: Op) -> Match | None:
+    """A product with a matrix plus a vector."""
+    for x, other in _orders(op):
+        linear = view.made(x, "linear")
+        if linear is None or len(linear.inputs) != 2 or len(view.shape(other)) > 1:
+            continue
+        bias = view.vector(other, view.shape(x)[-1])
+        if bias and bias == other and view.graph.tensors[bias].role is Role.PARAMETER:
+            return (Step("linear", (*linear.inputs, bias), dict(linear.attrs)),)
+    return None
+
+
+# --- norms ----------------------------------------------------------------------------------------------------------------
+
+
+def _layer_norm(view: View, op: Op) -> Match | None:
+    """(x − mean) / sqrt(mean((x − mean)²) + ε), over the last axes."""
+    top, bottom = op.inputs
+    centred, root = view.made(top, "sub", alone=False), view.made(bottom, "sqrt")
+    shifted = view.made(root.inputs[0], "shift") if root else None
+    variance = view.made(shifted.inputs[0], "reduce_mean") if shifted else None
+    square = view.made(variance.inputs[0], "pow_scalar") if variance else None
+    if centred is None or shifted is None or variance is None or square is None:
+        return None
+    mean = view.made(centred.inputs[1], "reduce_mean")
+    x, rank = centred.inputs[0], len(view.shape(top))
+    if mean is None or mean.inputs[0] != x or square.inputs[0] != top or square.attrs["exponent"] != 2:
+        return None
+    axes = sorted(axis % rank for axis in mean.attrs["axes"])
+    if axes != list(range(rank - len(axes), rank)) or axes != sorted(axis % rank for axis in variance.attrs["axes"]):
+        return None
+    if len(view.graph.consumers[top]) != 2 or not mean.attrs["keepdims"]:
+        return None
+    epsilon = float(f"{shifted.attrs['offset']:.6g}")
+    return (Step("layer_norm", (x,), {"axes": len(axes), "epsilon": epsilon}),)
+
+
+def _norm_weight(view: View, op: Op) -> Match | None:
+    """A norm times its weight."""
+    for x, other in _orders(op):
+        norm = view.made(x, "layer_norm")
+        if norm is not None and len(norm.inputs) == 1 and _is_parameter(view, other):
+            if view.shape(other) == view.shape(x)[-norm.attrs["axes"] :]:
+                return (Step("layer_norm", (norm.inputs[0], other), dict(norm.attrs)),)
+        found = _grouped(view, x)
+        if found is not None and len(found[0].inputs) == 1:
+            weight = _per_channel(view, other, x)
+            if weight:
+                return (Step("group_norm", (found[1], weight), dict(found[0].attrs)),)
+    return None
+
+
+def _norm_bias(view: View, op: Op) -> Match | None:
+    """A weighted norm plus its bias."""
+    for x, other in _orders(op):
+        norm = view.made(x, "layer_norm") or view.made(x, "group_norm")
+        if norm is None or len(norm.inputs) != 2:
+            continue
+        bias = other if norm.kind == "layer_norm" and _is_parameter(view, other) else _per_channel(view, other, x)
+        if bias and view.shape(bias) == view.shape(norm.inputs[1]):
+            return (Step(norm.kind, (*norm.inputs, bias), dict(norm.attrs)),)
+    return None
+
+
+def _group_norm(view: View, op: Op) -> Match | None:
+    """Groups flattened, normalised one by one, and given their shape back; without weights."""
+    norm = view.made(op.inputs[0], "group_norm")
+    inner = view.made(norm.inputs[0], "reshape") if norm and len(norm.inputs) == 1 else None
+    if norm is None or inner is None:
+        return None
+    shape, flat = view.shape(inner.inputs[0]), view.shape(norm.inputs[0])
+    if view.shape(op.outputs[0]) != shape or flat[:2] != (shape[0], norm.attrs["groups"]) or shape[1] % flat[1]:
+        return None
+    return (Step("group_norm", inner.inputs, dict(norm.attrs)),)
+
+
+def _grouped(view: View, name: str) -> tuple[Op, str] | None:
+    norm = view.made(name, "group_norm")
+    return (norm, norm.inputs[0]) if norm is not None else None
+
+
+def _per_channel(view: View, name: str, x: str) -> str:
+    channels, rank, shape = view.shape(x)[1], len(view.shape(x)), view.shape(name)
+    lined_up = (1,) * (rank - len(shape)) + shape
+    if len(lined_up) != rank or lined_up[1] != channels or math.prod(lined_up) != channels:
+        return ""
+    return view.vector(name, channels)
+
+
+def _is_parameter(view: View, name: str) -> bool:
+    return view.graph.tensors[name].role is Role.PARAMETER and name not in view.graph.producer
+
+
+# --- activations ------------------------------------------------------------------------------------------------------------
+
+
+def _gelu(view: View, op: Op) -> Match | None:
+    """½ · (x · (1 + f(x))): the exporter's spelling of both forms, the half applied last."""
+    if not math.isclose(op.attrs["factor"], 0.5):
+        return None
+    outer = view.made(op.inputs[0], "mul")
+    for x, other in _orders(outer) if outer else ():
+        one = view.made(other, "shift")
+        if one is None or one.attrs["offset"] != 1:
+            continue
+        if _is_erf(view, one.inputs[0], x):
+            return (Step("gelu", (x,), {"approximate": False}),)
+        if _is_tanh(view, one.inputs[0], x):
+            return (Step("gelu", (x,), {"approximate": True}),)
+    return None
+
+
+def _is_erf(view: View, name: str, x: str) -> bool:
+    erf = view.made(name, "erf")
+    scale = view.made(erf.inputs[0], "scale") if erf else None
+    return scale is not None and scale.inputs[0] == x and math.isclose(scale.attrs["factor"], 1 / math.sqrt(2), rel_tol=1e-5)
+
+
+def _is_tanh(view: View, name: str, x: str) -> bool:
+    tanh = view.made(name, "tanh")
+    scale = view.made(tanh.inputs[0], "scale") if tanh else None
+    total = view.made(scale.inputs[0], "add") if scale else None
+    if scale is None or total is None or not math.isclose(scale.attrs["factor"], math.sqrt(2 / math.pi), rel_tol=1e-5):
+        return False
+    for left, right in _orders(total):
+        small = view.made(right, "scale")
+        if left == x and small is not None and math.isclose(small.attrs["factor"], 0.044715, rel_tol=1e-5):
+            cube = view.made(small.inputs[0], "mul")
+            for first, second in _orders(cube) if cube else ():
+                square = view.made(second, "mul")
+                if first == x and square is not None and square.inputs == (x, x):
+                    return True
+    return False
+
+
+def _gated(view: View, op: Op) -> Match | None:
+    """x · f(x): SiLU, Mish, hard swish; and a · sigmoid(b) of two halves of one tensor, the gated linear unit."""
+    for x, other in _orders(op):
+        sigmoid, tanh, hard = (view.made(other, kind) for kind in ("sigmoid", "tanh", "hard_sigmoid"))
+        if sigmoid is not None and sigmoid.inputs[0] == x:
+            return (Step("silu", (x,), {}),)
+        if sigmoid is not None and (glu := _halves(view, x, sigmoid.inputs[0])) is not None:
+            return (glu,)
+        softplus = view.made(tanh.inputs[0], "softplus") if tanh else None
+        if softplus is not None and softplus.inputs[0] == x:
+            return (Step("mish", (x,), {}),)
+        if hard is not None and hard.inputs[0] == x and math.isclose(hard.attrs["alpha"], 1 / 6) and hard.attrs["beta"] == 0.5:
+            return (Step("hard_swish", (x,), {}),)
+    return None
+
+
+def _halves(view: View, value: str, gate: str) -> Step | None:
+    split = view.graph.producer.get(value)
+    if split is None or split.kind != "split" or split.outputs != (value, gate):
+        return None
+    if len(set(split.attrs["sizes"])) != 1 or any(len(view.graph.consumers[name]) != 1 for name in split.outputs):
+        return None
+    return Step("glu", split.inputs, {"axis": split.attrs["axis"] % len(view.shape(value))})
+
+
+# --- attention ----------------------------------------------------------------------------------------------------------------
+
+
+def _scores(view: View, op: Op) -> Match | None:
+    """Query and key each scaled by the root of the scale: the exporter's spelling of scaled dot-product attention."""
+    left, right = (view.made(name, "scale") for name in op.inputs)
+    if left is None or right is None or op.attrs["transpose_a"] or op.attrs["transpose_b"]:
+        return None
+    first, second = left.attrs["factor"], right.attrs["factor"]
+    if not math.isclose(first, second, rel_tol=1e-6):
+        return None
+    inputs = (left.inputs[0], right.inputs[0])
+    return Step("matmul", inputs, dict(op.attrs)), Step("scale", ("#0",), {"factor": first * second})
+
+
+def _causal_add(view: View, op: Op) -> Match | None:
+    """Scores plus a table that is −∞ exactly ahead of the diagonal: a causal mask."""
+    for x, other in _orders(op):
+        tensor = view.graph.tensors[other]
+        values = view.graph.values.get(tensor.storage)
+        if values is None or tensor.role is not Role.CONSTANT or view.graph.producer.get(x) is None:
+            continue
+        table = np.asarray(values, np.float64)
+        if table.ndim < 2 or not np.isin(table[table > _NEGLIGIBLE], (0.0,)).all() or not is_causal(table <= _NEGLIGIBLE):
+            continue
+        rows, columns = table.shape[-2:]
+        if view.shape(x)[-2:] != (rows, columns):
+            continue
+        return (
+            Step("causal_mask", (), {"rows": rows, "columns": columns}),
+            Step("masked_fill", (x, "#0"), {"value": -math.inf}),
+        )
+    return None
+
+
+PATTERNS: dict[str, tuple[Callable[[View, Op], Match | None], ...]] = {
+    "add": (_linear_bias, _norm_bias, _causal_add),
+    "mul": (_norm_weight, _gated),
+    "div": (_layer_norm,),
+    "scale": (_gelu,),
+    "reshape": (_group_norm,),
+    "matmul": (_scores,),
+}
+
+
+def recover(graph: Graph) -> Graph:
+    """Apply the patterns until none matches."""
+    while True:
+        view = View(graph)
+        found = {}
+        for op in graph.ops:
+            match = next((m for pattern in PATTERNS.get(op.kind, ()) if (m := pattern(view, op)) is not None), None)
+            if match is not None:
+                found[op.name] = match
+        if not found:
+            return prune(graph)
+        graph = prune(_replaced(graph, found))
+
+
+def _replaced(graph: Graph, found: dict[str, Match]) -> Graph:
+    builder = GraphBuilder(graph.name)
+    builder.usual_loss = graph.usual_loss
+    renamed: dict[str, str] = {}
+    for name, tensor in graph.tensors.items():
+        if name not in graph.producer:
+            renamed[name] = copy_root(builder, graph, tensor)
+    for op in graph.ops:
+        if op.name in found:
+            renamed[op.outputs[0]] = _emitted(builder, op, found[op.name], renamed)
+        else:
+            replay_op(builder, graph, op, renamed)
+    return builder.build([renamed[name] for name in graph.outputs])
+
+
+def _emitted(builder: GraphBuilder, op: Op, match: Match, renamed: dict[str, str]) -> str:
+    results: list[str] = []
+    for step in match:
+        inputs = [results[int(name[1:])] if name.startswith("#") else renamed[name] for name in step.inputs]
+        stem = op.layer if op.layer != op.name else op.name.rpartition(".")[0]
+        with builder.at(op.phase):
+            results.append(builder.emit(step.kind, *inputs, name=f"{stem}.{step.kind}" if stem else step.kind, **step.attrs))
+        builder.ops[-1] = replace(builder.ops[-1], layer=stem or builder.ops[-1].name)
+    return results[-1]

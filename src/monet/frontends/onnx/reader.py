@@ -1,0 +1,101 @@
+"""load_onnx: an ONNX file as a forward graph; onnx_values: the weights it holds, under the graph's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from monet.errors import ModelError, UnsupportedOperators
+from monet.frontends.onnx.file import File, read_file
+from monet.frontends.onnx.folding import Array
+from monet.frontends.onnx.operators import RULES
+from monet.frontends.onnx.patterns import recover
+from monet.frontends.onnx.sizes import InputShape, Sizes, changed, input_shapes
+from monet.frontends.onnx.translation import Translation, Unsupported
+from monet.graph import Graph
+from monet.graph.verify import verify
+
+
+def load_onnx(
+    path: str | Path,
+    *,
+    batch: int | None = None,
+    image: int | None = None,
+    sequence: int | None = None,
+    dimensions: Mapping[str, int] | None = None,
+) -> Graph:
+    """Read a forward graph from an ONNX file. Weights need not be there; values of weights are not kept.
+
+    ``batch``, ``image`` and ``sequence`` set or change the first, spatial and token axes of the inputs; ``dimensions``
+    sets open axes by the name the file gives them (or ``"input:axis"``). Batch norm comes out in training form. Raises
+    UnsupportedOperators with every operator that has no rule, ModelError for anything else that is wrong.
+    """
+    file = read_file(path)
+    inputs = input_shapes(file, Sizes(batch, image, sequence, dimensions))
+    stored = _stored_shapes(file, inputs)
+    translation = _translate(file, {entry.name: entry.shape for entry in inputs}, inputs, stored)
+    return verify(recover(_graph(translation)))
+
+
+def onnx_values(path: str | Path, graph: Graph) -> dict[str, Array]:
+    """Values of the parameters and buffers of ``graph`` (as ``load_onnx`` read it from ``path``) that the file holds."""
+    file = read_file(path)
+    missing = [entry.name for entry in file.graph.input if entry.name in graph.tensors]
+    shapes = {name: graph.tensors[name].shape for name in missing}
+    given = {f"{name}:{axis}": size for name, shape in shapes.items() for axis, size in enumerate(shape)}
+    named = {
+        dim.dim_param: shapes[entry.name][axis]
+        for entry in file.graph.input
+        if entry.name in shapes
+        for axis, dim in enumerate(entry.type.tensor_type.shape.dim)
+        if dim.dim_param
+    }
+    inputs = input_shapes(file, Sizes(dimensions={**given, **named}))
+    translation = _translate(file, shapes, inputs, _stored_shapes(file, inputs))
+    values: dict[str, Array] = {}
+    for name, source in translation.sources.items():
+        array = translation.weights.array(source.initializer) if source.array is None else source.array
+        if array is not None and name in graph.tensors:
+            values[name] = source.layout(array)
+    return values
+
+
+def _stored_shapes(file: File, inputs: list[InputShape]) -> dict[str, tuple[int, ...]] | None:
+    """Shapes of every value at the sizes the file was written with; None if nothing is changed."""
+    if not any(changed(inputs)):
+        return None
+    shapes = {entry.name: entry.stored or entry.shape for entry in inputs}
+    return _translate(file, shapes, inputs, None).shapes
+
+
+def _translate(
+    file: File,
+    shapes: Mapping[str, tuple[int, ...]],
+    inputs: list[InputShape],
+    stored: dict[str, tuple[int, ...]] | None,
+) -> Translation:
+    translation = Translation(file, RULES, file.graph.name if _is_title(file.graph.name) else file.path.stem, stored)
+    for entry in inputs:
+        translation.set_input(entry.name, translation.builder.input(entry.name, shapes[entry.name], entry.dtype))
+    for node in file.nodes:
+        translation.run(node)
+    if translation.missing:
+        raise UnsupportedOperators(str(file.path), translation.missing)
+    return translation
+
+
+def _is_title(name: str) -> bool:
+    """Exporters call every graph the same; a name of its own is kept."""
+    return bool(name) and name not in ("main_graph", "torch_jit", "torch-jit-export", "main", "graph")
+
+
+def _graph(translation: Translation) -> Graph:
+    outputs = []
+    for entry in translation.file.graph.output:
+        try:
+            outputs.append(translation.make(translation.value(entry.name)))
+        except Unsupported as reason:
+            raise ModelError(f"{translation.file.path}: output {entry.name!r}: {reason}") from None
+    if not outputs:
+        raise ModelError(f"{translation.file.path}: the graph has no outputs")
+    return translation.builder.build(outputs)

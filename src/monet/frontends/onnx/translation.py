@@ -1,0 +1,361 @@
+"""Translation: walk a file's nodes and emit our operators. What rules look at while they do it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from monet.errors import ModelError
+from monet.frontends.onnx.element_types import dtype_of_array
+from monet.frontends.onnx.file import File, Node, execution_order, read_node
+from monet.frontends.onnx.folding import Array, Known, fold
+from monet.frontends.onnx.weights import Weights, made_up
+from monet.graph import GraphBuilder
+from monet.graph.dtypes import DTYPES
+from monet.graph.op import Phase
+from monet.graph.tensor import Tensor
+
+Value = Known | str
+Rule = Callable[["Translation", Node], "Value | tuple[Value, ...]"]
+
+
+class Unsupported(Exception):
+    """A rule cannot express this node; the message says which form of the operator it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a parameter's value comes from: an initializer (or an array of the program), and how it is laid out here."""
+
+    initializer: str
+    layout: Callable[[Array], Array]
+    array: Array | None = None
+
+
+_NOT_KNOWN = object()
+_FRESH = ("Dropout", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial")
+
+
+class Translation:
+    """One pass over a file at given input shapes. ``stored_shapes`` are those of an earlier pass at the file's own."""
+
+    def __init__(
+        self, file: File, rules: Mapping[str, Rule], name: str, stored_shapes: Mapping[str, tuple[int, ...]] | None = None
+    ) -> None:
+        self.file, self.rules = file, rules
+        self.builder = GraphBuilder(name)
+        self.weights = Weights(file)
+        self.stored_shapes = stored_shapes
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.sources: dict[str, Source] = {}
+        self.missing: dict[str, tuple[int, str]] = {}
+        self.layers: dict[str, int] = {}
+        self._values: dict[str, Value | object] = {}
+        self._roots: dict[tuple[str, str], str] = {}
+        self._made: dict[str, str] = {}
+
+    # --- driver -------------------------------------------------------------------------------------------------------
+
+    def run(self, node: Node) -> None:
+        """Translate one node: fold it if everything it reads is known, else apply its rule."""
+        if any(name and self._values.get(name) is _NOT_KNOWN for name in node.inputs):
+            if node.label not in self.rules:
+                self._miss(node, node.label)
+            self._store(node, ())
+            return
+        if self._fold(node):
+            return
+        rule = self.rules.get(node.label)
+        if rule is None:
+            self._miss(node, node.label)
+            self._store(node, ())
+            return
+        try:
+            outcome = rule(self, node)
+        except Unsupported as reason:
+            self._miss(node, f"{node.label} ({reason})")
+            outcome = ()
+        except ModelError as error:
+            raise ModelError(f"{self.file.path}: {node.place!r} ({node.label}): {error}") from None
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
+            reason_text = f"{type(error).__name__}: {error}"
+            raise ModelError(f"{self.file.path}: {node.place!r} ({node.label}) is not well formed: {reason_text}") from None
+        self._store(node, outcome if isinstance(outcome, tuple) else (outcome,))
+
+    def _store(self, node: Node, outcome: tuple[Value, ...]) -> None:
+        for position, name in enumerate(node.outputs):
+            if not name:
+                continue
+            value = outcome[position] if position < len(outcome) else _NOT_KNOWN
+            self._values[name] = value
+            if isinstance(value, str):
+                self.shapes[name] = self.builder.tensors[value].shape
+            elif isinstance(value, Known):
+                self.shapes[name] = value.array.shape
+
+    def _miss(self, node: Node, what: str) -> None:
+        count, place = self.missing.get(what, (0, node.place))
+        self.missing[what] = (count + 1, place)
+
+    def _fold(self, node: Node) -> bool:
+        if node.op in _FRESH or any(attribute.HasField("g") for attribute in node.proto.attribute):
+            return False
+        if node.op in ("Shape", "Size"):
+            return False
+        given = [self.value(name) if name else None for name in node.inputs]
+        if any(isinstance(value, str) for value in given):
+            return False
+        known = [value if isinstance(value, Known) else None for value in given]
+        arrays = fold(node, tuple(value.array if value else None for value in known), self.file.versions)
+        if arrays is None:
+            return False
+        follows = any(value.follows_shapes for value in known if value)
+        literal = not node.inputs
+        if node.op == "Identity" and known[0] is not None:
+            self._store(node, (known[0],))
+            return True
+        maker = None if literal else node
+        self._store(
+            node,
+            tuple(
+                Known(array, name, maker, follows, literal)
+                for name, array in zip((name for name in node.outputs), arrays, strict=False)
+            ),
+        )
+        return True
+
+    def inline(self, graph: Any) -> tuple[Value, ...]:
+        """Translate a subgraph (a branch that is always taken) in place and return its outputs."""
+        for entry in graph.initializer:
+            from onnx import numpy_helper  # only branches need it here
+
+            self._values[entry.name] = Known(np.asarray(numpy_helper.to_array(entry)), entry.name, literal=True)
+        nodes = [read_node(proto, position) for position, proto in enumerate(graph.node)]
+        known = {*self._values, *self.weights}
+        for node in execution_order(self.file.path, nodes, known):
+            self.run(node)
+        return tuple(self.value(value.name) for value in graph.output)
+
+    # --- what a rule reads --------------------------------------------------------------------------------------------
+
+    def value(self, name: str) -> Value:
+        """The value under an ONNX name: known, or the name of one of our tensors."""
+        if name in self._values:
+            value = self._values[name]
+            if value is _NOT_KNOWN:
+                raise Unsupported(f"reads {name!r}, which is not translated")
+            return value  # type: ignore[return-value]
+        if name in self.weights and self.weights.role(name) == "constant":
+            array = self.weights.array(name)
+            if array is not None:
+                known = Known(array, name, literal=made_up(name))
+                self._values[name] = known
+                return known
+        if name in self.weights:
+            return name  # a parameter or buffer, declared when a rule asks for its tensor
+        raise ModelError(f"{name!r} is read before anything gives it")
+
+    def set_input(self, name: str, tensor: str) -> None:
+        """Enter a model input."""
+        self._values[name] = tensor
+        self.shapes[name] = self.builder.tensors[tensor].shape
+
+    def operand(self, node: Node, position: int) -> Value | None:
+        """An input of a node; parameters as tensors; None if it is left out."""
+        name = node.input(position)
+        if not name:
+            return None
+        value = self.value(name)
+        if isinstance(value, Known):
+            return value
+        return self._declared(name, node) if value in self.weights and name not in self._values else value
+
+    def known(self, node: Node, position: int) -> Array | None:
+        """The known value of an input, or None."""
+        value = self.operand(node, position) if node.input(position) else None
+        return value.array if isinstance(value, Known) else None
+
+    def required(self, node: Node, position: int, what: str) -> Array:
+        """A known input that the rule cannot do without."""
+        array = self.known(node, position)
+        if array is None:
+            raise Unsupported(f"{what} that depends on data")
+        return array
+
+    def tensor(self, node: Node, position: int) -> str:
+        """An input as one of our tensors; a known value is made into one."""
+        value = self.operand(node, position)
+        if value is None:
+            raise ModelError(f"input {position} is missing")
+        return self.make(value)
+
+    def of(self, tensor: str) -> Tensor:
+        """Our tensor of that name."""
+        return self.builder.tensors[tensor]
+
+    def shape(self, tensor: str) -> tuple[int, ...]:
+        """Its shape."""
+        return self.builder.tensors[tensor].shape
+
+    def shape_of(self, value: Value) -> tuple[int, ...]:
+        """Shape of a value, known or not."""
+        return value.array.shape if isinstance(value, Known) else self.shape(value)
+
+    def emit(self, node: Node, kind: str, *inputs: str, **attrs: Any) -> str:
+        """Emit an operator with one output on behalf of ``node``."""
+        return self.emit_all(node, kind, *inputs, **attrs)[0]
+
+    def emit_all(self, node: Node, kind: str, *inputs: str, **attrs: Any) -> tuple[str, ...]:
+        """Emit an operator and return all its outputs."""
+        with self.builder.at(Phase.FORWARD, node.scope):
+            return self.builder.emit_all(kind, *inputs, **attrs)
+
+    def reshape(self, node: Node, x: str, shape: tuple[int, ...]) -> str:
+        """View with another shape; nothing is emitted if it has that shape already."""
+        return x if self.shape(x) == shape else self.emit(node, "reshape", x, shape=shape)
+
+    # --- parameters ---------------------------------------------------------------------------------------------------
+
+    def declare(
+        self, name: str, shape: tuple[int, ...], dtype: str, initializer: str, layout: Callable[[Array], Array],
+        array: Array | None = None, buffer: bool = False,
+    ) -> str:  # fmt: skip
+        """Declare a parameter or buffer under ``name`` (made unique) and remember where its value is."""
+        unique, count = name, 1
+        while unique in self.builder.tensors:
+            count += 1
+            unique = f"{name}_{count}"
+        declare = self.builder.buffer if buffer else self.builder.parameter
+        self.sources[unique] = Source(initializer, layout, array)
+        with self.builder.at(Phase.FORWARD):
+            return declare(unique, shape, dtype)
+
+    def _declared(self, name: str, node: Node) -> str:
+        """The parameter an initializer stands for, as read by ``node``."""
+        own = self._own_name(name, node)
+        key = (name, own)
+        if key not in self._roots:
+            self._roots[key] = self._declare_initializer(name, own, node)
+        return self._roots[key]
+
+    def _own_name(self, name: str, node: Node) -> str:
+        """The dynamo exporter merges equal initializers; each module that reads a uniform one has a parameter of its own."""
+        module, _, leaf = name.rpartition(".")
+        readers = {reader.scope for reader, _ in self.weights.uses[name]}
+        merged = len(readers) > 1 and node.scope and node.scope != module and not made_up(name)
+        if merged and node.proto.metadata_props and len(self.weights.shape(name)) == 1:
+            uniform = self.weights.is_uniform(name) or self.weights.array(name) is None
+            return f"{node.scope}.{leaf}" if uniform else name
+        return name
+
+    def _declare_initializer(self, name: str, own: str, node: Node) -> str:
+        shape, dtype = self.weights.shape(name), self.weights.dtype(name)
+        buffer = self.weights.role(name) != "parameter"
+        if not made_up(name):
+            return self.declare(own, shape, dtype, name, _as_stored, buffer=buffer)
+        leaf = _LEAVES.get((node.op, node.inputs.index(name)), _LEAVES.get((node.op, -1), ""))
+        title = ".".join(part for part in (node.scope, leaf) if part) if leaf and node.scope else _plain(name)
+        if node.op == "MatMul" and len(shape) == 2 and node.inputs.index(name) == 1 and not buffer:
+            tied = self.weights.tied(name)
+            stored = self._declared(tied, node) if tied else self.declare(title, shape[::-1], dtype, name, np.transpose)
+            return self.emit(node, "transpose", stored, order=(1, 0))
+        if len(shape) > 2 and shape[0] > 1 and set(shape[1:]) == {1} and node.op in ("Mul", "Add"):
+            vector = self.declare(title, shape[:1], dtype, name, np.ravel, buffer=buffer)
+            return self.emit(node, "reshape", vector, shape=shape)
+        return self.declare(title, shape, dtype, name, _as_stored, buffer=buffer)
+
+    def weight(self, node: Node, position: int) -> str:
+        """An input in the place of a weight: an array of the program is declared a parameter there."""
+        value = self.operand(node, position)
+        if isinstance(value, Known) and value.literal and value.array.size > 1 and not value.is_uniform:
+            leaf = _LEAVES.get((node.op, position), "weight")
+            title = ".".join(part for part in (node.scope, leaf) if part)
+            if value.name not in self._made:
+                dtype = dtype_of_array(value.array)
+                self._made[value.name] = self.declare(title, value.array.shape, dtype, "", _as_stored, value.array)
+            return self._made[value.name]
+        return self.tensor(node, position)
+
+    # --- known values as tensors ----------------------------------------------------------------------------------------
+
+    def make(self, value: Value) -> str:
+        """A value as one of our tensors. What the program computes each step is computed each step here too."""
+        if isinstance(value, str):
+            return value
+        if value.name not in self._made:
+            self._made[value.name] = self._make(value)
+        return self._made[value.name]
+
+    def _make(self, value: Known) -> str:
+        if value.array.size == 0:
+            raise Unsupported("a constant without elements")
+        if value.node is not None or value.literal:
+            made = self._recognise(value)
+            if made is None and value.node is not None:
+                made = self._recompute(value, value.node)
+            if made is not None:
+                return made
+        dtype = dtype_of_array(value.array)
+        with self.builder.at(Phase.FORWARD):
+            return self.builder.constant(_plain(value.name), np.asarray(value.array, DTYPES[dtype].numpy), dtype)
+
+    def _recognise(self, value: Known) -> str | None:
+        """Fills, counting sequences and causal masks as the operators that make them."""
+        array, dtype = value.array, dtype_of_array(value.array)
+        scope = value.node.scope if value.node is not None else ""
+        with self.builder.at(Phase.FORWARD, scope):
+            emit = self.builder.emit
+            if value.is_uniform:
+                return emit("fill", shape=array.shape, value=value.scalar, dtype=dtype)
+            if array.ndim == 1 and array.dtype.kind == "i":
+                steps = np.diff(array)
+                if (steps == steps[0]).all():
+                    return emit("iota", size=array.size, start=int(array[0]), step=int(steps[0]), dtype=dtype)
+            if array.dtype == np.bool_ and is_causal(array):
+                mask = emit("causal_mask", rows=array.shape[-2], columns=array.shape[-1])
+                return mask if array.ndim == 2 else emit("reshape", mask, shape=array.shape)
+        return None
+
+    def _recompute(self, value: Known, node: Node) -> str | None:
+        """Emit the operator that computes a known value, or None if no rule can."""
+        rule = self.rules.get(node.label)
+        if rule is None:
+            return None
+        marks = len(self.builder.ops), dict(self.builder.tensors), dict(self._made)
+        try:
+            outcome = rule(self, node)
+            outcomes = outcome if isinstance(outcome, tuple) else (outcome,)
+            result = outcomes[node.outputs.index(value.name)]
+        except (Unsupported, ModelError):
+            del self.builder.ops[marks[0] :]
+            self.builder.tensors, self._made = marks[1], marks[2]
+            return None
+        return result if isinstance(result, str) and self.shape(result) == value.array.shape else None
+
+
+def is_causal(masked: Array) -> bool:
+    """Whether a boolean array is True exactly where a query may not look ahead; leading axes must be one."""
+    if masked.ndim < 2 or masked.size != masked.shape[-1] * masked.shape[-2] or masked.shape[-1] < 2:
+        return False
+    rows, columns = masked.shape[-2:]
+    return np.array_equal(masked.reshape(rows, columns), np.triu(np.ones((rows, columns), np.bool_), 1 + columns - rows))
+
+
+def _as_stored(array: Array) -> Array:
+    return array
+
+
+def _plain(name: str) -> str:
+    return name.rpartition("::")[2].strip("/").replace("/", ".")
+
+
+_LEAVES = {
+    **{(op, slot): leaf for op in ("Conv", "ConvTranspose", "Gemm", "BatchNormalization", "LayerNormalization",
+       "InstanceNormalization", "GroupNormalization", "RMSNormalization") for slot, leaf in ((1, "weight"), (2, "bias"))},
+    ("MatMul", 0): "weight", ("MatMul", 1): "weight", ("Gather", 0): "weight", ("PRelu", 1): "weight",
+    ("Mul", -1): "weight", ("Add", -1): "bias", ("BatchNormalization", 3): "running_mean",
+    ("BatchNormalization", 4): "running_var",
+}  # fmt: skip
