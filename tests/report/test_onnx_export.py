@@ -14,7 +14,7 @@ import pytest
 from onnx_cases import Case, all_cases
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as KernelMissing
 
-from monet.errors import MonetError
+from monet.errors import MonetError, UnsupportedOperators
 from monet.frontends.zoo import ZOO, small, transformers, vision
 from monet.graph import KINDS, Graph, GraphBuilder
 from monet.graph.dtypes import DTYPES
@@ -22,7 +22,7 @@ from monet.numerics.executor import execute, random_values
 from monet.report.onnx import export_onnx, to_model
 from monet.report.onnx.model import DOMAIN
 from monet.report.onnx.table import WRITERS
-from monet.training import training_step
+from monet.training import TrainingOptions, prepare, training_step
 
 Array = np.ndarray[Any, Any]
 
@@ -124,6 +124,13 @@ def test_mixed_precision_step_is_well_typed(model: Any, precision: str) -> None:
     load_or_lack_a_kernel(exported)
 
 
+@pytest.mark.parametrize("model", [GPT, RESNET], ids=["gpt2", "resnet"])
+def test_int8_inference_is_well_typed(model: Any) -> None:
+    exported = to_model(prepare(model(), TrainingOptions(precision="int8")))
+    onnx.checker.check_model(exported, full_check=True)
+    load_or_lack_a_kernel(exported)
+
+
 def load_or_lack_a_kernel(exported: onnx.ModelProto) -> None:
     """The runtime checks all types before it looks for kernels, which it does not have for every narrow type."""
     with suppress(KernelMissing):
@@ -138,6 +145,19 @@ CASES = all_cases()
 def test_every_kind_has_a_writer_and_a_case() -> None:
     assert set(WRITERS) == set(KINDS)
     assert {case.kind for case in CASES} == set(KINDS)
+
+
+def test_kinds_with_a_standard_name_are_exported_under_it() -> None:
+    exported: dict[str, set[str]] = {}
+    for case in CASES:
+        exported.setdefault(case.kind, set()).update(node.op_type for node in to_model(case.graph()).graph.node)
+    assert not [kind for kind, entry in KINDS.items() if entry.onnx and not exported[kind] & set(entry.onnx)]
+
+
+def test_a_kind_without_a_writer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(WRITERS, "conv")
+    with pytest.raises(UnsupportedOperators, match="conv: 6×, first at conv1"):
+        to_model(RESNET())
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.kind)

@@ -167,8 +167,11 @@ class Body:
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """The inputs, floats widened to the type computed in."""
-        return tuple(value.cast(self.compute) if DTYPES[value.dtype].is_float else value for value in self.raw)
+        """The inputs, numbers widened to the type computed in; indices, labels and masks stay as they are."""
+        return tuple(
+            value.cast(self.compute) if DTYPES[value.dtype].is_float or value.dtype == "int8" else value
+            for value in self.raw
+        )
 
     def native(self, op_type: str) -> tuple[Value, ...]:
         """The inputs as they are if ``op_type`` accepts them so, else brought to one type that it accepts."""
@@ -210,7 +213,10 @@ class Body:
 
     def array(self, array: Any, dtype: str) -> Value:
         """A constant; equal ones are written once."""
-        data = np.asarray(array).astype(DTYPES[dtype].numpy)
+        data, kind = np.asarray(array), DTYPES[dtype].numpy
+        if data.dtype.kind == "f" and kind.kind in "iu":  # an infinity among integers is their extreme
+            data = np.clip(data, np.iinfo(kind).min, np.iinfo(kind).max)
+        data = data.astype(kind)
         key = (stored(dtype), data.shape, data.tobytes())
         if key not in self._named:
             self._named[key] = name = f"constant{len(self._named)}"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from monet.errors import MonetError
@@ -31,21 +31,11 @@ def export_onnx(graph: Graph, path: str | Path, values: Mapping[str, Array] | No
 
 
 def _write_whole(path: Path, data: bytes) -> None:
-    beside = None
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(beside, 0o666 & ~_umask())
+        beside.write_bytes(data)
         os.replace(beside, path)
     except OSError as error:
-        if beside is not None and os.path.exists(beside):
-            os.unlink(beside)
+        with suppress(OSError):
+            beside.unlink()
         raise MonetError(f"cannot write {path}: {error.strerror or error}") from None
-
-
-def _umask() -> int:
-    """The process's umask, which can only be read by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

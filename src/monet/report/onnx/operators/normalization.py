@@ -89,7 +89,8 @@ def _trailing(b: Body) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def _layer_norm(b: Body) -> tuple[Value, ...]:
     """The standard operator, which also returns its statistics; but always in fp32, and its weight is not optional."""
     epsilon, axes = b.call.attrs["epsilon"], _trailing(b)[1]
-    if len(b.raw) > 1 and b.compute == "fp32" and len({value.dtype for value in b.raw}) == 1:
+    dtypes = {value.dtype for value in b.raw}
+    if len(b.raw) > 1 and len(dtypes) == 1 and dtypes <= {"fp32", "bf16", "fp16"}:
         outputs = (b.raw[0].dtype, "fp32", "fp32")
         return b.node_all("LayerNormalization", *b.raw, dtypes=outputs, axis=-len(axes), epsilon=epsilon)
     x, *affine = b.inputs
