@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from monet.graph.kind import Family, kind_named
 from monet.graph.op import Op, Phase
 from monet.graph.tensor import Role, Tensor
 
@@ -69,6 +70,7 @@ class Graph:
         return {
             roots[self.tensors[name].storage]: name
             for op in self.ops
+            if kind_named(op.kind).family is not Family.VIEW  # a view of a buffer is not its new value
             for name in op.outputs
             if self.tensors[name].role in kept and self.tensors[name].storage in roots
         }

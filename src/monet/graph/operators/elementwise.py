@@ -120,7 +120,7 @@ UNARY = (
     Unary("tanh", lambda _, x: np.tanh(x), "output", lambda _, y: 1 - y * y, {"tanh": 1}, {"mul": 2, "add": 1}, ("Tanh",)),
     Unary("elu", lambda a, x: np.where(x > 0, x, a["alpha"] * np.expm1(np.minimum(x, 0))), "input", _elu_derivative, {"exp": 1, "select": 1}, {"exp": 1, "select": 1, "mul": 1}),
     Unary("leaky_relu", lambda a, x: np.where(x > 0, x, a["alpha"] * x), "input", lambda a, x: np.where(x > 0, 1.0, a["alpha"]), {"mul": 1, "select": 1}, {"mul": 1, "select": 1}, inplace="output"),
-    Unary("clip", lambda a, x: np.clip(x, a["low"], a["high"]), "input", _clip_derivative, {"max": 2}, {"select": 1}, inplace="output"),
+    Unary("clip", lambda a, x: np.clip(x, a["low"], a["high"]), "input", _clip_derivative, {"max": 2}, {"select": 1}),
     Unary("hard_sigmoid", lambda a, x: np.clip(a["alpha"] * x + a["beta"], 0, 1), "input", lambda a, x: np.where((a["alpha"] * x + a["beta"] > 0) & (a["alpha"] * x + a["beta"] < 1), a["alpha"], 0.0), {"mul": 1, "add": 1, "max": 2}, {"mul": 1, "select": 1}),
     Unary("hard_swish", lambda _, x: x * np.clip(x / 6 + 0.5, 0, 1), "input", _hardswish_derivative, {"mul": 2, "add": 1, "max": 2}, {"mul": 2, "add": 1, "select": 2}, ("HardSwish",)),
     Unary("softplus", lambda _, x: _softplus(x), "input", lambda _, x: _sigmoid(x), {"exp": 1, "log": 1, "add": 1}, {"sigmoid": 1, "mul": 1}, ("Softplus",)),

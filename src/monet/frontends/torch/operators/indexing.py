@@ -1,0 +1,65 @@
+"""Look-ups: embeddings, gathers and indexing by tensors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from monet.frontends.torch.translation import Ref, Translation, Unsupported, aten
+
+
+@aten("embedding.default")
+def _embedding(t: Translation, a: Any) -> Ref:
+    if a.scale_grad_by_freq:
+        raise Unsupported("gradients scaled by frequency")
+    padding = {"padding": a.padding_idx % t.shape(a.weight)[0]} if a.padding_idx >= 0 else {}
+    return t.emit("embedding", a.weight, a.indices, **padding)
+
+
+@aten("index_select.default")
+def _index_select(t: Translation, a: Any) -> Ref:
+    return t.emit("gather", a.self, a.index, axis=t.axis(a.self, a.dim))
+
+
+@aten("gather.default", "take_along_dim.default")
+def _gather(t: Translation, a: Any) -> Ref:
+    index = a.index if hasattr(a, "index") else a.indices
+    axis = t.axis(a.self, a.dim)
+    x = a.self
+    for other, (size, wanted) in enumerate(zip(t.shape(x), t.shape(index), strict=True)):
+        if other != axis and wanted < size:
+            x = t.slice(x, other, 0, wanted)
+    return t.emit("gather_elements", x, index, axis=axis)
+
+
+@aten("index.Tensor")
+def _index(t: Translation, a: Any) -> Ref:
+    """Indexing by integer tensors on neighbouring axes, which are joined into one; booleans change shapes with data."""
+    given = [(axis, index) for axis, index in enumerate(a.indices) if index is not None]
+    if any(t.tensor(index).dtype == "bool" for _, index in given):
+        raise Unsupported("booleans, whose result has no fixed shape")
+    axes = [axis for axis, _ in given]
+    if axes != list(range(axes[0], axes[-1] + 1)):
+        raise Unsupported("index tensors on axes that are not neighbours")
+    shape, first = t.shape(a.self), axes[0]
+    rows = _positive(t, given[0][1], shape[first])
+    for axis, index in given[1:]:
+        rows = t.emit("add", t.emit("scale", rows, factor=shape[axis]), _positive(t, index, shape[axis]))
+    joined = math.prod(shape[axis] for axis in axes)
+    x = t.reshape(a.self, (*shape[:first], joined, *shape[axes[-1] + 1 :]))
+    return t.emit("gather", x, rows, axis=first)
+
+
+def _positive(t: Translation, index: str, size: int) -> Ref:
+    """Constant indices counted from the back are counted from the front; those made at run time are taken as they are."""
+    value = t.builder.values.get(index)
+    if value is None or (value >= 0).all():
+        return t.cast(index, "int64")
+    return Ref(t.builder.constant("rows", value % size, "int64"))
+
+
+@aten("one_hot.default")
+def _one_hot(t: Translation, a: Any) -> Ref:
+    classes = t.out_shape[-1]
+    rows = t.reshape(a.self, (*t.shape(a.self), 1))
+    return t.cast(t.emit("equal", rows, t.emit("iota", size=classes, dtype="int64")), t.out_dtype)

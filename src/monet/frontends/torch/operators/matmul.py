@@ -1,0 +1,186 @@
+"""Matrix products: linear layers, batched products, einsum."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from monet.frontends.torch.translation import Ref, Translation, Unsupported, aten
+
+
+@aten("linear.default")
+def _linear(t: Translation, a: Any) -> Ref:
+    return linear(t, a.input, a.weight, a.bias)
+
+
+def linear(t: Translation, x: str, weight: str, bias: str | None) -> Ref:
+    """A linear layer; an input whose rows cannot be merged without copying is copied first, as the framework does."""
+    rows = (math.prod(t.shape(x)[:-1]), t.shape(x)[-1])
+    if t.rank(x) > 2 and not t.can_view(x, rows):
+        x = t.emit("copy", x)
+    if t.rank(weight) == 1:
+        return dot_rows(t, x, weight)
+    return t.emit("linear", x, weight, *((bias,) if bias is not None else ()), transpose=False)
+
+
+def dot_rows(t: Translation, x: str, vector: str) -> Ref:
+    """Matrix times vector."""
+    column = t.reshape(vector, (t.shape(vector)[0], 1))
+    product = t.emit("linear", x, column, transpose=True)
+    return t.reshape(product, t.shape(product)[:-1])
+
+
+def _is_swap(t: Translation, x: str) -> str | None:
+    """The tensor that ``x`` is the matrix transpose of, if it is one."""
+    source, rank = t.source(x), t.rank(x)
+    swapped = (*range(rank - 2), rank - 1, rank - 2)
+    return source.inputs[0] if source and source.kind == "transpose" and source.attrs["order"] == swapped else None
+
+
+def product(t: Translation, left: str, right: str) -> Ref:
+    """A batched product of equal batch axes, reading transposed operands where they stand."""
+    a, b = _is_swap(t, left), _is_swap(t, right)
+    return t.emit(
+        "matmul", a or left, b or right, transpose_a=a is not None, transpose_b=b is not None
+    )  # fmt: skip
+
+
+def _by_matrix(t: Translation, x: str, matrix: str) -> Ref:
+    """Rows of any number of axes times one matrix."""
+    rows = (math.prod(t.shape(x)[:-1]), t.shape(x)[-1])
+    if t.rank(x) > 2 and not t.can_view(x, rows):
+        x = t.emit("copy", x)
+    swapped = _is_swap(t, matrix)
+    return t.emit("linear", x, swapped or matrix, transpose=swapped is None)
+
+
+@aten("mm.default")
+def _mm(t: Translation, a: Any) -> Ref:
+    return _by_matrix(t, a.self, a.mat2)
+
+
+@aten("bmm.default")
+def _bmm(t: Translation, a: Any) -> Ref:
+    return product(t, a.self, a.mat2)
+
+
+@aten("addmm.default")
+def _addmm(t: Translation, a: Any) -> Ref:
+    swapped = _is_swap(t, a.mat2)
+    if a.beta == a.alpha == 1 and t.rank(a.self) == 1:
+        return t.emit("linear", a.mat1, swapped or a.mat2, a.self, transpose=swapped is None)
+    scaled = t.scale(_by_matrix(t, a.mat1, a.mat2), a.alpha)
+    return scaled if a.beta == 0 else t.emit("add", scaled, t.scale(a.self, a.beta))
+
+
+@aten("baddbmm.default")
+def _baddbmm(t: Translation, a: Any) -> Ref:
+    scaled = t.scale(product(t, a.batch1, a.batch2), a.alpha)
+    return scaled if a.beta == 0 else t.emit("add", scaled, t.scale(a.self, a.beta))
+
+
+@aten("mv.default")
+def _mv(t: Translation, a: Any) -> Ref:
+    return dot_rows(t, a.self, a.vec)
+
+
+@aten("dot.default")
+def _dot(t: Translation, a: Any) -> Ref:
+    return t.emit("reduce_sum", t.emit("mul", a.self, a.tensor), axes=(0,), keepdims=False)
+
+
+@aten("outer.default", "ger.default")
+def _outer(t: Translation, a: Any) -> Ref:
+    other = getattr(a, "vec2", None)
+    return t.emit("mul", t.reshape(a.self, (t.shape(a.self)[0], 1)), other)
+
+
+@aten("matmul.default", "linalg_matmul.default", "__matmul__.Tensor")
+def _matmul(t: Translation, a: Any) -> Ref:
+    left, right = a.self, a.other
+    if t.rank(left) == 1 and t.rank(right) == 1:
+        return t.emit("reduce_sum", t.emit("mul", left, right), axes=(0,), keepdims=False)
+    if t.rank(right) == 1:
+        return dot_rows(t, left, right)
+    if t.rank(left) == 1:
+        row = t.reshape(left, (1, t.shape(left)[0]))
+        return t.reshape(_general(t, row, right), t.out_shape)
+    return _general(t, left, right)
+
+
+def _general(t: Translation, left: str, right: str) -> Ref:
+    if t.rank(right) == 2:
+        return _by_matrix(t, left, right)
+    batch = _broadcast(t.shape(left)[:-2], t.shape(right)[:-2])
+    return product(t, _materialised(t, left, batch), _materialised(t, right, batch))
+
+
+def _broadcast(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    rank = max(len(one), len(other))
+    pairs = zip((1,) * (rank - len(one)) + one, (1,) * (rank - len(other)) + other, strict=True)
+    return tuple(max(pair) for pair in pairs)
+
+
+def _materialised(t: Translation, x: str, batch: tuple[int, ...]) -> Ref:
+    """The framework writes a broadcast operand out before a batched product, and keeps the written form."""
+    shape = (*batch, *t.shape(x)[-2:])
+    return Ref(x) if t.shape(x) == shape else t.emit("copy", t.expand(x, shape))
+
+
+# --- einsum -----------------------------------------------------------------------------------------------------------
+
+
+@aten("einsum.default")
+def _einsum(t: Translation, a: Any) -> Ref:
+    terms, target = _parse(t, a.equation, a.tensors)
+    x, letters = a.tensors[0], terms[0]
+    for position in range(1, len(a.tensors)):
+        later = set(target).union(*terms[position + 1 :])
+        x, letters = _contract(t, x, letters, a.tensors[position], terms[position], later)
+    x, letters = _sum_out(t, x, letters, set(target))
+    return t.transpose(x, [letters.index(letter) for letter in target])
+
+
+def _parse(t: Translation, equation: str, tensors: list[str]) -> tuple[list[str], str]:
+    """Letters of every operand and of the result; an ellipsis becomes capital letters of its own."""
+    given, arrow, result = equation.replace(" ", "").partition("->")
+    terms = given.split(",")
+    spare = [chr(code) for code in range(0x391, 0x3A9)]  # letters no equation uses
+    widths = [t.rank(x) - len(term.replace("...", "")) for term, x in zip(terms, tensors, strict=True) if "..." in term]
+    rest = "".join(spare[: max(widths, default=0)])
+    for position, (term, x) in enumerate(zip(terms, tensors, strict=True)):
+        width = t.rank(x) - len(term.replace("...", ""))
+        terms[position] = term.replace("...", rest[len(rest) - width :] if width else "")
+        if len(set(terms[position])) != len(terms[position]):
+            raise Unsupported("an index that occurs twice in one operand")
+    if arrow:
+        return terms, result.replace("...", rest)
+    every = "".join(terms)
+    return terms, rest + "".join(sorted(letter for letter in set(every) - set(rest) if every.count(letter) == 1))
+
+
+def _sum_out(t: Translation, x: str, letters: str, kept: set[str]) -> tuple[Ref, str]:
+    axes = tuple(axis for axis, letter in enumerate(letters) if letter not in kept)
+    return t.reduce("reduce_sum", x, axes), "".join(letter for letter in letters if letter in kept)
+
+
+def _contract(t: Translation, x: str, xs: str, y: str, ys: str, kept: set[str]) -> tuple[Ref, str]:
+    """One product of two operands: shared and kept letters are batch axes, shared and dropped ones are contracted."""
+    x, xs = _sum_out(t, x, xs, kept | set(ys))
+    y, ys = _sum_out(t, y, ys, kept | set(xs))
+    batch = [letter for letter in xs if letter in ys and letter in kept]
+    inner = [letter for letter in xs if letter in ys and letter not in kept]
+    rows = [letter for letter in xs if letter not in ys]
+    columns = [letter for letter in ys if letter not in xs]
+    sizes = {**dict(zip(ys, t.shape(y), strict=True)), **dict(zip(xs, t.shape(x), strict=True))}
+    lead = tuple(sizes[letter] for letter in batch)
+    row, column, depth = (math.prod(sizes[letter] for letter in group) for group in (rows, columns, inner))
+    left = t.reshape(t.transpose(x, [xs.index(n) for n in (*batch, *rows, *inner)]), (*lead, row, depth))
+    plain = "".join(batch + columns + inner) == ys
+    if plain:  # already (batch, columns, contracted): read it transposed instead of moving it
+        right = t.reshape(y, (*lead, column, depth))
+    else:
+        right = t.reshape(t.transpose(y, [ys.index(n) for n in (*batch, *inner, *columns)]), (*lead, depth, column))
+    out = t.emit("matmul", left, right, transpose_a=False, transpose_b=plain)
+    letters = "".join(batch + rows + columns)
+    return t.reshape(out, tuple(sizes[letter] for letter in letters)), letters
