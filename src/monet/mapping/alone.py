@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import OPERANDS, Core, Flow, MemoryLevel
+from monet.hardware.accelerator import OPERANDS, Core, Flow
 from monet.mapping.border import Border
 from monet.mapping.cost import Access, Cost, entries, frame_cost, tile_elements
-from monet.mapping.errors import DoesNotFit
+from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.footprint import Extent, divisors, footprint, tables
 from monet.mapping.frame import Crossing, Frame
 from monet.mapping.mapping import Binding, Loop, Mapping, Unrolled
@@ -102,7 +102,46 @@ def alone(
         if best is None or plan.score < best[0]:
             best = plan.score, plan
     assert best is not None
-    return _add_up(nest, core, border, best[1], constraints, objective)
+    return _add_up(nest, core, border, best[1])
+
+
+def alone_as(
+    nest: LoopNest, core: Core, border: Border, tile: Dictionary[str, int], order: tuple[str, ...], mapping: Mapping
+) -> Alone:
+    """Cost of a mapping written by hand, as it stands: loops over tiles in ``order``, ``mapping`` for each tile."""
+    sizes = {dim: size for dim, size in nest.dims if size > 1}
+    unknown = [dim for dim in (*tile, *order) if dim not in sizes]
+    if unknown:
+        raise MappingError(f"dram: the nest has no dimension {unknown[0]!r}; it has {', '.join(sizes)}")
+    whole = {dim: min(tile.get(dim, size), size) for dim, size in sizes.items()}
+    counts = {dim: -(-size // whole[dim]) for dim, size in sizes.items()}
+    missing = [dim for dim, count in counts.items() if count > 1 and dim not in order]
+    if missing:
+        raise MappingError(f"dram: {missing[0]} is split into {counts[missing[0]]} tiles but is not in the order")
+    loops = tuple(Loop(dim, counts[dim]) for dim in order if counts[dim] > 1)
+    shapes = tile_shapes(nest, whole)
+    frame = frame_of(shapes[0].nest, core, mapping.mode, mapping.binding, mapping.unrolled, border.stream)
+    _check_room(nest, core, border, mapping.binding, whole, counts)
+    return _add_up(nest, core, border, _Plan(0.0, loops, whole, shapes, frame, mapping))
+
+
+def _check_room(
+    nest: LoopNest,
+    core: Core,
+    border: Border,
+    binding: Binding,
+    tile: dict[str, int],
+    counts: Dictionary[str, int],
+) -> None:
+    flat, used = frame_of(nest, core, core.modes[0].name, binding, (), border.stream), dict[str, int]()
+    for slot, name, level in border.memories:
+        elements = tile_elements(flat, Crossing(slot, level, None, 1, 1, 1), tile)
+        twice = 2 if any(counts[dim] > 1 for dim in flat.footprints[slot].dims) else 1
+        needed = elements * flat.bits[slot] * twice
+        free = level.total_bytes * 8 - used.get(name, 0)
+        if needed > free:
+            raise DoesNotFit(binding.operand(slot), name, -(-needed // 8), free // 8)
+        used[name] = used.get(name, 0) + needed
 
 
 # --- choosing the tile ------------------------------------------------------------------------------------------------
@@ -314,9 +353,7 @@ def fit_mapping(mapping: Mapping, nest: LoopNest) -> Mapping:
     return Mapping(mapping.mode, mapping.binding, tuple(unrolled), loops, mapping.cuts)
 
 
-def _add_up(
-    nest: LoopNest, core: Core, border: Border, plan: _Plan, constraints: Constraints, objective: str
-) -> Alone:
+def _add_up(nest: LoopNest, core: Core, border: Border, plan: _Plan) -> Alone:
     mapped = evaluate(plan.frame, plan.mapping)
     parts = [(plan.shapes[0].count, mapped)]
     for shape in plan.shapes[1:]:
@@ -391,7 +428,3 @@ def _does_not_fit(nest: LoopNest, frame: Frame, border: Border) -> DoesNotFit:
     assert worst is not None
     return worst
 
-
-def top_level(border: Border, slot: str) -> MemoryLevel | None:
-    """The top memory of a slot (None: streamed)."""
-    return border.memory_of(slot)

@@ -47,9 +47,7 @@ def border_of(accelerator: Accelerator, instance: CoreInstance) -> Border:
     bandwidth = min([dram.bandwidth_bits_per_s, *(link.bandwidth_bits_per_s for link in route)])
     if bandwidth <= 0:
         raise HardwareError(f"{accelerator.name}: core {instance.name} reaches {dram.name} with zero bandwidth")
-    memories = tuple(
-        (slot, name, accelerator.memory(name).level) for slot, name in instance.memories if slot in OPERANDS
-    )
+    memories = tuple((slot, name, instance.core.top(slot)) for slot, name in instance.memories if slot in OPERANDS)
     return Border(
         bandwidth / clock,
         dram.read_energy_j_per_bit,

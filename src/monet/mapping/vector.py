@@ -160,7 +160,7 @@ def _slot(operand: Operand, core: Core) -> str:
 
 def _accesses(nest: LoopNest, core: Core, passes: int) -> tuple[Access, ...]:
     """What lanes read and write at the core's top memory."""
-    found: dict[tuple[str, str, Flow], int] = {}
+    found: dict[tuple[str, str, Flow], tuple[int, int]] = {}
     for operand in nest.operands:
         slot = _slot(operand, core)
         bits, elements = dtype_named(operand.dtype).bits, math.prod(operand.shape)
@@ -170,25 +170,27 @@ def _accesses(nest: LoopNest, core: Core, passes: int) -> tuple[Access, ...]:
         else:
             count = math.prod(nest.sizes[dim] for dim in operand.dims) if windowed else elements * passes
         key = (core.top(slot).name, slot, Flow.COLLECT if operand.written else Flow.FEED)
-        found[key] = found.get(key, 0) + count * bits
-    return tuple(Access(*key, 0, bits, float(bits)) for key, bits in found.items())
+        before = found.get(key, (0, 0))
+        found[key] = before[0] + count, before[1] + count * bits
+    return tuple(Access(*key, count, bits, float(bits)) for key, (count, bits) in found.items())
 
 
 def _traffic(nest: LoopNest, core: Core, passes: int) -> tuple[int, int, tuple[Access, ...]]:
     """(bits read from DRAM, bits written, the top memory's side of it)."""
-    read = written = 0
+    read = written = came = left = 0
     for operand in nest.operands:
-        bits = math.prod(operand.shape) * dtype_named(operand.dtype).bits
+        elements, bits = math.prod(operand.shape), dtype_named(operand.dtype).bits
         if operand.written:
-            written += bits
-        else:
-            read += bits * (passes if len(operand.shape) > 1 else 1)
+            left, written = left + elements, written + elements * bits
+            continue
+        times = passes if len(operand.shape) > 1 else 1  # per-channel parameters stay
+        came, read = came + elements * times, read + elements * bits * times
     slot = "I" if core.levels_of("I") else "W"
     inward = []
     if read:
-        inward.append(Access(core.top(slot).name, slot, Flow.FILL, 0, read, float(read)))
+        inward.append(Access(core.top(slot).name, slot, Flow.FILL, came, read, float(read)))
     if written:
-        inward.append(Access(core.top("O").name, "O", Flow.DRAIN, 0, written, float(written)))
+        inward.append(Access(core.top("O").name, "O", Flow.DRAIN, left, written, float(written)))
     return read, written, tuple(inward)
 
 

@@ -1,0 +1,325 @@
+"""``monet map``: the best mapping of one operator, or the cost of every operator of a model, each alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from monet.graph.graph import Graph
+    from monet.graph.loop_nest import LoopNest
+    from monet.hardware.accelerator import Accelerator, CoreInstance
+    from monet.mapping.alone import Alone
+    from monet.mapping.operators import OperatorCost, Unmapped
+    from monet.mapping.tiling import Constraints
+    from monet.mapping.vector import VectorCost
+
+_TARGET = "An operator (conv, conv_transpose, conv_weight_gradient, linear, linear_weight_gradient, matmul) or a model."
+
+
+def map_command(
+    target: Annotated[str, typer.Argument(metavar="OPERATOR|MODEL", help=_TARGET)],
+    hardware: Annotated[str, typer.Option("--hardware", help="Preset name or path of a YAML file.")],
+    core: Annotated[str, typer.Option("--core", help="Core instance; default: the one that does it best.")] = "",
+    dims: Annotated[str, typer.Option("--dims", help="K=64,C=64,OY=56,OX=56,FY=3,FX=3; also N, G, stride, dilation, pad, B.")] = "",
+    objective: Annotated[str, typer.Option("--objective", help="latency, energy or edp.")] = "latency",
+    precision: Annotated[str, typer.Option("--precision", help="int8, bf16, fp16, fp32 …; default: what the core has.")] = "",
+    mode: Annotated[str, typer.Option("--mode", help="training, or inference: forward only.")] = "training",
+    batch: Annotated[int | None, typer.Option("--batch", help="Samples per step.")] = None,
+    image: Annotated[int | None, typer.Option("--image", help="Image height and width.")] = None,
+    sequence: Annotated[int | None, typer.Option("--sequence", help="Tokens per sample.")] = None,
+    optimizer: Annotated[str, typer.Option("--optimizer", help="sgd, momentum, adam or adamw.")] = "sgd",
+    mapping: Annotated[str, typer.Option("--mapping", metavar="FILE", help="Cost this mapping as it stands.")] = "",
+    constraint: Annotated[list[str] | None, typer.Option("--constraint", help="'keep W stationary', 'OY<=4', 'LEVEL:OY<=4'.")] = None,
+    json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
+) -> None:  # fmt: skip
+    """Show the best mapping of an operator, or what every operator of a model costs alone with its operands in DRAM."""
+    from monet.hardware.loading import load_hardware
+    from monet.mapping.errors import MappingError
+    from monet.mapping.operator_dims import OPERATORS
+    from monet.mapping.tiling import OBJECTIVES
+    from monet.report.files import write_json
+
+    if objective not in OBJECTIVES:
+        raise MappingError(f"--objective {objective!r}: allowed are {', '.join(OBJECTIVES)}")
+    accelerator = load_hardware(hardware)
+    if target in OPERATORS:
+        result, text = _operator(target, dims, accelerator, core, objective, precision, mapping, constraint or [])
+    else:
+        if dims or mapping:
+            raise MappingError(f"{target!r} is not an operator, so --dims and --mapping do not apply; {_TARGET}")
+        graph = _graph(target, mode, precision, batch, image, sequence, optimizer)
+        result, text = _model(graph, accelerator, core, objective, constraint or [])
+    if json:
+        write_json(json, result)
+    if json != "-":
+        typer.echo(text)
+
+
+# --- one operator -----------------------------------------------------------------------------------------------------
+
+
+def _operator(
+    kind: str,
+    dims: str,
+    accelerator: Accelerator,
+    core: str,
+    objective: str,
+    precision: str,
+    mapping: str,
+    constraints: list[str],
+) -> tuple[dict[str, Any], str]:
+    from monet.mapping.mapping_file import check_operands, read_constraints, read_mapping
+    from monet.mapping.operator_dims import operator_nest
+
+    instance, nest = _matrix_core(accelerator, core, kind, dims, precision)
+    pinned = read_constraints(constraints, {one.name: slot for one, slot in zip(nest.reads, "IW", strict=False)})
+    if mapping:
+        from monet.mapping.alone import alone_as
+        from monet.mapping.border import border_of
+
+        written = read_mapping(mapping, instance.core.modes[0].name)
+        check_operands(written, nest)
+        found = alone_as(nest, instance.core, border_of(accelerator, instance), written.tile, written.order, written.mapping)
+    else:
+        instance, found = _best(nest, accelerator, core, kind, dims, precision, objective, pinned)
+        nest = operator_nest(kind, dims, nest.operands[0].dtype)
+    result = operator_json(found, nest, accelerator, instance) | {"objective": objective}
+    return result, operator_text(kind, found, nest, accelerator, instance)
+
+
+def _matrix_core(
+    accelerator: Accelerator, core: str, kind: str, dims: str, precision: str
+) -> tuple[CoreInstance, LoopNest]:
+    """The core asked for (or the first with an array), and the nest in the element type asked for (or its first)."""
+    from monet.mapping.errors import MappingError
+    from monet.mapping.operator_dims import operator_nest
+
+    instances = [accelerator.instance(core)] if core else [one for one in accelerator.cores if one.core.modes]
+    if not instances or not instances[0].core.modes:
+        raise MappingError(f"{accelerator.name}: no core with an array can run {kind}")
+    dtype = precision or instances[0].core.rates[0].inputs[0]
+    return instances[0], operator_nest(kind, dims, dtype)
+
+
+def _best(
+    nest: LoopNest,
+    accelerator: Accelerator,
+    core: str,
+    kind: str,
+    dims: str,
+    precision: str,
+    objective: str,
+    constraints: Constraints,
+) -> tuple[CoreInstance, Alone]:
+    """The best core design for the nest; if none can run it, one error with every reason."""
+    from monet.errors import MonetError
+    from monet.mapping.alone import alone
+    from monet.mapping.border import border_of
+    from monet.mapping.operators import distinct_instances
+
+    instances = [accelerator.instance(core)] if core else [one for one in distinct_instances(accelerator) if one.core.modes]
+    found: list[tuple[float, CoreInstance, Alone]] = []
+    errors: list[MonetError] = []
+    for instance in instances:
+        try:
+            cost = alone(nest, instance.core, border_of(accelerator, instance), objective, constraints)
+        except MonetError as error:
+            errors.append(error)
+            continue
+        seconds = cost.cycles / instance.core.clock_hz
+        score = {"latency": seconds, "energy": cost.energy_j, "edp": seconds * cost.energy_j}[objective]
+        found.append((score, instance, cost))
+    if not found:
+        raise errors[0]
+    _, instance, cost = min(found, key=lambda one: one[0])
+    return instance, cost
+
+
+def accesses_json(cost: Alone | VectorCost) -> dict[str, dict[str, dict[str, float]]]:
+    """Level → operand slot → elements and bits read and written, DRAM included."""
+    table: dict[str, dict[str, dict[str, float]]] = {}
+    for access in (*cost.accesses, *cost.border_accesses):
+        level = "dram" if access.level == "stream" else access.level
+        row = table.setdefault(level, {}).setdefault(access.slot, {"reads": 0, "writes": 0, "read_bits": 0, "write_bits": 0})
+        verb = "read" if access.flow.is_read else "write"
+        row[f"{verb}s"] += access.elements
+        row[f"{verb}_bits"] += access.bits
+    for access in cost.border_accesses:  # the other side of what passes the border
+        row = table.setdefault("dram", {}).setdefault(access.slot, {"reads": 0, "writes": 0, "read_bits": 0, "write_bits": 0})
+        verb = "write" if access.flow.is_read else "read"
+        row[f"{verb}s"] += access.elements
+        row[f"{verb}_bits"] += access.bits
+    return table
+
+
+def _common(cost: Alone | VectorCost, accelerator: Accelerator, instance: CoreInstance) -> dict[str, Any]:
+    energies = dict(cost.energy_j_by_level)
+    for level, joules in cost.border_energy_j.items():
+        energies[level] = energies.get(level, 0.0) + joules
+    return {
+        "core": instance.name,
+        "cycles": cost.cycles,
+        "compute_cycles": cost.compute_cycles,
+        "seconds": cost.cycles / instance.core.clock_hz,
+        "energy_j": cost.energy_j,
+        "energy_j_by_level": energies,
+        "static_energy_j": instance.core.leakage_w * cost.cycles / instance.core.clock_hz,
+        "utilisation": cost.utilisation,
+        "bound_by": cost.bound_by,
+        "fill_cycles": cost.fill_cycles,
+        "drain_cycles": cost.drain_cycles,
+        "dram_cycles": cost.dram_cycles,
+        "dram_read_bytes": cost.dram_read_bits / 8,
+        "dram_write_bytes": cost.dram_write_bits / 8,
+        "accesses": accesses_json(cost),
+    }
+
+
+def operator_json(cost: Alone | VectorCost, nest: LoopNest | None, accelerator: Accelerator, instance: CoreInstance) -> dict[str, Any]:
+    """Everything about one operator, as plain data."""
+    from monet.mapping.alone import Alone
+    from monet.mapping.mapping_file import mapping_document
+
+    result = _common(cost, accelerator, instance)
+    if not isinstance(cost, Alone):
+        return result | {"macs": 0, "work": dict(cost.work), "mapping": None}
+    tile = cost.mapped.cost
+    stalls = {
+        port: max(0.0, cycles - tile.compute_cycles - tile.exposed_cycles) for port, cycles in tile.port_cycles
+    }
+    return result | {
+        "macs": cost.macs,
+        "mapping": mapping_document(cost),
+        "tiles": sum(shape.count for shape in cost.shapes),
+        "tile_cycles": {
+            "compute": tile.compute_cycles,
+            "exposed": tile.exposed_cycles,
+            "stall_by_port": {port: stall for port, stall in stalls.items() if stall},
+            "fill": tile.fill_cycles,
+            "drain": tile.drain_cycles,
+            "total": tile.cycles,
+        },
+        "roofline": roofline(cost, accelerator, instance),
+    }
+
+
+def roofline(cost: Alone, accelerator: Accelerator, instance: CoreInstance) -> dict[str, float]:
+    """Where the operator stands: MACs per DRAM byte, MACs per second, and the two roofs."""
+    from monet.mapping.border import border_of
+
+    clock = instance.core.clock_hz
+    moved = (cost.dram_read_bits + cost.dram_write_bits) / 8
+    bandwidth = border_of(accelerator, instance).bits_per_cycle * clock / 8
+    return {
+        "macs_per_byte": cost.macs / moved if moved else float("inf"),
+        "macs_per_s": cost.macs / (cost.cycles / clock),
+        "peak_macs_per_s": cost.units * clock,
+        "dram_bytes_per_s": bandwidth,
+    }
+
+
+def operator_text(kind: str, cost: Alone, nest: LoopNest, accelerator: Accelerator, instance: CoreInstance) -> str:
+    """The mapping and its cost, to be read."""
+    from monet.mapping.render import loop_nest_text
+
+    clock = instance.core.clock_hz
+    tile = cost.mapped.cost
+    lines = [
+        f"{kind} on {instance.name} of {accelerator.name}: {nest}",
+        "",
+        loop_nest_text(nest, instance.core, cost),
+        "",
+        f"cycles {cost.cycles:,.0f} ({cost.cycles / clock:.3e} s), bound by {cost.bound_by}, "
+        f"utilisation {cost.utilisation:.1%}",
+        f"  first tile in {cost.fill_cycles:,.0f}, array {cost.core_cycles:,.0f} (compute {cost.compute_cycles:,.0f}), "
+        f"last tile out {cost.drain_cycles:,.0f}; DRAM busy {cost.dram_cycles:,.0f}",
+        f"  one tile of {sum(shape.count for shape in cost.shapes)}: compute {tile.compute_cycles:,.0f}, waiting for "
+        f"exchange {tile.exposed_cycles:,.0f}, fill {tile.fill_cycles:,.0f}, drain {tile.drain_cycles:,.0f}",
+    ]
+    for port, cycles in sorted(tile.port_cycles, key=lambda one: -one[1])[:4]:
+        lines.append(f"    port {port}: busy {cycles:,.0f}")
+    lines += ["", f"energy {cost.energy_j:.4e} J (dynamic)"]
+    energies = dict(cost.energy_j_by_level)
+    for level, joules in cost.border_energy_j.items():
+        energies[level] = energies.get(level, 0.0) + joules
+    for level, joules in sorted(energies.items(), key=lambda one: -one[1]):
+        lines.append(f"  {level:<20} {joules:.4e} J  {joules / cost.energy_j:6.1%}")
+    lines += ["", f"  {'level':<20} {'slot':<5} {'reads':>16} {'writes':>16}"]
+    for level, slots in accesses_json(cost).items():
+        for slot, row in slots.items():
+            lines.append(f"  {level:<20} {slot:<5} {row['reads']:>16,.0f} {row['writes']:>16,.0f}")
+    point = roofline(cost, accelerator, instance)
+    roof = min(point["peak_macs_per_s"], point["macs_per_byte"] * point["dram_bytes_per_s"])
+    lines += [
+        "",
+        f"roofline: {point['macs_per_byte']:.2f} MAC/byte, {point['macs_per_s']:.3e} MAC/s of "
+        f"{roof:.3e} possible ({point['macs_per_s'] / roof:.1%})",
+    ]
+    return "\n".join(lines)
+
+
+# --- a model ----------------------------------------------------------------------------------------------------------
+
+
+def _graph(
+    model: str, mode: str, precision: str, batch: int | None, image: int | None, sequence: int | None, optimizer: str
+) -> Graph:
+    from monet.errors import MonetError
+    from monet.frontends import load_model
+    from monet.training import TrainingOptions, prepare, training_step
+
+    if mode not in ("training", "inference"):
+        raise MonetError(f"--mode {mode!r}: allowed are training, inference")
+    forward = load_model(model, batch=batch, image=image, sequence=sequence)
+    options = TrainingOptions(precision=precision or "fp32", optimizer=optimizer)
+    return training_step(forward, options) if mode == "training" else prepare(forward, options)
+
+
+def _model(
+    graph: Graph, accelerator: Accelerator, core: str, objective: str, constraints: list[str]
+) -> tuple[dict[str, Any], str]:
+    from monet.mapping.errors import MappingError
+    from monet.mapping.mapping_file import read_constraints
+    from monet.mapping.operators import map_graph
+
+    costs, unmapped = map_graph(graph, accelerator, objective, core, read_constraints(constraints, {}))
+    if not costs:
+        reasons = "\n".join(f"  {one.reason}" for one in unmapped[:10])
+        raise MappingError(f"{accelerator.name} runs no operator of {graph.name}\n{reasons}")
+    result = {
+        "model": graph.name,
+        "hardware": accelerator.name,
+        "objective": objective,
+        "operators": [
+            {"name": one.op.name, "kind": one.op.kind, "phase": one.op.phase.value}
+            | operator_json(one.cost, None, accelerator, one.core)
+            for one in costs
+        ],
+        "unmapped": [{"name": one.op.name, "kind": one.op.kind, "reason": one.reason} for one in unmapped],
+        "cycles": sum(one.cost.cycles for one in costs),
+        "seconds": sum(one.seconds for one in costs),
+        "energy_j": sum(one.cost.energy_j for one in costs),
+        "macs": sum(one.macs for one in costs),
+    }
+    return result, model_text(result, costs, unmapped)
+
+
+def model_text(result: dict[str, Any], costs: tuple[OperatorCost, ...], unmapped: tuple[Unmapped, ...]) -> str:
+    """The table, one row per operator."""
+    width = max(len(one.op.name) for one in costs)
+    lines = [f"{'operator':<{width}}  {'kind':<24} {'core':<12} {'MACs':>15} {'cycles':>14} {'energy J':>11} {'used':>6}  bound by"]
+    for one in costs:
+        lines.append(
+            f"{one.op.name:<{width}}  {one.op.kind:<24} {one.core.template:<12} {one.macs:>15,} "
+            f"{one.cost.cycles:>14,.0f} {one.cost.energy_j:>11.4e} {one.cost.utilisation:>6.1%}  {one.cost.bound_by}"
+        )
+    lines.append(
+        f"{'total':<{width}}  {'':<24} {'':<12} {result['macs']:>15,} {result['cycles']:>14,.0f} {result['energy_j']:>11.4e}"
+    )
+    if unmapped:
+        kinds = sorted({one.op.kind for one in unmapped})
+        lines.append(f"NOT COUNTED: {len(unmapped)} operators that no core of this hardware can run ({', '.join(kinds)})")
+        lines.append(f"  first: {unmapped[0].reason}")
+    return "\n".join(lines)
