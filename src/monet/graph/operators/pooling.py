@@ -139,13 +139,13 @@ def _divisors(attrs: Mapping[str, Any], spatial: tuple[int, ...], pooled: tuple[
     """How many elements each window averages; padding counts if the framework says so."""
     total = np.ones((1,) * len(pooled))
     for axis, count in enumerate(pooled):
+        before, after = attrs["padding"][axis] if attrs["count_padding"] else (0, 0)
         start = np.arange(count) * attrs["stride"][axis] - attrs["padding"][axis][0]
-        stop = np.minimum(start + attrs["kernel"][axis], spatial[axis] + attrs["padding"][axis][1])
-        if not attrs["count_padding"]:
-            start, stop = np.maximum(start, 0), np.minimum(stop, spatial[axis])
+        places = start[:, None] + np.arange(attrs["kernel"][axis]) * attrs["dilation"][axis]
+        inside = (places >= -before) & (places < spatial[axis] + after)
         view = [1] * len(pooled)
         view[axis] = count
-        total = total * (stop - start).reshape(view)
+        total = total * inside.sum(axis=1).reshape(view)
     return total
 
 
