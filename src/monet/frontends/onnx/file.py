@@ -12,6 +12,7 @@ import onnx
 from onnx import helper
 
 from monet.errors import ModelError
+from monet.frontends.onnx.stripped import restore_weights
 
 _SCOPES = "pkg.torch.onnx.name_scopes"
 STANDARD = ("", "ai.onnx")
@@ -71,6 +72,7 @@ def read_file(path: str | Path) -> File:
             model = onnx.inliner.inline_local_functions(model)
         except Exception as error:  # the inliner raises bare RuntimeErrors from C++
             raise ModelError(f"{path}: its local functions cannot be inlined: {error}") from None
+    restore_weights(model)
     versions = {("" if entry.domain in STANDARD else entry.domain): entry.version for entry in model.opset_import}
     nodes = [read_node(node, position) for position, node in enumerate(model.graph.node)]
     given = {value.name for value in model.graph.input} | {value.name for value in model.graph.initializer}
