@@ -7,7 +7,6 @@ from monet.hardware.accelerator import (
     Axis,
     Core,
     CoreKind,
-    Flow,
     MemoryLevel,
     Port,
     Rate,
@@ -61,7 +60,15 @@ def core(axes: tuple[Axis, ...], levels: tuple[MemoryLevel, ...], *, swappable=T
 
 
 def two_level(
-    a: int = 2, b: int = 2, w_bytes: int = 4, o_bytes: int = 2, i_bytes: int = 0, *, double=False, sram_bits=64, dims=None
+    a: int = 2,
+    b: int = 2,
+    w_bytes: int = 4,
+    o_bytes: int = 2,
+    i_bytes: int = 0,
+    *,
+    double=False,
+    sram_bits=64,
+    dims=None,
 ) -> Core:
     """Weight-stationary style array (a multicasts I, b adds outputs) with registers per unit below one scratchpad."""
     first = Axis("a", a, frozenset({"I"}), False, dims[0] if dims else None)

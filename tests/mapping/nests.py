@@ -25,7 +25,8 @@ def conv(
         "y": ((N, G * K, OY, OX), (index("N"), index(("G", K), "K"), index("OY"), index("OX"))),
     }
     operands = tuple(
-        Operand(name, slot, dtype, shape, axes, name == written) for slot, (name, (shape, axes)) in enumerate(maps.items())
+        Operand(name, slot, dtype, shape, axes, name == written)
+        for slot, (name, (shape, axes)) in enumerate(maps.items())
     )
     dims = (("N", N), ("G", G), ("K", K), ("C", C), ("OY", OY), ("OX", OX), ("FY", FY), ("FX", FX))
     return LoopNest(dims, operands)

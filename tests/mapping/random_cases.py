@@ -34,14 +34,16 @@ def _nest(rng: random.Random, largest: int) -> LoopNest:
     f, pad = rng.choice([1, 2, 3]), rng.choice([0, 1])
     return conv(
         rng.choice(["y", "x", "w"]), N=rng.choice([1, 1, 2]), G=rng.choice([1, 1, 2]), K=size(), C=size(), OY=size(),
-        OX=size(), FY=f if pad else rng.choice([1, f]), FX=f, stride=rng.choice([1, 1, 2]), dilation=rng.choice([1, 1, 2]),
-        pad=pad if f > 1 else 0,
+        OX=size(), FY=f if pad else rng.choice([1, f]), FX=f, stride=rng.choice([1, 1, 2]),
+        dilation=rng.choice([1, 1, 2]), pad=pad if f > 1 else 0,
     )  # fmt: skip
 
 
 def random_core(rng: random.Random) -> Core:
     if rng.random() < 0.4:
-        return three_level(rng.choice([24, 64, 256]), double=rng.random() < 0.5, a=rng.choice([1, 2]), b=rng.choice([1, 2]))
+        return three_level(
+            rng.choice([24, 64, 256]), double=rng.random() < 0.5, a=rng.choice([1, 2]), b=rng.choice([1, 2])
+        )
     return two_level(
         rng.choice([1, 2, 3]), rng.choice([1, 2]), rng.choice([1, 4, 16]), rng.choice([2, 4, 8]),
         rng.choice([0, 1, 4, 16]), double=rng.random() < 0.3, sram_bits=rng.choice([16, 64, 512]),

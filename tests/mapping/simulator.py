@@ -87,7 +87,8 @@ class Walk:
             for chunk in range(start[dim], stop):
                 for digits in self.lanes():
                     same = all(
-                        digits[i] == lane[i] for i, one in enumerate(self.mapping.unrolled)
+                        digits[i] == lane[i]
+                        for i, one in enumerate(self.mapping.unrolled)
                         if not self.inside(level, one.axis)
                     )
                     if same:

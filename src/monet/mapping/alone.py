@@ -3,7 +3,7 @@
 Everything below the border comes from the mapper, tile by tile. What crosses it is counted here and kept apart:
 
 * Tiles run in one loop order. A slot's tile stays while only loops run that do not move it, and slides along the
-  innermost of them; inputs are read from DRAM when they enter, sums written when they leave (and read when they return).
+  innermost of them; inputs are read from DRAM when they enter, sums written when they leave, read when they return.
 * A top memory holds two tiles of every operand whose tile changes, so that transfers overlap with the array.
 * Streamed slots are fetched from DRAM in every tile, as often as the mapper asks.
 * Cycles = first tiles in + max(array over all tiles, DRAM) + last tile out: the DRAM channel is never oversubscribed.
@@ -15,6 +15,7 @@ that is exact in DRAM traffic, and the ``FINALISTS`` best are mapped.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from collections.abc import Mapping as Dictionary
 from dataclasses import dataclass
 from typing import Any
@@ -91,7 +92,9 @@ def alone(
     frame, whole = cached_tiling(nest, core, objective, border.stream, constraints, MAX_UNROLLINGS)
     arrays = _TileArrays(nest, frame, border)
     streams = _stream_bits(frame, frame_cost(frame, whole.mapping)) if core.streamed else {}
-    scores, rows = rank_tiles(*arrays.arguments, *arrays.prices(border, objective, whole.energy_j, streams), FINALISTS)
+    prices = arrays.prices(border, objective, whole.energy_j, streams)
+    rank: Callable[..., tuple[Any, Any]] = rank_tiles
+    scores, rows = rank(*arrays.arguments, *prices, FINALISTS)
     if not math.isfinite(scores[0]):
         raise _does_not_fit(nest, frame, border)
     best: tuple[float, _Plan] | None = None
@@ -197,7 +200,8 @@ class _TileArrays:
         plain = np.array([[dim in one.plain for dim in self.dims] for one in touched], np.uint8)
         self.arguments: tuple[Any, ...] = (
             np.array([len(sizes) for sizes in self.tiles], np.int64), counts, steps,
-            relevant.reshape(3, -1), plain.reshape(3, -1), widths, windows_of, window_dims, largest, total, kept_u, kept_v,
+            relevant.reshape(3, -1), plain.reshape(3, -1), widths,
+            windows_of, window_dims, largest, total, kept_u, kept_v,
         )  # fmt: skip
 
     def prices(self, border: Border, objective: str, joules: float, streams: Dictionary[str, int]) -> tuple[Any, ...]:
@@ -414,7 +418,11 @@ def _does_not_fit(nest: LoopNest, frame: Frame, border: Border) -> DoesNotFit:
     for slot, name, level in border.memories:
         one = footprint(nest, frame.footprints[slot].operand)
         smallest = math.prod(
-            int(tables(w, Extent(frame.sizes[w.u]), Extent(frame.sizes.get(w.v, 1)), (1,), (frame.sizes.get(w.v, 1),)).largest[0, 0])
+            int(
+                tables(
+                    w, Extent(frame.sizes[w.u]), Extent(frame.sizes.get(w.v, 1)), (1,), (frame.sizes.get(w.v, 1),)
+                ).largest[0, 0]
+            )
             for w in one.windows
         )
         taps = {window.v for touched in frame.footprints.values() for window in touched.windows}
@@ -427,4 +435,3 @@ def _does_not_fit(nest: LoopNest, frame: Frame, border: Border) -> DoesNotFit:
         used[name] = used.get(name, 0) + needed
     assert worst is not None
     return worst
-

@@ -1,8 +1,9 @@
 """Results of searches, kept by content: in memory, and in one SQLite file of the user's cache directory.
 
 The key is everything a result depends on: the canonical nest (dimensions and operands by position, unit dimensions
-dropped), the core's micro-architecture with its energies, what the border offers, objective, constraints, and the version of
-the cost model. Several processes may use the file at once; a file that cannot be used is ignored, never an error.
+dropped), the core's micro-architecture with its energies, what the border offers, objective, constraints, and the
+version of the cost model. Several processes may use the file at once; a file that cannot be used is ignored, never
+an error.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ class ResultCache:
 
     def __init__(self, path: str | None) -> None:
         self._memory: dict[str, Stored] = {}
-        self._path, self._database, self._process = path, None, os.getpid()
+        self._path, self._process = path, os.getpid()
+        self._database: sqlite3.Connection | None = None
         self.hits = self.misses = 0
 
     def get_or(self, key: str, compute: Callable[[], Stored]) -> Stored:

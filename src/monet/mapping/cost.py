@@ -152,7 +152,10 @@ def entries(frame: Frame, crossing: Crossing, loops: tuple[Loop, ...], position:
     for window in touched.windows:
         u, v = (_extent(frame, dim, crossing) for dim in (window.u, window.v))
         tile_u, tile_v = tile.get(window.u, 1), tile.get(window.v, 1)
-        spans = [(tile_u, span) if window.u == moving else (tile_u,), (tile_v, span) if window.v == moving else (tile_v,)]
+        spans = [
+            (tile_u, span) if window.u == moving else (tile_u,),
+            (tile_v, span) if window.v == moving else (tile_v,),
+        ]
         found = tables(window, u, v, *spans)
         all_here = int(found.total[0, 0])
         kept_here = 0
@@ -166,8 +169,8 @@ def entries(frame: Frame, crossing: Crossing, loops: tuple[Loop, ...], position:
 
 
 def _moving_loop(loops: tuple[Loop, ...], position: int, touched: Footprint) -> tuple[int, int]:
-    """(position just inside the innermost loop that moves the tile, plus one … that is: ``loops[outer - 1]`` moves it;
-    tile of its dimension once all its trips, and those of equal loops right above it, are done). Outer 0: none moves."""
+    """(outer, span): ``loops[outer - 1]`` is the innermost loop that moves the tile (outer 0: none does), and span the
+    tile of its dimension once all its trips, and those of equal loops right above it, are done."""
     outer = position
     while outer and (loops[outer - 1].trips == 1 or loops[outer - 1].dim not in touched.dims):
         outer -= 1

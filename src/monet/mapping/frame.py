@@ -214,7 +214,7 @@ class Frame:
     @cached_property
     def terms(self) -> tuple[Term, ...]:
         """All reads and writes at and below the border."""
-        return tuple((*self._array_terms(), *self._crossing_terms()))
+        return (*self._array_terms(), *self._crossing_terms())
 
     def _array_terms(self) -> Iterator[Term]:
         for slot in ("I", "W", "O"):
@@ -297,19 +297,15 @@ class Frame:
 
     @cached_property
     def inputs_share_a_port(self) -> bool:
-        """Whether both inputs leave their border through one port, so that their first tiles come one after the other."""
+        """Whether both inputs leave their border through one port: their first tiles come one after the other."""
         outer = {crossing.slot: crossing for crossing in self.crossings}
         if "I" not in outer or "W" not in outer:
             return False
-        ports = {
-            self.cycles_per_bit(outer[slot].above_name, slot, Flow.FEED)[0] for slot in ("I", "W")
-        }
+        ports = {self.cycles_per_bit(outer[slot].above_name, slot, Flow.FEED)[0] for slot in ("I", "W")}
         return len(ports) == 1
 
     @cached_property
     def constant_fill_cycles(self) -> float:
         """Fill that no mapping avoids: access latencies of the longest chain, and the ripple of a systolic array."""
-        chains = [
-            sum(level.latency_cycles for level in self.core.levels_of(slot)) for slot in ("I", "W")
-        ]
+        chains = [sum(level.latency_cycles for level in self.core.levels_of(slot)) for slot in ("I", "W")]
         return float(max(chains) + self.ripple_cycles)

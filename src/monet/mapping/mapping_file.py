@@ -1,4 +1,4 @@
-"""Mappings and constraints as a user writes them: YAML in, plain data out (the same form, so that one can be edited)."""
+"""Mappings and constraints as a user writes them: YAML in, plain data of the same form out, to be edited."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def check_operands(written: WrittenMapping, nest: LoopNest) -> None:
     """The slots must hold the operands of the nest, the output in O."""
     reads, output = {one.name for one in nest.reads}, nest.writes[0].name
     binding = written.mapping.binding
-    if {binding.I, binding.W} != reads or binding.O != output:
+    if {binding.I, binding.W} != reads or output != binding.O:
         expected = f"inputs {', '.join(sorted(reads))} in I and W, {output} in O"
         raise MappingError(f"slots: got I={binding.I}, W={binding.W}, O={binding.O}; expected {expected}")
 
@@ -121,14 +121,16 @@ _AT_MOST = re.compile(r"^(?:tile\s+)?(?:([\w.\-]+):)?\s*(\w+)\s*(?:<=|≤)\s*(\d
 
 
 def read_constraints(texts: list[str], operands: Dictionary[str, str]) -> Constraints:
-    """``keep W stationary``, ``tile OY <= 4``, ``LEVEL:OY<=4``; slots may be named by their operand."""
+    """``keep W stationary``, ``tile OY <= 4``, ``LEVEL:OY<=4``; ``operands`` says which operand a slot name means."""
     stationary, tiles = set(), []
     for text in texts:
         pinned, limited = _STATIONARY.match(text.strip()), _AT_MOST.match(text.strip())
-        if pinned and (pinned[1] in OPERANDS or pinned[1] in operands):
+        if pinned and pinned[1] in (*operands, *operands.values()):
             stationary.add(operands.get(pinned[1], pinned[1]))
         elif limited:
             tiles.append((limited[1] or "", limited[2], int(limited[3])))
         else:
-            raise MappingError(f"--constraint {text!r}: expected 'keep W stationary', 'OY<=4' or 'LEVEL:OY<=4'")
+            raise MappingError(
+                f"--constraint {text!r}: expected 'keep W stationary', 'OY<=4' or 'LEVEL:OY<=4', with W one of I, W, O"
+            )
     return Constraints(frozenset(stationary), tuple(tiles))

@@ -69,7 +69,7 @@ def map_graph(
     constraints: Constraints = NO_CONSTRAINTS,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[tuple[OperatorCost, ...], tuple[Unmapped, ...]]:
-    """Costs of all operators that do something, in order, and those that no core can run. Equal ones are costed once."""
+    """Costs of all operators that do something, and those that no core can run. Equal ones are costed once."""
     instances = (accelerator.instance(core),) if core else distinct_instances(accelerator)
     borders = {instance.name: border_of(accelerator, instance) for instance in instances}
     known: dict[str, tuple[CoreInstance, Alone | VectorCost] | str] = {}
@@ -107,7 +107,7 @@ def cost_op(
     objective: str,
     constraints: Constraints = NO_CONSTRAINTS,
 ) -> tuple[CoreInstance, Alone | VectorCost]:
-    """The best core for one operator and its cost there; an operator that no core can run is an error with all reasons."""
+    """The best core for one operator and its cost there; if no core can run it, an error with all reasons."""
     kind, call = kind_named(op.kind), call_of(graph, op)
     if kind.nest is None:
         raise MappingError(f"operator {op.name} ({op.kind}) has no loop nest")

@@ -31,7 +31,9 @@ def loop_nest_text(nest: LoopNest, core: Core, found: Alone) -> str:
             lines.append(f"{'  ' * depth}# {mapping.binding.operand(slot)} streams in from DRAM")
             continue
         elements = tile_elements(flat, Crossing(slot, top, None, 1, 1, 1), tile)
-        lines.append(f"{'  ' * depth}# {top.name} holds {_size(mapping.binding.operand(slot), elements, flat.bits[slot])}")
+        lines.append(
+            f"{'  ' * depth}# {top.name} holds {_size(mapping.binding.operand(slot), elements, flat.bits[slot])}"
+        )
     for position in range(len(mapping.loops) + 1):
         for crossing in frame.crossings:
             cut = mapping.cut(crossing.slot, crossing.level.name)

@@ -1,9 +1,10 @@
 """Numba kernel: branch and bound over uneven tilings of one frame.
 
-A node has placed the cuts of the outermost levels. A child places one more: it picks a slot, and for the dimensions that
-index it a tile that fits. Dimensions that do not index the slot stay inside its cut: moving their loops inward costs
-that slot nothing and constrains no other. So the order of cuts takes the place of loop orders (stationarity classes),
-and entries follow from tiles alone; only the innermost loop of a block matters beyond that, for windows that slide.
+A node has placed the cuts of the outermost levels. A child places one more: it picks a slot, and for the dimensions
+that index it a tile that fits. Dimensions that do not index the slot stay inside its cut: moving their loops inward
+costs that slot nothing and constrains no other. So the order of cuts takes the place of loop orders (stationarity
+classes), and entries follow from tiles alone; only the innermost loop of a block matters beyond that, for windows that
+slide.
 
 Bound: exact cost of the cuts placed, and for the others the fewest entries that the tile reached allows. Children are
 visited in order of their bound.
@@ -276,7 +277,12 @@ def best_tiling(
                                         records_new[:, :capacity] = records
                                         values_new[:, :capacity] = values
                                         orders_new[:, :capacity] = orders
-                                        bounds, records, values, orders = bounds_new, records_new, values_new, orders_new
+                                        bounds, records, values, orders = (
+                                            bounds_new,
+                                            records_new,
+                                            values_new,
+                                            orders_new,
+                                        )
                                         capacity *= 2
                                     bounds[depth, count] = score
                                     records[depth, count, 0] = k

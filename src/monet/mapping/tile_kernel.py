@@ -31,8 +31,8 @@ def rank_tiles(
     total: Array,
     kept_u: Array,  # [slot, window, tile u, span, tile v]
     kept_v: Array,
-    per_slot: Array,  # [slot, 8] plain elements, bits, memory (-1: streamed), room of it, stream bits, joules in, out, distinct
-    scalars: Array,  # cycles per bit, latency, core joules, leakage per cycle, objective, cycles per step, result bits, tile overhead
+    per_slot: Array,  # [slot, 8] see alone._TileArrays.prices
+    scalars: Array,  # [8] see there
     keep: int,
 ) -> tuple[Array, Array]:
     """The ``keep`` best (score; stationary slot, sliding dim, tiles …), best first; unused rows score infinity."""
@@ -47,12 +47,9 @@ def rank_tiles(
         fits = True
         for m in range(slots):
             size[m] = per_slot[m, 1]
-            moves = False
             for d in range(dims):
                 if plain[m, d]:
                     size[m] *= widths[m, d * width + pick[d]]
-                if relevant[m, d] and counts[d, pick[d]] > 1:
-                    moves = True
             for w in range(windows_of[m]):
                 u, v = window_dims[m, w, 0], window_dims[m, w, 1]
                 size[m] *= largest[m, w, pick[u] if u >= 0 else 0, pick[v] if v >= 0 else 0]

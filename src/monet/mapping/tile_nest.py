@@ -19,6 +19,14 @@ class TileShape:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Variant:
+    """Lengths of some dimensions in a tile, and how the windows over them lie: (offset, length) by operand."""
+
+    lengths: tuple[tuple[str, int], ...]
+    spans: tuple[tuple[tuple[str, str, str], tuple[int, int]], ...]
+
+
 def pieces(size: int, tile: int) -> list[tuple[int, int]]:
     """(start, length) of the tiles along a dimension."""
     return [(start, min(tile, size - start)) for start in range(0, size, tile)]
@@ -28,12 +36,10 @@ def tile_shapes(nest: LoopNest, tile: Mapping[str, int]) -> tuple[TileShape, ...
     """All tiles of ``nest``, equal ones together, the most frequent first."""
     sizes = nest.sizes
     windows = {
-        (operand.name, window): window
-        for operand in nest.operands
-        for window in footprint(nest, operand).windows
+        (operand.name, window): window for operand in nest.operands for window in footprint(nest, operand).windows
     }
     grouped = _groups([set(window.dims) for window in windows.values()], list(sizes))
-    choices: list[list[tuple[tuple[object, ...], int]]] = []
+    choices: list[list[tuple[_Variant, int]]] = []
     for dims in grouped:
         mine = [(key, window) for key, window in windows.items() if set(window.dims) <= dims]
         choices.append(list(_variants(sizes, tile, sorted(dims), mine).items()))
@@ -42,9 +48,9 @@ def tile_shapes(nest: LoopNest, tile: Mapping[str, int]) -> tuple[TileShape, ...
         lengths: dict[str, int] = {}
         placed: dict[tuple[str, str, str], tuple[int, int]] = {}
         count = 1
-        for (dims_lengths, spans), many in combination:  # type: ignore[misc]
-            lengths.update(dims_lengths)
-            placed.update(spans)
+        for variant, many in combination:
+            lengths.update(variant.lengths)
+            placed.update(variant.spans)
             count *= many
         shapes[_nest(nest, lengths, placed)] += count
     return tuple(TileShape(one, count) for one, count in shapes.most_common())
@@ -61,8 +67,8 @@ def _groups(sets: list[set[str]], dims: list[str]) -> list[set[str]]:
 
 def _variants(
     sizes: Mapping[str, int], tile: Mapping[str, int], dims: list[str], windows: list[tuple[tuple[str, Window], Window]]
-) -> Counter[tuple[object, ...]]:
-    found: Counter[tuple[object, ...]] = Counter()
+) -> Counter[_Variant]:
+    found: Counter[_Variant] = Counter()
     for combination in itertools.product(*(pieces(sizes[dim], tile.get(dim, sizes[dim])) for dim in dims)):
         at = dict(zip(dims, combination, strict=True))
         lengths = tuple((dim, length) for dim, (_, length) in at.items())
@@ -75,7 +81,7 @@ def _variants(
                 high += window.b * (at[window.v][0] + at[window.v][1] - 1)
             clipped = max(0, low), min(window.length - 1, high)
             spans.append(((operand, window.u, window.v), (low - clipped[0], max(1, clipped[1] - clipped[0] + 1))))
-        found[lengths, tuple(spans)] += 1
+        found[_Variant(lengths, tuple(spans))] += 1
     return found
 
 
@@ -92,7 +98,7 @@ def _operand(nest: LoopNest, operand: Operand, lengths: Mapping[str, int], place
     shape, indices = [], []
     for index in operand.indices:
         names = tuple(name for name, factor in index.terms if factor and nest.sizes[name] > 1)
-        key = (names + ("", ""))[:2]
+        key = (*names, "", "")[:2]
         if key in windows:
             offset, length = placed[operand.name, key[0], key[1]]
             shape.append(length)

@@ -8,6 +8,7 @@ unless that one is the whole dimension.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from collections.abc import Mapping as Dictionary
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -33,8 +34,8 @@ TIE = 1e-6  # relative weight of the second objective
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """Parts of a mapping that the user pins. ``stationary``: slots that enter their levels only once. ``tiles``:
-    (level, dimension) → largest tile in elements; level "" means every level."""
+    """Parts of a mapping that the user pins. ``stationary``: operands that enter their levels only once. ``tiles``:
+    (level, dimension, largest tile in elements) of the operands that the dimension indexes; level "": every level."""
 
     stationary: frozenset[str] = frozenset()
     tiles: tuple[tuple[str, str, int], ...] = ()
@@ -93,7 +94,8 @@ def search_frame(frame: Frame, objective: str, constraints: Constraints, beat: f
             beat,
         ]
     )
-    result, path = best_tiling(*arrays.arguments, scalars)
+    run: Callable[..., tuple[Array, Array]] = best_tiling
+    result, path = run(*arrays.arguments, scalars)
     if not math.isfinite(result[1]):
         return None
     return Tiling(float(result[0]), float(result[1]), float(result[2]), int(result[3]), _mapping(arrays, path))
@@ -256,10 +258,10 @@ def _constraints(
     frame: Frame, constraints: Constraints, dims: tuple[str, ...], tiles: tuple[tuple[int, ...], ...]
 ) -> tuple[Array, Array]:
     limits = np.full((len(frame.crossings), len(dims)), 1 << 30, np.int64)
-    pinned = np.array([one.slot in constraints.stationary for one in frame.crossings], np.uint8)
+    pinned = np.array([frame.binding.operand(one.slot) in constraints.stationary for one in frame.crossings], np.uint8)
     for k, crossing in enumerate(frame.crossings):
         for level, dim, most in constraints.tiles:
-            if level in ("", crossing.level.name) and dim in dims:
+            if level in ("", crossing.level.name) and dim in dims and dim in frame.footprints[crossing.slot].dims:
                 d = dims.index(dim)
                 fitting = [i for i, tile in enumerate(tiles[d]) if tile * frame.factors[dim] <= most]
                 limits[k, d] = max(fitting, default=-1)

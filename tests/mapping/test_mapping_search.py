@@ -19,9 +19,7 @@ def small_frame(rng: random.Random):
         nest, core = random_nest(rng, 8, 4000), random_core(rng)
         frame = random_frame(rng, nest, core)
         most = 5 if len(frame.crossings) <= 3 else 4
-        divisors_only = all(
-            all(steps % tile == 0 for tile in candidate_tiles(steps)) for steps in frame.steps.values()
-        )
+        divisors_only = all(all(steps % tile == 0 for tile in candidate_tiles(steps)) for steps in frame.steps.values())
         if 1 < len(loops_of(frame)) <= most and divisors_only:
             return frame
 

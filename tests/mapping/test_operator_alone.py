@@ -1,0 +1,89 @@
+"""An operator alone: its tiles add up to the whole, and DRAM is never oversubscribed."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from nests import conv, linear, matmul
+
+from monet.hardware import load_hardware
+from monet.mapping.alone import alone, alone_as, fit_mapping
+from monet.mapping.border import border_of
+from monet.mapping.cost import cost
+from monet.mapping.errors import DoesNotFit, MappingError
+from monet.mapping.tile_nest import tile_shapes
+from monet.mapping.tiling import OBJECTIVES
+
+NESTS = {
+    "forward": conv(N=2, K=48, C=24, OY=14, OX=14, FY=3, FX=3, pad=1),
+    "strided": conv(K=32, C=16, OY=28, OX=28, FY=3, FX=3, stride=2, pad=1),
+    "input gradient": conv("x", N=2, K=48, C=24, OY=14, OX=14, FY=3, FX=3, stride=2, pad=1),
+    "weight gradient": conv("w", N=4, K=48, C=24, OY=14, OX=14, FY=3, FX=3, pad=1),
+    "depthwise": conv(N=2, G=32, OY=14, OX=14, FY=3, FX=3, pad=1),
+    "linear": linear(64, 100, 96),
+    "prime": linear(197, 64, 509),
+    "batched": matmul(4, 64, 64, 32),
+}
+
+
+@pytest.mark.parametrize("name", NESTS)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_bounds(name: str, objective: str) -> None:
+    accelerator = load_hardware("tpu-like")
+    instance, nest = accelerator.cores[0], NESTS[name]
+    border = border_of(accelerator, instance)
+    found = alone(nest, instance.core, border, objective)
+    assert found.cycles >= found.dram_cycles * (1 - 1e-12)
+    assert found.cycles >= nest.points / found.units
+    assert sum(shape.nest.points * shape.count for shape in found.shapes) == nest.points
+    for operand in nest.operands:  # compulsory traffic; strided windows may skip elements
+        slot = found.binding.slot(operand.name)
+        moved = found.dram_write_bits if slot == "O" else found.dram_read_bits
+        if name not in ("strided", "input gradient"):
+            assert moved >= math.prod(operand.shape) * 8
+    assert found.energy_j > 0
+
+
+@pytest.mark.parametrize("name", NESTS)
+def test_a_mapping_written_down_costs_the_same(name: str) -> None:
+    accelerator = load_hardware("tpu-like")
+    instance, nest = accelerator.cores[0], NESTS[name]
+    border = border_of(accelerator, instance)
+    found = alone(nest, instance.core, border, "edp")
+    order = tuple(loop.dim for loop in found.order)
+    again = alone_as(nest, instance.core, border, dict(found.tile), order, found.mapped.mapping)
+    assert again.cycles == found.cycles
+    assert again.energy_j == pytest.approx(found.energy_j, rel=1e-12)
+
+
+def test_tiles_cover_every_point_and_every_input_element() -> None:
+    nest = conv(K=4, C=3, OY=9, OX=5, FY=3, FX=3, pad=1)
+    shapes = tile_shapes(nest, {"OY": 4, "K": 3})
+    assert sum(shape.nest.points * shape.count for shape in shapes) == nest.points
+    assert {shape.nest.sizes["OY"] for shape in shapes} == {4, 1}
+    heights = sorted(shape.nest.operands[0].shape[2] for shape in shapes)
+    assert heights[0] == 2  # the last tile: one output row, two input rows inside the image
+    assert heights[-1] == 6
+
+
+def test_a_mapping_fits_smaller_tiles() -> None:
+    accelerator = load_hardware("tpu-like")
+    instance = accelerator.cores[0]
+    border = border_of(accelerator, instance)
+    found = alone(linear(64, 96, 96), instance.core, border)
+    smaller = linear(5, 33, 7)
+    fitted = fit_mapping(found.mapped.mapping, smaller)
+    assert cost(smaller, instance.core, fitted, border.stream).macs == smaller.points
+
+
+def test_too_large_a_tile_is_an_error_in_bytes() -> None:
+    accelerator = load_hardware("tpu-like")
+    instance = accelerator.cores[0]
+    border = border_of(accelerator, instance)
+    nest = conv(N=64, K=64, C=64, OY=56, OX=56, FY=3, FX=3, pad=1)
+    found = alone(nest, instance.core, border)
+    with pytest.raises(DoesNotFit, match="bytes short"):
+        alone_as(nest, instance.core, border, {}, (), found.mapped.mapping)
+    with pytest.raises(MappingError, match="not in the order"):
+        alone_as(nest, instance.core, border, {"N": 1}, (), found.mapped.mapping)

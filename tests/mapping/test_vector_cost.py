@@ -1,0 +1,61 @@
+"""Vector operators: lanes by function, ports, DRAM; norms pass twice."""
+
+from __future__ import annotations
+
+import pytest
+
+import monet
+from monet.hardware import load_hardware
+from monet.mapping.border import border_of
+from monet.mapping.errors import MappingError
+from monet.mapping.operators import map_graph
+from monet.mapping.vector import vector_cost
+
+
+@pytest.fixture(scope="module")
+def step():  # type: ignore[no-untyped-def]
+    return monet.training_step(monet.load_model("resnet18-cifar", batch=2), optimizer="adam", precision="bf16")
+
+
+def test_every_operator_of_a_training_step_is_costed(step) -> None:  # type: ignore[no-untyped-def]
+    costs, unmapped = map_graph(step, load_hardware("edge-tpu"))
+    assert not unmapped
+    kinds = {one.op.kind for one in costs}
+    assert {"conv", "conv_transpose", "conv_weight_gradient", "batch_norm", "adam_update"} <= kinds
+    for one in costs:
+        assert one.cost.cycles >= one.cost.dram_cycles * (1 - 1e-12)
+        assert one.cost.energy_j > 0
+    gradients = [one for one in costs if one.op.kind == "conv_weight_gradient"]
+    assert sum(one.macs for one in costs) > 2.9 * sum(one.macs for one in gradients)
+
+
+def test_lanes_functions_and_ports_set_the_time(step) -> None:  # type: ignore[no-untyped-def]
+    accelerator = load_hardware("edge-tpu")
+    simd = next(one for one in accelerator.cores if one.template == "simd")
+    border = border_of(accelerator, simd)
+    from monet.graph.kind import kind_named
+    from monet.mapping.operators import call_of
+
+    relu = next(op for op in step.ops if op.kind == "relu")
+    nest = kind_named("relu").nest(call_of(step, relu))
+    one = vector_cost(nest, {"max": 6400}, simd.core, border)
+    ten = vector_cost(nest, {"div": 6400}, simd.core, border)
+    assert ten.compute_cycles == pytest.approx(10 * one.compute_cycles)
+    assert one.compute_cycles == pytest.approx(6400 / simd.core.lanes)
+    assert one.core_cycles >= max(cycles for _, cycles in one.port_cycles)
+    norm = vector_cost(nest, {"max": 6400}, simd.core, border, extent=10**9)
+    fits = vector_cost(nest, {"max": 6400}, simd.core, border, extent=64)
+    assert norm.dram_read_bits == 2 * one.dram_read_bits
+    assert fits.dram_read_bits == one.dram_read_bits
+    assert sum(a.bits for a in fits.accesses) > sum(a.bits for a in one.accesses)
+
+
+def test_a_core_without_lanes_says_so(step) -> None:  # type: ignore[no-untyped-def]
+    accelerator = load_hardware("tpu-like")
+    core = accelerator.cores[0]
+    from monet.graph.kind import kind_named
+    from monet.mapping.operators import call_of
+
+    relu = next(op for op in step.ops if op.kind == "relu")
+    with pytest.raises(MappingError, match="no vector lanes"):
+        vector_cost(kind_named("relu").nest(call_of(step, relu)), {"max": 1}, core.core, border_of(accelerator, core))
