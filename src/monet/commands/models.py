@@ -8,7 +8,9 @@ import typer
 
 
 def models(
-    json: Annotated[str, typer.Option("--json", help="Write JSON to FILE, or to standard output for -.", metavar="FILE")] = "",
+    json: Annotated[
+        str, typer.Option("--json", help="Write JSON to FILE, or to standard output for -.", metavar="FILE")
+    ] = "",
 ) -> None:
     """List the built-in models: parameters, work and saved bytes of one training step at default size."""
     from rich.console import Console
@@ -38,10 +40,17 @@ def models(
         write_json(json, rows)
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, justify in (("model", "left"), ("size", "right"), ("parameters", "right"), ("MACs/step", "right"), ("saved", "right"), ("about", "left")):
+    for name, justify in (
+        ("model", "left"),
+        ("size", "right"),
+        ("parameters", "right"),
+        ("MACs/step", "right"),
+        ("saved", "right"),
+        ("about", "left"),
+    ):
         table.add_column(name, justify=justify, no_wrap=name != "about")  # type: ignore[arg-type]
     for model, row in zip(ZOO.values(), rows, strict=True):
-        sizes = f"{model.image}²" if model.image else f"{model.sequence} tokens" if model.sequence else ""
+        sizes = f"{model.image}²" if model.image else f"{model.sequence} tok" if model.sequence else ""
         macs, saved = row["macs"]["total"], row["saved_for_backward_bytes"]  # type: ignore[index]
         table.add_row(model.name, sizes, count(row["parameters"]), count(macs), size(saved), model.about)  # type: ignore[arg-type]
     console = Console()
