@@ -183,6 +183,20 @@ def _gelu(view: View, op: Op) -> Match | None:
     return None
 
 
+def _gelu_product(view: View, op: Op) -> Match | None:
+    """x · (½ · (1 + f(x))): the dynamo exporter's spelling, below opset 20."""
+    for x, other in _orders(op):
+        half = view.made(other, "scale")
+        one = view.made(half.inputs[0], "shift") if half and math.isclose(half.attrs["factor"], 0.5) else None
+        if one is None or one.attrs["offset"] != 1:
+            continue
+        if _is_erf(view, one.inputs[0], x):
+            return (Step("gelu", (x,), {"approximate": False}),)
+        if _is_tanh(view, one.inputs[0], x):
+            return (Step("gelu", (x,), {"approximate": True}),)
+    return None
+
+
 def _is_erf(view: View, name: str, x: str) -> bool:
     erf = view.made(name, "erf")
     scale = view.made(erf.inputs[0], "scale") if erf else None
@@ -198,6 +212,9 @@ def _is_tanh(view: View, name: str, x: str) -> bool:
     for left, right in _orders(total):
         small = view.made(right, "scale")
         if left == x and small is not None and math.isclose(small.attrs["factor"], 0.044715, rel_tol=1e-5):
+            power = view.made(small.inputs[0], "pow_scalar")
+            if power is not None and power.inputs[0] == x and power.attrs["exponent"] == 3:
+                return True
             cube = view.made(small.inputs[0], "mul")
             for first, second in _orders(cube) if cube else ():
                 square = view.made(second, "mul")
@@ -268,7 +285,7 @@ def _causal_add(view: View, op: Op) -> Match | None:
 
 PATTERNS: dict[str, tuple[Callable[[View, Op], Match | None], ...]] = {
     "add": (_linear_bias, _norm_bias, _causal_add),
-    "mul": (_norm_weight, _gated),
+    "mul": (_norm_weight, _gated, _gelu_product),
     "div": (_layer_norm,),
     "scale": (_gelu,),
     "reshape": (_group_norm,),

@@ -61,6 +61,8 @@ class Translation:
 
     def run(self, node: Node) -> None:
         """Translate one node: fold it if everything it reads is known, else apply its rule."""
+        if node.op == "Identity" and node.outputs[0] in self.weights:
+            return  # a parameter of its own, of which the exporter wrote the values only once
         if any(name and self._values.get(name) is _NOT_KNOWN for name in node.inputs):
             if node.label not in self.rules:
                 self._miss(node, node.label)
@@ -257,7 +259,8 @@ class Translation:
         if not made_up(name):
             return self.declare(own, shape, dtype, name, _as_stored, buffer=buffer)
         leaf = _LEAVES.get((node.op, node.inputs.index(name)), _LEAVES.get((node.op, -1), ""))
-        title = ".".join(part for part in (node.scope, leaf) if part) if leaf and node.scope else _plain(name)
+        module = self.weights.module(node)
+        title = f"{module}.{leaf}" if leaf and module else _plain(name)
         if node.op == "MatMul" and len(shape) == 2 and node.inputs.index(name) == 1 and not buffer:
             tied = self.weights.tied(name)
             stored = self._declared(tied, node) if tied else self.declare(title, shape[::-1], dtype, name, np.transpose)
@@ -272,7 +275,7 @@ class Translation:
         value = self.operand(node, position)
         if isinstance(value, Known) and value.literal and value.array.size > 1 and not value.is_uniform:
             leaf = _LEAVES.get((node.op, position), "weight")
-            title = ".".join(part for part in (node.scope, leaf) if part)
+            title = ".".join(part for part in (self.weights.module(node), leaf) if part)
             if value.name not in self._made:
                 dtype = dtype_of_array(value.array)
                 self._made[value.name] = self.declare(title, value.array.shape, dtype, "", _as_stored, value.array)

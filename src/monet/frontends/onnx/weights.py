@@ -58,12 +58,38 @@ class Weights:
             for slot, name in enumerate(node.inputs):
                 self.uses[name].append((node, slot))
         self._alias_identities()
+        self._prefixes = self._scope_prefixes()
 
     def _alias_identities(self) -> None:
         """The tracing exporter writes equal initializers once and gives the others' names to Identity nodes."""
         for node in self._file.nodes:
             if node.op == "Identity" and node.inputs[0] in self._protos and not made_up(node.outputs[0]):
                 self._protos[node.outputs[0]] = self._protos[node.inputs[0]]
+
+    def _scope_prefixes(self) -> dict[tuple[str, ...], str]:
+        """What the tracing exporter leaves out of scopes: containers that are never called, as their parameters tell."""
+        found: dict[tuple[str, ...], str] = {}
+        for name in self._protos:
+            module = name.rpartition(".")[0]
+            for node, _ in self.uses[name] if module and not made_up(name) else ():
+                if node.scope and module.endswith(f".{node.scope}"):
+                    parts, missing = node.scope.split("."), module[: -len(node.scope)]
+                    for length in range(1, len(parts) + 1):
+                        found.setdefault(tuple(parts[:length]), missing)
+        return found
+
+    def module(self, node: Node) -> str:
+        """The module path of a node, whole; a product takes that of the named bias added to it."""
+        if node.op == "MatMul":
+            for reader, slot in self.uses[node.outputs[0]]:
+                other = reader.input(1 - slot)
+                if reader.op == "Add" and other in self._protos and not made_up(other) and other.endswith(".bias"):
+                    return other.removesuffix(".bias")
+        parts = node.scope.split(".")
+        for length in range(len(parts), 0, -1):
+            if tuple(parts[:length]) in self._prefixes:
+                return self._prefixes[tuple(parts[:length])] + node.scope
+        return node.scope
 
     def __contains__(self, name: str) -> bool:
         return name in self._protos

@@ -59,10 +59,19 @@ def _recurrent(t: Translation, node: Node) -> tuple[Value, ...]:
         state = _initial(t, node, cell, number, (t.shape(x)[1], hidden), t.of(x).dtype, layout)
         part = ".".join(name for name in (node.scope, f"layer{layer}" + ("_reverse" if reverse else "")) if name)
         with t.builder.at(Phase.FORWARD, part):
-            sequence, final = unroll(t.builder, cell, x, weights, state, reverse)
+            sequence, final = unroll(t.builder, cell, _rows(t, x), weights, state, reverse)
         outputs.append(sequence)
         states.append(final)
     return _results(t, node, outputs, states, layout)
+
+
+def _rows(t: Translation, x: str) -> str:
+    """Each direction multiplies (and keeps) a contiguous copy of an input that is not laid out step by step."""
+    if t.of(x).is_contiguous:
+        return x
+    shape = t.shape(x)
+    flat = t.builder.emit("reshape", x, shape=(shape[0] * shape[1], shape[2]))
+    return t.builder.emit("reshape", flat, shape=shape)
 
 
 def _results(
@@ -102,7 +111,7 @@ def _weights(t: Translation, node: Node, number: int, suffix: str) -> CellWeight
 def _weight(t: Translation, node: Node, slot: int, leaf: str, layout: Callable[[Array], Array]) -> str:
     """One matrix or vector of one direction: of a stored block, or the parameter it was assembled from."""
     initializer = node.input(slot)
-    title = ".".join(part for part in (node.scope, leaf) if part)
+    title = ".".join(part for part in (t.weights.module(node), leaf) if part)
     if initializer in t.weights:
         shape = layout(np.empty(t.weights.shape(initializer), np.int8)).shape
         if not made_up(initializer) and not node.scope:
