@@ -73,6 +73,17 @@ def forward_flops(module: nn.Module, inputs: tuple[Tensor, ...]) -> int:
     return counter.get_total_flops()
 
 
+def step_flops(module: nn.Module, inputs: tuple[Tensor, ...], loss: str) -> int:
+    """FLOPs of forward and backward together."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with torch.no_grad():
+        label = label_for(module(*inputs), loss, torch.Generator().manual_seed(0))
+    with FlopCounterMode(display=False) as counter:
+        loss_of(module(*inputs), label, loss).backward()
+    return counter.get_total_flops()
+
+
 def worst_error(ours: np.ndarray, theirs: Tensor, floor: float = 1e-12) -> float:
     """Largest difference relative to the largest magnitude of the reference, or to ``floor`` if that is larger."""
     reference = theirs.detach().numpy()
@@ -87,7 +98,9 @@ def worst_of(pairs: Iterable[tuple[np.ndarray, Tensor]]) -> float:
     return max((worst_error(ours, theirs, max(floor, 1e-12)) for ours, theirs in pairs), default=0.0)
 
 
-def values_for(module: nn.Module, step: Graph, inputs: tuple[Tensor, ...], label: Tensor | None) -> dict[str, np.ndarray]:
+def values_for(
+    module: nn.Module, step: Graph, inputs: tuple[Tensor, ...], label: Tensor | None
+) -> dict[str, np.ndarray]:
     """Root values of ``step`` taken from the module: parameters and buffers by name, state zero."""
     values = {name: tensor.detach().numpy().copy() for name, tensor in module.state_dict().items()}
     names = [name for name in step.inputs if step.tensors[name].role is Role.INPUT]
@@ -130,14 +143,17 @@ def compare_step(
     trained = dict(module.named_parameters())
     missing = {name for name, parameter in trained.items() if parameter.grad is not None} - set(step.gradients)
     assert not missing, f"no gradient for {sorted(missing)[:3]}"
-    errors["gradient"] = worst_of((results[step.gradients[n]], p.grad) for n, p in trained.items() if p.grad is not None)
+    errors["gradient"] = worst_of(
+        (results[step.gradients[n]], p.grad) for n, p in trained.items() if p.grad is not None
+    )
     if clip_norm is not None:
         nn.utils.clip_grad_norm_(module.parameters(), clip_norm)
     update.step()
     after = module.state_dict()
     updated = step.updated
     errors["parameter"] = worst_of(
-        _where_gradient_counts(results[updated[name]], after[name], before[name], trained[name]) for name in step.gradients
+        _where_gradient_counts(results[updated[name]], after[name], before[name], trained[name])
+        for name in step.gradients
     )
     buffers = [name for name in updated if step.tensors[name].role is Role.BUFFER]
     errors["buffer"] = worst_of((results[updated[name]], after[name]) for name in buffers)

@@ -51,7 +51,9 @@ def test_measured_with_torch(
 
 @pytest.mark.parametrize(("depth", "width", "heads", "model"), [(6, 384, 6, "gpt2-mini"), (12, 768, 12, "gpt2-small")])
 @pytest.mark.parametrize(("batch", "sequence"), [(1, 256), (1, 1024), (4, 256)])
-def test_closed_form_of_gpt2_saved_bytes(depth: int, width: int, heads: int, model: str, batch: int, sequence: int) -> None:
+def test_closed_form_of_gpt2_saved_bytes(
+    depth: int, width: int, heads: int, model: str, batch: int, sequence: int
+) -> None:
     s, b, h, vocabulary = sequence, batch, width, 50257
     per_layer = 4 * (16 * s * b * h + heads * s * s * b) + s * s
     ends = 4 * (s * b * vocabulary + 2 * s * b * h) + 4 * 2 * s * b * (2 * depth + 1) + 8 * s + 4
@@ -95,7 +97,9 @@ def test_backward_over_forward(model: str, ratio: float) -> None:
     assert round(macs.backward / macs.forward, 3) == ratio
 
 
-@pytest.mark.parametrize(("optimizer", "per_parameter", "per_tensor"), [("sgd", 0, 0), ("momentum", 4, 0), ("adam", 8, 4)])
+@pytest.mark.parametrize(
+    ("optimizer", "per_parameter", "per_tensor"), [("sgd", 0, 0), ("momentum", 4, 0), ("adam", 8, 4)]
+)
 def test_optimizer_state_bytes(optimizer: str, per_parameter: int, per_tensor: int) -> None:
     step = step_of("resnet18", {}, optimizer=optimizer)
     expected = per_parameter * 11_689_512 + per_tensor * len(step.parameters)

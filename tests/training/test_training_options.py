@@ -92,7 +92,10 @@ def test_running_statistics_pass_through_micro_batches() -> None:
     step = verify(training_step(resnet(), accumulate=3))
     readers = step.consumers["bn1.running_mean"]
     assert len(readers) == 1
-    assert step.updated["bn1.running_mean"] == [op for op in step.ops if op.kind == "batch_norm" and op.layer == "bn1"][-1].outputs[3]
+    assert (
+        step.updated["bn1.running_mean"]
+        == [op for op in step.ops if op.kind == "batch_norm" and op.layer == "bn1"][-1].outputs[3]
+    )
     assert saved_bytes(step) == saved_bytes(training_step(resnet()))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -29,18 +30,16 @@ def tokens(*shape: int, vocabulary: int = 50) -> tuple[torch.Tensor, ...]:
 
 
 def without_dropout(graph: Graph) -> Graph:
-    """The torch references have no dropout; a probability of zero keeps the operator and changes no value."""
-    from dataclasses import replace
-
-    from monet.graph import Attributes
-
+    """The torch references have a dropout of probability zero, which the framework skips altogether."""
+    skipped = {op.outputs[0]: op.inputs[0] for op in graph.ops if op.kind == "dropout"}
     ops = tuple(
-        replace(op, attrs=Attributes({**op.attrs, "p": 0.0})) if op.kind == "dropout" else op for op in graph.ops
+        replace(op, inputs=tuple(skipped.get(name, name) for name in op.inputs))
+        for op in graph.ops
+        if op.kind != "dropout"
     )
-    return replace(graph, ops=ops)
+    gone = {name for op in graph.ops if op.kind == "dropout" for name in op.outputs}
+    return replace(graph, ops=ops, tensors={name: t for name, t in graph.tensors.items() if name not in gone})
 
-
-VGG_WIDTHS = (8, 0, 8, 0, 16, 0)
 
 FAMILIES: dict[str, tuple[Callable[[], Graph], Callable[[], nn.Module], tuple[torch.Tensor, ...], str]] = {
     "resnet18": (
@@ -98,9 +97,7 @@ FAMILIES: dict[str, tuple[Callable[[], Graph], Callable[[], nn.Module], tuple[to
         "cross-entropy",
     ),
     "llama": (
-        lambda: transformers.llama(
-            "llama", 2, 12, depth=2, width=16, heads=4, key_heads=2, hidden=24, vocabulary=50
-        ),
+        lambda: transformers.llama("llama", 2, 12, depth=2, width=16, heads=4, key_heads=2, hidden=24, vocabulary=50),
         lambda: reference.Llama(2, 16, 4, 2, 24, 50),
         tokens(2, 12),
         "cross-entropy",
@@ -152,8 +149,16 @@ def test_parameters_and_forward_flops_are_exact(name: str) -> None:
     assert 2 * macs_by_part(model).forward == torch_oracle.forward_flops(module, inputs)
 
 
+# torch's counter ignores groups in convolution backward, and does not know the LSTM's backward
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name not in ("mobilenetv2", "lstm")])
+def test_backward_flops_are_exact(name: str) -> None:
+    model, module, inputs, loss = make(name)
+    macs = macs_by_part(training_step(model))
+    assert 2 * macs.total == torch_oracle.step_flops(module, inputs, loss)
+
+
 # Llama's rotary embedding is one operator here and several in the reference; PyTorch's LSTM keeps an opaque workspace.
-@pytest.mark.parametrize("name", [name for name in FAMILIES if name not in ("llama", "lstm", "mobilenetv2")])
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name not in ("llama", "lstm")])
 def test_saved_bytes_equal_autograd(name: str) -> None:
     model, module, inputs, loss = make(name)
     assert abs(saved_bytes(training_step(model)) - torch_oracle.saved_bytes(module, inputs, loss)) <= 8
