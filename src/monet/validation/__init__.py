@@ -1,0 +1,31 @@
+"""Validation: every published or measured figure that we check ourselves against, one module per topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+
+from monet.errors import MonetError, nearest
+from monet.validation.figure import Figure, NotComputable, Row, Rule, Verdict, check
+
+__all__ = ["TOPICS", "Figure", "NotComputable", "Row", "Rule", "Verdict", "check", "figures", "select"]
+
+# A new topic is a module with ``figures()`` and a line here.
+TOPICS = ("training_graph", "training_memory", "technology", "one_core_mapping", "silicon")
+
+
+def figures() -> Iterator[Figure]:
+    """Every figure, topic by topic."""
+    for topic in TOPICS:
+        yield from import_module(f"monet.validation.{topic}").figures()
+
+
+def select(only: str = "") -> list[Figure]:
+    """The figures whose topic or name contains ``only``, in any case of letters; all of them for an empty string."""
+    everything = list(figures())
+    wanted = only.casefold()
+    found = [one for one in everything if wanted in one.topic.casefold() or wanted in one.name.casefold()]
+    if not found:
+        topics = dict.fromkeys(one.topic for one in everything)
+        raise MonetError(f"--only {only!r}: no such figure; topics: {', '.join(topics)}; {nearest(only, topics)}")
+    return found

@@ -1,0 +1,95 @@
+"""Figure: one published or measured number, how we arrive at ours, and how far apart they may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from monet.errors import MonetError
+
+
+class Rule(StrEnum):
+    """How ours is held against the published value."""
+
+    WITHIN = "within"  # |ours / published − 1| ≤ tolerance
+    AT_MOST = "at most"  # ours ≤ published · (1 + tolerance): a search may be better than the published one
+
+
+class Verdict(StrEnum):
+    """What came of a comparison."""
+
+    OK = "ok"
+    EXCEEDED = "EXCEEDED"
+    NOT_RUN = "not run"  # ours cannot be computed (yet): the reason stands in the row
+
+
+class NotComputable(MonetError):
+    """A figure needs a part of monet that is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number somebody else published or measured. ``tolerance`` is relative; ``ours`` computes our value."""
+
+    topic: str
+    name: str
+    unit: str
+    published: float
+    tolerance: float
+    source: str
+    ours: Callable[[], float]
+    rule: Rule = Rule.WITHIN
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A figure and what we got. ``ours`` and ``error`` are None where the figure could not be computed."""
+
+    figure: Figure
+    ours: float | None
+    reason: str = ""
+
+    @property
+    def error(self) -> float | None:
+        """Ours against the published value, signed: +0.01 is one per cent more."""
+        if self.ours is None:
+            return None
+        if self.figure.published == 0:
+            return 0.0 if self.ours == 0 else float("inf")
+        return self.ours / self.figure.published - 1
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the stated tolerance holds."""
+        if self.error is None:
+            return Verdict.NOT_RUN
+        error = self.error if self.figure.rule is Rule.AT_MOST else abs(self.error)
+        return Verdict.OK if error <= self.figure.tolerance + 1e-12 else Verdict.EXCEEDED
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain values for JSON."""
+        figure = self.figure
+        return {
+            "topic": figure.topic,
+            "name": figure.name,
+            "unit": figure.unit,
+            "source": figure.source,
+            "published": figure.published,
+            "ours": self.ours,
+            "error": self.error,
+            "rule": figure.rule.value,
+            "tolerance": figure.tolerance,
+            "verdict": self.verdict.value,
+            "note": figure.note,
+            "reason": self.reason,
+        }
+
+
+def check(figure: Figure) -> Row:
+    """Compute ours. A part that is missing, or an input that monet refuses, is a row that says so."""
+    try:
+        return Row(figure, float(figure.ours()))
+    except MonetError as error:
+        return Row(figure, None, str(error).splitlines()[0])

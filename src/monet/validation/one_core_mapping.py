@@ -1,0 +1,78 @@
+"""One operator on one core: ZigZag's ResNet-18 on its tpu_like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache, partial
+
+from monet.mapping.operators import OperatorCost
+from monet.validation.figure import Figure, NotComputable, Rule
+
+TOPIC = "mapping"
+ZIGZAG = "zigzag-dse 3.9.1, LOMA, lpf limit 6, ResNet-18 on tpu_like without systolic drain"
+BETTER = "a lower figure is a better mapping, in a larger space"
+
+# operator, pJ at objective energy, cycles at objective latency
+LAYERS = (
+    ("conv1", 128_899_783, 1_248_130),
+    ("layer1.0.conv1", 66_996_200, 137_986),
+    ("layer2.0.conv1", 47_270_886, 81_538),
+    ("layer2.0.conv2", 57_967_469, 125_442),
+    ("layer3.0.conv1", 52_822_914, 68_994),
+    ("layer3.0.conv2", 87_358_676, 123_872),
+    ("layer4.0.conv1", 123_410_071, 153_073),
+    ("layer4.0.conv2", 238_190_980, 299_921),
+    ("fc", 45_108_639, 63_677),
+)
+
+
+@cache
+def _costs(objective: str) -> tuple[OperatorCost, ...]:
+    """Convolutions and the last layer; ZigZag costs nothing else."""
+    from monet.frontends import load_model
+    from monet.hardware import load_hardware
+    from monet.mapping.operators import map_graph
+    from monet.training import TrainingOptions, prepare
+
+    forward = prepare(load_model("resnet18", batch=1), TrainingOptions(precision="int8"))
+    costs, _ = map_graph(forward, load_hardware("tpu-like"), objective)
+    return tuple(one for one in costs if one.macs)
+
+
+def _total_energy_pj() -> float:
+    return sum(one.cost.energy_j for one in _costs("energy")) * 1e12
+
+
+def _total_cycles() -> float:
+    return sum(one.cost.cycles for one in _costs("latency"))
+
+
+def _layer(name: str, objective: str) -> OperatorCost:
+    for one in _costs(objective):
+        if one.op.name == name:
+            return one
+    raise NotComputable(f"no operator {name!r} among {len(_costs(objective))} mapped ones")
+
+
+def _energy_pj(name: str) -> float:
+    return _layer(name, "energy").cost.energy_j * 1e12
+
+
+def _cycles(name: str) -> float:
+    return _layer(name, "latency").cost.cycles
+
+
+def figures() -> Iterator[Figure]:
+    """Every row of this topic."""
+    total = "resnet18 on tpu-like, 21 layers"
+    yield Figure(
+        TOPIC, f"{total}: energy", "pJ", 1_860_446_855, 0.0, ZIGZAG, _total_energy_pj, Rule.AT_MOST, BETTER
+    )
+    yield Figure(TOPIC, f"{total}: cycles", "cycles", 3_863_768, 0.0, ZIGZAG, _total_cycles, Rule.AT_MOST, BETTER)
+    for name, energy, cycles in LAYERS:
+        yield Figure(
+            TOPIC, f"{name}: energy", "pJ", energy, 0.05, ZIGZAG, partial(_energy_pj, name), Rule.AT_MOST, BETTER
+        )
+        yield Figure(
+            TOPIC, f"{name}: cycles", "cycles", cycles, 0.05, ZIGZAG, partial(_cycles, name), Rule.AT_MOST, BETTER
+        )

@@ -1,0 +1,99 @@
+"""Energy and area per access and per operation against published points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from monet.hardware import load_hardware
+from monet.hardware.technology import Technology
+from monet.validation.figure import Figure
+
+TOPIC = "technology"
+JOUPPI = "Jouppi et al., Ten Lessons, ISCA 2021, table 2 (7 nm)"
+HOROWITZ = "Horowitz, ISSCC 2014 (45 nm)"
+WHAM = "WHAM (arXiv 2404.14632) release: priced memories, 22 nm"
+ZIGZAG = "ZigZag tpu_like (node taken as 28 nm)"
+CACTI = "CACTI, 28 nm"
+
+# node in nm, element types of the inputs and of the sum, pJ
+MAC_ENERGY = (
+    (7, "int8", "int32", 0.10, JOUPPI),
+    (7, "bf16", "fp32", 0.59, JOUPPI),
+    (7, "fp32", "fp32", 1.69, JOUPPI),
+    (45, "int8", "int32", 0.3, HOROWITZ),
+    (45, "fp16", "fp32", 2.0, HOROWITZ),
+    (45, "fp32", "fp32", 4.6, HOROWITZ),
+)
+# node in nm, KiB, pJ of a 64-bit read
+SRAM_READ = (
+    (45, 8, 10, HOROWITZ),
+    (45, 32, 20, HOROWITZ),
+    (45, 1024, 100, HOROWITZ),
+    (7, 8, 7.5, JOUPPI),
+    (7, 32, 8.5, JOUPPI),
+    (7, 1024, 14, JOUPPI),
+)
+# bytes, width in bit, read and write pJ, tolerance of each
+WIDE_SRAM = (
+    (8192, 512, 0.035 * 512, 0.049 * 512, 0.05, 0.05, CACTI),
+    (2 << 20, 2048, 416.16, 378.4, 0.10, 0.45, ZIGZAG),
+    (32 << 10, 512, 22.9, 52.01, 0.35, 0.20, "ZigZag meta_prototype (node taken as 28 nm)"),
+)
+# KiB, µm²
+SRAM_AREA = ((4, 12_611), (64, 116_470), (1024, 1_648_386), (16_384, 23.75e6), (131_072, 175.42e6))
+# preset, element type, published operations per second
+PEAKS = (
+    ("a100", "bf16", 312e12, "NVIDIA A100 data sheet"),
+    ("a100", "fp32", 19.5e12, "NVIDIA A100 data sheet"),
+    ("tpu-v3", "bf16", 123e12, "Jouppi et al., CACM 2020"),
+    ("depfin", "int8", 3.8e12, "Goetschalckx et al., VLSI 2021"),
+    ("eyeriss", "int16", 67.2e9, "Chen et al., JSSC 2017"),
+)
+
+
+def _mac(node: float, inputs: str, total: str) -> float:
+    return Technology(node).mac_energy_j(inputs, inputs, total) * 1e12
+
+
+def _read(node: float, size: int, width: int) -> float:
+    return Technology(node).sram(size, width).read_energy_j * 1e12
+
+
+def _write(node: float, size: int, width: int) -> float:
+    return Technology(node).sram(size, width).write_energy_j * 1e12
+
+
+def _area(size: int) -> float:
+    return Technology(22).sram_area_m2(size) * 1e12
+
+
+def _int8_mac_area() -> float:
+    return Technology(16).mac_area_m2("int8", "int8", "int32") * 1e12
+
+
+def _peak(preset: str, dtype: str) -> float:
+    return 2 * load_hardware(preset).peak_macs_per_s(dtype) / 1e12
+
+
+def figures() -> Iterator[Figure]:
+    """Every row of this topic."""
+    for node, inputs, total, energy, source in MAC_ENERGY:
+        name = f"{inputs} multiply-accumulate into {total}, {node} nm"
+        yield Figure(TOPIC, name, "pJ", energy, 0.02, source, partial(_mac, node, inputs, total))
+    for node, kib, energy, source in SRAM_READ:
+        name = f"64-bit read of {kib} KiB, {node} nm"
+        yield Figure(TOPIC, name, "pJ", energy, 0.05, source, partial(_read, node, kib * 1024, 64))
+    for size, width, read, write, read_tolerance, write_tolerance, source in WIDE_SRAM:
+        name = f"of {size // 1024} KiB, {width} bit, 28 nm"
+        yield Figure(TOPIC, f"read {name}", "pJ", read, read_tolerance, source, partial(_read, 28, size, width))
+        yield Figure(TOPIC, f"write {name}", "pJ", write, write_tolerance, source, partial(_write, 28, size, width))
+    for kib, area in SRAM_AREA:
+        yield Figure(
+            TOPIC, f"area of {kib:,} KiB SRAM, 22 nm", "µm²", area, 0.15, WHAM, partial(_area, int(kib * 1024))
+        )
+    yield Figure(TOPIC, "area of an int8 MAC, 16 nm", "µm²", 144, 0.10, "OpenGeMM", _int8_mac_area)
+    for preset, dtype, peak, source in PEAKS:
+        yield Figure(
+            TOPIC, f"peak of {preset}, {dtype}", "Top/s", peak / 1e12, 0.01, source, partial(_peak, preset, dtype)
+        )
