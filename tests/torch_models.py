@@ -1,4 +1,4 @@
-"""Small torch modules in the style of well-known networks, for reader tests. Each entry gives (module, inputs, loss)."""
+"""Small torch modules in the style of well-known networks. ``make`` gives (module, inputs, loss) by name."""
 
 from __future__ import annotations
 

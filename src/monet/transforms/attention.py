@@ -74,7 +74,7 @@ def _match(graph: Graph, softmax: Op) -> _Match | None:
         if op.kind == "matmul":
             ok = not op.attrs["transpose_a"] and all(len(graph.tensors[n].shape) == 4 for n in op.inputs)
             return _Match(op, values, scale, causal, mask) if ok else None
-        if op.kind == "scale" and not mask:
+        if op.kind == "scale":
             scale *= op.attrs["factor"]
         elif op.kind == "masked_fill" and op.attrs["value"] <= _NEGLIGIBLE and not mask:
             source = graph.producer.get(op.inputs[1])
@@ -82,7 +82,7 @@ def _match(graph: Graph, softmax: Op) -> _Match | None:
                 causal = True
             else:
                 mask = op.inputs[1]
-        elif op.kind == "add" and not mask and not _depends_on_parameters(graph, op.inputs[1]):
+        elif op.kind == "add" and not mask and scale == 1.0 and not _depends_on_parameters(graph, op.inputs[1]):
             mask = op.inputs[1]
         else:
             return None

@@ -11,6 +11,7 @@ import numpy as np
 
 from monet.errors import ModelError, MonetError, UnsupportedOperators
 from monet.frontends.torch import operators as _operators  # noqa: F401  fills the table of rules
+from monet.frontends.torch.copies import copy_partial_operands
 from monet.frontends.torch.library import dtype_name, require_torch
 from monet.frontends.torch.program import ProgramReader
 from monet.graph import Graph, GraphBuilder, Role
@@ -40,7 +41,7 @@ def load_module(module: Any, example_inputs: Sequence[Any], name: str = "") -> G
         raise ModelError(f"{title}: the module returns no tensor")
     if builder.tensors[names[0]].shape == ():
         builder.usual_loss = "sum"  # the module computes its loss itself
-    return prune(builder.build(names))
+    return copy_partial_operands(prune(builder.build(names)), reader.translation.copied)
 
 
 def module_values(module: Any, graph: Graph) -> dict[str, np.ndarray[Any, Any]]:

@@ -51,15 +51,18 @@ class ProgramReader:
         self._attributes = outer
         return [value for value in outputs if isinstance(value, Ref)]
 
-    # --- one call ------------------------------------------------------------------------------------------------------
+    # --- one call ---------------------------------------------------------------------------------------------------
 
     def _call(self, node: Any) -> None:
-        place, name = _module_path(node), _operator_name(node)
-        with self.builder.scope(place) if place else nullcontext():
+        path, is_layer = _module_path(node)
+        name = _operator_name(node)
+        scope, _, leaf = path.rpartition(".") if is_layer else (path, "", "")
+        self.translation.name = leaf  # an operator of a plain layer is called like the layer
+        with self.builder.scope(scope) if scope else nullcontext():
             try:
                 self.values[node] = self._translate(node, name)
             except Unsupported as reason:
-                self._miss(f"{name} ({reason})" if str(reason) else name, place or node.name)
+                self._miss(f"{name} ({reason})" if str(reason) else name, path or node.name)
                 self.values[node] = UNKNOWN
         self._note_layout(node)
 
@@ -120,7 +123,7 @@ class ProgramReader:
         if isinstance(value, Ref) and hasattr(meta, "stride") and tuple(meta.shape) == self.translation.shape(value):
             self.translation.layouts[value] = tuple(int(stride) for stride in meta.stride())
 
-    # --- in-place calls ------------------------------------------------------------------------------------------------
+    # --- in-place calls ---------------------------------------------------------------------------------------------
 
     def _is_read_elsewhere(self, node: Any, changed: str) -> bool:
         """Whether the changed tensor is a view, and its base or another view of it is read later."""
@@ -204,11 +207,20 @@ def _operator_name(node: Any) -> str:
     return name.removeprefix("aten.") if hasattr(target, "_schema") else getattr(target, "__name__", name)
 
 
-def _module_path(node: Any) -> str:
-    """The path of the innermost module that made the call; a module called again carries a mark, which is dropped."""
+_COMPOSITE = ("torch.nn.modules.container.", "torch.nn.modules.transformer.", "torch.nn.modules.rnn.")
+
+
+def _module_path(node: Any) -> tuple[str, bool]:
+    """The path of the innermost module that made the call, and whether that is a plain layer of the framework.
+
+    A module that is called again carries a mark in its path, which is dropped.
+    """
     stack = node.meta.get("nn_module_stack") or {}
-    path = next((entry[0] for entry in reversed(stack.values())), "")
-    return re.sub(r"@\d+", "", str(path)).strip(".")
+    path, kind = next(reversed(stack.values()), ("", ""))
+    kind = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
+    plain = kind.startswith("torch.nn.modules.") and not kind.startswith(_COMPOSITE)
+    path = re.sub(r"@\d+", "", str(path)).strip(".")
+    return path, plain and bool(path) and not kind.endswith("MultiheadAttention")
 
 
 def _following(node: Any) -> set[Any]:

@@ -46,12 +46,16 @@ _MAY_OVERWRITE = frozenset(
     | {"add", "sub", "masked_fill", "copy"}
 )
 
+# Kinds that prepare the operands of a layer's own operator, which is the one that bears the layer's name.
+_PREPARATION = frozenset({"copy", "reshape", "transpose", "slice", "expand", "split", "cast", "fill", "pad"})
+
 
 class Translation:
     """The graph being built, and the ATen call being written into it.
 
     Rules take tensors as ``Ref`` and everything else as the plain Python value; they return a Ref, a tuple of them, or
-    None when nothing is computed. ``overwrites`` is the tensor an in-place call changes, else empty.
+    None when nothing is computed. ``overwrites`` is the tensor an in-place call changes, else empty; ``name`` is what
+    to call the operators of the call, empty to call them by their kind.
     """
 
     def __init__(self, builder: GraphBuilder) -> None:
@@ -60,6 +64,8 @@ class Translation:
         self.meta: Any = None
         self.layouts: dict[str, tuple[int, ...]] = {}
         self.overwrites = ""
+        self.name = ""
+        self.copied: dict[str, set[int]] = {}  # operator → operands the framework writes out before it reads them
 
     # --- looking -----------------------------------------------------------------------------------------------------
 
@@ -128,11 +134,13 @@ class Translation:
 
     def emit_all(self, kind: str, *inputs: str, **attrs: Any) -> tuple[Ref, ...]:
         """Append an operator and return all its outputs."""
-        names = self.builder.emit_all(kind, *inputs, inplace=self._in_place(kind, inputs, attrs), **attrs)
+        inplace = self._in_place(kind, inputs)
+        name = f"{self.name}.{kind}" if self.name and kind in _PREPARATION else self.name
+        names = self.builder.emit_all(kind, *inputs, name=name, inplace=inplace, **attrs)
         self.producers.update(dict.fromkeys(names, self.builder.ops[-1]))
         return tuple(map(Ref, names))
 
-    def _in_place(self, kind: str, inputs: tuple[str, ...], attrs: dict[str, Any]) -> bool:
+    def _in_place(self, kind: str, inputs: tuple[str, ...]) -> bool:
         if not self.overwrites or kind not in _MAY_OVERWRITE or inputs[0] != self.overwrites:
             return False
         return self.shape(inputs[0]) == self.out_shape and self.tensor(inputs[0]).dtype == self.out_dtype

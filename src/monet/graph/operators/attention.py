@@ -21,16 +21,28 @@ from monet.graph.operators.normalization import statistics_dtype
 from monet.graph.tensor import Tensor
 
 
+def _written_like(q: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of an output laid out like the query, as the framework's kernels do, so that merging heads is a view.
+
+    A query computed element by element may have lost its layout here; it is taken to be token by token.
+    """
+    order = (0, 2, 1, 3) if q.is_contiguous else sorted(range(4), key=lambda axis: -q.strides[axis])
+    strides, step = [0] * 4, 1
+    for axis in reversed(order):
+        strides[axis] = step
+        step *= shape[axis]
+    return tuple(strides)
+
+
 def _infer_attention(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
     q, k, v = inputs[:3]
     ranks = {len(tensor.shape) for tensor in (q, k, v)}
     if ranks != {4} or q.shape[-1] != k.shape[-1] or k.shape[:-1] != v.shape[:-1] or q.shape[1] % k.shape[1]:
         raise ModelError(f"attention cannot join query {list(q.shape)}, key {list(k.shape)}, value {list(v.shape)}")
     batch, heads, tokens, width = *q.shape[:-1], v.shape[-1]
-    # written token by token, as the framework's kernels do, so that merging the heads afterwards is a view
-    strides = (tokens * heads * width, width, heads * width, 1)
+    shape = (batch, heads, tokens, width)
     return (
-        Output((batch, heads, tokens, width), q.dtype, strides=strides),
+        Output(shape, q.dtype, strides=_written_like(q, shape)),
         Output(q.shape[:-1], statistics_dtype(q), "log_sum_exp"),
     )
 

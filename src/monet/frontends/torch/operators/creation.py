@@ -1,4 +1,4 @@
-"""Tensors made at run time: filled, counted, masked. They are emitted, since the framework makes them anew each step."""
+"""Tensors made at run time: filled, counted, masked. Emitted, since the framework makes them anew each step."""
 
 from __future__ import annotations
 
@@ -85,7 +85,8 @@ def beyond_diagonal(t: Translation, rows: int, columns: int, diagonal: int, abov
 
 
 def _triangle(t: Translation, a: Any, lower: bool) -> Ref:
-    mask = beyond_diagonal(t, *t.out_shape[-2:], a.diagonal, above=lower)
+    rows, columns = t.out_shape[-2:]
+    mask = beyond_diagonal(t, rows, columns, a.diagonal, above=lower)
     if t.out_dtype == "bool":
         return t.emit("logical_and", a.self, t.emit("logical_not", mask))
     value: float = 0.0 if DTYPES[t.out_dtype].is_float else 0

@@ -12,8 +12,9 @@ from monet.graph.dtypes import DTYPES
 
 _PLAIN = {
     "relu": "relu", "silu": "silu", "mish": "mish", "sigmoid": "sigmoid", "tanh": "tanh", "hardswish": "hard_swish",
-    "exp": "exp", "log": "log", "sqrt": "sqrt", "rsqrt": "rsqrt", "reciprocal": "reciprocal", "erf": "erf", "sin": "sin",
-    "cos": "cos", "abs": "abs", "neg": "neg", "sign": "sign", "floor": "floor", "ceil": "ceil", "round": "round",
+    "exp": "exp", "log": "log", "sqrt": "sqrt", "rsqrt": "rsqrt", "reciprocal": "reciprocal", "erf": "erf",
+    "sin": "sin", "cos": "cos", "abs": "abs", "neg": "neg", "sign": "sign", "floor": "floor", "ceil": "ceil",
+    "round": "round",
 }  # fmt: skip
 
 
@@ -175,7 +176,7 @@ def _logical_not(t: Translation, a: Any) -> Ref:
     return t.emit("logical_not", a.self)
 
 
-# --- arithmetic ---------------------------------------------------------------------------------------------------------
+# --- arithmetic -----------------------------------------------------------------------------------------------------
 
 
 def _scalar(x: Any) -> bool:
@@ -224,6 +225,10 @@ def _mul(t: Translation, a: Any) -> Ref:
 
 @aten("div.Tensor", "div.Scalar", "true_divide.Tensor")
 def _div(t: Translation, a: Any) -> Ref:
+    return _quotient(t, a)
+
+
+def _quotient(t: Translation, a: Any) -> Ref:
     if _scalar(a.other):
         return t.emit("scale", t.cast(a.self, t.out_dtype), factor=1.0 / a.other)
     if _scalar(a.self):
@@ -235,7 +240,7 @@ def _div(t: Translation, a: Any) -> Ref:
 def _whole_division(t: Translation, a: Any) -> Ref:
     mode = getattr(a, "rounding_mode", "floor")
     if mode is None:
-        return _div(t, a)
+        return _quotient(t, a)
     result = t.out_dtype
     working = result if DTYPES[result].is_float else "fp32"
     quotient = t.emit("div", t.operand(a.self, working), t.operand(a.other, working))
@@ -314,7 +319,7 @@ def _clamp_by_tensor(t: Translation, a: Any) -> Ref:
     return _binary(t, "minimum", x, high) if high is not None else Ref(x)
 
 
-# --- comparisons, logic, selection ----------------------------------------------------------------------------------------
+# --- comparisons, logic, selection ----------------------------------------------------------------------------------
 
 
 def _common(t: Translation, left: Any, right: Any) -> str:
@@ -401,7 +406,7 @@ def constant_number(t: Translation, x: str) -> float | None:
     return float(value.reshape(())) if value is not None and value.size == 1 else None
 
 
-# --- types, copies, dropout -----------------------------------------------------------------------------------------------
+# --- types, copies, dropout -----------------------------------------------------------------------------------------
 
 
 @aten("to.dtype", "to.dtype_layout", "to.device", "to.other", "_to_copy.default", "type_as.default")

@@ -51,7 +51,7 @@ def _index(t: Translation, a: Any) -> Ref:
 
 
 def _positive(t: Translation, index: str, size: int) -> Ref:
-    """Constant indices counted from the back are counted from the front; those made at run time are taken as they are."""
+    """Constant indices counted from the back are counted from the front; others are taken as they are."""
     value = t.builder.values.get(index)
     if value is None or (value >= 0).all():
         return t.cast(index, "int64")

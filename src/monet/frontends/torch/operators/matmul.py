@@ -14,13 +14,17 @@ def _linear(t: Translation, a: Any) -> Ref:
 
 
 def linear(t: Translation, x: str, weight: str, bias: str | None) -> Ref:
-    """A linear layer; an input whose rows cannot be merged without copying is copied first, as the framework does."""
-    rows = (math.prod(t.shape(x)[:-1]), t.shape(x)[-1])
-    if t.rank(x) > 2 and not t.can_view(x, rows):
-        x = t.emit("copy", x)
+    """A linear layer."""
+    x = with_merged_rows(t, x)
     if t.rank(weight) == 1:
         return dot_rows(t, x, weight)
     return t.emit("linear", x, weight, *((bias,) if bias is not None else ()), transpose=False)
+
+
+def with_merged_rows(t: Translation, x: str) -> Ref:
+    """``x``, copied if its leading axes cannot be merged in place, as the framework does before a matrix product."""
+    rows = (math.prod(t.shape(x)[:-1]), t.shape(x)[-1])
+    return Ref(x) if t.rank(x) < 3 or t.can_view(x, rows) else t.emit("copy", x)
 
 
 def dot_rows(t: Translation, x: str, vector: str) -> Ref:
@@ -40,16 +44,21 @@ def _is_swap(t: Translation, x: str) -> str | None:
 def product(t: Translation, left: str, right: str) -> Ref:
     """A batched product of equal batch axes, reading transposed operands where they stand."""
     a, b = _is_swap(t, left), _is_swap(t, right)
-    return t.emit(
-        "matmul", a or left, b or right, transpose_a=a is not None, transpose_b=b is not None
-    )  # fmt: skip
+    slots = {slot for slot, x in enumerate((left, right)) if not _merges(t, x)}
+    out = t.emit("matmul", a or left, b or right, transpose_a=a is not None, transpose_b=b is not None)
+    t.copied[t.builder.ops[-1].name] = slots
+    return out
+
+
+def _merges(t: Translation, x: str) -> bool:
+    """Whether the batch axes of ``x`` are one axis without copying."""
+    *batch, rows, columns = t.shape(x)
+    return t.can_view(x, (math.prod(batch), rows, columns))
 
 
 def _by_matrix(t: Translation, x: str, matrix: str) -> Ref:
     """Rows of any number of axes times one matrix."""
-    rows = (math.prod(t.shape(x)[:-1]), t.shape(x)[-1])
-    if t.rank(x) > 2 and not t.can_view(x, rows):
-        x = t.emit("copy", x)
+    x = with_merged_rows(t, x)
     swapped = _is_swap(t, matrix)
     return t.emit("linear", x, swapped or matrix, transpose=swapped is None)
 
@@ -91,8 +100,7 @@ def _dot(t: Translation, a: Any) -> Ref:
 
 @aten("outer.default", "ger.default")
 def _outer(t: Translation, a: Any) -> Ref:
-    other = getattr(a, "vec2", None)
-    return t.emit("mul", t.reshape(a.self, (t.shape(a.self)[0], 1)), other)
+    return t.emit("mul", t.reshape(a.self, (t.shape(a.self)[0], 1)), a.vec2)
 
 
 @aten("matmul.default", "linalg_matmul.default", "__matmul__.Tensor")

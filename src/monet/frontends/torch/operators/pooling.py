@@ -70,7 +70,7 @@ def _avg_pool3d(t: Translation, a: Any) -> Ref:
     return _avg_pool(t, a, 3)
 
 
-# --- adaptive: the output size is given ---------------------------------------------------------------------------------
+# --- adaptive: the output size is given -----------------------------------------------------------------------------
 
 
 def _adaptive_window(t: Translation, x: str, rank: int) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _adaptive_max2d(t: Translation, a: Any) -> tuple[Ref, Ref]:
     return _adaptive_max(t, a, 2)
 
 
-# --- resampling -----------------------------------------------------------------------------------------------------------
+# --- resampling -----------------------------------------------------------------------------------------------------
 
 
 def _resize(t: Translation, a: Any, mode: str) -> Ref:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from monet.frontends.recurrent import STEPS, CellWeights, unroll
-from monet.frontends.torch.operators.matmul import linear
+from monet.frontends.torch.operators.matmul import linear, with_merged_rows
 from monet.frontends.torch.translation import Ref, Translation, Unsupported, aten
 
 
@@ -19,7 +19,7 @@ def _cells(a: Any) -> list[CellWeights]:
 
 
 def _layers(t: Translation, a: Any, cell: str, initial: list[str]) -> tuple[Ref, list[Ref]]:
-    """All layers and directions; ``initial`` holds (layers · directions, batch, hidden) states. Returns output, finals."""
+    """All layers and directions, from states of (layers · directions, batch, hidden); returns output and finals."""
     x, added = a.input, t.rank(a.input) == 2
     if added:
         x = t.emit("reshape", x, shape=(t.shape(x)[0], 1, t.shape(x)[1]))
@@ -33,8 +33,8 @@ def _layers(t: Translation, a: Any, cell: str, initial: list[str]) -> tuple[Ref,
             position = layer * directions + direction
             state = tuple(t.select(h, 0, position) for h in initial)
             with t.builder.scope(f"layer{layer}" + ("_reverse" if direction else "")):
-                start = len(t.builder.ops)
-                out, final = unroll(t.builder, cell, x, cells[position], state, reverse=bool(direction))
+                rows, start = with_merged_rows(t, x), len(t.builder.ops)
+                out, final = unroll(t.builder, cell, rows, cells[position], state, reverse=bool(direction))
             t.producers.update({name: op for op in t.builder.ops[start:] for name in op.outputs})
             outputs.append(out)
             finals.append(final)

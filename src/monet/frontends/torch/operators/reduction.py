@@ -94,17 +94,16 @@ def _std(t: Translation, a: Any) -> Ref:
     return t.emit("sqrt", _variance(t, a)[0])
 
 
-@aten("var_mean.correction")
+@aten("var_mean.correction", "var_mean.dim", "var_mean.default")
 def _var_mean(t: Translation, a: Any) -> tuple[Ref, Ref]:
     return _variance(t, a)
 
 
 def _variance(t: Translation, a: Any) -> tuple[Ref, Ref]:
     axes, keepdim = t.axes(a.self, _dims(a)), getattr(a, "keepdim", False)
-    if hasattr(a, "correction"):
-        correction = 1 if a.correction is None else a.correction
-    else:
-        correction = int(a.unbiased)
+    correction = getattr(a, "correction", None)
+    if correction is None:
+        correction = int(getattr(a, "unbiased", True))
     count = _count(t, a.self, axes)
     mean = t.emit("reduce_mean", a.self, axes=axes, keepdims=True)
     squares = t.emit("pow_scalar", t.emit("sub", a.self, mean), exponent=2.0)

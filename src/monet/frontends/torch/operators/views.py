@@ -9,8 +9,8 @@ from monet.frontends.torch.translation import Ref, Translation, Unsupported, ate
 
 
 @aten(
-    "view.default", "reshape.default", "_unsafe_view.default", "view_as.default", "reshape_as.default", "flatten.using_ints",
-    "unflatten.int", "ravel.default",
+    "view.default", "reshape.default", "_unsafe_view.default", "view_as.default", "reshape_as.default",
+    "flatten.using_ints", "unflatten.int", "ravel.default",
 )  # fmt: skip
 def _reshape(t: Translation, a: Any) -> Ref:
     return t.reshape(a.self, t.out_shape)
@@ -107,7 +107,7 @@ def _repeat_interleave(t: Translation, a: Any) -> Ref:
     return t.reshape(t.emit("copy", wide), t.out_shape)
 
 
-# --- joining and splitting ----------------------------------------------------------------------------------------------
+# --- joining and splitting ------------------------------------------------------------------------------------------
 
 
 @aten("cat.default", "concat.default", "concatenate.default")
@@ -146,7 +146,7 @@ def _unbind(t: Translation, a: Any) -> tuple[Ref, ...]:
     return tuple(t.emit("reshape", part, shape=t.out_shape) for part in parts)
 
 
-# --- parts, padding, permutations ---------------------------------------------------------------------------------------
+# --- parts, padding, permutations -----------------------------------------------------------------------------------
 
 
 @aten("slice.Tensor", "narrow.default")
