@@ -25,6 +25,15 @@ def user_cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "monet"
 
 
+_parts: dict[str, list[Callable[..., Any]]] = {}
+
+
+def part(function: Function) -> Function:
+    """Decorate a function that kernels of the same file call: compiled into them."""
+    _parts.setdefault(function.__module__, []).append(function)
+    return function
+
+
 def kernel(signature: str) -> Callable[[Function], Function]:
     """Decorate a kernel: compiled at its first call, for this signature only, with its machine code kept on disk."""
 
@@ -49,6 +58,8 @@ def _compile(function: Callable[..., Any], signature: str) -> Callable[..., Any]
     package = Path(__file__).parent
     if not os.access(package, os.W_OK) and "NUMBA_CACHE_DIR" not in os.environ:
         numba.config.CACHE_DIR = str(user_cache_directory() / "kernels")
+    for one in _parts.pop(function.__module__, []):
+        function.__globals__[one.__name__] = numba.njit(cache=True, nogil=True, boundscheck=False)(one)
     dispatcher = numba.njit(cache=True, nogil=True, boundscheck=False)(function)
     compiled_types = numba.core.sigutils.normalize_signature(signature)[0]
     if not _is_on_disk(dispatcher, compiled_types):

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from monet.mapping.compiled import kernel
+from monet.mapping.compiled import kernel, part
 
 Array = np.ndarray[Any, Any]
 
@@ -26,6 +26,94 @@ SIGNATURE = (
     "i8[:,:,::1], f8[:,:,:,::1], f8[:,:,:,::1], f8[:,:,:,:,::1], f8[:,:,:,:,::1], f8[:,::1], i8[::1], f8[::1], "
     "f8[:,::1], f8[::1], i8[:,::1], u1[::1], f8[::1])"
 )
+
+
+@part
+def tile_size(
+    k: int,
+    x: int,
+    pick: Array,
+    plain: Array,
+    widths: Array,
+    width: int,
+    windows_of: Array,
+    window_dims: Array,
+    largest: Array,
+    fixed: float,
+) -> float:
+    """Elements of the largest tile of cut ``k``."""
+    elements = fixed
+    for d in range(pick.size):
+        if plain[x, d]:
+            elements *= widths[k, d * width + pick[d]]
+    for w in range(windows_of[x]):
+        u, v = window_dims[x, w, 0], window_dims[x, w, 1]
+        elements *= largest[k, w, pick[u] if u >= 0 else 0, pick[v] if v >= 0 else 0]
+    return elements
+
+
+@part
+def bound(
+    x: int,
+    k: int,
+    entries: float,
+    fill: float,
+    waits: float,
+    pick: Array,
+    energy: float,
+    load: Array,
+    chain: Array,
+    placed: Array,
+    relevant: Array,
+    visits: Array,
+    cut_at: Array,
+    cuts_of: Array,
+    per_cut: Array,
+    port_slope: Array,
+    scalars: Array,
+    rest: Array,
+) -> tuple[float, float, float]:
+    """(score, cycles, joules) once cut ``k`` is placed, with the fewest entries for all cuts still to come."""
+    slots, dims = relevant.shape
+    joules = energy + per_cut[k, 3] * entries
+    chain_i, chain_w, chain_o = chain[0], chain[1], chain[2]
+    if x == 0:
+        chain_i += fill
+    elif x == 1:
+        chain_w += fill
+    else:
+        chain_o += fill
+    for s in range(slots):
+        rest[s] = 1.0
+        for d in range(dims):
+            if not relevant[s, d]:
+                rest[s] *= visits[d, pick[d]]
+        for n in range(placed[s] + (1 if s == x else 0), cuts_of[s]):
+            later = cut_at[s, n]
+            joules += per_cut[later, 3] * rest[s] * per_cut[later, 7]
+            least = per_cut[later, 6] * per_cut[later, 8]
+            if s == 0:
+                chain_i += least
+            elif s == 1:
+                chain_w += least
+            else:
+                chain_o += least
+    peak = scalars[0] + waits
+    for p in range(load.size):
+        busy = load[p] + port_slope[p, k] * entries
+        for s in range(slots):
+            for n in range(placed[s] + (1 if s == x else 0), cuts_of[s]):
+                later = cut_at[s, n]
+                slope = port_slope[p, later]
+                busy += slope * (rest[s] * per_cut[later, 7] if slope >= 0 else per_cut[later, 9])
+        peak = max(peak, busy)
+    fills = chain_i + chain_w if scalars[2] > 0 else max(chain_i, chain_w)
+    cycles = peak + scalars[1] + fills + chain_o
+    if scalars[4] == 0:
+        return cycles + scalars[5] * joules, cycles, joules
+    if scalars[4] == 1:
+        return joules + scalars[5] * cycles, cycles, joules
+    return cycles * joules, cycles, joules
 
 
 @kernel(SIGNATURE)
@@ -95,7 +183,7 @@ def best_tiling(
     result = np.array([scalars[6], np.inf, np.inf, 0.0])
     path = np.full((max(cuts, 1), dims + 2), -1, np.int64)
     trail = np.full((max(cuts, 1), dims + 2), -1, np.int64)
-    free = np.zeros(dims, np.uint8)
+    free = np.zeros(dims, np.int64)
     pick = np.zeros(dims, np.int64)
     rest = np.empty(slots)
 
@@ -128,185 +216,173 @@ def best_tiling(
                         other = s
                 k2 = cut_at[other, placed[depth, other]] if other >= 0 else -1
                 for passing in range(2 if other >= 0 else 1):
+                    frees = 0
+                    seen = 1.0
                     for d in range(dims):
-                        free[d] = relevant[x, d] or (passing == 1 and relevant[other, d])
-                        pick[d] = 0 if free[d] else at[depth, d]
-                    while True:
-                        # --- is this tile allowed, and does it fit?
-                        allowed = True
+                        pick[d] = at[depth, d]
+                        if relevant[x, d] or (passing == 1 and relevant[other, d]):
+                            free[frees] = d
+                            frees += 1
+                        elif not relevant[x, d]:
+                            seen *= visits[d, pick[d]]
+                    fixed_seen = seen
+                    i = 0  # tiles dimension by dimension, the largest first
+                    ready = frees == 0
+                    if not ready:
+                        pick[free[0]] += 1
+                    while i >= 0:
+                        if not ready:
+                            d = free[i]
+                            pick[d] -= 1
+                            if pick[d] < 0:
+                                pick[d] = at[depth, d]
+                                i -= 1
+                                continue
+                            if not nests[d, at[depth, d], pick[d]] or (relevant[x, d] and pick[d] > limits[k, d]):
+                                continue
+                            # the dimensions to come at their smallest: does it fit?
+                            for n in range(i + 1, frees):
+                                pick[free[n]] = 0
+                            elements = tile_size(
+                                k, x, pick, plain, widths, width, windows_of, window_dims, largest, per_cut[k, 1]
+                            )
+                            fits = used[depth, memory_of[k]] + elements * per_cut[k, 2] <= room[memory_of[k]]
+                            if fits and passing == 1:  # the window must fit the very same tile, or it cannot slide here
+                                wide = tile_size(
+                                    k2, other, pick, plain, widths, width, windows_of, window_dims, largest,
+                                    per_cut[k2, 1],
+                                )  # fmt: skip
+                                fits = used[depth, memory_of[k2]] + wide * per_cut[k2, 2] <= room[memory_of[k2]]
+                            # and at their largest: could it win? smaller tiles of this dimension cannot do better
+                            for n in range(i + 1, frees):
+                                pick[free[n]] = at[depth, free[n]]
+                            if not fits:
+                                continue
+                            seen = fixed_seen
+                            for n in range(frees):
+                                if not relevant[x, free[n]]:
+                                    seen *= visits[free[n], pick[free[n]]]
+                            least = bound(
+                                x, k, seen * per_cut[k, 7], per_cut[k, 6] * per_cut[k, 8], exposed[depth], pick,
+                                energy[depth], load[depth], chain[depth], placed[depth], relevant, visits, cut_at,
+                                cuts_of, per_cut, port_slope, scalars, rest,
+                            )[0]  # fmt: skip
+                            if least >= result[0] * (1 - 1e-12):
+                                pick[d] = at[depth, d]
+                                i -= 1
+                                continue
+                            if i + 1 < frees:
+                                i += 1
+                                pick[free[i]] = at[depth, free[i]] + 1
+                                continue
+                        else:
+                            i = -1  # no dimension to choose: one tile only
+                            elements = tile_size(
+                                k, x, pick, plain, widths, width, windows_of, window_dims, largest, per_cut[k, 1]
+                            )
+                            if used[depth, memory_of[k]] + elements * per_cut[k, 2] > room[memory_of[k]]:
+                                continue
+                        if pinned[k] and seen > 1.0:
+                            continue
+                        changed, only = 0, -1
+                        one_step = True
                         for d in range(dims):
-                            if not nests[d, at[depth, d], pick[d]] or pick[d] > limits[k, d]:
-                                allowed = False
-                                break
-                        elements = per_cut[k, 1]
-                        if allowed:
-                            for d in range(dims):
-                                if plain[x, d]:
-                                    elements *= widths[k, d * width + pick[d]]
+                            if relevant[x, d] and pick[d] > 0:
+                                one_step = False
+                            if pick[d] != at[depth, d]:
+                                changed += 1
+                                only = d
+                        for choice in range(-1, dims):
+                            # the innermost loop of the block above this cut
+                            r, reach = choice, 0
+                            if choice < 0:
+                                if passing == 1:
+                                    continue
+                                if changed == 0:
+                                    r, reach = inner[depth], span[depth]
+                            else:
+                                if pick[choice] == at[depth, choice]:
+                                    continue
+                                if passing == 1 and not has_window[other, choice]:
+                                    continue
+                                if passing == 0 and not has_window[x, choice]:
+                                    continue
+                                reach = at[depth, choice]
+                                if changed == 1 and only == choice and inner[depth] == choice:
+                                    reach = span[depth]
+                                keeper, kept_cut = (other, k2) if passing == 1 else (x, k)
+                                if placed[depth, keeper] + 1 >= cuts_of[keeper]:
+                                    slides = False  # nothing would stay: as good as any other loop
+                                    for w in range(windows_of[keeper]):
+                                        u, v = window_dims[keeper, w, 0], window_dims[keeper, w, 1]
+                                        a, b = pick[u] if u >= 0 else 0, pick[v] if v >= 0 else 0
+                                        if u == choice and kept_u[kept_cut, w, a, reach, b] > 0:
+                                            slides = True
+                                        if v == choice and kept_v[kept_cut, w, b, reach, a] > 0:
+                                            slides = True
+                                    if not slides:
+                                        continue
+                            whole, stays = per_cut[k, 0], 0.0
                             for w in range(windows_of[x]):
                                 u, v = window_dims[x, w, 0], window_dims[x, w, 1]
-                                elements *= largest[k, w, pick[u] if u >= 0 else 0, pick[v] if v >= 0 else 0]
-                            allowed = used[depth, memory_of[k]] + elements * per_cut[k, 2] <= room[memory_of[k]]
-                        if allowed and passing == 1:  # the window must fit the very same tile, or it cannot slide here
-                            wide = per_cut[k2, 1]
-                            for d in range(dims):
-                                if plain[other, d]:
-                                    wide *= widths[k2, d * width + pick[d]]
-                            for w in range(windows_of[other]):
-                                u, v = window_dims[other, w, 0], window_dims[other, w, 1]
-                                wide *= largest[k2, w, pick[u] if u >= 0 else 0, pick[v] if v >= 0 else 0]
-                            allowed = used[depth, memory_of[k2]] + wide * per_cut[k2, 2] <= room[memory_of[k2]]
-                        if allowed:
-                            seen = 1.0
-                            changed, only = 0, -1
-                            one_step = True
-                            for d in range(dims):
-                                if not relevant[x, d]:
-                                    seen *= visits[d, pick[d]]
-                                elif pick[d] > 0:
-                                    one_step = False
-                                if pick[d] != at[depth, d]:
-                                    changed += 1
-                                    only = d
-                            for s in range(slots):
-                                rest[s] = 1.0
+                                a, b = pick[u] if u >= 0 else 0, pick[v] if v >= 0 else 0
+                                here = total[k, w, a, b]
+                                keep = 0.0
+                                if r >= 0 and r == u:
+                                    keep = kept_u[k, w, a, reach, b]
+                                elif r >= 0 and r == v:
+                                    keep = kept_v[k, w, b, reach, a]
+                                stays = stays * here + whole * keep
+                                whole *= here
+                            entries = seen * (whole - stays)
+                            # --- bound of this child
+                            waits = exposed[depth]
+                            if not one_step and elements * per_cut[k, 2] > per_cut[k, 10]:
+                                waits += per_cut[k, 4] * entries + per_cut[k, 5]
+                            fill = per_cut[k, 6] * elements
+                            score, cycles, joules = bound(
+                                x, k, entries, fill, waits, pick, energy[depth], load[depth], chain[depth],
+                                placed[depth], relevant, visits, cut_at, cuts_of, per_cut, port_slope, scalars,
+                                rest,
+                            )  # fmt: skip
+                            if score >= result[0] * (1 - 1e-12):
+                                continue
+                            if depth + 1 == cuts:
+                                result[0], result[1], result[2] = score, cycles, joules
+                                path[:] = trail
+                                path[depth, 0] = k
+                                path[depth, 1] = r
                                 for d in range(dims):
-                                    if not relevant[s, d]:
-                                        rest[s] *= visits[d, pick[d]]
-                            if not (pinned[k] and seen > 1.0):
-                                for choice in range(-1, dims):
-                                    # the innermost loop of the block above this cut
-                                    r, reach = choice, 0
-                                    if choice < 0:
-                                        if passing == 1:
-                                            continue
-                                        if changed == 0:
-                                            r, reach = inner[depth], span[depth]
-                                    else:
-                                        if pick[choice] == at[depth, choice]:
-                                            continue
-                                        if passing == 1 and not has_window[other, choice]:
-                                            continue
-                                        if passing == 0 and not has_window[x, choice]:
-                                            continue
-                                        reach = at[depth, choice]
-                                        if changed == 1 and only == choice and inner[depth] == choice:
-                                            reach = span[depth]
-                                        keeper, kept_cut = (other, k2) if passing == 1 else (x, k)
-                                        if placed[depth, keeper] + 1 >= cuts_of[keeper]:
-                                            slides = False  # nothing would stay: as good as any other loop
-                                            for w in range(windows_of[keeper]):
-                                                u, v = window_dims[keeper, w, 0], window_dims[keeper, w, 1]
-                                                i, j = pick[u] if u >= 0 else 0, pick[v] if v >= 0 else 0
-                                                if u == choice and kept_u[kept_cut, w, i, reach, j] > 0:
-                                                    slides = True
-                                                if v == choice and kept_v[kept_cut, w, j, reach, i] > 0:
-                                                    slides = True
-                                            if not slides:
-                                                continue
-                                    whole, stays = per_cut[k, 0], 0.0
-                                    for w in range(windows_of[x]):
-                                        u, v = window_dims[x, w, 0], window_dims[x, w, 1]
-                                        i, j = pick[u] if u >= 0 else 0, pick[v] if v >= 0 else 0
-                                        here = total[k, w, i, j]
-                                        keep = 0.0
-                                        if r >= 0 and r == u:
-                                            keep = kept_u[k, w, i, reach, j]
-                                        elif r >= 0 and r == v:
-                                            keep = kept_v[k, w, j, reach, i]
-                                        stays = stays * here + whole * keep
-                                        whole *= here
-                                    entries = seen * (whole - stays)
-                                    # --- bound of this child
-                                    joules = energy[depth] + per_cut[k, 3] * entries
-                                    waits = exposed[depth]
-                                    if not one_step and elements * per_cut[k, 2] > per_cut[k, 10]:
-                                        waits += per_cut[k, 4] * entries + per_cut[k, 5]
-                                    fill = per_cut[k, 6] * elements
-                                    chain_i, chain_w, chain_o = chain[depth, 0], chain[depth, 1], chain[depth, 2]
-                                    if x == 0:
-                                        chain_i += fill
-                                    elif x == 1:
-                                        chain_w += fill
-                                    else:
-                                        chain_o += fill
-                                    for s in range(slots):
-                                        first = placed[depth, s] + (1 if s == x else 0)
-                                        for n in range(first, cuts_of[s]):
-                                            later = cut_at[s, n]
-                                            joules += per_cut[later, 3] * rest[s] * per_cut[later, 7]
-                                            least = per_cut[later, 6] * per_cut[later, 8]
-                                            if s == 0:
-                                                chain_i += least
-                                            elif s == 1:
-                                                chain_w += least
-                                            else:
-                                                chain_o += least
-                                    peak = compute + waits
-                                    for p in range(ports):
-                                        busy = load[depth, p] + port_slope[p, k] * entries
-                                        for s in range(slots):
-                                            first = placed[depth, s] + (1 if s == x else 0)
-                                            for n in range(first, cuts_of[s]):
-                                                later = cut_at[s, n]
-                                                slope = port_slope[p, later]
-                                                fewest = rest[s] * per_cut[later, 7]
-                                                busy += slope * (fewest if slope >= 0 else per_cut[later, 9])
-                                        peak = max(peak, busy)
-                                    fills = chain_i + chain_w if shared > 0 else max(chain_i, chain_w)
-                                    cycles = peak + constant_fill + fills + chain_o
-                                    score = cycles + tie * joules if objective == 0 else joules + tie * cycles
-                                    if objective == 2:
-                                        score = cycles * joules
-                                    if score >= result[0] * (1 - 1e-12):
-                                        continue
-                                    if depth + 1 == cuts:
-                                        result[0], result[1], result[2] = score, cycles, joules
-                                        path[:] = trail
-                                        path[depth, 0] = k
-                                        path[depth, 1] = r
-                                        for d in range(dims):
-                                            path[depth, 2 + d] = pick[d]
-                                        continue
-                                    if count == capacity:
-                                        bounds_new = np.empty((cuts, 2 * capacity))
-                                        records_new = np.empty((cuts, 2 * capacity, dims + 4), np.int64)
-                                        values_new = np.empty((cuts, 2 * capacity, 4))
-                                        orders_new = np.empty((cuts, 2 * capacity), np.int64)
-                                        bounds_new[:, :capacity] = bounds
-                                        records_new[:, :capacity] = records
-                                        values_new[:, :capacity] = values
-                                        orders_new[:, :capacity] = orders
-                                        bounds, records, values, orders = (
-                                            bounds_new,
-                                            records_new,
-                                            values_new,
-                                            orders_new,
-                                        )
-                                        capacity *= 2
-                                    bounds[depth, count] = score
-                                    records[depth, count, 0] = k
-                                    records[depth, count, 1] = r
-                                    records[depth, count, 2] = reach
-                                    records[depth, count, 3] = 1 if one_step else 0
-                                    for d in range(dims):
-                                        records[depth, count, 4 + d] = pick[d]
-                                    values[depth, count, 0] = entries
-                                    values[depth, count, 1] = elements
-                                    values[depth, count, 2] = fill
-                                    values[depth, count, 3] = waits
-                                    count += 1
-                        # --- next tile
-                        d = 0
-                        while d < dims:
-                            if free[d]:
-                                pick[d] += 1
-                                if pick[d] <= at[depth, d]:
-                                    break
-                                pick[d] = 0
-                            d += 1
-                        if d == dims:
-                            break
+                                    path[depth, 2 + d] = pick[d]
+                                continue
+                            if count == capacity:
+                                bounds_new = np.empty((cuts, 2 * capacity))
+                                records_new = np.empty((cuts, 2 * capacity, dims + 4), np.int64)
+                                values_new = np.empty((cuts, 2 * capacity, 4))
+                                orders_new = np.empty((cuts, 2 * capacity), np.int64)
+                                bounds_new[:, :capacity] = bounds
+                                records_new[:, :capacity] = records
+                                values_new[:, :capacity] = values
+                                orders_new[:, :capacity] = orders
+                                bounds, records, values, orders = (
+                                    bounds_new,
+                                    records_new,
+                                    values_new,
+                                    orders_new,
+                                )
+                                capacity *= 2
+                            bounds[depth, count] = score
+                            records[depth, count, 0] = k
+                            records[depth, count, 1] = r
+                            records[depth, count, 2] = reach
+                            records[depth, count, 3] = 1 if one_step else 0
+                            for d in range(dims):
+                                records[depth, count, 4 + d] = pick[d]
+                            values[depth, count, 0] = entries
+                            values[depth, count, 1] = elements
+                            values[depth, count, 2] = fill
+                            values[depth, count, 3] = waits
+                            count += 1
             many[depth] = count
             turn[depth] = 0
             orders[depth, :count] = np.argsort(bounds[depth, :count])
