@@ -74,7 +74,7 @@ def _best_cuts(frame: Frame, order: tuple[Loop, ...], objective: str, tie: float
     ports: dict[str, np.ndarray] = {}
     for term in frame.terms:
         bits_moved = term.bits + (term.bits_per_entry * entered[term.crossing] if term.crossing >= 0 else 0)
-        energy = energy + bits_moved * frame.energy_per_bit(term.level, term.flow) * term.billed
+        energy = energy + bits_moved * frame.energy_per_bit(term.level, term.slot, term.flow) * term.billed
         port, cycles = frame.cycles_per_bit(term.level, term.slot, term.flow)
         ports[port] = ports.get(port, np.zeros(shape)) + bits_moved * cycles
     peak = np.maximum.reduce([frame.compute_cycles + exposed, *ports.values()])

@@ -16,7 +16,7 @@ from monet.hardware.accelerator import Core, Flow
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.mapping import Binding, Unrolled
 from monet.mapping.search import NO_CONSTRAINTS, Mapped, best_tiling_of, evaluate, search
-from monet.mapping.spatial import frame_of, is_legal
+from monet.mapping.spatial import footprints_of, frame_of, is_legal
 from monet.mapping.tiling import OBJECTIVES
 
 
@@ -65,9 +65,10 @@ def test_wires_are_respected_and_counts_add_up(seed: int) -> None:
     nest, core, objective = case(seed)
     found = best(nest, core, objective)
     axes = {axis.name: axis for axis in core.modes[0].axes}
+    touched_by = footprints_of(nest, found.mapping.binding)
     used: dict[str, int] = {}
     for one in found.mapping.unrolled:
-        assert not is_legal(nest, found.mapping.binding, core, axes[one.axis], one.dim)
+        assert not is_legal(touched_by, core, axes[one.axis], one.dim)
         used[one.axis] = used.get(one.axis, 1) * one.factor
     assert all(factor <= axes[name].size for name, factor in used.items())
     writes = {(one.slot, one.flow): one.elements for one in found.cost.accesses if one.level == core.accumulator_level}

@@ -117,7 +117,7 @@ def energy_j(frame: Frame, found: Cost) -> dict[str, float]:
     """Joules by level, ``stream`` and ``compute`` (the arithmetic itself)."""
     joules = {"compute": found.macs * frame.rate.energy_j}
     for access in found.accesses:
-        per_bit = frame.energy_per_bit(access.level, access.flow)
+        per_bit = frame.energy_per_bit(access.level, access.slot, access.flow)
         joules[access.level] = joules.get(access.level, 0.0) + access.billed_bits * per_bit
     return joules
 

@@ -16,7 +16,7 @@ from monet.graph.dtypes import dtype_named
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import OPERANDS, Axis, Core, Flow, MemoryLevel, Rate
 from monet.mapping.errors import MappingError
-from monet.mapping.footprint import Extent, Footprint, footprint, window_counts
+from monet.mapping.footprint import Extent, Footprint, window_counts
 from monet.mapping.mapping import Binding, Unrolled
 
 UNIT = "unit"  # the axis inside a MAC unit that sums several products of one step
@@ -65,6 +65,33 @@ class Term:
     billed: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What moving one bit costs: at which port, how many of its cycles, how many joules."""
+
+    port: str
+    cycles_per_bit: float
+    joules_per_bit: float
+
+
+_known_levels: dict[int, tuple[MemoryLevel, dict[tuple[str, str, Flow], tuple[str, int, float]]]] = {}
+
+
+def _level_figures(level: MemoryLevel) -> dict[tuple[str, str, Flow], tuple[str, int, float]]:
+    """(port, bits per cycle of one instance, joules per bit) of every flow at a level; remembered by identity."""
+    known = _known_levels.get(id(level))
+    if known is None or known[0] is not level:
+        figures = {}
+        for port in level.ports:
+            for slot, flow in port.carries:
+                joules = level.read_energy_j_per_bit if flow.is_read else level.write_energy_j_per_bit
+                figures[level.name, slot, flow] = (f"{level.name}.{port.name}", port.bandwidth_bits_per_cycle, joules)
+        if len(_known_levels) > 4096:
+            _known_levels.clear()
+        known = _known_levels[id(level)] = (level, figures)
+    return known[1]
+
+
 @dataclass(frozen=True)
 class Frame:
     """A nest on a core with binding, mode and unrolling chosen."""
@@ -77,6 +104,7 @@ class Frame:
     binding: Binding
     unrolled: tuple[Unrolled, ...]
     stream: Stream | None
+    footprints: dict[str, Footprint]  # what each slot touches
 
     # --- geometry -----------------------------------------------------------------------------------------------------
 
@@ -97,12 +125,6 @@ class Frame:
     def steps(self) -> dict[str, int]:
         """Temporal steps of every dimension."""
         return {dim: -(-size // self.factors[dim]) for dim, size in self.sizes.items()}
-
-    @cached_property
-    def footprints(self) -> dict[str, Footprint]:
-        """What each slot touches."""
-        named = {operand.name: operand for operand in self.nest.operands}
-        return {slot: footprint(self.nest, named[self.binding.operand(slot)]) for slot in OPERANDS}
 
     @cached_property
     def bits(self) -> dict[str, int]:
@@ -259,22 +281,30 @@ class Frame:
 
     # --- rates --------------------------------------------------------------------------------------------------------
 
+    @cached_property
+    def _figures(self) -> dict[tuple[str, str, Flow], Figure]:
+        """Port, its cycles per bit and the joules per bit, of every flow."""
+        found = {}
+        for level in self.core.levels:
+            used = self.used_instances(level)
+            for key, (port, bandwidth, joules) in _level_figures(level).items():
+                found[key] = Figure(port, 1.0 / (bandwidth * used), joules)
+        if self.stream is not None:
+            per_bit = 1.0 / self.stream.bandwidth_bits_per_cycle
+            for slot in OPERANDS:
+                for flow in Flow:
+                    read, write = self.stream.read_energy_j_per_bit, self.stream.write_energy_j_per_bit
+                    found["stream", slot, flow] = Figure("stream", per_bit, read if flow.is_read else write)
+        return found
+
     def cycles_per_bit(self, level: str, slot: str, flow: Flow) -> tuple[str, float]:
         """(port, cycles that one bit of a flow takes there), the used instances working side by side."""
-        if level == "stream":
-            assert self.stream is not None
-            return "stream", 1.0 / self.stream.bandwidth_bits_per_cycle
-        memory = self.core.level(level)
-        port = memory.port_for(slot, flow)
-        return f"{level}.{port.name}", 1.0 / (port.bandwidth_bits_per_cycle * self.used_instances(memory))
+        figure = self._figures[level, slot, flow]
+        return figure.port, figure.cycles_per_bit
 
-    def energy_per_bit(self, level: str, flow: Flow) -> float:
+    def energy_per_bit(self, level: str, slot: str, flow: Flow) -> float:
         """Joules per bit of a flow."""
-        if level == "stream":
-            assert self.stream is not None
-            return self.stream.read_energy_j_per_bit if flow.is_read else self.stream.write_energy_j_per_bit
-        memory = self.core.level(level)
-        return memory.read_energy_j_per_bit if flow.is_read else memory.write_energy_j_per_bit
+        return self._figures[level, slot, flow].joules_per_bit
 
     @cached_property
     def transfer_cycles(self) -> tuple[float, ...]:

@@ -14,7 +14,7 @@ from monet.mapping.cost import Cost, energy_j, frame_cost, tile_elements
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.frame import Frame, Stream
 from monet.mapping.mapping import Mapping
-from monet.mapping.spatial import MAX_UNROLLINGS, bindings, frame_of, unrollings
+from monet.mapping.spatial import MAX_UNROLLINGS, bindings, footprints_of, frame_of, rate_of, unrollings
 from monet.mapping.stored import pack, unpack
 from monet.mapping.tiling import OBJECTIVES, Constraints, Tiling, search_frame
 
@@ -40,10 +40,12 @@ def frames(nest: LoopNest, core: Core, stream: Stream | None, limit: int = MAX_U
     """The frames that the search looks at: bindings × modes × their best unrollings."""
     if core.kind is CoreKind.VECTOR or not core.modes:
         raise MappingError("a vector core has no array to map a loop nest of multiply-accumulates on")
+    sizes = {name: size for name, size in nest.dims if size > 1}
     for binding in bindings(nest, core):
+        touched, rate = footprints_of(nest, binding), rate_of(nest, core, binding)
         for mode in core.modes:
-            for unrolled in unrollings(nest, core, mode, binding, limit):
-                yield frame_of(nest, core, mode.name, binding, unrolled, stream)
+            for unrolled in unrollings(touched, sizes, core, mode, rate, limit):
+                yield Frame(nest, core, rate, mode.name, mode.axes, binding, unrolled, stream, touched)
 
 
 def search(

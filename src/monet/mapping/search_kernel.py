@@ -148,7 +148,7 @@ def best_tiling(
     """
     dims, cuts, ports = candidates.size, slot_of.size, port_base.size
     width = visits.shape[1]
-    compute, constant_fill, shared, base_energy = scalars[0], scalars[1], scalars[2], scalars[3]
+    compute, constant_fill, base_energy = scalars[0], scalars[1], scalars[3]
     objective, tie = int(scalars[4]), scalars[5]
     slots = relevant.shape[0]
     has_window = np.zeros((slots, dims), np.uint8)

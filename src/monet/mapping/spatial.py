@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from monet.graph.loop_nest import LoopNest, Operand
+from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import ArrayMode, Axis, Core, Rate
 from monet.mapping.errors import MappingError
-from monet.mapping.footprint import footprint
+from monet.mapping.footprint import Footprint, footprint
 from monet.mapping.frame import UNIT, Frame, Stream
 from monet.mapping.mapping import Binding, Unrolled
 
-MAX_UNROLLINGS = 8  # unrollings that the search looks at: those with the fewest cycles
+MAX_UNROLLINGS = 5  # unrollings that the search looks at: those with the fewest cycles
 
 
 def bindings(nest: LoopNest, core: Core) -> tuple[Binding, ...]:
@@ -25,9 +25,13 @@ def bindings(nest: LoopNest, core: Core) -> tuple[Binding, ...]:
     return (straight, Binding(second, first, output)) if core.swappable_inputs else (straight,)
 
 
-def is_legal(nest: LoopNest, binding: Binding, core: Core, axis: Axis, dim: str) -> str:
+def footprints_of(nest: LoopNest, binding: Binding) -> dict[str, Footprint]:
+    """What each slot touches."""
+    return {binding.slot(operand.name): footprint(nest, operand) for operand in nest.operands}
+
+
+def is_legal(touched: dict[str, Footprint], core: Core, axis: Axis, dim: str) -> str:
     """Empty if the wires of an axis allow a dimension, else the reason why not."""
-    touched = {slot: footprint(nest, operand) for slot, operand in _operands(nest, binding)}
     if axis.dims is not None and dim not in axis.dims:
         return f"axis {axis.name} is wired for {', '.join(axis.dims)}, not {dim}"
     for slot in sorted(axis.multicast):
@@ -38,25 +42,22 @@ def is_legal(nest: LoopNest, binding: Binding, core: Core, axis: Axis, dim: str)
     if not axis.reduce and dim not in touched["O"].dims:
         return f"axis {axis.name} does not add outputs, and {dim} is summed over"
     private = any(axis.name not in level.shared_along for level in core.levels_of("O"))
-    if dim in touched["O"].window_dims and private:
+    if private and dim in touched["O"].window_dims:
         return f"positions along {axis.name} would scatter into each other's outputs over {dim}"
     return ""
-
-
-def _operands(nest: LoopNest, binding: Binding) -> Iterator[tuple[str, Operand]]:
-    for operand in nest.operands:
-        yield binding.slot(operand.name), operand
 
 
 def frame_of(
     nest: LoopNest, core: Core, mode: str, binding: Binding, unrolled: tuple[Unrolled, ...], stream: Stream | None
 ) -> Frame:
     """A frame, after checking that the wires allow the unrolling."""
+    touched = footprints_of(nest, binding)
     modes = {one.name: one for one in core.modes}
     if mode not in modes:
         raise MappingError(f"the core has no mode {mode!r}; it has {', '.join(modes) or 'no array at all'}")
     axes = {axis.name: axis for axis in modes[mode].axes}
-    frame = Frame(nest, core, _rate(nest, core, binding), mode, modes[mode].axes, binding, unrolled, stream)
+    rate = rate_of(nest, core, binding)
+    frame = Frame(nest, core, rate, mode, modes[mode].axes, binding, unrolled, stream, touched)
     used: dict[str, int] = {}
     for one in unrolled:
         used[one.axis] = used.get(one.axis, 1) * one.factor
@@ -68,7 +69,7 @@ def frame_of(
             continue
         if one.axis not in axes:
             raise MappingError(f"the array has no axis {one.axis!r}; it has {', '.join(axes)}")
-        reason = is_legal(nest, binding, core, axes[one.axis], one.dim)
+        reason = is_legal(touched, core, axes[one.axis], one.dim)
         if reason:
             raise MappingError(f"cannot unroll {one.dim}: {reason}")
     for name, factor in used.items():
@@ -78,7 +79,8 @@ def frame_of(
     return frame
 
 
-def _rate(nest: LoopNest, core: Core, binding: Binding) -> Rate:
+def rate_of(nest: LoopNest, core: Core, binding: Binding) -> Rate:
+    """What the array does with the element types of a binding."""
     dtypes = {operand.name: operand.dtype for operand in nest.operands}
     return core.rate(dtypes[binding.I], dtypes[binding.W])
 
@@ -117,17 +119,22 @@ def _fits_axis(steps: dict[str, int], legal: tuple[str, ...], size: int) -> Iter
 
 
 def unrollings(
-    nest: LoopNest, core: Core, mode: ArrayMode, binding: Binding, limit: int = MAX_UNROLLINGS
+    touched: dict[str, Footprint],
+    sizes: dict[str, int],
+    core: Core,
+    mode: ArrayMode,
+    rate: Rate,
+    limit: int = MAX_UNROLLINGS,
 ) -> tuple[tuple[Unrolled, ...], ...]:
-    """The ``limit`` legal unrollings with the fewest steps, axis by axis; fewest first."""
-    sizes = {name: size for name, size in nest.dims if size > 1}
-    output = next(operand for operand in nest.operands if operand.written)
-    rate = _rate(nest, core, binding)
-    axes = [(axis.name, axis.size, _legal(nest, core, axis, binding, sizes)) for axis in mode.axes]
+    """The ``limit`` legal unrollings with the fewest steps, axis by axis; fewest first, mirror images left out."""
+    axes = [
+        (axis.name, axis.size, tuple(dim for dim in sizes if not is_legal(touched, core, axis, dim)))
+        for axis in mode.axes
+    ]
     if rate.products_per_step > 1:
-        summed = tuple(dim for dim in sizes if dim not in footprint(nest, output).dims)
+        summed = tuple(dim for dim in sizes if dim not in touched["O"].dims)
         axes.insert(0, (UNIT, rate.products_per_step, summed))
-    beam: list[tuple[int, tuple[Unrolled, ...], dict[str, int]]] = [(math.prod(sizes.values()), (), sizes)]
+    beam: list[tuple[int, tuple[tuple[str, str, int], ...], dict[str, int]]] = [(math.prod(sizes.values()), (), sizes)]
     for name, size, legal in axes:
         wider = {}
         for _, chosen, steps in beam:
@@ -135,11 +142,25 @@ def unrollings(
                 left = dict(steps)
                 for dim, factor in dims:
                     left[dim] = -(-left[dim] // factor)
-                new = (*chosen, *(Unrolled(name, dim, factor) for dim, factor in sorted(dims)))
+                new = (*chosen, *((name, dim, factor) for dim, factor in sorted(dims)))
                 wider[new] = (math.prod(left.values()), new, left)
-        beam = sorted(wider.values(), key=lambda one: (one[0], len(one[1]), str(one[1])))[: 2 * limit]
-    return tuple(chosen for _, chosen, _ in beam[:limit])
+        beam = sorted(wider.values(), key=lambda one: (one[0], len(one[1]), one[1]))[: 4 * limit]
+    mirror = _mirror(touched, sizes)
+    found: dict[tuple[tuple[str, str, int], ...], None] = {}
+    for _, chosen, _ in beam:
+        image = tuple(sorted((axis, mirror.get(dim, dim), factor) for axis, dim, factor in chosen))
+        if image not in found:
+            found[tuple(sorted(chosen))] = None
+    return tuple(tuple(Unrolled(*one) for one in chosen) for chosen in list(found)[:limit])
 
 
-def _legal(nest: LoopNest, core: Core, axis: Axis, binding: Binding, sizes: dict[str, int]) -> tuple[str, ...]:
-    return tuple(dim for dim in sizes if not is_legal(nest, binding, core, axis, dim))
+def _mirror(touched: dict[str, Footprint], sizes: dict[str, int]) -> dict[str, str]:
+    """Dimensions that can change places without changing the nest: rows and columns of a square convolution."""
+    for one in touched.values():
+        if len(one.windows) == 2:
+            first, second = one.windows
+            same = (first.a, first.b, first.offset, first.length) == (second.a, second.b, second.offset, second.length)
+            if same and all(sizes[p] == sizes[q] for p, q in zip(first.dims, second.dims, strict=False)):
+                pairs = dict(zip(first.dims, second.dims, strict=False))
+                return pairs | {q: p for p, q in pairs.items()}
+    return {}

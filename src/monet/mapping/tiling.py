@@ -25,6 +25,7 @@ from monet.mapping.search_kernel import best_tiling
 Array = np.ndarray[Any, Any]
 OBJECTIVES = ("latency", "energy", "edp")
 FEW, MANY = 4, 14  # fewer divisors than FEW: add ceil(steps / m); more than MANY: keep a geometric selection
+MANY_TILINGS = 500  # tile combinations from which a coarse search first pays
 TIE = 1e-6  # relative weight of the second objective
 
 # Columns of the kernel's ``per_cut``: elements over plain dimensions, part of a tile that never varies, bits of an
@@ -95,10 +96,28 @@ def search_frame(frame: Frame, objective: str, constraints: Constraints, beat: f
         ]
     )
     run: Callable[..., tuple[Array, Array]] = best_tiling
-    result, path = run(*arrays.arguments, scalars)
+    candidates, visits, nests, *others = arrays.arguments
+    early: tuple[Array, Array] | None = None
+    if (
+        math.isinf(beat) and math.prod(map(len, arrays.tiles)) > MANY_TILINGS
+    ):  # a good score early prunes most of the rest
+        early = run(candidates, visits, _coarse(nests, candidates), *others, scalars)
+        scalars[-1] = early[0][0]
+    result, path = run(candidates, visits, nests, *others, scalars)
     if not math.isfinite(result[1]):
-        return None
+        if early is None or not math.isfinite(early[0][1]):
+            return None
+        result, path = early
     return Tiling(float(result[0]), float(result[1]), float(result[2]), int(result[3]), _mapping(arrays, path))
+
+
+def _coarse(nests: Array, candidates: Array) -> Array:
+    """Only three tiles of each dimension: one step, all, and one between."""
+    coarse = np.zeros_like(nests)
+    for d, count in enumerate(candidates):
+        for pick in {0, int(count) // 2, int(count) - 1}:
+            coarse[d, :, pick] = nests[d, :, pick]
+    return coarse
 
 
 def least_score(frame: Frame, objective: str, least_energy: float) -> float:
@@ -219,7 +238,7 @@ def _prices(frame: Frame, per_cut: Array) -> tuple[Array, Array, float]:
     slopes: dict[str, Array] = {}
     bases: dict[str, float] = {}
     for term in frame.terms:
-        joules = frame.energy_per_bit(term.level, term.flow) * term.billed
+        joules = frame.energy_per_bit(term.level, term.slot, term.flow) * term.billed
         port, cycles = frame.cycles_per_bit(term.level, term.slot, term.flow)
         slope = slopes.setdefault(port, np.zeros(cuts))
         base_energy += joules * term.bits
