@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -123,7 +124,7 @@ def _scope(proto: Any) -> str:
                 names = ast.literal_eval(entry.value)
             except (ValueError, SyntaxError):
                 return ""
-            return str(names[-2]) if len(names) > 1 else ""
+            return re.sub(r"@\d+", "", str(names[-2])) if len(names) > 1 else ""  # a module that is called again
     if not proto.name.startswith("/"):
         return ""
     path: list[str] = []
@@ -167,7 +168,9 @@ def execution_order(path: Path, nodes: Sequence[Node], given: Iterable[str]) -> 
     for node in nodes:
         missing = sorted(name for name in _reads(node) if name not in writers and name not in known)
         if missing:
-            raise ModelError(f"{path}: operator {node.place!r} ({node.label}) reads {missing[0]!r}, which nothing gives")
+            raise ModelError(
+                f"{path}: operator {node.place!r} ({node.label}) reads {missing[0]!r}, which nothing gives"
+            )
     order: list[Node] = []
     waiting = list(nodes)
     while waiting:
@@ -183,5 +186,3 @@ def execution_order(path: Path, nodes: Sequence[Node], given: Iterable[str]) -> 
             raise ModelError(f"{path}: the graph has a cycle through {len(later)} operator(s): {places}")
         waiting = later
     return tuple(order)
-
-

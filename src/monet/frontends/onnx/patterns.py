@@ -11,14 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from monet.frontends.onnx.translation import is_causal
 from monet.graph import Graph, GraphBuilder, Op
 from monet.graph.rewrite import copy_root, prune, replay_op
 from monet.graph.tensor import Role
-
-_NEGLIGIBLE = -1e4
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +69,14 @@ def _orders(op: Op) -> Iterator[tuple[str, str]]:
 def _linear_bias(view: View, op: Op) -> Match | None:
     """A product with a matrix plus a vector."""
     for x, other in _orders(op):
-        linear = view.made(x, "linear")
+        shaped = view.made(x, "reshape")
+        linear = view.made(shaped.inputs[0] if shaped else x, "linear")
         if linear is None or len(linear.inputs) != 2 or len(view.shape(other)) > 1:
             continue
         bias = view.vector(other, view.shape(x)[-1])
         if bias and bias == other and view.graph.tensors[bias].role is Role.PARAMETER:
-            return (Step("linear", (*linear.inputs, bias), dict(linear.attrs)),)
+            fused = Step("linear", (*linear.inputs, bias), dict(linear.attrs))
+            return (fused, Step("reshape", ("#0",), dict(shaped.attrs))) if shaped else (fused,)
     return None
 
 
@@ -200,7 +197,11 @@ def _gelu_product(view: View, op: Op) -> Match | None:
 def _is_erf(view: View, name: str, x: str) -> bool:
     erf = view.made(name, "erf")
     scale = view.made(erf.inputs[0], "scale") if erf else None
-    return scale is not None and scale.inputs[0] == x and math.isclose(scale.attrs["factor"], 1 / math.sqrt(2), rel_tol=1e-5)
+    return (
+        scale is not None
+        and scale.inputs[0] == x
+        and math.isclose(scale.attrs["factor"], 1 / math.sqrt(2), rel_tol=1e-5)
+    )
 
 
 def _is_tanh(view: View, name: str, x: str) -> bool:
@@ -234,7 +235,12 @@ def _gated(view: View, op: Op) -> Match | None:
         softplus = view.made(tanh.inputs[0], "softplus") if tanh else None
         if softplus is not None and softplus.inputs[0] == x:
             return (Step("mish", (x,), {}),)
-        if hard is not None and hard.inputs[0] == x and math.isclose(hard.attrs["alpha"], 1 / 6) and hard.attrs["beta"] == 0.5:
+        if (
+            hard is not None
+            and hard.inputs[0] == x
+            and math.isclose(hard.attrs["alpha"], 1 / 6)
+            and hard.attrs["beta"] == 0.5
+        ):
             return (Step("hard_swish", (x,), {}),)
     return None
 
@@ -263,32 +269,25 @@ def _scores(view: View, op: Op) -> Match | None:
     return Step("matmul", inputs, dict(op.attrs)), Step("scale", ("#0",), {"factor": first * second})
 
 
-def _causal_add(view: View, op: Op) -> Match | None:
-    """Scores plus a table that is −∞ exactly ahead of the diagonal: a causal mask."""
-    for x, other in _orders(op):
-        tensor = view.graph.tensors[other]
-        values = view.graph.values.get(tensor.storage)
-        if values is None or tensor.role is not Role.CONSTANT or view.graph.producer.get(x) is None:
-            continue
-        table = np.asarray(values, np.float64)
-        if table.ndim < 2 or not np.isin(table[table > _NEGLIGIBLE], (0.0,)).all() or not is_causal(table <= _NEGLIGIBLE):
-            continue
-        rows, columns = table.shape[-2:]
-        if view.shape(x)[-2:] != (rows, columns):
-            continue
-        return (
-            Step("causal_mask", (), {"rows": rows, "columns": columns}),
-            Step("masked_fill", (x, "#0"), {"value": -math.inf}),
-        )
-    return None
+def _swapped(view: View, op: Op) -> Match | None:
+    """Leading axes merged, the last two swapped, leading axes taken apart again: one transposition."""
+    swap = view.made(op.inputs[0], "transpose")
+    merge = view.made(swap.inputs[0], "reshape") if swap and swap.attrs["order"] == (0, 2, 1) else None
+    if merge is None:
+        return None
+    *lead, rows, columns = view.shape(merge.inputs[0])
+    if view.shape(op.outputs[0]) != (*lead, columns, rows) or view.shape(merge.outputs[0])[1:] != (rows, columns):
+        return None
+    rank = len(lead) + 2
+    return (Step("transpose", merge.inputs, {"order": (*range(rank - 2), rank - 1, rank - 2)}),)
 
 
 PATTERNS: dict[str, tuple[Callable[[View, Op], Match | None], ...]] = {
-    "add": (_linear_bias, _norm_bias, _causal_add),
+    "add": (_linear_bias, _norm_bias),
     "mul": (_norm_weight, _gated, _gelu_product),
     "div": (_layer_norm,),
     "scale": (_gelu,),
-    "reshape": (_group_norm,),
+    "reshape": (_group_norm, _swapped),
     "matmul": (_scores,),
 }
 
@@ -328,6 +327,8 @@ def _emitted(builder: GraphBuilder, op: Op, match: Match, renamed: dict[str, str
         inputs = [results[int(name[1:])] if name.startswith("#") else renamed[name] for name in step.inputs]
         stem = op.layer if op.layer != op.name else op.name.rpartition(".")[0]
         with builder.at(op.phase):
-            results.append(builder.emit(step.kind, *inputs, name=f"{stem}.{step.kind}" if stem else step.kind, **step.attrs))
+            results.append(
+                builder.emit(step.kind, *inputs, name=f"{stem}.{step.kind}" if stem else step.kind, **step.attrs)
+            )
         builder.ops[-1] = replace(builder.ops[-1], layer=stem or builder.ops[-1].name)
     return results[-1]

@@ -56,9 +56,7 @@ def input_shapes(file: File, sizes: Sizes) -> list[InputShape]:
             for axis, (dim, role) in enumerate(zip(dims, roles, strict=True))
         )
         fixed = all(dim.dim_value > 0 for dim in dims)
-        found.append(
-            InputShape(entry.name, dtype, shape, tuple(int(dim.dim_value) for dim in dims) if fixed else None)
-        )
+        found.append(InputShape(entry.name, dtype, shape, tuple(int(dim.dim_value) for dim in dims) if fixed else None))
     return found
 
 

@@ -22,7 +22,17 @@ _PLACES = {
     *((op, slot) for op in _NORMS for slot in (1, 2, 3, 4)),
     *((op, slot) for op in ("LSTM", "GRU", "RNN") for slot in (1, 2, 3)),
 }
-_PARAMETER_NAMES = ("weight", "bias", "gamma", "beta", "running_mean", "running_var", "embedding", "embeddings", "token")
+_PARAMETER_NAMES = (
+    "weight",
+    "bias",
+    "gamma",
+    "beta",
+    "running_mean",
+    "running_var",
+    "embedding",
+    "embeddings",
+    "token",
+)
 _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
 

@@ -36,19 +36,32 @@ class Source:
 
 
 _NOT_KNOWN = object()
-_FRESH = ("Dropout", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial")
+_FRESH = (
+    "Dropout",
+    "RandomNormal",
+    "RandomUniform",
+    "RandomNormalLike",
+    "RandomUniformLike",
+    "Bernoulli",
+    "Multinomial",
+)
 
 
 class Translation:
     """One pass over a file at given input shapes. ``stored_shapes`` are those of an earlier pass at the file's own."""
 
     def __init__(
-        self, file: File, rules: Mapping[str, Rule], name: str, stored_shapes: Mapping[str, tuple[int, ...]] | None = None
+        self,
+        file: File,
+        rules: Mapping[str, Rule],
+        name: str,
+        stored_shapes: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
         self.file, self.rules = file, rules
         self.builder = GraphBuilder(name)
         self.weights = Weights(file)
         self.stored_shapes = stored_shapes
+        self.grown: dict[int, int] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.sources: dict[str, Source] = {}
         self.missing: dict[str, tuple[int, str]] = {}
@@ -84,7 +97,9 @@ class Translation:
             raise ModelError(f"{self.file.path}: {node.place!r} ({node.label}): {error}") from None
         except (KeyError, IndexError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
             reason_text = f"{type(error).__name__}: {error}"
-            raise ModelError(f"{self.file.path}: {node.place!r} ({node.label}) is not well formed: {reason_text}") from None
+            raise ModelError(
+                f"{self.file.path}: {node.place!r} ({node.label}) is not well formed: {reason_text}"
+            ) from None
         self._store(node, outcome if isinstance(outcome, tuple) else (outcome,))
 
     def _store(self, node: Node, outcome: tuple[Value, ...]) -> None:
@@ -164,6 +179,9 @@ class Translation:
         """Enter a model input."""
         self._values[name] = tensor
         self.shapes[name] = self.builder.tensors[tensor].shape
+        for was, now in zip((self.stored_shapes or {}).get(name, ()), self.shapes[name], strict=False):
+            if was != now:
+                self.grown[was] = now
 
     def operand(self, node: Node, position: int) -> Value | None:
         """An input of a node; parameters as tensors; None if it is left out."""
@@ -219,6 +237,49 @@ class Translation:
         """View with another shape; nothing is emitted if it has that shape already."""
         return x if self.shape(x) == shape else self.emit(node, "reshape", x, shape=shape)
 
+    # --- sizes the file was written with -------------------------------------------------------------------------------
+
+    def fitted(self, node: Node, left: str, right: str) -> tuple[str, str]:
+        """Two operands of an element-wise operator; one that still has the file's own batch is cut so that it broadcasts."""
+        if self.stored_shapes is None:
+            return left, right
+        return self.thinned(node, left, self.shape(right)), self.thinned(node, right, self.shape(left))
+
+    def thinned(self, node: Node, name: str, other: tuple[int, ...]) -> str:
+        """``name`` cut to one row on every axis where it is stale against ``other`` and the same in all rows."""
+        shape = self.shape(name)
+        if self.stored_shapes is None or len(other) < len(shape):
+            return name
+        stale = [
+            axis
+            for axis, (size, wanted) in enumerate(zip(shape, other[len(other) - len(shape) :], strict=True))
+            if size > 1 and self.grown.get(size) == wanted and self._is_constant_along(name, axis)
+        ]
+        if not stale:
+            return name
+        count = len(stale)
+        return self.emit(
+            node, "slice", name, axes=tuple(stale), starts=(0,) * count, stops=(1,) * count, steps=(1,) * count
+        )
+
+    def _is_constant_along(self, name: str, axis: int) -> bool:
+        """Whether all rows of a tensor along an axis are provably equal."""
+        tensor = self.builder.tensors[name]
+        if tensor.strides[axis] == 0:
+            return True
+        if name in self.sources:
+            source = self.sources[name]
+            array = self.weights.array(source.initializer) if source.array is None else source.array
+            return array is not None and _same_rows(source.layout(array), axis)
+        if name in self.builder.values:
+            return _same_rows(self.builder.values[name], axis)
+        op = next((op for op in reversed(self.builder.ops) if name in op.outputs), None)
+        if op is None:
+            return False
+        if op.kind == "embedding" and axis < len(tensor.shape) - 1:
+            return self._is_constant_along(op.inputs[1], axis)
+        return op.kind == "fill"
+
     # --- parameters ---------------------------------------------------------------------------------------------------
 
     def declare(
@@ -244,14 +305,20 @@ class Translation:
         return self._roots[key]
 
     def _own_name(self, name: str, node: Node) -> str:
-        """The dynamo exporter merges equal initializers; each module that reads a uniform one has a parameter of its own."""
+        """The name under which ``node`` reads an initializer.
+
+        The dynamo exporter writes equal initializers once. Modules that use one in the same way (two layers copied from
+        one another, two norms that both start at one) have a parameter each; uses in different ways (a table looked up
+        here and multiplied there) are one tied parameter.
+        """
+        if not node.proto.metadata_props or not node.scope:
+            return name
         module, _, leaf = name.rpartition(".")
-        readers = {reader.scope for reader, _ in self.weights.uses[name]}
-        merged = len(readers) > 1 and node.scope and node.scope != module and not made_up(name)
-        if merged and node.proto.metadata_props and len(self.weights.shape(name)) == 1:
-            uniform = self.weights.is_uniform(name) or self.weights.array(name) is None
-            return f"{node.scope}.{leaf}" if uniform else name
-        return name
+        readers = self.weights.uses[name]
+        owners = [reader for reader, _ in readers if reader.scope == module] or [readers[0][0]]
+        if owners[0].scope == node.scope or all(owner.op != node.op for owner in owners):
+            return name
+        return f"{node.scope}.{name if made_up(name) else leaf}"
 
     def _declare_initializer(self, name: str, own: str, node: Node) -> str:
         shape, dtype = self.weights.shape(name), self.weights.dtype(name)
@@ -265,7 +332,7 @@ class Translation:
             tied = self.weights.tied(name)
             stored = self._declared(tied, node) if tied else self.declare(title, shape[::-1], dtype, name, np.transpose)
             return self.emit(node, "transpose", stored, order=(1, 0))
-        if len(shape) > 2 and shape[0] > 1 and set(shape[1:]) == {1} and node.op in ("Mul", "Add"):
+        if len(shape) > 1 and set(shape[1:]) == {1} and node.op in ("Mul", "Add", "PRelu"):
             vector = self.declare(title, shape[:1], dtype, name, np.ravel, buffer=buffer)
             return self.emit(node, "reshape", vector, shape=shape)
         return self.declare(title, shape, dtype, name, _as_stored, buffer=buffer)
@@ -339,12 +406,18 @@ class Translation:
         return result if isinstance(result, str) and self.shape(result) == value.array.shape else None
 
 
+def _same_rows(array: Array, axis: int) -> bool:
+    return bool((array == np.take(array, [0], axis=axis)).all())
+
+
 def is_causal(masked: Array) -> bool:
     """Whether a boolean array is True exactly where a query may not look ahead; leading axes must be one."""
     if masked.ndim < 2 or masked.size != masked.shape[-1] * masked.shape[-2] or masked.shape[-1] < 2:
         return False
     rows, columns = masked.shape[-2:]
-    return np.array_equal(masked.reshape(rows, columns), np.triu(np.ones((rows, columns), np.bool_), 1 + columns - rows))
+    return np.array_equal(
+        masked.reshape(rows, columns), np.triu(np.ones((rows, columns), np.bool_), 1 + columns - rows)
+    )
 
 
 def _as_stored(array: Array) -> Array:

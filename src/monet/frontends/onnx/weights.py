@@ -32,7 +32,20 @@ _MADE_UP = re.compile(
     r"|(embedding|triu|tril|mul|add|sub|div|cos|sin|arange|expand|view|permute|transpose|t|full|ones|zeros|unsqueeze"
     r"|slice|select|cat|where|eq|lt|gt|le|ge|pow|rsqrt|reciprocal|masked_fill|logical_\w+|bitwise_\w+)(_\d+)?)$"
 )
-_TABLE_WORDS = {"mask", "masks", "freq", "freqs", "cos", "sin", "cached", "tril", "triu", "causal", "sinusoid", "sinusoidal"}
+_TABLE_WORDS = {
+    "mask",
+    "masks",
+    "freq",
+    "freqs",
+    "cos",
+    "sin",
+    "cached",
+    "tril",
+    "triu",
+    "causal",
+    "sinusoid",
+    "sinusoidal",
+}
 _CONSTANT_SLOTS = {
     *(("Resize", slot) for slot in (1, 2, 3)), ("Upsample", 1), ("Pad", 2), ("Clip", 1), ("Clip", 2), ("Dropout", 1),
     ("Pow", 1), ("OneHot", 2), *(("Range", slot) for slot in (0, 1, 2)),
@@ -63,7 +76,7 @@ class Weights:
     def _alias_identities(self) -> None:
         """The tracing exporter writes equal initializers once and gives the others' names to Identity nodes."""
         for node in self._file.nodes:
-            if node.op == "Identity" and node.inputs[0] in self._protos and not made_up(node.outputs[0]):
+            if node.op == "Identity" and node.inputs[0] in self._protos:
                 self._protos[node.outputs[0]] = self._protos[node.inputs[0]]
 
     def _scope_prefixes(self) -> dict[tuple[str, ...], str]:
@@ -132,7 +145,7 @@ class Weights:
     # --- roles --------------------------------------------------------------------------------------------------------
 
     def role(self, name: str) -> str:
-        """"constant", "buffer" or "parameter"."""
+        """ "constant", "buffer" or "parameter"."""
         if name not in self._roles:
             self._roles[name] = self._decide(name)
         return self._roles[name]
@@ -158,7 +171,7 @@ class Weights:
 
     def _looks_folded(self, name: str) -> bool:
         """A folded parameter: not uniform, and of two axes, or a vector stretched to sit beside channels."""
-        return len(self.shape(name)) > 1 and not self.is_uniform(name) or self._channel_vector(name)
+        return (len(self.shape(name)) > 1 and not self.is_uniform(name)) or self._channel_vector(name)
 
     def _channel_vector(self, name: str) -> bool:
         shape = self.shape(name)
@@ -189,9 +202,19 @@ class Weights:
         if not made_up(name) or len(shape) != 2 or self.is_uniform(name) or self.array(name) is None:
             return ""
         for other in self._protos:
-            if other != name and not made_up(other) and self.shape(other) == shape[::-1] and self.role(other) == "parameter":
+            if (
+                other != name
+                and not made_up(other)
+                and self.shape(other) == shape[::-1]
+                and self.role(other) == "parameter"
+            ):
                 mine, theirs = self.array(name), self.array(other)
-                if mine is not None and theirs is not None and mine[0, 0] == theirs[0, 0] and np.array_equal(mine, theirs.T):
+                if (
+                    mine is not None
+                    and theirs is not None
+                    and mine[0, 0] == theirs[0, 0]
+                    and np.array_equal(mine, theirs.T)
+                ):
                     return other
         return ""
 

@@ -11,8 +11,10 @@ from monet.errors import ModelError
 from monet.frontends.onnx.element_types import dtype_of, dtype_of_array
 from monet.frontends.onnx.file import Node
 from monet.frontends.onnx.folding import Known
-from monet.frontends.onnx.translation import Rule, Translation, Value
+from monet.frontends.onnx.translation import Rule, Translation, Value, is_causal
 from monet.graph.dtypes import DTYPES
+
+_NEGLIGIBLE = -1e4  # a score at or below this has no weight after the softmax
 
 
 def unary(kind: str, **fixed: Any) -> Rule:
@@ -102,13 +104,28 @@ def _scalar_and_other(t: Translation, node: Node) -> tuple[int, float | int, str
 
 def _arithmetic(kind: str) -> Rule:
     def rule(t: Translation, node: Node) -> Value:
+        if kind == "add" and (masked := _causal_sum(t, node)):
+            return masked
         found = _scalar_and_other(t, node)
         if found is not None:
             return _with_scalar(t, node, kind, *found)
-        left, right = t.tensor(node, 0), t.tensor(node, 1)
-        return t.emit(node, kind, left, right)
+        return t.emit(node, kind, *t.fitted(node, t.tensor(node, 0), t.tensor(node, 1)))
 
     return rule
+
+
+def _causal_sum(t: Translation, node: Node) -> str:
+    """Scores plus a table that is −∞ exactly ahead of the diagonal are scores under a causal mask; "" otherwise."""
+    for position in (0, 1):
+        table, x = t.operand(node, position), t.operand(node, 1 - position)
+        if not isinstance(table, Known) or not isinstance(x, str) or not np.issubdtype(table.array.dtype, np.floating):
+            continue
+        array = np.asarray(table.array, np.float64)
+        hidden = array <= _NEGLIGIBLE
+        if is_causal(hidden) and not array[~hidden].any() and array.shape[-2:] == t.shape(x)[-2:]:
+            mask = t.emit(node, "causal_mask", rows=array.shape[-2], columns=array.shape[-1])
+            return t.emit(node, "masked_fill", x, mask, value=-math.inf)
+    return ""
 
 
 def _with_scalar(t: Translation, node: Node, kind: str, position: int, value: float | int, x: str) -> str:
@@ -156,7 +173,7 @@ def _variadic(kind: str, mean: bool = False) -> Rule:
 
 def binary(kind: str) -> Rule:
     """One of our operators on two tensors."""
-    return lambda t, node: t.emit(node, kind, t.tensor(node, 0), t.tensor(node, 1))
+    return lambda t, node: t.emit(node, kind, *t.fitted(node, t.tensor(node, 0), t.tensor(node, 1)))
 
 
 def _xor(t: Translation, node: Node) -> str:

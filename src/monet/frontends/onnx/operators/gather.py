@@ -21,7 +21,9 @@ def _gather(t: Translation, node: Node) -> Value:
         array = np.where(positions.array < 0, positions.array + shape[axis], positions.array)
         if array.ndim == 0:
             return _select(t, node, x, axis, int(array))
-        positions = Known(array.astype(np.int64), positions.name, positions.node, positions.follows_shapes, positions.literal)
+        positions = Known(
+            array.astype(np.int64), positions.name, positions.node, positions.follows_shapes, positions.literal
+        )
     rows = t.make(positions) if positions is not None else ""
     table = t.of(x)
     if axis == 0 and len(shape) == 2 and table.role in (Role.PARAMETER, Role.BUFFER, Role.CONSTANT):
@@ -55,8 +57,13 @@ def _gather_nd(t: Translation, node: Node) -> str:
         wrapped = np.where(positions.array < 0, positions.array + np.asarray(shape[:depth]), positions.array)
         flat = t.make(Known((wrapped * steps).sum(-1).astype(np.int64), f"{positions.name}.flat"))
     else:
-        parts = t.emit_all(node, "split", str(positions), sizes=(1,) * depth, axis=-1) if depth > 1 else (str(positions),)
-        scaled = [t.emit(node, "scale", part, factor=step) if step > 1 else part for part, step in zip(parts, steps, strict=True)]
+        parts = (
+            t.emit_all(node, "split", str(positions), sizes=(1,) * depth, axis=-1) if depth > 1 else (str(positions),)
+        )
+        scaled = [
+            t.emit(node, "scale", part, factor=step) if step > 1 else part
+            for part, step in zip(parts, steps, strict=True)
+        ]
         flat = scaled[0]
         for part in scaled[1:]:
             flat = t.emit(node, "add", flat, part)

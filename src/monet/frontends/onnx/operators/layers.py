@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from monet.errors import ModelError
 from monet.frontends.onnx.file import Node
 from monet.frontends.onnx.folding import Known
 from monet.frontends.onnx.translation import Rule, Translation, Unsupported
+from monet.frontends.onnx.weights import made_up
 
 Pads = tuple[tuple[int, int], ...]
 
@@ -43,10 +46,42 @@ def _conv(t: Translation, node: Node) -> str:
         raise Unsupported(f"{rank} spatial axes")
     stride, dilation = ones(node, "strides", rank), ones(node, "dilations", rank)
     padding = padding_of(node, t.shape(x)[2:], kernel, stride, dilation)
-    operands = (x, w, t.weight(node, 2)) if node.input(2) else (x, w)
-    return t.emit(
+    norm = folded_norm(t, node)
+    biased = node.input(2) and not (norm and (made_up(node.input(2)) or node.input(2) == f"{node.input(1)}_bias"))
+    operands = (x, w, t.weight(node, 2)) if biased else (x, w)
+    y = t.emit(
         node, "conv", *operands, stride=stride, padding=padding, dilation=dilation, groups=int(node.get("group", 1))
     )
+    return _put_back(t, node, y, norm, "" if biased else node.input(2)) if norm else y
+
+
+def folded_norm(t: Translation, node: Node) -> str:
+    """The module of a batch norm that the exporter folded into this convolution, or "".
+
+    The dynamo exporter says so in the node's metadata. The tracing one leaves weight and bias under made-up names, which
+    nothing else does to both.
+    """
+    rules = [entry.value for entry in node.proto.metadata_props if entry.key == "pkg.onnxscript.rewriter.rule_name"]
+    if any("FuseBatchNorm" in rule for rule in rules):
+        return node.scope or "batch_norm"
+    names = (node.input(1), node.input(2))
+    if all(name in t.weights and name.startswith("onnx::Conv") for name in names):
+        return ".".join(part for part in (t.weights.module(node), "batch_norm") if part)
+    return ""
+
+
+def _put_back(t: Translation, node: Node, y: str, module: str, bias: str) -> str:
+    """The folded batch norm in training form; its statistics and scale went into the weights, so they start anew."""
+    size, dtype = t.shape(y)[1:2], t.of(y).dtype
+    stored = bias in t.weights
+    zeros, ones_array = np.zeros(size, np.float32), np.ones(size, np.float32)
+    operands = [
+        t.declare(f"{module}.weight", size, dtype, "", np.asarray, ones_array),
+        t.declare(f"{module}.bias", size, dtype, bias if stored else "", np.asarray, None if stored else zeros),
+        t.declare(f"{module}.running_mean", size, dtype, "", np.asarray, zeros, buffer=True),
+        t.declare(f"{module}.running_var", size, dtype, "", np.asarray, ones_array, buffer=True),
+    ]
+    return t.emit(node, "batch_norm", y, *operands, epsilon=1e-5, momentum=0.1)
 
 
 def _conv_transpose(t: Translation, node: Node) -> str:
@@ -60,7 +95,9 @@ def _conv_transpose(t: Translation, node: Node) -> str:
     full = [(size - 1) * s + d * (k - 1) + 1 for size, s, d, k in zip(spatial, stride, dilation, kernel, strict=True)]
     mode = node.get("auto_pad", "NOTSET")
     if asked is not None or mode.startswith("SAME"):
-        sizes = tuple(asked[-rank:]) if asked is not None else tuple(n * s for n, s in zip(spatial, stride, strict=True))
+        sizes = (
+            tuple(asked[-rank:]) if asked is not None else tuple(n * s for n, s in zip(spatial, stride, strict=True))
+        )
         totals = [whole + more - size for whole, more, size in zip(full, extra, sizes, strict=True)]
         halves = [(total // 2, total - total // 2) for total in totals]
         padding: Pads = tuple(halves if mode == "SAME_UPPER" else [pair[::-1] for pair in halves])
@@ -159,7 +196,12 @@ def _local_response(t: Translation, node: Node) -> str:
     squares = t.reshape(node, t.emit(node, "mul", x, x), flat)
     pads = ((0, 0), (0, 0), ((size - 1) // 2, size // 2), (0, 0), (0, 0))
     squares = t.emit(node, "pad", squares, padding=pads, mode="constant", value=0.0)
-    window: dict[str, Any] = {"kernel": (size, 1, 1), "stride": (1, 1, 1), "padding": ((0, 0),) * 3, "dilation": (1, 1, 1)}
+    window: dict[str, Any] = {
+        "kernel": (size, 1, 1),
+        "stride": (1, 1, 1),
+        "padding": ((0, 0),) * 3,
+        "dilation": (1, 1, 1),
+    }
     mean = t.emit(node, "avg_pool", squares, **window, ceil=False, count_padding=True)
     mean = t.reshape(node, mean, (n, c, *spatial))
     scaled = t.emit(node, "scale", mean, factor=float(node.get("alpha", 1e-4)))

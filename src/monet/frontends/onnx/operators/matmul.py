@@ -8,7 +8,7 @@ from monet.errors import ModelError
 from monet.frontends.onnx.file import Node
 from monet.frontends.onnx.translation import Rule, Translation, Unsupported
 from monet.graph.op import Op
-from monet.graph.tensor import Role
+from monet.graph.tensor import Role, view_strides
 
 
 def stored_matrix(t: Translation, name: str) -> tuple[str, bool] | None:
@@ -32,9 +32,18 @@ def _matmul(t: Translation, node: Node) -> str:
     left, right = t.tensor(node, 0), t.weight(node, 1)
     matrix = stored_matrix(t, right)
     if matrix is not None:
-        parameter, transposed = matrix
-        return t.emit(node, "linear", left, parameter, transpose=not transposed)
+        return _linear(t, node, left, *matrix)
     return product(t, node, left, right)
+
+
+def _linear(t: Translation, node: Node, x: str, parameter: str, transposed: bool) -> str:
+    """A linear layer; the framework first copies an input whose rows do not lie one after the other."""
+    tensor = t.of(x)
+    rows = (math.prod(tensor.shape[:-1]), tensor.shape[-1])
+    if view_strides(tensor.shape, tensor.strides, rows) is not None or len(tensor.shape) < 3:
+        return t.emit(node, "linear", x, parameter, transpose=not transposed)
+    y = t.emit(node, "linear", t.reshape(node, x, rows), parameter, transpose=not transposed)
+    return t.reshape(node, y, (*tensor.shape[:-1], t.shape(y)[-1]))
 
 
 def product(t: Translation, node: Node, left: str, right: str) -> str:
@@ -96,7 +105,11 @@ def _einsum(t: Translation, node: Node) -> str:
     if len(names) > 2:
         raise Unsupported(f"{len(names)} operands")
     spare = max(
-        (len(t.shape(name)) - len(term.replace("...", "")) for term, name in zip(terms, names, strict=True) if "..." in term),
+        (
+            len(t.shape(name)) - len(term.replace("...", ""))
+            for term, name in zip(terms, names, strict=True)
+            if "..." in term
+        ),
         default=0,
     )
     axes = [_labels(term, len(t.shape(name)), spare) for term, name in zip(terms, names, strict=True)]
@@ -127,7 +140,11 @@ def _arranged(t: Translation, node: Node, name: str, labels: list[str], wanted: 
 
 def _contracted(t: Translation, node: Node, names: list[str], axes: list[list[str]], wanted: list[str]) -> str:
     first, second = axes
-    sizes = {label: size for name, labels in zip(names, axes, strict=True) for label, size in zip(labels, t.shape(name), strict=True)}
+    sizes = {
+        label: size
+        for name, labels in zip(names, axes, strict=True)
+        for label, size in zip(labels, t.shape(name), strict=True)
+    }
     batch = [label for label in wanted if label in first and label in second]
     summed = [label for label in first if label in second and label not in wanted]
     rows = [label for label in first if label not in second]

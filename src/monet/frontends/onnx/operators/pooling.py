@@ -115,7 +115,9 @@ def _followed(
     old = (t.stored_shapes or {}).get(node.input(0))
     if old is None or old == shape:
         return scales, sizes
-    moved = tuple(size * new // before if new != before else size for size, new, before in zip(sizes, shape, old, strict=True))
+    moved = tuple(
+        size * new // before if new != before else size for size, new, before in zip(sizes, shape, old, strict=True)
+    )
     return tuple(size / new for size, new in zip(moved, shape, strict=True)), moved
 
 

@@ -168,6 +168,8 @@ def _initial(
             name = t.emit(node, "transpose", name, order=(1, 0, 2))
         if len(t.shape(name)) == 3 and t.shape(name)[0] > 1:
             name = t.emit(node, "slice", name, axes=(0,), starts=(number,), stops=(number + 1,), steps=(1,))
+        thin = t.thinned(node, name, (1, *shape))
+        name = t.emit(node, "expand", thin, shape=(1, *shape)) if thin != name else name
         if t.of(name).elements != shape[0] * shape[1]:
             raise ModelError(f"the initial state {list(t.shape(name))} does not fit a batch of {shape[0]}")
         states.append(t.reshape(node, name, shape))

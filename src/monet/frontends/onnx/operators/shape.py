@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -31,7 +32,9 @@ def _axis(axis: int, rank: int) -> int:
 
 def _resolved(shape: tuple[int, ...], source: tuple[int, ...], allow_zero: bool) -> tuple[int, ...]:
     """``shape`` with zeros (copy that axis) and one -1 (whatever is left) filled in."""
-    sizes = [source[axis] if size == 0 and not allow_zero and axis < len(source) else size for axis, size in enumerate(shape)]
+    sizes = [
+        source[axis] if size == 0 and not allow_zero and axis < len(source) else size for axis, size in enumerate(shape)
+    ]
     if -1 in sizes:
         rest = math.prod(size for size in sizes if size != -1)
         if rest == 0 or math.prod(source) % rest:
@@ -40,25 +43,45 @@ def _resolved(shape: tuple[int, ...], source: tuple[int, ...], allow_zero: bool)
     return tuple(sizes)
 
 
-def _rescaled(stored: tuple[int, ...], old: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...] | None:
+def _rescaled(
+    stored: tuple[int, ...], old: tuple[int, ...], new: tuple[int, ...], grown: Mapping[int, int]
+) -> tuple[int, ...] | None:
     """A reshape's stored result after its input grew from ``old`` to ``new``; None if no axis answers for the change.
 
-    An axis of the input that changed is looked for in the result by the elements before it.
+    ``grown`` maps a size of the model's inputs to what it has become.
     """
     result = list(stored)
     for axis, (before, after) in enumerate(zip(old, new, strict=True)):
         if before == after:
             continue
-        lead, passed, place = math.prod(old[:axis]), 1, None
-        for position, size in enumerate(stored):
-            if passed <= lead < passed * size or (passed == lead and size == before):
-                place = position
-                break
-            passed *= size
+        unit = next((was for was, now in grown.items() if before % was == 0 and before * now == after * was), before)
+        place = _place(stored, math.prod(old[:axis]), before, unit, old[axis + 1] if axis + 1 < len(old) else 1)
         if place is None or result[place] * after % before:
             return None
         result[place] = result[place] * after // before
     return tuple(result)
+
+
+def _place(stored: tuple[int, ...], lead: int, before: int, unit: int, following: int) -> int | None:
+    """The axis of a reshape's result that holds the factor ``unit`` of an input axis of ``before`` behind ``lead`` elements.
+
+    An axis of just that size wins, then one that covers the input axis. A unit of one lies between two axes: it joins
+    the one before it (tokens · batch), unless the one after it is a part of the ``following`` input axis (batch · heads).
+    """
+    spans, passed = [], 1
+    for size in stored:
+        spans.append((passed, passed * size))
+        passed *= size
+    end = lead * before
+    exact = [p for p, (start, stop) in enumerate(spans) if stored[p] == unit and lead <= start and stop <= end]
+    if exact:
+        return exact[0]
+    left = [p for p, (_, stop) in enumerate(spans) if stop == lead]
+    right = [p for p, (start, stop) in enumerate(spans) if start <= lead and stop >= lead * max(unit, 2)]
+    if unit == 1 and left and lead > 1:
+        splits = before == 1 and right and stored[right[-1]] < following and following % stored[right[-1]] == 0
+        return right[-1] if splits and spans[right[-1]][0] == lead else left[-1]
+    return right[-1] if right else None
 
 
 def _reshape(t: Translation, node: Node) -> Value:
@@ -69,7 +92,7 @@ def _reshape(t: Translation, node: Node) -> Value:
     old = (t.stored_shapes or {}).get(node.input(0))
     if fixed and old is not None and old != source and len(old) == len(source):
         stored = _resolved(asked, old, allow_zero)
-        shape = _rescaled(stored, old, source)
+        shape = _rescaled(stored, old, source, t.grown)
         if shape is None or math.prod(shape) != math.prod(source):
             raise ModelError(
                 f"the file fixes the shape {list(asked)} for an input of {list(old)}; it cannot follow {list(source)}. "
@@ -108,6 +131,9 @@ def _unsqueeze(t: Translation, node: Node) -> str:
 def _transpose(t: Translation, node: Node) -> str:
     x = t.tensor(node, 0)
     order = tuple(node.get("perm") or reversed(range(len(t.shape(x)))))
+    if order == (3, 1, 2, 0, 4) and t.shape(x)[0] == 1 and t.shape(x)[3] in (2, 3):
+        # query, key and value of a packed projection: the framework makes them contiguous before it takes them apart
+        return t.emit(node, "copy", t.emit(node, "transpose", x, order=order))
     return x if order == tuple(range(len(order))) else t.emit(node, "transpose", x, order=order)
 
 
@@ -120,6 +146,7 @@ def _expand(t: Translation, node: Node) -> str:
         for axis, (was, now) in enumerate(zip(old, t.shape(x), strict=True)):
             if was != now and before[axis + max(lead, 0)] == was and axis + lead >= 0:
                 asked[axis + lead] = now
+    x = t.thinned(node, x, tuple(asked))
     shape = np.broadcast_shapes(t.shape(x), tuple(asked))
     return x if shape == t.shape(x) else t.emit(node, "expand", x, shape=shape)
 
@@ -182,21 +209,19 @@ def _concat(t: Translation, node: Node) -> str:
     names = [t.make(part) for part in parts if part is not None and math.prod(t.shape_of(part))]
     axis = _axis(node.get("axis", 0), len(t.shape(names[0])))
     if t.stored_shapes is not None:
-        names = _same_batch(t, node, names, axis)
+        names = _same_sizes(t, node, names, axis)
     return names[0] if len(names) == 1 else t.emit(node, "concat", *names, axis=axis)
 
 
-def _same_batch(t: Translation, node: Node, names: list[str], axis: int) -> list[str]:
-    """A part that was written at batch 1 (a class token, say) is repeated for a larger batch."""
-    largest = max(t.shape(name)[0] for name in names)
-    if axis == 0:
-        return names
-    return [
-        t.emit(node, "expand", name, shape=(largest, *t.shape(name)[1:]))
-        if t.shape(name)[0] == 1 < largest
-        else name
-        for name in names
-    ]
+def _same_sizes(t: Translation, node: Node, names: list[str], axis: int) -> list[str]:
+    """A part that was written at another batch (a class token, say) is repeated for the new one."""
+    wanted = [max(sizes) for sizes in zip(*(t.shape(name) for name in names), strict=True)]
+    for position, name in enumerate(names):
+        target = tuple(size if a == axis else wanted[a] for a, size in enumerate(t.shape(name)))
+        if target != t.shape(name):
+            thin = t.thinned(node, name, target)
+            names[position] = t.emit(node, "expand", thin, shape=target) if t.shape(thin) != target else thin
+    return names
 
 
 def _pad(t: Translation, node: Node) -> str:
