@@ -13,7 +13,8 @@ from monet.graph.counts import macs_by_part, parameter_count, saved_bytes
 from monet.graph.verify import verify
 from monet.training import training_step
 from tests import torch_oracle
-from tests.torch_models import MODELS, Gpt2, make, tokens
+from tests.torch_models import MODELS, make, tokens
+from tests.torch_transformers import Gpt2
 
 TOLERANCE = 1e-5
 
@@ -135,3 +136,10 @@ def test_a_loss_inside_the_module_is_used_as_it_is() -> None:
 def test_same_graph_twice() -> None:
     module, inputs, _ = make("resnet_basic")
     assert str(load_module(module, inputs)) == str(load_module(module, inputs))
+
+
+def test_a_module_without_values_is_read_at_full_size() -> None:
+    with torch.device("meta"):
+        module = Gpt2(sdpa=False, vocabulary=50257, width=12288, length=2048)
+    graph = load_module(module, (tokens(1, 2048),))
+    assert parameter_count(graph) == sum(parameter.numel() for parameter in module.parameters())

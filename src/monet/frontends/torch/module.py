@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -73,9 +74,9 @@ def _export(torch: Any, module: Any, inputs: tuple[Any, ...], title: str) -> Any
     if not module.training:
         module.train()
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _without_values(torch, module) as moved:
             warnings.simplefilter("ignore")
-            return torch.export.export(module, inputs, strict=False)
+            return torch.export.export(module, moved(inputs), strict=False)
     except MonetError:
         raise
     except Exception as error:  # torch.export raises many classes of its own and whatever the module raises
@@ -83,6 +84,16 @@ def _export(torch: Any, module: Any, inputs: tuple[Any, ...], title: str) -> Any
     finally:
         for part, mode in modes.items():
             part.training = mode
+
+
+@contextmanager
+def _without_values(torch: Any, module: Any) -> Iterator[Callable[[tuple[Any, ...]], tuple[Any, ...]]]:
+    """A module on the meta device, of any size, is exported with its inputs and all it creates there too."""
+    if not any(value.is_meta for value in module.parameters()):
+        yield lambda inputs: inputs
+        return
+    with torch.device("meta"):
+        yield lambda inputs: tuple(x.to("meta") if isinstance(x, torch.Tensor) else x for x in inputs)
 
 
 _DATA_DEPENDENT = ("GuardOnDataDependentSymNode", "DynamicOutputShapeException", "DataDependentOutputException")
