@@ -61,6 +61,18 @@ def search(
     return evaluate(frame, found.mapping, found.nodes)
 
 
+def pareto(
+    nest: LoopNest, core: Core, stream: Stream | None = None, constraints: Constraints = NO_CONSTRAINTS
+) -> tuple[Mapped, ...]:
+    """The best mappings for latency, EDP and energy that do not dominate each other, fastest first."""
+    found = [search(nest, core, objective, stream, constraints) for objective in ("latency", "edp", "energy")]
+    kept: list[Mapped] = []
+    for one in sorted(found, key=lambda mapped: (mapped.cost.cycles, mapped.energy_j)):
+        if not kept or one.energy_j < kept[-1].energy_j:
+            kept.append(one)
+    return tuple(kept)
+
+
 def cached_tiling(
     nest: LoopNest, core: Core, objective: str, stream: Stream | None, constraints: Constraints, limit: int
 ) -> tuple[Frame, Tiling]:

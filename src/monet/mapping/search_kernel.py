@@ -140,7 +140,7 @@ def best_tiling(
     port_base: Array,  # [port] cycles
     limits: Array,  # [cut, dim] largest tile allowed
     pinned: Array,  # [cut] entries must be the fewest possible
-    scalars: Array,  # compute, constant fill, inputs share a port, base energy, objective, tie weight, score to beat
+    scalars: Array,  # compute, constant fill, shared port, base energy, objective, tie weight, score to beat, prune
 ) -> tuple[Array, Array]:
     """(score, cycles, energy, nodes) and per cut, outermost first: [cut, innermost dim, tiles …].
 
@@ -267,7 +267,7 @@ def best_tiling(
                                 energy[depth], load[depth], chain[depth], placed[depth], relevant, visits, cut_at,
                                 cuts_of, per_cut, port_slope, scalars, rest,
                             )[0]  # fmt: skip
-                            if least >= result[0] * (1 - 1e-12):
+                            if least >= result[0] * scalars[7]:
                                 pick[d] = at[depth, d]
                                 i -= 1
                                 continue
@@ -345,7 +345,7 @@ def best_tiling(
                                 placed[depth], relevant, visits, cut_at, cuts_of, per_cut, port_slope, scalars,
                                 rest,
                             )  # fmt: skip
-                            if score >= result[0] * (1 - 1e-12):
+                            if score >= result[0] * scalars[7]:
                                 continue
                             if depth + 1 == cuts:
                                 result[0], result[1], result[2] = score, cycles, joules
@@ -393,7 +393,7 @@ def best_tiling(
             continue
         child = orders[depth, turn[depth]]
         turn[depth] += 1
-        if bounds[depth, child] >= result[0] * (1 - 1e-12):
+        if bounds[depth, child] >= result[0] * scalars[7]:
             depth -= 1
             expand = False
             continue

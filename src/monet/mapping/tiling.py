@@ -17,15 +17,16 @@ from typing import Any
 import numpy as np
 
 from monet.hardware.accelerator import OPERANDS
-from monet.mapping.footprint import Extent, divisors, tables
+from monet.mapping.footprint import Extent, WindowTables, divisors, tables
 from monet.mapping.frame import Frame
 from monet.mapping.mapping import Cut, Loop, Mapping
 from monet.mapping.search_kernel import best_tiling
 
 Array = np.ndarray[Any, Any]
 OBJECTIVES = ("latency", "energy", "edp")
-FEW, MANY = 4, 14  # fewer divisors than FEW: add ceil(steps / m); more than MANY: keep a geometric selection
+FEW, MANY = 4, 10  # fewer divisors than FEW: add ceil(steps / m); more than MANY: keep a geometric selection
 MANY_TILINGS = 500  # tile combinations from which a coarse search first pays
+LARGE, GAP = 1_000_000, 1e-5  # nests of more points than LARGE are searched to within GAP of the optimum
 TIE = 1e-6  # relative weight of the second objective
 
 # Columns of the kernel's ``per_cut``: elements over plain dimensions, part of a tile that never varies, bits of an
@@ -93,6 +94,7 @@ def search_frame(frame: Frame, objective: str, constraints: Constraints, beat: f
             float(OBJECTIVES.index(objective)),
             tie_weight(frame, objective, arrays.least_energy),
             beat,
+            1 - (GAP if frame.nest.points > LARGE else 1e-12),
         ]
     )
     run: Callable[..., tuple[Array, Array]] = best_tiling
@@ -102,7 +104,7 @@ def search_frame(frame: Frame, objective: str, constraints: Constraints, beat: f
         math.isinf(beat) and math.prod(map(len, arrays.tiles)) > MANY_TILINGS
     ):  # a good score early prunes most of the rest
         early = run(candidates, visits, _coarse(nests, candidates), *others, scalars)
-        scalars[-1] = early[0][0]
+        scalars[6] = early[0][0]
     result, path = run(candidates, visits, nests, *others, scalars)
     if not math.isfinite(result[1]):
         if early is None or not math.isfinite(early[0][1]):
@@ -218,7 +220,7 @@ def _per_cut(frame: Frame, dims: tuple[str, ...], tiles: tuple[tuple[int, ...], 
             a, b = len(tiles_u), len(tiles_v)
             largest[k, w, :a, :b], total[k, w, :a, :b] = found.largest, found.total
             kept_u[k, w, :a, :a, :b], kept_v[k, w, :b, :b, :a] = found.kept_u, found.kept_v
-            fewest *= float(found.total[-1, -1])
+            fewest *= _fewest(found, crossing.level.tile_bytes * 8 / frame.bits[crossing.slot])
             smallest *= float(found.largest[0, 0])
         transfer = frame.transfer_cycles[k]
         is_output = crossing.slot == "O"
@@ -229,6 +231,13 @@ def _per_cut(frame: Frame, dims: tuple[str, ...], tiles: tuple[tuple[int, ...], 
             transfer * crossing.positions, fewest, smallest, 0.0, frame.overlapped_bits(crossing),
         )  # fmt: skip
     return per_cut, widths, (windows_of, window_dims, largest, total, kept_u, kept_v)
+
+
+def _fewest(found: WindowTables, room: float) -> float:
+    """Fewest positions of a window that must enter a level, whatever fits it and slides."""
+    kept = np.maximum(found.kept_u.max(axis=1), found.kept_v.max(axis=1).T)
+    fitting = (found.total - kept)[found.largest <= room]
+    return float(max(found.total[-1, -1], fitting.min())) if fitting.size else float(found.total[-1, -1])
 
 
 def _prices(frame: Frame, per_cut: Array) -> tuple[Array, Array, float]:
