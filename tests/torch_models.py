@@ -8,7 +8,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from tests.torch_transformers import T5, Bert, Einsum, EncoderDecoder, Gpt2, Llama, Vit, WeightedAttention
+from tests.torch_transformers import (
+    T5,
+    Bert,
+    Clip,
+    Conformer,
+    Einsum,
+    EncoderDecoder,
+    Gpt2,
+    Llama,
+    Swin,
+    Vit,
+    WeightedAttention,
+)
 
 Case = tuple[nn.Module, tuple[Tensor, ...], str]
 
@@ -301,6 +313,26 @@ class SuperResolution(nn.Module):
         return self.shuffle(self.conv2(torch.tanh(self.conv1(x)))) + up
 
 
+class Yolo(nn.Module):
+    """A pyramid pooling neck and a head whose boxes are squashed and joined again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8), nn.SiLU(inplace=True))
+        self.pool, self.fuse = nn.MaxPool2d(5, 1, 2), nn.Conv2d(32, 8, 1)
+        self.up, self.detect = nn.Upsample(scale_factor=2), nn.Conv2d(16, 18, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        once, twice = self.pool(x), self.pool(self.pool(x))
+        y = self.up(F.avg_pool2d(self.fuse(torch.cat([x, once, twice, self.pool(twice)], 1)), 2))
+        y = self.detect(torch.cat([y, x], 1))
+        batch, _, height, width = y.shape
+        y = y.view(batch, 3, 6, height, width).permute(0, 1, 3, 4, 2).contiguous()
+        place, size = y[..., :2].sigmoid() * 2 - 0.5, (y[..., 2:4].sigmoid() * 2) ** 2
+        return torch.cat([place, size, y[..., 4:]], -1)
+
+
 # --- recurrent --------------------------------------------------------------------------------------------------------
 
 
@@ -359,6 +391,10 @@ _BUILDERS: dict[str, tuple[Callable[[], nn.Module], Callable[[], tuple[Tensor, .
     "gan_discriminator": (Discriminator, _x(2, 3, 16, 16), "mse"),
     "autoencoder": (Autoencoder, _x(2, 1, 8, 8), "sum"),
     "super_resolution": (SuperResolution, _x(2, 1, 8, 8), "mse"),
+    "yolo": (Yolo, _x(2, 3, 16, 16), "mse"),
+    "swin": (Swin, _x(2, 8, 8, 8), "cross-entropy"),
+    "clip": (Clip, lambda: (image(3, 6), tokens(3, 5)), "sum"),
+    "conformer": (Conformer, _x(2, 7, 8), "cross-entropy"),
     "gpt2": (lambda: Gpt2(sdpa=False), _ids(2, 10), "cross-entropy"),
     "gpt2_batch1": (lambda: Gpt2(sdpa=False), _ids(1, 10), "cross-entropy"),
     "gpt2_sdpa": (lambda: Gpt2(sdpa=True), _ids(2, 10), "cross-entropy"),

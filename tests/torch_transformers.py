@@ -234,3 +234,87 @@ class Einsum(nn.Module):
         scores = torch.einsum("bhid,bhjd->bhij", q, k) + torch.einsum("b h i d, j d -> b h i j", q, self.relative)
         y = torch.einsum("bhij,bhjd->bhid", scores.softmax(-1), v)
         return self.out(y.permute(0, 2, 1, 3).flatten(2))
+
+
+class Swin(nn.Module):
+    """Shifted windows: rolled images, a mask written region by region, a position table looked up by pairs."""
+
+    def __init__(self, width: int = 8, window: int = 4, heads: int = 2) -> None:
+        super().__init__()
+        self.window, self.shift, self.heads = window, window // 2, heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(nn.Linear(width, 16), nn.GELU(), nn.Linear(16, width))
+        self.reduction, self.head = nn.Linear(4 * width, 2 * width, bias=False), nn.Linear(2 * width, 5)
+        self.table = nn.Parameter(torch.randn((2 * window - 1) ** 2, heads) * 0.02)
+        grid = torch.stack(torch.meshgrid(torch.arange(window), torch.arange(window), indexing="ij")).flatten(1)
+        offsets = (grid[:, :, None] - grid[:, None]).permute(1, 2, 0) + window - 1
+        self.register_buffer("pairs", offsets[..., 0] * (2 * window - 1) + offsets[..., 1])
+
+    def mask(self, x: Tensor, height: int, width: int) -> Tensor:
+        window, regions = self.window, x.new_zeros((height, width))
+        cuts = ((0, -window), (-window, -self.shift), (-self.shift, None))
+        for number, (rows, columns) in enumerate((r, c) for r in cuts for c in cuts):
+            regions[rows[0] : rows[1], columns[0] : columns[1]] = number
+        regions = regions.view(height // window, window, width // window, window)
+        regions = regions.permute(0, 2, 1, 3).reshape(-1, window * window)
+        other = regions.unsqueeze(1) - regions.unsqueeze(2)
+        return other.masked_fill(other != 0, -100.0).masked_fill(other == 0, 0.0)
+
+    def attend(self, x: Tensor) -> Tensor:
+        batch, height, width, channels = x.shape
+        w, heads = self.window, self.heads
+        x = torch.roll(x, (-self.shift, -self.shift), (1, 2))
+        x = (
+            x.view(batch, height // w, w, width // w, w, channels)
+            .permute(0, 1, 3, 2, 4, 5)
+            .reshape(-1, w * w, channels)
+        )
+        q, k, v = self.qkv(x).reshape(-1, w * w, 3, heads, channels // heads).permute(2, 0, 3, 1, 4)
+        bias = self.table[self.pairs.view(-1)].view(w * w, w * w, -1).permute(2, 0, 1).contiguous()
+        scores = (q * (channels // heads) ** -0.5) @ k.transpose(-2, -1) + bias.unsqueeze(0)
+        scores = scores.view(batch, -1, heads, w * w, w * w) + self.mask(x, height, width)[None, :, None]
+        weights = F.softmax(scores.view(-1, heads, w * w, w * w), dim=-1)
+        x = self.proj(weights.matmul(v).transpose(1, 2).reshape(-1, w * w, channels))
+        x = x.view(batch, height // w, width // w, w, w, channels).permute(0, 1, 3, 2, 4, 5)
+        return torch.roll(x.reshape(batch, height, width, channels), (self.shift, self.shift), (1, 2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attend(self.norm1(x))
+        x = x + self.mlp(self.norm2(x))
+        x = torch.cat([x[:, r::2, c::2, :] for c in (0, 1) for r in (0, 1)], -1)
+        return self.head(self.reduction(x).mean((1, 2)))
+
+
+class Clip(nn.Module):
+    """Two towers and their contrastive loss, computed inside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.image, self.text = nn.Linear(6, 4), nn.Embedding(20, 4)
+        self.scale = nn.Parameter(torch.tensor(2.0))
+
+    def forward(self, x: Tensor, ids: Tensor) -> Tensor:
+        image, text = F.normalize(self.image(x), dim=-1), self.text(ids)
+        text = text[torch.arange(ids.shape[0]), ids.argmax(dim=-1)]
+        text = text / text.norm(dim=-1, keepdim=True)
+        logits = self.scale.exp() * image @ text.t()
+        labels = torch.arange(logits.shape[0])
+        return (F.cross_entropy(logits, labels) + F.cross_entropy(logits.t(), labels)) / 2
+
+
+class Conformer(nn.Module):
+    """A convolution module with a gated linear unit, and attention that returns no weights."""
+
+    def __init__(self, width: int = 8) -> None:
+        super().__init__()
+        self.norm, self.attention = nn.LayerNorm(width), nn.MultiheadAttention(width, 2, batch_first=True)
+        self.point1, self.point2 = nn.Conv1d(width, 2 * width, 1), nn.Conv1d(width, width, 1)
+        self.depth, self.batch_norm = nn.Conv1d(width, width, 3, padding="same", groups=width), nn.BatchNorm1d(width)
+        self.head = nn.Linear(width, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.glu(self.point1(self.norm(x).transpose(1, 2)), dim=1)
+        x = x + self.point2(F.silu(self.batch_norm(self.depth(y)))).transpose(1, 2)
+        x = x + self.attention(x, x, x, need_weights=False)[0]
+        return self.head(x)

@@ -280,6 +280,8 @@ LOOKUPS: dict[str, Function] = {
 }
 
 PRODUCTS: dict[str, Function] = {
+    "bilinear": lambda x: F.bilinear(x, x * 2, x[0, :3, :, None] * x[1, 0], x[0, 0, :3]),
+    "cosine": lambda x: F.cosine_similarity(x, x * x, dim=-1),
     "mm": lambda x: x[0] @ x[1].t(),
     "bmm": lambda x: torch.bmm(x, x.transpose(1, 2)),
     "addmm": lambda x: torch.addmm(x[0, 0, :4], x[0], x[1].t()),

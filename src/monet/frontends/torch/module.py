@@ -15,6 +15,7 @@ from monet.frontends.torch import operators as _operators  # noqa: F401  fills t
 from monet.frontends.torch.copies import copy_partial_operands
 from monet.frontends.torch.library import dtype_name, require_torch
 from monet.frontends.torch.program import ProgramReader
+from monet.frontends.torch.translation import Ref
 from monet.graph import Graph, GraphBuilder, Role
 from monet.graph.rewrite import prune
 
@@ -37,7 +38,7 @@ def load_module(module: Any, example_inputs: Sequence[Any], name: str = "") -> G
     outputs = reader.run(program.graph, program.graph_module)
     if reader.missing:
         raise UnsupportedOperators(title, reader.missing)
-    names = [str(value) for value in outputs if value is not None]
+    names = [str(value) for value in outputs if isinstance(value, Ref)]
     if not names:
         raise ModelError(f"{title}: the module returns no tensor")
     if builder.tensors[names[0]].shape == ():

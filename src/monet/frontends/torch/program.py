@@ -38,7 +38,7 @@ class ProgramReader:
         self._note_layout(node)
 
     def run(self, graph: Any, attributes: Any) -> list[Any]:
-        """Translate every node and return the values of the outputs, tensors only."""
+        """Translate every node and return the values of the outputs."""
         outer, self._attributes = self._attributes, attributes
         outputs: list[Any] = []
         for node in graph.nodes:
@@ -49,7 +49,7 @@ class ProgramReader:
             elif node.op == "output":
                 outputs = _flat(self._resolve(node.args[0]))
         self._attributes = outer
-        return [value for value in outputs if isinstance(value, Ref)]
+        return outputs
 
     # --- one call ---------------------------------------------------------------------------------------------------
 
@@ -87,8 +87,12 @@ class ProgramReader:
         changed = next(iter(vars(arguments).values())) if inplace else ""
         writes_through = bool(changed) and self._is_read_elsewhere(node, changed)
         now.overwrites = changed if inplace and not writes_through else ""
-        result = rule(now, arguments)
-        now.overwrites = ""
+        try:
+            result = rule(now, arguments)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise Unsupported(f"this use of it: {type(error).__name__}: {error}") from error
+        finally:
+            now.overwrites = ""
         if inplace and result is not None:
             self._changed(node, changed, result, writes_through)
         return result
@@ -106,7 +110,7 @@ class ProgramReader:
             self.values[placeholder] = self._resolve(given)
         outputs = self.run(inner.graph, inner)
         if name == "wrap_with_set_grad_enabled" and not settings[0]:
-            outputs = [self.translation.emit("detach", value) for value in outputs]
+            outputs = [self.translation.emit("detach", v) if isinstance(v, Ref) else v for v in outputs]
         return tuple(outputs)
 
     def _resolve(self, argument: Any) -> Any:

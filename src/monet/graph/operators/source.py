@@ -40,6 +40,15 @@ def _evaluate_causal_mask(attrs: Attributes) -> Array:
     return np.triu(np.ones((rows, columns), np.bool_), k=1 + columns - rows)
 
 
+def _evaluate_random(attrs: Attributes) -> Array:
+    """A function of the seed, so that a recomputation replays it."""
+    generator, shape = np.random.default_rng(attrs["seed"]), attrs["shape"]
+    if attrs["distribution"] == "normal":
+        return np.asarray(generator.standard_normal(shape))
+    drawn: Array = generator.random(shape)
+    return drawn if attrs["distribution"] == "uniform" else np.asarray(drawn < attrs["probability"], np.float64)
+
+
 def _nest(call: Call) -> LoopNest:
     return elementwise(call)
 
@@ -48,4 +57,5 @@ register(
     OpKind("fill", Family.MOVE, _infer_fill, _evaluate_fill, _nest),
     OpKind("iota", Family.MOVE, _infer_iota, _evaluate_iota, _nest),
     OpKind("causal_mask", Family.MOVE, _infer_causal_mask, _evaluate_causal_mask, _nest),
+    OpKind("random", Family.VECTOR, _infer_fill, _evaluate_random, _nest, lambda call: {"random": call.out.elements}),
 )

@@ -113,3 +113,28 @@ def _meshgrid(t: Translation, a: Any) -> tuple[Ref, ...]:
         shape[axis] = math.prod(t.shape(x))
         result.append(t.expand(t.reshape(x, shape), t.out_shape))
     return tuple(result)
+
+
+# --- random numbers: the values differ from the framework's, the work and the bytes do not --------------------------
+
+
+def _random(t: Translation, distribution: str, probability: float = 0.5) -> Ref:
+    return t.emit(
+        "random", shape=t.out_shape, dtype=t.out_dtype, distribution=distribution, probability=float(probability),
+        seed=len(t.builder.ops),
+    )  # fmt: skip
+
+
+@aten("randn.default", "randn_like.default")
+def _randn(t: Translation, a: Any) -> Ref:
+    return _random(t, "normal")
+
+
+@aten("rand.default", "rand_like.default")
+def _rand(t: Translation, a: Any) -> Ref:
+    return _random(t, "uniform")
+
+
+@aten("bernoulli.p", "bernoulli.float")
+def _bernoulli(t: Translation, a: Any) -> Ref:
+    return _random(t, "bernoulli", a.p)

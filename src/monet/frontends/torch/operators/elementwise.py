@@ -223,8 +223,9 @@ def _mul(t: Translation, a: Any) -> Ref:
     return _binary(t, "mul", a.self, a.other)
 
 
-@aten("div.Tensor", "div.Scalar", "true_divide.Tensor")
+@aten("div.Tensor", "div.Scalar", "true_divide.Tensor", "div.out")
 def _div(t: Translation, a: Any) -> Ref:
+    """The form with a place for the result is spectral norm's; what it leaves in that buffer is not followed."""
     return _quotient(t, a)
 
 

@@ -93,9 +93,10 @@ def _mv(t: Translation, a: Any) -> Ref:
     return dot_rows(t, a.self, a.vec)
 
 
-@aten("dot.default")
+@aten("dot.default", "vdot.default")
 def _dot(t: Translation, a: Any) -> Ref:
-    return t.emit("reduce_sum", t.emit("mul", a.self, a.tensor), axes=(0,), keepdims=False)
+    other = a.tensor if hasattr(a, "tensor") else a.other
+    return t.emit("reduce_sum", t.emit("mul", a.self, other), axes=(0,), keepdims=False)
 
 
 @aten("outer.default", "ger.default")
@@ -192,3 +193,16 @@ def _contract(t: Translation, x: str, xs: str, y: str, ys: str, kept: set[str]) 
     out = t.emit("matmul", left, right, transpose_a=False, transpose_b=plain)
     letters = "".join(batch + rows + columns)
     return t.reshape(out, tuple(sizes[letter] for letter in letters)), letters
+
+
+@aten("bilinear.default")
+def _bilinear(t: Translation, a: Any) -> Ref:
+    """y[…, o] = Σ x1[…, i] · w[o, i, j] · x2[…, j] + b[o]."""
+    *lead, left = t.shape(a.input1)
+    out, _, right = t.shape(a.weight)
+    wide = t.transpose(a.weight, (1, 0, 2))
+    halves = t.emit("linear", a.input1, t.reshape(wide, (left, out * right)), transpose=True)
+    halves = t.emit("reshape", halves, shape=(*lead, out, right))
+    other = t.reshape(a.input2, (*lead, 1, right))
+    y = t.emit("reduce_sum", t.emit("mul", halves, other), axes=(len(lead) + 1,), keepdims=False)
+    return y if a.bias is None else t.emit("add", y, a.bias)

@@ -150,3 +150,15 @@ def _logsumexp(t: Translation, a: Any) -> Ref:
 @aten("cumsum.default")
 def _cumsum(t: Translation, a: Any) -> Ref:
     return t.emit("cumsum", t.cast(a.self, t.out_dtype), axis=t.axis(a.self, a.dim), reverse=False)
+
+
+@aten("cosine_similarity.default")
+def _cosine_similarity(t: Translation, a: Any) -> Ref:
+    """The product of both unit vectors; lengths below epsilon are held at it."""
+    axes = (a.dim % (len(t.out_shape) + 1),)
+    units = []
+    for x in (a.x1, a.x2):
+        squares = t.emit("reduce_sum", t.emit("pow_scalar", x, exponent=2.0), axes=axes, keepdims=True)
+        length = t.emit("clip", t.emit("sqrt", squares), low=float(a.eps), high=math.inf, closed=True)
+        units.append(t.emit("div", x, length))
+    return t.emit("reduce_sum", t.emit("mul", *units), axes=axes, keepdims=False)
