@@ -69,6 +69,7 @@ def two_level(
     double=False,
     sram_bits=64,
     dims=None,
+    products=1,
 ) -> Core:
     """Weight-stationary style array (a multicasts I, b adds outputs) with registers per unit below one scratchpad."""
     first = Axis("a", a, frozenset({"I"}), False, dims[0] if dims else None)
@@ -81,7 +82,7 @@ def two_level(
         level("o_reg", "O", o_bytes, (), a * b, 32, 32, 0.05e-12),
         level("sram", "IWO", 1 << 20, ("a", "b"), 1, sram_bits, sram_bits, 4e-12),
     ]
-    return core(axes, tuple(levels))
+    return core(axes, tuple(levels), products=products)
 
 
 def three_level(local_bytes: int = 64, *, double=False, a=2, b=2) -> Core:

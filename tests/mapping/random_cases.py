@@ -44,9 +44,12 @@ def random_core(rng: random.Random) -> Core:
         return three_level(
             rng.choice([24, 64, 256]), double=rng.random() < 0.5, a=rng.choice([1, 2]), b=rng.choice([1, 2])
         )
+    products = rng.choice([1, 1, 1, 2])
+    least = 1 if products == 1 else 4  # registers must hold the operands of one step
     return two_level(
-        rng.choice([1, 2, 3]), rng.choice([1, 2]), rng.choice([1, 4, 16]), rng.choice([2, 4, 8]),
-        rng.choice([0, 1, 4, 16]), double=rng.random() < 0.3, sram_bits=rng.choice([16, 64, 512]),
+        rng.choice([1, 2, 3]), rng.choice([1, 2]), rng.choice([least, 4, 16]), rng.choice([2, 4, 8]),
+        rng.choice([0, least, 4, 16]), double=rng.random() < 0.3,
+        sram_bits=rng.choice([16, 64, 512]), products=products,
     )  # fmt: skip
 
 

@@ -74,14 +74,18 @@ def _operator(
     from monet.mapping.operator_dims import operator_nest
 
     instance, nest = _matrix_core(accelerator, core, kind, dims, precision)
-    pinned = read_constraints(constraints, {one.name: slot for one, slot in zip(nest.reads, "IW", strict=False)})
+    pinned = read_constraints(
+        constraints, dict(zip("IWO", (one.name for one in (*nest.reads, *nest.writes)), strict=True))
+    )
     if mapping:
         from monet.mapping.alone import alone_as
         from monet.mapping.border import border_of
 
         written = read_mapping(mapping, instance.core.modes[0].name)
         check_operands(written, nest)
-        found = alone_as(nest, instance.core, border_of(accelerator, instance), written.tile, written.order, written.mapping)
+        found = alone_as(
+            nest, instance.core, border_of(accelerator, instance), written.tile, written.order, written.mapping
+        )
     else:
         instance, found = _best(nest, accelerator, core, kind, dims, precision, objective, pinned)
         nest = operator_nest(kind, dims, nest.operands[0].dtype)
@@ -119,7 +123,9 @@ def _best(
     from monet.mapping.border import border_of
     from monet.mapping.operators import distinct_instances
 
-    instances = [accelerator.instance(core)] if core else [one for one in distinct_instances(accelerator) if one.core.modes]
+    instances = (
+        [accelerator.instance(core)] if core else [one for one in distinct_instances(accelerator) if one.core.modes]
+    )
     found: list[tuple[float, CoreInstance, Alone]] = []
     errors: list[MonetError] = []
     for instance in instances:
@@ -142,12 +148,16 @@ def accesses_json(cost: Alone | VectorCost) -> dict[str, dict[str, dict[str, flo
     table: dict[str, dict[str, dict[str, float]]] = {}
     for access in (*cost.accesses, *cost.border_accesses):
         level = "dram" if access.level == "stream" else access.level
-        row = table.setdefault(level, {}).setdefault(access.slot, {"reads": 0, "writes": 0, "read_bits": 0, "write_bits": 0})
+        row = table.setdefault(level, {}).setdefault(
+            access.slot, {"reads": 0, "writes": 0, "read_bits": 0, "write_bits": 0}
+        )
         verb = "read" if access.flow.is_read else "write"
         row[f"{verb}s"] += access.elements
         row[f"{verb}_bits"] += access.bits
     for access in cost.border_accesses:  # the other side of what passes the border
-        row = table.setdefault("dram", {}).setdefault(access.slot, {"reads": 0, "writes": 0, "read_bits": 0, "write_bits": 0})
+        row = table.setdefault("dram", {}).setdefault(
+            access.slot, {"reads": 0, "writes": 0, "read_bits": 0, "write_bits": 0}
+        )
         verb = "write" if access.flow.is_read else "read"
         row[f"{verb}s"] += access.elements
         row[f"{verb}_bits"] += access.bits
@@ -177,7 +187,9 @@ def _common(cost: Alone | VectorCost, accelerator: Accelerator, instance: CoreIn
     }
 
 
-def operator_json(cost: Alone | VectorCost, nest: LoopNest | None, accelerator: Accelerator, instance: CoreInstance) -> dict[str, Any]:
+def operator_json(
+    cost: Alone | VectorCost, nest: LoopNest | None, accelerator: Accelerator, instance: CoreInstance
+) -> dict[str, Any]:
     """Everything about one operator, as plain data."""
     from monet.mapping.alone import Alone
     from monet.mapping.mapping_file import mapping_document
@@ -186,9 +198,7 @@ def operator_json(cost: Alone | VectorCost, nest: LoopNest | None, accelerator: 
     if not isinstance(cost, Alone):
         return result | {"macs": 0, "work": dict(cost.work), "mapping": None}
     tile = cost.mapped.cost
-    stalls = {
-        port: max(0.0, cycles - tile.compute_cycles - tile.exposed_cycles) for port, cycles in tile.port_cycles
-    }
+    stalls = {port: max(0.0, cycles - tile.compute_cycles - tile.exposed_cycles) for port, cycles in tile.port_cycles}
     return result | {
         "macs": cost.macs,
         "mapping": mapping_document(cost),
@@ -284,7 +294,9 @@ def _model(
     from monet.mapping.mapping_file import read_constraints
     from monet.mapping.operators import map_graph
 
-    costs, unmapped = map_graph(graph, accelerator, objective, core, read_constraints(constraints, {}))
+    costs, unmapped = map_graph(
+        graph, accelerator, objective, core, read_constraints(constraints, {"I": "x", "W": "w", "O": "y"})
+    )
     if not costs:
         reasons = "\n".join(f"  {one.reason}" for one in unmapped[:10])
         raise MappingError(f"{accelerator.name} runs no operator of {graph.name}\n{reasons}")
@@ -309,7 +321,9 @@ def _model(
 def model_text(result: dict[str, Any], costs: tuple[OperatorCost, ...], unmapped: tuple[Unmapped, ...]) -> str:
     """The table, one row per operator."""
     width = max(len(one.op.name) for one in costs)
-    lines = [f"{'operator':<{width}}  {'kind':<24} {'core':<12} {'MACs':>15} {'cycles':>14} {'energy J':>11} {'used':>6}  bound by"]
+    lines = [
+        f"{'operator':<{width}}  {'kind':<24} {'core':<12} {'MACs':>15} {'cycles':>14} {'energy J':>11} {'used':>6}  bound by"
+    ]
     for one in costs:
         lines.append(
             f"{one.op.name:<{width}}  {one.op.kind:<24} {one.core.template:<12} {one.macs:>15,} "
@@ -320,6 +334,8 @@ def model_text(result: dict[str, Any], costs: tuple[OperatorCost, ...], unmapped
     )
     if unmapped:
         kinds = sorted({one.op.kind for one in unmapped})
-        lines.append(f"NOT COUNTED: {len(unmapped)} operators that no core of this hardware can run ({', '.join(kinds)})")
+        lines.append(
+            f"NOT COUNTED: {len(unmapped)} operators that no core of this hardware can run ({', '.join(kinds)})"
+        )
         lines.append(f"  first: {unmapped[0].reason}")
     return "\n".join(lines)

@@ -25,7 +25,7 @@ import numpy as np
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import OPERANDS, Core, Flow
 from monet.mapping.border import Border
-from monet.mapping.cost import Access, Cost, entries, frame_cost, tile_elements
+from monet.mapping.cost import Access, entries, frame_cost, tile_elements
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.footprint import Extent, divisors, footprint, tables
 from monet.mapping.frame import Crossing, Frame
@@ -37,6 +37,7 @@ from monet.mapping.tile_nest import TileShape, tile_shapes
 from monet.mapping.tiling import OBJECTIVES, Constraints
 
 MOST_TILES, FINALISTS = 6, 3
+SPARE = 1e-3  # at objective latency, doubling the energy counts as 0.1 % of the cycles
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +92,9 @@ def alone(
     """The best way found to run ``nest`` on ``core`` from and to DRAM."""
     frame, whole = cached_tiling(nest, core, objective, border.stream, constraints, MAX_UNROLLINGS)
     arrays = _TileArrays(nest, frame, border)
-    streams = _stream_bits(frame, frame_cost(frame, whole.mapping)) if core.streamed else {}
-    prices = arrays.prices(border, objective, whole.energy_j, streams)
+    counts = frame_cost(frame, whole.mapping)
+    streams = {slot: counts.stream_bits(slot) for slot in core.streamed}
+    prices = arrays.prices(border, objective, whole.energy_j, streams, counts.fill_cycles + counts.drain_cycles)
     rank: Callable[..., tuple[Any, Any]] = rank_tiles
     scores, rows = rank(*arrays.arguments, *prices, FINALISTS)
     if not math.isfinite(scores[0]):
@@ -101,7 +103,7 @@ def alone(
     for score, row in zip(scores, rows, strict=True):
         if not math.isfinite(score):
             break
-        plan = _plan(nest, core, border, objective, constraints, arrays, row)
+        plan = _plan(nest, core, border, objective, constraints, arrays, row, whole.energy_j)
         if best is None or plan.score < best[0]:
             best = plan.score, plan
     assert best is not None
@@ -204,8 +206,13 @@ class _TileArrays:
             windows_of, window_dims, largest, total, kept_u, kept_v,
         )  # fmt: skip
 
-    def prices(self, border: Border, objective: str, joules: float, streams: Dictionary[str, int]) -> tuple[Any, ...]:
-        """Per-slot and scalar figures."""
+    def prices(
+        self, border: Border, objective: str, joules: float, streams: Dictionary[str, int], overhead: float
+    ) -> tuple[Any, ...]:
+        """Per slot: elements over plain dimensions, bits of one, memory (-1: streamed), room in it, bits streamed,
+        joules per bit coming in and going out, results. Scalars: cycles per bit, latency, joules below the border,
+        leakage per cycle, objective, cycles per step, bits of a result, cycles that every tile adds, weight of energy.
+        """
         frame, names = self.frame, [name for _, name, _ in border.memories]
         per_slot = np.zeros((3, 8))
         source = border.stream
@@ -229,7 +236,8 @@ class _TileArrays:
                 OBJECTIVES.index(objective),
                 frame.compute_cycles / math.prod(frame.steps.values()),
                 frame.result_bits,
-                frame.constant_fill_cycles,
+                overhead,
+                SPARE,
             ]
         )
         return per_slot, scalars
@@ -252,10 +260,6 @@ def _memory_name(border: Border, slot: str) -> str:
     return next(name for one, name, _ in border.memories if one == slot)
 
 
-def _stream_bits(frame: Frame, counts: Cost) -> dict[str, int]:
-    return {slot: counts.stream_bits(slot) for slot in frame.core.streamed}
-
-
 # --- the finalists ----------------------------------------------------------------------------------------------------
 
 
@@ -270,7 +274,14 @@ class _Plan:
 
 
 def _plan(
-    nest: LoopNest, core: Core, border: Border, objective: str, constraints: Constraints, arrays: _TileArrays, row: Any
+    nest: LoopNest,
+    core: Core,
+    border: Border,
+    objective: str,
+    constraints: Constraints,
+    arrays: _TileArrays,
+    row: Any,
+    least_joules: float,
 ) -> _Plan:
     """A finalist with its most frequent tile mapped; the score counts all tiles as that one."""
     tile, order = arrays.tile(row), arrays.order(row)
@@ -285,7 +296,7 @@ def _plan(
     cycles = edges + max(counts.cycles * tiles, busy - edges)
     joules = tiling.energy_j * tiles + math.fsum(crossed.joules.values())
     if objective == "latency":
-        score = cycles * (1 + 1e-9 * joules)
+        score = cycles * (1 + SPARE * joules / least_joules)
     else:
         score = joules + core.leakage_w / core.clock_hz * cycles if objective == "energy" else cycles * joules
     return _Plan(score, order, tile, shapes, frame, tiling.mapping)

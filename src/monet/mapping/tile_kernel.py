@@ -32,13 +32,14 @@ def rank_tiles(
     kept_u: Array,  # [slot, window, tile u, span, tile v]
     kept_v: Array,
     per_slot: Array,  # [slot, 8] see alone._TileArrays.prices
-    scalars: Array,  # [8] see there
+    scalars: Array,  # [9] see there
     keep: int,
 ) -> tuple[Array, Array]:
     """The ``keep`` best (score; stationary slot, sliding dim, tiles …), best first; unused rows score infinity."""
     dims, slots, width = candidates.size, 3, counts.shape[1]
     per_bit, latency, joules_fixed, leak = scalars[0], scalars[1], scalars[2], scalars[3]
     objective, per_step, result_bits, overhead = int(scalars[4]), scalars[5], scalars[6], scalars[7]
+    spare = scalars[8]
     scores = np.full(keep, np.inf)
     rows = np.full((keep, dims + 2), -1, np.int64)
     pick = np.zeros(dims, np.int64)
@@ -118,7 +119,7 @@ def rank_tiles(
                             last = size[m] / per_slot[m, 1] * result_bits
                     middle = max(compute, (moved - first - last) * per_bit)
                     cycles = latency + first * per_bit + middle + last * per_bit
-                    score = cycles + 1e-6 * joules / joules_fixed * cycles
+                    score = cycles * (1 + spare * joules / joules_fixed)
                     if objective == 1:
                         score = joules + leak * cycles
                     elif objective == 2:

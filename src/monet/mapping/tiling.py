@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from monet.hardware.accelerator import OPERANDS
-from monet.mapping.footprint import Extent, WindowTables, divisors, tables
+from monet.mapping.footprint import Extent, WindowTables, divisors, tables, window_counts
 from monet.mapping.frame import Frame
 from monet.mapping.mapping import Cut, Loop, Mapping
 from monet.mapping.search_kernel import best_tiling
@@ -45,7 +45,8 @@ class Constraints:
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """The best tiling of a frame: its score in the objective asked for, and the mapping."""
+    """The best tiling of a frame: its score in the objective asked for, and the mapping. Next to a streamed slot,
+    cycles allow for the other slots' share of the stream's bandwidth."""
 
     score: float
     cycles: float
@@ -110,7 +111,8 @@ def search_frame(frame: Frame, objective: str, constraints: Constraints, beat: f
         if early is None or not math.isfinite(early[0][1]):
             return None
         result, path = early
-    return Tiling(float(result[0]), float(result[1]), float(result[2]), int(result[3]), _mapping(arrays, path))
+    joules = float(result[2]) - _resident_price(frame)[0]
+    return Tiling(float(result[0]), float(result[1]), joules, int(result[3]), _mapping(arrays, path))
 
 
 def _coarse(nests: Array, candidates: Array) -> Array:
@@ -255,12 +257,42 @@ def _prices(frame: Frame, per_cut: Array) -> tuple[Array, Array, float]:
         if term.crossing >= 0:
             per_cut[term.crossing, 3] += joules * term.bits_per_entry
             slope[term.crossing] += cycles * term.bits_per_entry
+    joules, cycles = _resident_price(frame)
+    base_energy += joules
+    if cycles:
+        bases["stream"] = bases.get("stream", 0.0) + cycles
+        slopes.setdefault("stream", np.zeros(cuts))
     per_cut[:, 9] = _most_entries(frame)
     rising = {port: bases[port] + float(np.maximum(slope, 0.0) @ per_cut[:, 9]) for port, slope in slopes.items()}
     kept = [port for port, most in rising.items() if most > frame.compute_cycles]  # others are never the bottleneck
     if not kept:
         return np.zeros((0, cuts)), np.zeros(0), base_energy
     return np.array([slopes[port] for port in kept]), np.array([bases[port] for port in kept]), base_energy
+
+
+def _resident_price(frame: Frame) -> tuple[float, float]:
+    """(joules, cycles) of bringing the operands that are not streamed past the border once.
+
+    Only cores with a streamed slot need it: there a binding decides whether an operand's way from DRAM is part of the
+    tiling's cost (streamed) or not (resident), and bindings are compared by their scores.
+    """
+    if not frame.core.streamed or frame.stream is None:
+        return 0.0, 0.0
+    joules = cycles = 0.0
+    for slot in OPERANDS:
+        if slot in frame.core.streamed:
+            continue
+        touched = frame.footprints[slot]
+        elements = math.prod(frame.sizes[dim] for dim in touched.plain)
+        elements *= math.prod(window_counts(window, frame.sizes).distinct for window in touched.windows)
+        top, source = frame.core.top(slot), frame.stream
+        if slot == "O":
+            bits, per_bit = elements * frame.result_bits, source.write_energy_j_per_bit + top.read_energy_j_per_bit
+        else:
+            bits, per_bit = elements * frame.bits[slot], source.read_energy_j_per_bit + top.write_energy_j_per_bit
+        joules += bits * per_bit
+        cycles += bits / source.bandwidth_bits_per_cycle
+    return joules, cycles
 
 
 def _most_entries(frame: Frame) -> Array:

@@ -1,0 +1,75 @@
+"""How long one search takes: every distinct array operator of three training steps, warm; ratios to the budget.
+
+python benchmarks/mapper_search_time.py [HARDWARE ...]
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+os.environ["MONET_CACHE"] = "off"
+
+import monet
+from monet.graph.kind import kind_named
+from monet.graph.loop_nest import LoopNest
+from monet.hardware import load_hardware
+from monet.mapping import OBJECTIVES, border_of
+from monet.mapping.operators import MATRIX, call_of
+from monet.mapping.search import NO_CONSTRAINTS, best_tiling_of
+from monet.mapping.spatial import MAX_UNROLLINGS
+
+MODELS = {"resnet18": 4, "mobilenetv2": 4, "gpt2-small": 1}
+MEDIAN_MS, WORST_MS, FIRST_S = 5.0, 30.0, 2.0
+
+
+def nests() -> list[LoopNest]:
+    found: dict[object, LoopNest] = {}
+    for model, batch in MODELS.items():
+        graph = monet.training_step(monet.load_model(model, batch=batch), precision="bf16")
+        for op in graph.ops:
+            kind = kind_named(op.kind)
+            if kind.family in MATRIX and kind.nest:
+                nest = kind.nest(call_of(graph, op))
+                found.setdefault(nest.canonical(), nest)
+    return list(found.values())
+
+
+def main() -> None:
+    every = nests()
+    print(f"{len(every)} distinct nests; budget: median {MEDIAN_MS:g} ms, worst {WORST_MS:g} ms")
+    for hardware in sys.argv[1:] or ["edge-tpu", "tpu-like", "tpu-v3", "fusemax"]:
+        accelerator = load_hardware(hardware)
+        instance = next(one for one in accelerator.cores if one.core.modes)
+        stream = border_of(accelerator, instance).stream
+        for objective in OBJECTIVES:
+            times = []
+            for nest in every:
+                runs = []
+                for _ in range(3):
+                    before = time.process_time()
+                    best_tiling_of(nest, instance.core, objective, stream, NO_CONSTRAINTS, MAX_UNROLLINGS)
+                    runs.append((time.process_time() - before) * 1e3)
+                times.append(min(runs))
+            median, worst = statistics.median(times), max(times)
+            print(
+                f"  {hardware:<10} {objective:<8} median {median:6.2f} ms ({median / MEDIAN_MS:.2f} of budget), "
+                f"worst {worst:6.1f} ms ({worst / WORST_MS:.2f})"
+            )
+    program = (
+        "from monet.mapping import *; from monet.hardware import load_hardware\n"
+        "from monet.mapping.operator_dims import *\n"
+        "a = load_hardware('tpu-like'); c = a.cores[0];"
+        "alone(operator_nest('conv', 'K=64,C=64,OY=56,OX=56,FY=3,FX=3', 'int8'), c.core, border_of(a, c))"
+    )
+    before = time.perf_counter()
+    subprocess.run([sys.executable, "-c", program], check=True)
+    first = time.perf_counter() - before
+    print(f"first call in a fresh process, compiled kernels on disk: {first:.2f} s ({first / FIRST_S:.2f} of budget)")
+
+
+if __name__ == "__main__":
+    main()
