@@ -65,9 +65,7 @@ def _cycles(name: str) -> float:
 def figures() -> Iterator[Figure]:
     """Every row of this topic."""
     total = "resnet18 on tpu-like, 21 layers"
-    yield Figure(
-        TOPIC, f"{total}: energy", "pJ", 1_860_446_855, 0.0, ZIGZAG, _total_energy_pj, Rule.AT_MOST, BETTER
-    )
+    yield Figure(TOPIC, f"{total}: energy", "pJ", 1_860_446_855, 0.0, ZIGZAG, _total_energy_pj, Rule.AT_MOST, BETTER)
     yield Figure(TOPIC, f"{total}: cycles", "cycles", 3_863_768, 0.0, ZIGZAG, _total_cycles, Rule.AT_MOST, BETTER)
     for name, energy, cycles in LAYERS:
         yield Figure(

@@ -1,0 +1,46 @@
+"""The chain of tiles and transfers that sets the makespan."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from monet.report.quantities import percent, seconds
+from monet.schedule.result import Result
+
+LONGEST = 18
+
+
+def shares(result: Result) -> dict[str, float]:
+    """Seconds of the critical path by what happens: compute, read, write, move, evict, and ``gap`` for waiting."""
+    totals: dict[str, float] = defaultdict(float)
+    for step in result.critical_path:
+        totals[step.kind] += step.end_s - step.start_s
+    covered = sum(totals.values())
+    if result.latency_s > covered > 0:
+        totals["gap"] += result.latency_s - covered
+    return dict(totals)
+
+
+def by_operator(result: Result) -> list[tuple[str, float]]:
+    """Operators by their seconds on the critical path, longest first."""
+    totals: dict[str, float] = defaultdict(float)
+    for step in result.critical_path:
+        totals[step.operator] += step.end_s - step.start_s
+    return sorted(totals.items(), key=lambda one: (-one[1], one[0]))
+
+
+def info(result: Result) -> dict[str, Any]:
+    """Shares by kind, and the operators that hold most of the path, as bars."""
+    whole = result.latency_s or 1.0
+    return {
+        "kinds": [
+            {"name": name, "value": value, "text": seconds(value), "note": percent(value / whole)}
+            for name, value in sorted(shares(result).items(), key=lambda one: -one[1])
+        ],
+        "operators": [
+            {"name": name, "value": value, "text": seconds(value), "note": percent(value / whole)}
+            for name, value in by_operator(result)[:LONGEST]
+        ],
+        "steps": len(result.critical_path),
+    }

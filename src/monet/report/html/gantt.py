@@ -1,0 +1,72 @@
+"""The timeline: one row per core, link and DRAM, every tile and transfer on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from monet.schedule.result import EVENT_KINDS, Result
+
+PHASES = ("forward", "loss", "backward", "update")
+
+
+def resource_kinds(result: Result) -> list[str]:
+    """core, dram or link, for every resource of the timeline."""
+    cores = {row["name"] for row in result.cores}
+    drams = tuple(dram["name"] for dram in result.hardware_summary.get("drams", ()))
+    return [
+        "core" if name in cores else "dram" if name.startswith(drams) and drams else "link"
+        for name in result.timeline.resources
+    ]
+
+
+def info(result: Result) -> dict[str, Any]:
+    """Rows in the order of drawing, and per row the starts (as differences), lengths, operators and kinds of its
+    events: about eight characters of JSON an event and column."""
+    timeline, kinds = result.timeline, resource_kinds(result)
+    busy = {row["name"]: float(row["utilisation"]) for row in result.links}
+    busy |= {row["name"]: float(row["busy_s"]) / (result.latency_s or 1.0) for row in result.cores}
+    rows = []
+    for wanted in ("core", "link", "dram"):
+        for index, name in enumerate(timeline.resources):
+            if kinds[index] == wanted:
+                events = np.flatnonzero(timeline.resource == index)
+                if wanted == "link" and not len(events):
+                    continue  # a mesh has many wires that nothing uses; the drawing of the hardware shows them
+                rows.append({"name": name, "kind": wanted, "busy": busy.get(name, 0.0)} | _events(result, events))
+    phase_of = {row["name"]: row["phase"] for row in result.operators}
+    return {
+        "ticks_per_second": timeline.ticks_per_second,
+        "end": int(result.ticks),
+        "rows": rows,
+        "operators": list(timeline.operators),
+        "operator_phase": [_phase(phase_of.get(name, "")) for name in timeline.operators],
+        "kinds": list(EVENT_KINDS),
+        "phases": list(PHASES),
+        "events": len(timeline),
+        "bands": [
+            {
+                "phase": name,
+                "begin": row["start_s"] * result.ticks_per_second,
+                "end": row["end_s"] * result.ticks_per_second,
+            }
+            for name, row in result.phases.items()
+        ],
+    }
+
+
+def _events(result: Result, chosen: np.ndarray[Any, Any]) -> dict[str, list[int]]:
+    timeline = result.timeline
+    chosen = chosen[np.argsort(timeline.start[chosen], kind="stable")]
+    start, end = timeline.start[chosen], timeline.end[chosen]
+    return {
+        "start": np.diff(start, prepend=0).tolist(),
+        "length": (end - start).tolist(),
+        "operator": timeline.operator[chosen].tolist(),
+        "event": timeline.kind[chosen].tolist(),
+    }
+
+
+def _phase(name: str) -> int:
+    return PHASES.index(name) if name in PHASES else -1

@@ -1,0 +1,58 @@
+"""Bytes in every memory over time, by category, with the capacity and the step at the peak."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from monet.schedule.result import CATEGORIES, MemoryTrace, Result
+
+POINTS = 1500  # more steps than a screen has pixels are merged, each into the largest total of its interval
+
+
+def thinned(time: np.ndarray[Any, Any], amounts: np.ndarray[Any, Any], points: int = POINTS) -> np.ndarray[Any, Any]:
+    """Indices of at most ``points`` steps: in every interval of time the one with the largest total. The first step,
+    the last and the overall peak are always among them."""
+    if len(time) <= points:
+        return np.arange(len(time))
+    total = amounts.sum(axis=0)
+    edges = np.linspace(float(time[0]), float(time[-1]) + 1, points - 2)
+    interval = np.searchsorted(edges, time, side="right")
+    order = np.lexsort((-total, interval))
+    first = np.concatenate(([True], np.diff(interval[order]) != 0))
+    chosen = {0, len(time) - 1, int(total.argmax()), *order[first].tolist()}
+    return np.array(sorted(chosen))
+
+
+def _memory(trace: MemoryTrace, ticks_per_second: float) -> dict[str, Any]:
+    keep = thinned(trace.time, trace.bytes)
+    at_peak = int(trace.bytes.sum(axis=0).argmax()) if len(trace.time) else 0
+    return {
+        "name": trace.name,
+        "capacity": int(trace.capacity_bytes),
+        "time": trace.time[keep].tolist(),
+        "bytes": [row[keep].tolist() for row in trace.bytes],
+        "peak_bytes": int(trace.peak_bytes),
+        "peak_time": trace.peak_time_s * ticks_per_second,
+        "peak_time_s": trace.peak_time_s,
+        "peak_operator": trace.peak_operator,
+        "at_peak": trace.bytes[:, at_peak].tolist() if len(trace.time) else [0] * len(CATEGORIES),
+        "steps": len(trace.time),
+        "merged": len(trace.time) - len(keep),
+    }
+
+
+def info(result: Result) -> dict[str, Any]:
+    """DRAM first, then the memories by how full they get."""
+    drams = {dram["name"] for dram in result.hardware_summary.get("drams", ())}
+    traces = sorted(
+        result.memory,
+        key=lambda one: (one.name not in drams, -one.peak_bytes / (one.capacity_bytes or 1), one.name),
+    )
+    return {
+        "categories": list(CATEGORIES),
+        "ticks_per_second": result.ticks_per_second,
+        "end": int(result.ticks),
+        "memories": [_memory(trace, result.ticks_per_second) for trace in traces],
+    }
