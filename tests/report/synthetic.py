@@ -259,7 +259,8 @@ def build(graph: Graph, accelerator: Accelerator, tiles: int = 2000, batch: int 
         operators=tuple(toy.rows), memory=memory,
         timeline=Timeline(TICKS, tuple(toy.resources), tuple(op.name for op in toy.ops), *events),
         bounds=Bounds(
-            macs / peak, compulsory / accelerator.drams[0].bandwidth_bytes_per_s, latency / 4, sum(dram.values()) // 2, 0.021
+            macs / peak, compulsory / accelerator.drams[0].bandwidth_bytes_per_s, latency / 4, sum(dram.values()) // 2,
+            energy["by_level"]["compute"],
         ),
         critical_path=path, plan={"fusion": "none"}, hardware_summary=hardware_summary(accelerator),
         inputs={"model": graph.name, "hardware": accelerator.name}, version="0.1.0", seconds_to_evaluate=0.1,

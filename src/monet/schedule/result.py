@@ -85,6 +85,7 @@ class Bounds:
     dram_s: float  # compulsory bytes over the bandwidth
     critical_path_s: float  # longest chain of operators, each on its fastest core
     memory_bytes: int  # largest working set of one operator, with all parameters and states, in DRAM
+    energy_j: float = 0.0  # work at its cheapest and compulsory off-chip bytes; 0 where it is not known
 
     @property
     def latency_s(self) -> float:

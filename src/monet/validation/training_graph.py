@@ -51,9 +51,9 @@ def step_of(model: str, batch: int = 0, size: int = 0, optimizer: str = "sgd", l
     from monet.frontends import load_model
     from monet.training import training_step
 
-    sized = {"image": size} if model.startswith("resnet") else {"sequence": size}
-    options = (sized if size else {}) | ({"batch": batch} if batch else {})
-    return training_step(load_model(model, **options), optimizer=optimizer, lora=lora)
+    image, sequence = (size, None) if model.startswith("resnet") else (None, size)
+    forward = load_model(model, batch=batch or None, image=image or None, sequence=sequence or None)
+    return training_step(forward, optimizer=optimizer, lora=lora)
 
 
 def _thousandth(value: Callable[[], float]) -> float:

@@ -27,6 +27,11 @@ def compulsory_bytes(result: Result) -> float:
     return result.bounds.dram_s * bandwidth
 
 
+def first_dram(result: Result) -> str:
+    """Name of the (first) DRAM; empty where the summary has none."""
+    return next((str(dram["name"]) for dram in result.hardware_summary.get("drams", ())), "")
+
+
 def _card(label: str, value: str, detail: str, bound: str = "", distance: float = 0.0) -> dict[str, Any]:
     return {"label": label, "value": value, "detail": detail, "bound": bound, "distance": distance}
 
@@ -34,11 +39,11 @@ def _card(label: str, value: str, detail: str, bound: str = "", distance: float 
 def info(result: Result) -> list[dict[str, Any]]:
     """One card per headline number. ``distance`` is ours over the bound; 0 where no bound is known."""
     bounds, gap = result.bounds, result.gap
-    dram = next(iter(result.hardware_summary.get("drams", ())), {}).get("name", "")
+    dram = first_dram(result)
     peak = result.memory_peak_bytes.get(dram, {}).get("total", 0)
     trace = next((one for one in result.memory if one.name == dram), None)
     least_bytes = compulsory_bytes(result)
-    energy_bound = float(getattr(bounds, "energy_j", 0.0))
+    energy_bound = bounds.energy_j
     return [
         _card(
             "Latency",
@@ -80,7 +85,7 @@ def info(result: Result) -> list[dict[str, Any]]:
 
 def latency_bounds(result: Result) -> dict[str, Any]:
     """Every lower bound on the latency, and ours, as bars of one scale; and the critical path by what happens on it."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"label": words, "seconds": float(getattr(result.bounds, name)), "ours": False}
         for name, words in BOUND_NAMES.items()
     ]
