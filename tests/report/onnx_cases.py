@@ -226,6 +226,11 @@ def shapes() -> list[Case]:
         Case("iota", (), {"size": 5, "dtype": "int64"}),
         Case("iota", (), {"size": 4, "dtype": "int32", "start": 3, "step": -2}),
         Case("iota", (), {"size": 4, "dtype": "fp32", "start": 0.5, "step": 0.25}),
+        *(
+            Case("random", (), {**drawn, "distribution": name})
+            for drawn in ({"shape": (3, 4), "dtype": "fp32", "probability": 0.3, "seed": 5},)
+            for name in ("normal", "uniform", "bernoulli")
+        ),
         Case("causal_mask", (), {"rows": 3, "columns": 5}),
         Case("causal_mask", (), {"rows": 4, "columns": 4}),
     ]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from monet.graph.dtypes import DTYPES
+from monet.graph.kind import kind_named
 from monet.report.onnx.body import Body, Value
+from monet.report.onnx.operators.elementwise import MASK_LIMIT
 from monet.report.onnx.table import writes
 
 
@@ -34,3 +38,15 @@ def may_look(b: Body, rows: int, columns: int) -> Value:
 @writes("causal_mask")
 def _causal_mask(b: Body) -> Value:
     return b.node("Not", may_look(b, b.call.attrs["rows"], b.call.attrs["columns"]))
+
+
+@writes("random")
+def _random(b: Body) -> Value:
+    """The numbers that the seed gives, where they may go into the file; else the standard operator draws its own."""
+    attrs = b.call.attrs
+    if b.exact or math.prod(attrs["shape"]) <= MASK_LIMIT:
+        return b.array(kind_named("random").evaluate(attrs), attrs["dtype"])
+    operator = "RandomNormal" if attrs["distribution"] == "normal" else "RandomUniform"
+    drawn = b.node(operator, dtype="fp32", shape=list(attrs["shape"]), seed=float(attrs["seed"]))
+    drawn = (drawn < attrs["probability"]).cast("fp32") if attrs["distribution"] == "bernoulli" else drawn
+    return drawn.cast(attrs["dtype"])
