@@ -85,6 +85,19 @@ def two_level(
     return core(axes, tuple(levels), products=products)
 
 
+def streaming(a: int = 2, b: int = 2, w_bytes: int = 4) -> Core:
+    """Weights go from outside the core straight into registers; inputs and outputs have a scratchpad."""
+    axes = (Axis("a", a, frozenset({"I"})), Axis("b", b, frozenset(), True))
+    return core(
+        axes,
+        (
+            level("w_reg", "W", w_bytes, (), a * b, 8, 8, 0.1e-12),
+            level("o_reg", "O", 2, (), a * b, 32, 32, 0.05e-12),
+            level("sram", "IO", 1 << 20, ("a", "b"), 1, 64, 64, 4e-12),
+        ),
+    )
+
+
 def three_level(local_bytes: int = 64, *, double=False, a=2, b=2) -> Core:
     """Registers, a local buffer shared by all three operands, and a scratchpad."""
     axes = (Axis("a", a, frozenset({"I"})), Axis("b", b, frozenset(), True))

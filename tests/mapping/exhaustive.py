@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from monet.hardware.accelerator import OPERANDS
 from monet.mapping.cost import entries, tile_elements
 from monet.mapping.frame import Frame
 from monet.mapping.mapping import Loop, trips_by_dim
-from monet.mapping.tiling import Constraints, compile_frame, tie_weight
+from monet.mapping.tiling import Constraints, candidate_tiles, compile_frame, resident_price, tie_weight
 
 
 def prime_factors(number: int) -> list[int]:
@@ -28,14 +29,37 @@ def loops_of(frame: Frame) -> list[Loop]:
     return [Loop(dim, prime) for dim, steps in frame.steps.items() for prime in prime_factors(steps)]
 
 
+def decompositions(steps: int) -> list[list[int]]:
+    """Trip counts, outermost first: primes (all divisor chains), or a ragged outer loop over a chain of its tile."""
+    found = [prime_factors(steps)]
+    for tile in candidate_tiles(steps):
+        if steps % tile:
+            found.append([-(-steps // tile), *prime_factors(tile)])
+    return found
+
+
+def orders(frame: Frame) -> Iterator[tuple[Loop, ...]]:
+    """Every loop order of the named space; a ragged loop stays outside the others of its dimension."""
+    dims = [dim for dim, steps in frame.steps.items() if steps > 1]
+    for choice in itertools.product(*(decompositions(frame.steps[dim]) for dim in dims)):
+        loops = [(dim, i, trips) for dim, chain in zip(dims, choice, strict=True) for i, trips in enumerate(chain)]
+        ragged = {dim for dim, chain in zip(dims, choice, strict=True) if math.prod(chain) != frame.steps[dim]}
+        seen = set()
+        for permutation in itertools.permutations(loops):
+            first: dict[str, int] = {}
+            for dim, i, _ in permutation:
+                first.setdefault(dim, i)
+            order = tuple(Loop(dim, trips) for dim, _, trips in permutation)
+            if all(first[dim] == 0 for dim in ragged) and order not in seen:
+                seen.add(order)
+                yield order
+
+
 def best_score(frame: Frame, objective: str) -> float:
     """The least score over all permutations and cuts; infinite if nothing fits."""
     arrays = compile_frame(frame, Constraints())
     tie = tie_weight(frame, objective, arrays.least_energy if arrays else 1.0)
-    best = math.inf
-    for order in set(itertools.permutations(loops_of(frame))):
-        best = min(best, _best_cuts(frame, order, objective, tie))
-    return best
+    return min(_best_cuts(frame, order, objective, tie) for order in orders(frame))
 
 
 def _best_cuts(frame: Frame, order: tuple[Loop, ...], objective: str, tie: float) -> float:
@@ -77,6 +101,10 @@ def _best_cuts(frame: Frame, order: tuple[Loop, ...], objective: str, tie: float
         energy = energy + bits_moved * frame.energy_per_bit(term.level, term.slot, term.flow) * term.billed
         port, cycles = frame.cycles_per_bit(term.level, term.slot, term.flow)
         ports[port] = ports.get(port, np.zeros(shape)) + bits_moved * cycles
+    joules, cycles = resident_price(frame)
+    energy = energy + joules
+    if cycles:
+        ports["stream"] = ports.get("stream", np.zeros(shape)) + cycles
     peak = np.maximum.reduce([frame.compute_cycles + exposed, *ports.values()])
     fill = chains["I"] + chains["W"] if frame.inputs_share_a_port else np.maximum(chains["I"], chains["W"])
     latency = peak + fill + chains["O"] + frame.constant_fill_cycles

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 
-from cores import three_level, two_level
+from cores import streaming, three_level, two_level
 from nests import conv, linear, matmul
 
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import OPERANDS, Core
-from monet.mapping.frame import Frame
+from monet.mapping.frame import Frame, Stream
 from monet.mapping.mapping import Cut, Loop, Mapping
 from monet.mapping.search import frames
 
@@ -39,7 +39,12 @@ def _nest(rng: random.Random, largest: int) -> LoopNest:
     )  # fmt: skip
 
 
+STREAM = Stream(16.0, 10e-12, 12e-12)
+
+
 def random_core(rng: random.Random) -> Core:
+    if rng.random() < 0.2:
+        return streaming(rng.choice([2, 3]), 2, rng.choice([2, 4, 16]))
     if rng.random() < 0.4:
         return three_level(
             rng.choice([24, 64, 256]), double=rng.random() < 0.5, a=rng.choice([1, 2]), b=rng.choice([1, 2])
@@ -54,7 +59,7 @@ def random_core(rng: random.Random) -> Core:
 
 
 def random_frame(rng: random.Random, nest: LoopNest, core: Core) -> Frame:
-    return rng.choice(list(frames(nest, core, None)))
+    return rng.choice(list(frames(nest, core, STREAM)))
 
 
 def random_mapping(rng: random.Random, frame: Frame) -> Mapping:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from cores import three_level, two_level
 from nests import conv, linear
-from random_cases import random_core, random_nest
+from random_cases import STREAM, random_core, random_nest
 
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core, Flow
@@ -22,7 +22,7 @@ from monet.mapping.tiling import OBJECTIVES
 
 
 def best(nest: LoopNest, core: Core, objective: str) -> Mapped:
-    frame, tiling = best_tiling_of(nest, core, objective, None, NO_CONSTRAINTS, 4)
+    frame, tiling = best_tiling_of(nest, core, objective, STREAM, NO_CONSTRAINTS, 4)
     return evaluate(frame, tiling.mapping)
 
 

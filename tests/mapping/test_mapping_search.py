@@ -13,21 +13,28 @@ from monet.mapping.cost import energy_j, frame_cost
 from monet.mapping.tiling import OBJECTIVES, Constraints, candidate_tiles, search_frame
 
 
-def small_frame(rng: random.Random):
-    """A frame with few enough loops to enumerate, whose tiles are divisors only."""
+def small_frame(rng: random.Random, ragged: bool):
+    """A frame with few enough loops to enumerate; ``ragged``: some tile does not divide its dimension."""
     while True:
         nest, core = random_nest(rng, 8, 4000), random_core(rng)
         frame = random_frame(rng, nest, core)
         most = 5 if len(frame.crossings) <= 3 else 4
-        divisors_only = all(all(steps % tile == 0 for tile in candidate_tiles(steps)) for steps in frame.steps.values())
-        if 1 < len(loops_of(frame)) <= most and divisors_only:
+        has_ragged = any(steps % tile for steps in frame.steps.values() for tile in candidate_tiles(steps))
+        if 1 < len(loops_of(frame)) <= most - (2 if ragged else 0) and has_ragged == ragged:
             return frame
 
 
 @pytest.mark.parametrize("seed", range(240))
 def test_equal_to_exhaustive_enumeration(seed: int) -> None:
-    rng = random.Random(seed)
-    frame, objective = small_frame(rng), OBJECTIVES[seed % 3]
+    check(small_frame(random.Random(seed), ragged=False), OBJECTIVES[seed % 3])
+
+
+@pytest.mark.parametrize("seed", range(45))
+def test_equal_with_tiles_that_do_not_divide(seed: int) -> None:
+    check(small_frame(random.Random(seed), ragged=True), OBJECTIVES[seed % 3])
+
+
+def check(frame, objective: str) -> None:
     expected = best_score(frame, objective)
     found = search_frame(frame, objective, Constraints())
     if found is None:
@@ -35,5 +42,6 @@ def test_equal_to_exhaustive_enumeration(seed: int) -> None:
         return
     assert found.score == pytest.approx(expected, rel=1e-12)
     counts = frame_cost(frame, found.mapping)
-    assert counts.cycles == pytest.approx(found.cycles, rel=1e-12)
+    if not frame.core.streamed:
+        assert counts.cycles == pytest.approx(found.cycles, rel=1e-12)
     assert math.fsum(energy_j(frame, counts).values()) == pytest.approx(found.energy_j, rel=1e-12)

@@ -111,7 +111,7 @@ def search_frame(frame: Frame, objective: str, constraints: Constraints, beat: f
         if early is None or not math.isfinite(early[0][1]):
             return None
         result, path = early
-    joules = float(result[2]) - _resident_price(frame)[0]
+    joules = float(result[2]) - resident_price(frame)[0]
     return Tiling(float(result[0]), float(result[1]), joules, int(result[3]), _mapping(arrays, path))
 
 
@@ -257,7 +257,7 @@ def _prices(frame: Frame, per_cut: Array) -> tuple[Array, Array, float]:
         if term.crossing >= 0:
             per_cut[term.crossing, 3] += joules * term.bits_per_entry
             slope[term.crossing] += cycles * term.bits_per_entry
-    joules, cycles = _resident_price(frame)
+    joules, cycles = resident_price(frame)
     base_energy += joules
     if cycles:
         bases["stream"] = bases.get("stream", 0.0) + cycles
@@ -270,7 +270,7 @@ def _prices(frame: Frame, per_cut: Array) -> tuple[Array, Array, float]:
     return np.array([slopes[port] for port in kept]), np.array([bases[port] for port in kept]), base_energy
 
 
-def _resident_price(frame: Frame) -> tuple[float, float]:
+def resident_price(frame: Frame) -> tuple[float, float]:
     """(joules, cycles) of bringing the operands that are not streamed past the border once.
 
     Only cores with a streamed slot need it: there a binding decides whether an operand's way from DRAM is part of the
