@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-from onnx import helper
+from onnx import helper, inliner
 
 from monet.errors import ModelError
 from monet.frontends.onnx.stripped import restore_weights
@@ -70,7 +70,7 @@ def read_file(path: str | Path) -> File:
         raise ModelError(f"{path}: the graph has no operators")
     if model.functions:
         try:
-            model = onnx.inliner.inline_local_functions(model)
+            model = inliner.inline_local_functions(model)
         except Exception as error:  # the inliner raises bare RuntimeErrors from C++
             raise ModelError(f"{path}: its local functions cannot be inlined: {error}") from None
     restore_weights(model)

@@ -17,10 +17,10 @@ _LARGEST = 1 << 26  # elements; anything larger is left to the graph
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A value known at import. ``node`` computed it in the file (None: it is stored); ``name`` is what the file calls it.
+    """A value known at import. ``node`` computed it in the file (None: it is stored); ``name`` is its name there.
 
-    ``follows_shapes``: a Shape went into it, so it is right at every batch size. ``literal``: a Constant of the program,
-    which the framework makes anew each step, unlike a buffer of the model.
+    ``follows_shapes``: a Shape went into it, so it is right at every batch size. ``literal``: a Constant of the
+    program, which the framework makes anew each step, unlike a buffer of the model.
     """
 
     array: Array

@@ -63,7 +63,7 @@ def _orders(op: Op) -> Iterator[tuple[str, str]]:
         yield right, left
 
 
-# --- linear ---------------------------------------------------------------------------------------------------------------
+# --- linear ----------------------------------------------------------------------------------------------------------
 
 
 def _linear_bias(view: View, op: Op) -> Match | None:
@@ -80,7 +80,7 @@ def _linear_bias(view: View, op: Op) -> Match | None:
     return None
 
 
-# --- norms ----------------------------------------------------------------------------------------------------------------
+# --- norms -----------------------------------------------------------------------------------------------------------
 
 
 def _layer_norm(view: View, op: Op) -> Match | None:
@@ -108,15 +108,16 @@ def _layer_norm(view: View, op: Op) -> Match | None:
 def _norm_weight(view: View, op: Op) -> Match | None:
     """A norm times its weight."""
     for x, other in _orders(op):
-        norm = view.made(x, "layer_norm")
-        if norm is not None and len(norm.inputs) == 1 and _is_parameter(view, other):
-            if view.shape(other) == view.shape(x)[-norm.attrs["axes"] :]:
-                return (Step("layer_norm", (norm.inputs[0], other), dict(norm.attrs)),)
-        found = _grouped(view, x)
-        if found is not None and len(found[0].inputs) == 1:
+        norm = view.made(x, "layer_norm") or view.made(x, "group_norm")
+        if norm is None or len(norm.inputs) != 1:
+            continue
+        if norm.kind == "group_norm":
             weight = _per_channel(view, other, x)
-            if weight:
-                return (Step("group_norm", (found[1], weight), dict(found[0].attrs)),)
+        else:
+            fits = _is_parameter(view, other) and view.shape(other) == view.shape(x)[-norm.attrs["axes"] :]
+            weight = other if fits else ""
+        if weight:
+            return (Step(norm.kind, (*norm.inputs, weight), dict(norm.attrs)),)
     return None
 
 
@@ -144,11 +145,6 @@ def _group_norm(view: View, op: Op) -> Match | None:
     return (Step("group_norm", inner.inputs, dict(norm.attrs)),)
 
 
-def _grouped(view: View, name: str) -> tuple[Op, str] | None:
-    norm = view.made(name, "group_norm")
-    return (norm, norm.inputs[0]) if norm is not None else None
-
-
 def _per_channel(view: View, name: str, x: str) -> str:
     channels, rank, shape = view.shape(x)[1], len(view.shape(x)), view.shape(name)
     lined_up = (1,) * (rank - len(shape)) + shape
@@ -161,7 +157,7 @@ def _is_parameter(view: View, name: str) -> bool:
     return view.graph.tensors[name].role is Role.PARAMETER and name not in view.graph.producer
 
 
-# --- activations ------------------------------------------------------------------------------------------------------------
+# --- activations -----------------------------------------------------------------------------------------------------
 
 
 def _gelu(view: View, op: Op) -> Match | None:
@@ -254,7 +250,7 @@ def _halves(view: View, value: str, gate: str) -> Step | None:
     return Step("glu", split.inputs, {"axis": split.attrs["axis"] % len(view.shape(value))})
 
 
-# --- attention ----------------------------------------------------------------------------------------------------------------
+# --- attention -------------------------------------------------------------------------------------------------------
 
 
 def _scores(view: View, op: Op) -> Match | None:

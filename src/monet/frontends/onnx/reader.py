@@ -38,7 +38,7 @@ def load_onnx(
 
 
 def onnx_values(path: str | Path, graph: Graph) -> dict[str, Array]:
-    """Values of the parameters and buffers of ``graph`` (as ``load_onnx`` read it from ``path``) that the file holds."""
+    """Values the file holds of the parameters and buffers of ``graph``, which ``load_onnx`` read from ``path``."""
     file = read_file(path)
     missing = [entry.name for entry in file.graph.input if entry.name in graph.tensors]
     shapes = {name: graph.tensors[name].shape for name in missing}

@@ -1,4 +1,4 @@
-"""Files whose weights were stripped: weights that are left as inputs, or as nothing but a shape, become initializers again.
+"""Files whose weights were stripped: those left as inputs, or as nothing but a shape, become initializers again.
 
 An input counts as a weight if it is read in the place of one (a convolution's filter, a norm's scale, a looked-up
 table, …), directly or through layout operators, or if it is not the first input and its name is a module's parameter
@@ -49,7 +49,7 @@ def restore_weights(model: Any) -> None:
     stated = {entry.name: entry for entry in graph.value_info}
     stripped = [stated[name] for name in readers if name in stated and name not in given and name not in inputs]
     for position, (name, entry) in enumerate(inputs.items()):
-        if name in given or not _is_float_array(entry):
+        if name in given or not _is_float_array(entry) or len(inputs) == 1:
             continue
         if _in_weight_place(name, readers) or (position and _has_parameter_name(name)):
             stripped.append(entry)

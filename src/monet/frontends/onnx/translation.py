@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +29,7 @@ class Unsupported(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a parameter's value comes from: an initializer (or an array of the program), and how it is laid out here."""
+    """Where a parameter's value is: an initializer (or an array of the program), and how it is laid out here."""
 
     initializer: str
     layout: Callable[[Array], Array]
@@ -70,7 +71,7 @@ class Translation:
         self._roots: dict[tuple[str, str], str] = {}
         self._made: dict[str, str] = {}
 
-    # --- driver -------------------------------------------------------------------------------------------------------
+    # --- driver ------------------------------------------------------------------------------------------------------
 
     def run(self, node: Node) -> None:
         """Translate one node: fold it if everything it reads is known, else apply its rule."""
@@ -156,7 +157,7 @@ class Translation:
             self.run(node)
         return tuple(self.value(value.name) for value in graph.output)
 
-    # --- what a rule reads --------------------------------------------------------------------------------------------
+    # --- what a rule reads -------------------------------------------------------------------------------------------
 
     def value(self, name: str) -> Value:
         """The value under an ONNX name: known, or the name of one of our tensors."""
@@ -237,10 +238,17 @@ class Translation:
         """View with another shape; nothing is emitted if it has that shape already."""
         return x if self.shape(x) == shape else self.emit(node, "reshape", x, shape=shape)
 
-    # --- sizes the file was written with -------------------------------------------------------------------------------
+    def is_zero(self, value: Value | None) -> bool:
+        """Whether a value is left out, or known to be zero everywhere."""
+        if value is None or isinstance(value, Known):
+            return value is None or (value.is_uniform and value.scalar == 0)
+        storage = self.of(value).storage
+        return any(op.kind == "fill" and op.outputs[0] == storage and op.attrs["value"] == 0 for op in self.builder.ops)
+
+    # --- sizes the file was written with -----------------------------------------------------------------------------
 
     def fitted(self, node: Node, left: str, right: str) -> tuple[str, str]:
-        """Two operands of an element-wise operator; one that still has the file's own batch is cut so that it broadcasts."""
+        """Two operands of an element-wise operator; one that still has the file's own batch is cut to broadcast."""
         if self.stored_shapes is None:
             return left, right
         return self.thinned(node, left, self.shape(right)), self.thinned(node, right, self.shape(left))
@@ -280,7 +288,7 @@ class Translation:
             return self._is_constant_along(op.inputs[1], axis)
         return op.kind == "fill"
 
-    # --- parameters ---------------------------------------------------------------------------------------------------
+    # --- parameters --------------------------------------------------------------------------------------------------
 
     def declare(
         self, name: str, shape: tuple[int, ...], dtype: str, initializer: str, layout: Callable[[Array], Array],
@@ -323,6 +331,10 @@ class Translation:
     def _declare_initializer(self, name: str, own: str, node: Node) -> str:
         shape, dtype = self.weights.shape(name), self.weights.dtype(name)
         buffer = self.weights.role(name) != "parameter"
+        if node.op == "PRelu" and len(shape) > 1:  # one slope per channel, stretched to sit beside the channels
+            title = f"{self.weights.module(node)}.weight" if made_up(name) else own
+            vector = self.declare(title, (math.prod(shape),), dtype, name, np.ravel)
+            return self.emit(node, "reshape", vector, shape=shape)
         if not made_up(name):
             return self.declare(own, shape, dtype, name, _as_stored, buffer=buffer)
         leaf = _LEAVES.get((node.op, node.inputs.index(name)), _LEAVES.get((node.op, -1), ""))
@@ -332,7 +344,7 @@ class Translation:
             tied = self.weights.tied(name)
             stored = self._declared(tied, node) if tied else self.declare(title, shape[::-1], dtype, name, np.transpose)
             return self.emit(node, "transpose", stored, order=(1, 0))
-        if len(shape) > 1 and set(shape[1:]) == {1} and node.op in ("Mul", "Add", "PRelu"):
+        if len(shape) > 1 and set(shape[1:]) == {1} and node.op in ("Mul", "Add"):
             vector = self.declare(title, shape[:1], dtype, name, np.ravel, buffer=buffer)
             return self.emit(node, "reshape", vector, shape=shape)
         return self.declare(title, shape, dtype, name, _as_stored, buffer=buffer)
@@ -349,7 +361,7 @@ class Translation:
             return self._made[value.name]
         return self.tensor(node, position)
 
-    # --- known values as tensors ----------------------------------------------------------------------------------------
+    # --- known values as tensors -------------------------------------------------------------------------------------
 
     def make(self, value: Value) -> str:
         """A value as one of our tensors. What the program computes each step is computed each step here too."""
@@ -428,9 +440,12 @@ def _plain(name: str) -> str:
     return name.rpartition("::")[2].strip("/").replace("/", ".")
 
 
+_LAYERS = (
+    "Conv", "ConvTranspose", "Gemm", "BatchNormalization", "LayerNormalization", "InstanceNormalization",
+    "GroupNormalization", "RMSNormalization",
+)  # fmt: skip
 _LEAVES = {
-    **{(op, slot): leaf for op in ("Conv", "ConvTranspose", "Gemm", "BatchNormalization", "LayerNormalization",
-       "InstanceNormalization", "GroupNormalization", "RMSNormalization") for slot, leaf in ((1, "weight"), (2, "bias"))},
+    **{(op, slot): leaf for op in _LAYERS for slot, leaf in ((1, "weight"), (2, "bias"))},
     ("MatMul", 0): "weight", ("MatMul", 1): "weight", ("Gather", 0): "weight", ("PRelu", 1): "weight",
     ("Mul", -1): "weight", ("Add", -1): "bias", ("BatchNormalization", 3): "running_mean",
     ("BatchNormalization", 4): "running_var",

@@ -5,7 +5,7 @@ The rule, in order:
 1. integers, booleans and rank-0 floats are constants, and so is whatever only sets a size, a bound or a ratio;
 2. running statistics of a batch norm are buffers;
 3. masks and tables are not trained: values that are infinite or very negative, only zeros and ones, an arithmetic or
-   geometric progression, a table of sines and cosines; or, where values are absent, a name that says so;
+   geometric progression, sines, cosines or the angles of them; or, where values are absent, a name that says so;
 4. uniform scales and shifts of a norm under a name the exporter made up stand for a norm without parameters;
 5. a vector under a made-up name is trained only in the place of a weight or bias;
 6. everything else is a parameter.
@@ -80,7 +80,7 @@ class Weights:
                 self._protos[node.outputs[0]] = self._protos[node.inputs[0]]
 
     def _scope_prefixes(self) -> dict[tuple[str, ...], str]:
-        """What the tracing exporter leaves out of scopes: containers that are never called, as their parameters tell."""
+        """What the tracing exporter leaves out of scopes: containers that are never called, by their parameters."""
         found: dict[tuple[str, ...], str] = {}
         for name in self._protos:
             module = name.rpartition(".")[0]
@@ -142,7 +142,7 @@ class Weights:
         except Exception:  # onnx's own checker reports a missing data file with a type of its own
             return None
 
-    # --- roles --------------------------------------------------------------------------------------------------------
+    # --- roles -------------------------------------------------------------------------------------------------------
 
     def role(self, name: str) -> str:
         """ "constant", "buffer" or "parameter"."""
@@ -181,6 +181,8 @@ class Weights:
         return all(op == "MatMul" for op, _ in slots) and (len(self.shape(name)) != 2 or self._is_table(name, slots))
 
     def _is_table(self, name: str, slots: list[tuple[str, int]]) -> bool:
+        if slots and all(op in ("Sin", "Cos") for op, _ in slots):  # angles
+            return True
         words = set(re.split(r"[._]", name.rpartition(".")[2].lower()))
         if words & _TABLE_WORDS:
             return True
@@ -201,21 +203,13 @@ class Weights:
         shape = self.shape(name)
         if not made_up(name) or len(shape) != 2 or self.is_uniform(name) or self.array(name) is None:
             return ""
-        for other in self._protos:
-            if (
-                other != name
-                and not made_up(other)
-                and self.shape(other) == shape[::-1]
-                and self.role(other) == "parameter"
-            ):
-                mine, theirs = self.array(name), self.array(other)
-                if (
-                    mine is not None
-                    and theirs is not None
-                    and mine[0, 0] == theirs[0, 0]
-                    and np.array_equal(mine, theirs.T)
-                ):
-                    return other
+        mine = self.array(name)
+        for other in map(str, self._protos):
+            if made_up(other) or self.shape(other) != shape[::-1] or self.role(other) != "parameter":
+                continue
+            theirs = self.array(other)
+            if mine is not None and theirs is not None and np.array_equal(mine, theirs.T):
+                return other
         return ""
 
 

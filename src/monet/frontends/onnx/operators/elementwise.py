@@ -89,16 +89,17 @@ def _clip(t: Translation, node: Node) -> str:
     return t.emit(node, "clip", t.tensor(node, 0), low=low, high=high)
 
 
-# --- arithmetic -----------------------------------------------------------------------------------------------------------
+# --- arithmetic ------------------------------------------------------------------------------------------------------
 
 
 def _scalar_and_other(t: Translation, node: Node) -> tuple[int, float | int, str] | None:
     """(position of the scalar, its value, the other operand), if one operand is a known scalar that adds no axes."""
     for position in (1, 0):
         value, other = t.operand(node, position), t.operand(node, 1 - position)
-        if isinstance(value, Known) and value.is_scalar and isinstance(other, str):
-            if value.array.ndim <= len(t.shape(other)):
-                return position, value.scalar, other
+        if not isinstance(value, Known) or not value.is_scalar or not isinstance(other, str):
+            continue
+        if value.array.ndim <= len(t.shape(other)):
+            return position, value.scalar, other
     return None
 
 
@@ -180,7 +181,7 @@ def _xor(t: Translation, node: Node) -> str:
     return t.emit(node, "logical_not", t.emit(node, "equal", t.tensor(node, 0), t.tensor(node, 1)))
 
 
-# --- selection, types ---------------------------------------------------------------------------------------------------
+# --- selection, types ------------------------------------------------------------------------------------------------
 
 
 def _where(t: Translation, node: Node) -> Value:
@@ -211,7 +212,7 @@ def _cast(t: Translation, node: Node) -> Value:
     return x if dtype == t.of(x).dtype else t.emit(node, "cast", x, dtype=dtype)
 
 
-def _dropout(t: Translation, node: Node) -> Value:
+def _dropout(t: Translation, node: Node) -> Value | tuple[Value, ...]:
     """Random only where the file says it is training; the framework keeps its mask in the type of the values."""
     x = t.tensor(node, 0)
     ratio = float(t.required(node, 1, "a ratio").flat[0]) if node.input(1) else float(node.get("ratio", 0.5))
@@ -219,8 +220,7 @@ def _dropout(t: Translation, node: Node) -> Value:
     if not training or ratio == 0:
         return x
     seed = len(t.builder.ops)
-    names = t.emit_all(node, "dropout", x, p=round(ratio, 7), seed=seed, mask_dtype=t.of(x).dtype)
-    return names
+    return t.emit_all(node, "dropout", x, p=round(ratio, 7), seed=seed, mask_dtype=t.of(x).dtype)
 
 
 def _identity(t: Translation, node: Node) -> Value:

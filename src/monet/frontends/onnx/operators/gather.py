@@ -42,6 +42,11 @@ def _select(t: Translation, node: Node, x: str, axis: int, position: int) -> str
 def _gather_elements(t: Translation, node: Node) -> str:
     x, positions = t.tensor(node, 0), t.tensor(node, 1)
     axis = node.get("axis", 0) % len(t.shape(x))
+    sizes = zip(t.shape(x), t.shape(positions), strict=True)
+    cut = tuple(other for other, (have, want) in enumerate(sizes) if other != axis and want < have)
+    if cut:
+        stops = tuple(t.shape(positions)[other] for other in cut)
+        x = t.emit(node, "slice", x, axes=cut, starts=(0,) * len(cut), stops=stops, steps=(1,) * len(cut))
     return t.emit(node, "gather_elements", x, positions, axis=axis)
 
 
@@ -57,19 +62,20 @@ def _gather_nd(t: Translation, node: Node) -> str:
         wrapped = np.where(positions.array < 0, positions.array + np.asarray(shape[:depth]), positions.array)
         flat = t.make(Known((wrapped * steps).sum(-1).astype(np.int64), f"{positions.name}.flat"))
     else:
-        parts = (
-            t.emit_all(node, "split", str(positions), sizes=(1,) * depth, axis=-1) if depth > 1 else (str(positions),)
-        )
-        scaled = [
-            t.emit(node, "scale", part, factor=step) if step > 1 else part
-            for part, step in zip(parts, steps, strict=True)
-        ]
-        flat = scaled[0]
-        for part in scaled[1:]:
-            flat = t.emit(node, "add", flat, part)
-        flat = t.reshape(node, flat, places[:-1])
+        flat = _flat_positions(t, node, str(positions), steps)
     merged = t.reshape(node, x, (math.prod(shape[:depth]), *shape[depth:]))
     return t.emit(node, "gather", merged, flat, axis=0)
+
+
+def _flat_positions(t: Translation, node: Node, positions: str, steps: list[int]) -> str:
+    """Coordinates on the last axis merged into one number each."""
+    depth, shape = len(steps), t.shape(positions)
+    parts = t.emit_all(node, "split", positions, sizes=(1,) * depth, axis=len(shape) - 1) if depth > 1 else (positions,)
+    flat = ""
+    for part, step in zip(parts, steps, strict=True):
+        scaled = t.emit(node, "scale", part, factor=step) if step > 1 else part
+        flat = t.emit(node, "add", flat, scaled) if flat else scaled
+    return t.reshape(node, flat, shape[:-1])
 
 
 def _one_hot(t: Translation, node: Node) -> str:

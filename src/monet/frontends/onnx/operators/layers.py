@@ -58,8 +58,8 @@ def _conv(t: Translation, node: Node) -> str:
 def folded_norm(t: Translation, node: Node) -> str:
     """The module of a batch norm that the exporter folded into this convolution, or "".
 
-    The dynamo exporter says so in the node's metadata. The tracing one leaves weight and bias under made-up names, which
-    nothing else does to both.
+    The dynamo exporter says so in the node's metadata. The tracing one leaves weight and bias under made-up names,
+    which nothing else does to both.
     """
     rules = [entry.value for entry in node.proto.metadata_props if entry.key == "pkg.onnxscript.rewriter.rule_name"]
     if any("FuseBatchNorm" in rule for rule in rules):
@@ -111,7 +111,7 @@ def _conv_transpose(t: Translation, node: Node) -> str:
     )  # fmt: skip
 
 
-# --- normalisation --------------------------------------------------------------------------------------------------------
+# --- normalisation ---------------------------------------------------------------------------------------------------
 
 
 def _batch_norm(t: Translation, node: Node) -> str:

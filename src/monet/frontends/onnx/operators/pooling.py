@@ -61,7 +61,7 @@ def _global_max(t: Translation, node: Node) -> str:
     )  # fmt: skip
 
 
-# --- resampling -----------------------------------------------------------------------------------------------------------
+# --- resampling ------------------------------------------------------------------------------------------------------
 
 _LINEAR_RULES = {"half_pixel": False, "pytorch_half_pixel": False, "align_corners": True}
 

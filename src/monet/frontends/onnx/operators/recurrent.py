@@ -1,4 +1,4 @@
-"""Recurrent layers, unrolled over time. Weights are named and laid out as the framework's: gates i, f, g, o and r, z, n."""
+"""Recurrent layers, unrolled over time. Weights are named and laid out as the framework's, gates i f g o and r z n."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _results(
     return (y, *finals)
 
 
-# --- weights --------------------------------------------------------------------------------------------------------------
+# --- weights ---------------------------------------------------------------------------------------------------------
 
 
 def _weights(t: Translation, node: Node, number: int, suffix: str) -> CellWeights:
@@ -158,7 +158,7 @@ def _initial(
 ) -> tuple[str, ...]:
     slots = (5, 6) if cell == "lstm" else (5,)
     given = [t.operand(node, slot) for slot in slots]
-    if all(value is None or (isinstance(value, Known) and value.is_uniform and value.scalar == 0) for value in given):
+    if all(t.is_zero(value) for value in given):
         with t.builder.at(Phase.FORWARD, node.scope):
             return zero_state(t.builder, cell, *shape, dtype)
     states = []

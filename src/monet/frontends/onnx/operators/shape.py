@@ -27,7 +27,7 @@ def _axis(axis: int, rank: int) -> int:
     return axis % rank if rank else 0
 
 
-# --- reshape, with the trap of a batch size that was written into a constant --------------------------------------------------
+# --- reshape, with the trap of a batch size that was written into a constant -----------------------------------------
 
 
 def _resolved(shape: tuple[int, ...], source: tuple[int, ...], allow_zero: bool) -> tuple[int, ...]:
@@ -63,10 +63,10 @@ def _rescaled(
 
 
 def _place(stored: tuple[int, ...], lead: int, before: int, unit: int, following: int) -> int | None:
-    """The axis of a reshape's result that holds the factor ``unit`` of an input axis of ``before`` behind ``lead`` elements.
+    """The axis of a reshape's result that holds the factor ``unit`` of an input axis (``before``, ``lead`` in).
 
     An axis of just that size wins, then one that covers the input axis. A unit of one lies between two axes: it joins
-    the one before it (tokens · batch), unless the one after it is a part of the ``following`` input axis (batch · heads).
+    the one before it (tokens · batch), unless the one after it is part of the ``following`` input axis (batch · heads).
     """
     spans, passed = [], 1
     for size in stored:
@@ -156,7 +156,7 @@ def _tile(t: Translation, node: Node) -> str:
     return x if set(times) == {1} else t.emit(node, "repeat", x, times=times)
 
 
-# --- cutting and joining ---------------------------------------------------------------------------------------------------------
+# --- cutting and joining ---------------------------------------------------------------------------------------------
 
 
 def _slice(t: Translation, node: Node) -> Value:
@@ -206,7 +206,7 @@ def _split(t: Translation, node: Node) -> tuple[Value, ...]:
 
 def _concat(t: Translation, node: Node) -> str:
     parts = [t.operand(node, position) for position in range(len(node.inputs))]
-    names = [t.make(part) for part in parts if part is not None and math.prod(t.shape_of(part))]
+    names = [t.make(part) for part in parts if part is not None and 0 not in t.shape_of(part)]
     axis = _axis(node.get("axis", 0), len(t.shape(names[0])))
     if t.stored_shapes is not None:
         names = _same_sizes(t, node, names, axis)
@@ -273,7 +273,7 @@ def _trilu(t: Translation, node: Node) -> str:
     return t.emit(node, "masked_fill", x, mask, value=0.0)
 
 
-# --- shapes as values ----------------------------------------------------------------------------------------------------------------
+# --- shapes as values ------------------------------------------------------------------------------------------------
 
 
 def _shape(t: Translation, node: Node) -> Value:
@@ -288,7 +288,7 @@ def _size(t: Translation, node: Node) -> Value:
     value = t.operand(node, 0)
     if value is None:
         raise ModelError("Size needs an input")
-    return Known(np.asarray(math.prod(t.shape_of(value)), np.int64), node.outputs[0], None, True, True)
+    return Known(np.asarray(np.prod(t.shape_of(value)), np.int64), node.outputs[0], None, True, True)
 
 
 def _if(t: Translation, node: Node) -> tuple[Value, ...]:
