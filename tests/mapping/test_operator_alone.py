@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from nests import conv, linear, matmul
 
 from monet.hardware import load_hardware
+from monet.hardware.accelerator import TransposedRead
 from monet.mapping.alone import alone, alone_as, fit_mapping
 from monet.mapping.border import border_of
 from monet.mapping.cost import cost
@@ -87,3 +89,17 @@ def test_too_large_a_tile_is_an_error_in_bytes() -> None:
         alone_as(nest, instance.core, border, {}, (), found.mapped.mapping)
     with pytest.raises(MappingError, match="not in the order"):
         alone_as(nest, instance.core, border, {"N": 1}, (), found.mapped.mapping)
+
+
+def test_transposed_reads_have_their_price() -> None:
+    accelerator = load_hardware("tpu-like")
+    instance = accelerator.cores[0]
+    border = border_of(accelerator, instance)
+    explicit = replace(instance.core, transposed_read=TransposedRead("explicit"))
+    slower = replace(instance.core, transposed_read=TransposedRead("per_element", 0.5))
+    forward, gradient = NESTS["forward"], NESTS["weight gradient"]
+    for nest, copied in ((forward, 0), (gradient, 8 * (4 * 24 * 14 * 14 + 4 * 48 * 14 * 14))):
+        free = alone(nest, instance.core, border, "energy")
+        moved = alone(nest, explicit, border, "energy")
+        assert moved.dram_write_bits - free.dram_write_bits == copied
+        assert (alone(nest, slower, border, "energy").cycles > free.cycles) == (copied > 0)

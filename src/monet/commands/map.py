@@ -49,7 +49,7 @@ def map_command(
     else:
         if dims or mapping:
             raise MappingError(f"{target!r} is not an operator, so --dims and --mapping do not apply; {_TARGET}")
-        graph = _graph(target, mode, precision, batch, image, sequence, optimizer)
+        graph = _graph(target, mode, precision or _usual_precision(accelerator), batch, image, sequence, optimizer)
         result, text = _model(graph, accelerator, core, objective, constraint or [])
     if json:
         write_json(json, result)
@@ -283,13 +283,20 @@ def _graph(
     if mode not in ("training", "inference"):
         raise MonetError(f"--mode {mode!r}: allowed are training, inference")
     forward = load_model(model, batch=batch, image=image, sequence=sequence)
-    options = TrainingOptions(precision=precision or "fp32", optimizer=optimizer)
+    options = TrainingOptions(precision=precision, optimizer=optimizer)
     return training_step(forward, options) if mode == "training" else prepare(forward, options)
+
+
+def _usual_precision(accelerator: Accelerator) -> str:
+    """The widest policy that some array of the hardware has a rate for."""
+    rates = {rate.inputs for one in accelerator.cores for rate in one.core.rates}
+    return next((name for name in ("fp32", "bf16", "fp16", "int8") if (name, name) in rates), "fp32")
 
 
 def _model(
     graph: Graph, accelerator: Accelerator, core: str, objective: str, constraints: list[str]
 ) -> tuple[dict[str, Any], str]:
+    from monet.graph.kind import MAC_FAMILIES, kind_named
     from monet.mapping.errors import MappingError
     from monet.mapping.mapping_file import read_constraints
     from monet.mapping.operators import map_graph
@@ -297,9 +304,12 @@ def _model(
     costs, unmapped = map_graph(
         graph, accelerator, objective, core, read_constraints(constraints, {"I": "x", "W": "w", "O": "y"})
     )
-    if not costs:
-        reasons = "\n".join(f"  {one.reason}" for one in unmapped[:10])
-        raise MappingError(f"{accelerator.name} runs no operator of {graph.name}\n{reasons}")
+    lost = [one for one in unmapped if kind_named(one.op.kind).family in MAC_FAMILIES]
+    if lost or not costs:  # arithmetic that nothing runs is an error; missing vector lanes leave a table with a gap
+        first = {one.reason: one.op.name for one in reversed(lost or unmapped)}
+        reasons = "\n".join(f"  {name}: {reason}" for reason, name in reversed(first.items()))
+        count = f"{len(lost)} matrix operator(s)" if lost else "any operator"
+        raise MappingError(f"{accelerator.name} cannot run {count} of {graph.name}; first of each reason:\n{reasons}")
     result = {
         "model": graph.name,
         "hardware": accelerator.name,
@@ -337,5 +347,5 @@ def model_text(result: dict[str, Any], costs: tuple[OperatorCost, ...], unmapped
         lines.append(
             f"NOT COUNTED: {len(unmapped)} operators that no core of this hardware can run ({', '.join(kinds)})"
         )
-        lines.append(f"  first: {unmapped[0].reason}")
+        lines.append(f"  first: {unmapped[0].op.name}: {unmapped[0].reason}")
     return "\n".join(lines)

@@ -5,6 +5,7 @@ Everything below the border comes from the mapper, tile by tile. What crosses it
 * Tiles run in one loop order. A slot's tile stays while only loops run that do not move it, and slides along the
   innermost of them; inputs are read from DRAM when they enter, sums written when they leave, read when they return.
 * A top memory holds two tiles of every operand whose tile changes, so that transfers overlap with the array.
+* An input that the core can only read transposed after an explicit transpose goes through DRAM once more.
 * Streamed slots are fetched from DRAM in every tile, as often as the mapper asks.
 * Cycles = first tiles in + max(array over all tiles, DRAM) + last tile out: the DRAM channel is never oversubscribed.
 
@@ -336,6 +337,9 @@ def _crossed(
         last += held * flat.result_bits / border.bits_per_cycle
         accesses.append(Access(level.name, slot, Flow.FILL, again, again * bits, again * bits))
         accesses.append(Access(level.name, slot, Flow.DRAIN, entered, out, out))
+    if core.transposed_read.kind == "explicit":  # a transposing copy of its own: once more through DRAM
+        copied = sum(flat.elements(slot) * flat.bits[slot] for slot in flat.transposed)
+        read, written = read + copied, written + copied
     joules: dict[str, float] = {
         "dram": read * border.read_energy_j_per_bit + written * border.write_energy_j_per_bit,
         "link": (read + written) * border.link_energy_j_per_bit,

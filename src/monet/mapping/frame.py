@@ -213,9 +213,7 @@ class Frame:
     @cached_property
     def distinct_results(self) -> int:
         """Output elements that are touched at all."""
-        sums = self.footprints["O"]
-        plain = math.prod(self.sizes[dim] for dim in sums.plain)
-        return plain * math.prod(window_counts(window, self.sizes).distinct for window in sums.windows)
+        return self.elements("O")
 
     def _array_accesses(self, slot: str) -> tuple[int, int]:
         """(elements that the array asks of the innermost level, elements of one access of one instance)."""
@@ -336,6 +334,35 @@ class Frame:
 
     @cached_property
     def constant_fill_cycles(self) -> float:
-        """Fill that no mapping avoids: access latencies of the longest chain, and the ripple of a systolic array."""
+        """Fill that no mapping avoids: latencies of the longest chain, ripple of a systolic array, transposing."""
         chains = [sum(level.latency_cycles for level in self.core.levels_of(slot)) for slot in ("I", "W")]
-        return float(max(chains) + self.ripple_cycles)
+        return float(max(chains) + self.ripple_cycles) + self.transpose_cycles
+
+    @cached_property
+    def transposed(self) -> tuple[str, ...]:
+        """Input slots that are read against the order they are stored in: what is summed over comes first.
+
+        Wᵀ in an input gradient, Xᵀ and dYᵀ in a weight gradient. Dimensions of all three operands do not count.
+        """
+        shared = frozenset.intersection(*(one.dims for one in self.footprints.values()))
+        sums = self.footprints["O"].dims
+        found = []
+        for slot in ("I", "W"):
+            stored = [dim for dim in self.footprints[slot].plain if dim not in shared]
+            if stored and stored[0] not in sums and any(dim in sums for dim in stored):
+                found.append(slot)
+        return tuple(found)
+
+    def elements(self, slot: str) -> int:
+        """Distinct elements of a slot that the nest touches."""
+        touched = self.footprints[slot]
+        plain = math.prod(self.sizes[dim] for dim in touched.plain)
+        return plain * math.prod(window_counts(window, self.sizes).distinct for window in touched.windows)
+
+    @cached_property
+    def transpose_cycles(self) -> float:
+        """Cycles of transposing inputs on their way into the array, where the core charges them by the element."""
+        price = self.core.transposed_read
+        if price.kind != "per_element":
+            return 0.0
+        return price.cycles_per_element * sum(self.elements(slot) for slot in self.transposed)

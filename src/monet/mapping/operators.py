@@ -43,10 +43,18 @@ class OperatorCost:
 
 @dataclass(frozen=True, slots=True)
 class Unmapped:
-    """An operator that no core can run, and why."""
+    """An operator that no core can run, and why not, core by core."""
 
     op: Op
     reason: str
+
+
+class NoCore(MappingError):
+    """An operator that no core can run."""
+
+    def __init__(self, op: Op, why: str) -> None:
+        self.why = why
+        super().__init__(f"operator {op.name} ({op.kind}) runs on no core: {why}")
 
 
 def call_of(graph: Graph, op: Op) -> Call:
@@ -84,8 +92,8 @@ def map_graph(
         if key not in known:
             try:
                 known[key] = cost_op(graph, op, instances, borders, objective, constraints)
-            except MappingError as error:
-                known[key] = str(error)
+            except NoCore as error:
+                known[key] = error.why
         found = known[key]
         if isinstance(found, str):
             unmapped.append(Unmapped(op, found))
@@ -110,9 +118,9 @@ def cost_op(
     """The best core for one operator and its cost there; if no core can run it, an error with all reasons."""
     kind, call = kind_named(op.kind), call_of(graph, op)
     if kind.nest is None:
-        raise MappingError(f"operator {op.name} ({op.kind}) has no loop nest")
+        raise NoCore(op, "it has no loop nest")
     if kind.family is Family.ATTENTION:
-        raise MappingError(f"operator {op.name}: fused attention is not mapped alone; use --attention explicit")
+        raise NoCore(op, "fused attention spans several nests and is not mapped alone; take explicit attention")
     nest = kind.nest(call)
     reasons: list[str] = []
     best: tuple[float, CoreInstance, Alone | VectorCost] | None = None
@@ -126,7 +134,7 @@ def cost_op(
         if best is None or score < best[0]:
             best = score, instance, found
     if best is None:
-        raise MappingError(f"operator {op.name} ({op.kind}) runs on no core: " + "; ".join(reasons))
+        raise NoCore(op, "; ".join(reasons))
     return best[1], best[2]
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from monet.hardware.accelerator import OPERANDS
-from monet.mapping.footprint import Extent, WindowTables, divisors, tables, window_counts
+from monet.mapping.footprint import Extent, WindowTables, divisors, tables
 from monet.mapping.frame import Frame
 from monet.mapping.mapping import Cut, Loop, Mapping
 from monet.mapping.search_kernel import best_tiling
@@ -282,9 +282,7 @@ def resident_price(frame: Frame) -> tuple[float, float]:
     for slot in OPERANDS:
         if slot in frame.core.streamed:
             continue
-        touched = frame.footprints[slot]
-        elements = math.prod(frame.sizes[dim] for dim in touched.plain)
-        elements *= math.prod(window_counts(window, frame.sizes).distinct for window in touched.windows)
+        elements = frame.elements(slot)
         top, source = frame.core.top(slot), frame.stream
         if slot == "O":
             bits, per_bit = elements * frame.result_bits, source.write_energy_j_per_bit + top.read_energy_j_per_bit
