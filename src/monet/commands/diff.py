@@ -1,0 +1,125 @@
+"""``monet diff``: what changed between two results, by phase, operator and level."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+SECTIONS = (
+    ("headline", "Headline"),
+    ("phases", "Phases"),
+    ("energy_by_level", "Energy by level"),
+    ("memory_peak", "Memory peaks"),
+    ("time_partition", "Where the cores' time goes"),
+)
+
+
+def diff(
+    first: Annotated[str, typer.Argument(metavar="A.json", help="A result of monet run --json.")],
+    second: Annotated[str, typer.Argument(metavar="B.json", help="Another one.")],
+    top: Annotated[int, typer.Option(help="How many operators and inputs to show.", min=1)] = 12,
+    everything: Annotated[bool, typer.Option("--all", help="Show rows that did not change, too.")] = False,
+    json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
+) -> None:  # fmt: skip
+    """Show what changed from one result to another, by phase, operator, level."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from monet.errors import MonetError
+    from monet.report.difference import info
+    from monet.report.files import write_json
+    from monet.report.result_file import read_result
+
+    results = [read_result(path) for path in (first, second)]
+    for path, result in zip((first, second), results, strict=True):
+        if not result.feasible:
+            raise MonetError(f"{path}: infeasible, nothing to compare: {result.reason and result.reason.message}")
+    found = info(*results)
+    if json:
+        write_json(json, found)
+    if json == "-":
+        return
+    console = Console()
+    console.print(
+        Text.assemble(
+            "A  ", (found["titles"][0], "bold"), f"  {first}\nB  ", (found["titles"][1], "bold"), f"  {second}"
+        )
+    )
+    shown = [made for key, title in SECTIONS if (made := _section(title, found[key], everything))]
+    shown += [made for made in (_inputs(found["inputs"], top), _operators(found["operators"], top)) if made]
+    for made in shown:
+        console.print(Text())
+        console.print(made)
+    if not shown:
+        console.print("\nNothing differs.")
+
+
+def _amount(value: float, unit: str) -> str:
+    from monet.report.quantities import percent, quantity
+
+    if unit == "share":
+        return percent(value)
+    return f"{value:,.0f}" if unit == "cycles" else quantity(value, unit)
+
+
+def _section(title: str, rows: list[dict[str, Any]], everything: bool) -> Table | None:
+    from monet.commands.explain import change_text
+    from monet.report.terminal import table
+
+    wanted = [row for row in rows if everything or row["ratio"] != 1.0]
+    if not wanted:
+        return None
+    made = table(title, "", "A", "B", "change")
+    for row in wanted:
+        if row["unit"] == "share":
+            change = f"{100 * (row['second'] - row['first']):+.1f} points".replace("-", "−")
+        else:
+            change = "new" if row["ratio"] is None else change_text(row["ratio"])
+        made.add_row(row["name"], _amount(row["first"], row["unit"]), _amount(row["second"], row["unit"]), change)
+    return made
+
+
+def _inputs(rows: list[dict[str, Any]], top: int) -> Table | None:
+    from monet.report.terminal import table
+
+    if not rows:
+        return None
+    made = table("Inputs", "what", "A", "B")
+    for row in rows[:top]:
+        made.add_row(row["path"], _short(row["first"]), _short(row["second"]))
+    if len(rows) > top:
+        made.add_row(f"{len(rows) - top} more")
+    return made
+
+
+def _short(value: Any) -> str:
+    text = "—" if value is None else str(value)
+    return text if len(text) <= 40 else text[:39] + "…"
+
+
+def _operators(rows: dict[str, Any], top: int) -> Table | None:
+    from monet.commands.explain import change_text
+    from monet.report.quantities import joules, nbytes, seconds
+    from monet.report.terminal import table
+
+    changed, only = rows["changed"], {"A": rows["only_first"], "B": rows["only_second"]}
+    if not changed and not any(only.values()):
+        return None
+    gone = "; ".join(f"{len(names)} only in {where}" for where, names in only.items() if names)
+    title = f"Operators: {len(changed)} changed, {rows['same']} the same{'; ' + gone if gone else ''}"
+    made = table(title, "operator", "time A", "time B", "change", "energy A", "energy B", "off-chip A", "off-chip B")
+    for row in changed[:top]:
+        before, after = row["first"], row["second"]
+        ratio = after["latency_s"] / before["latency_s"] if before["latency_s"] else None
+        made.add_row(
+            row["name"], seconds(before["latency_s"]), seconds(after["latency_s"]), change_text(ratio),
+            joules(before["energy_j"]), joules(after["energy_j"]), nbytes(before["dram_bytes"]), nbytes(after["dram_bytes"]),
+        )  # fmt: skip
+    for where, names in only.items():
+        if names:
+            made.add_row(f"only in {where}: {', '.join(names[:4])}{' …' if len(names) > 4 else ''}")
+    return made

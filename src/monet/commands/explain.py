@@ -1,0 +1,126 @@
+"""``monet explain``: why a step takes this long, and which single hardware parameter would help most."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from monet.commands.sensitivity import Effect
+    from monet.schedule.result import Result
+
+
+def explain(
+    result: Annotated[str, typer.Argument(metavar="RESULT.json", help="What monet run --json wrote.")],
+    what_if: Annotated[bool, typer.Option("--what-if/--no-what-if", help="Double every hardware parameter in turn and evaluate again.")] = True,
+    top: Annotated[int, typer.Option(help="How many operators and parameters to show.", min=1)] = 10,
+    json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
+) -> None:  # fmt: skip
+    """Say why a step takes this long, and which single hardware parameter would help most."""
+    from rich.console import Console
+
+    from monet.errors import MonetError
+    from monet.report.explanation import info
+    from monet.report.files import write_json
+    from monet.report.result_file import read_result
+
+    found = read_result(result)
+    if not found.feasible:
+        raise MonetError(
+            f"{result}: infeasible, so there is no time to explain: {found.reason and found.reason.message}"
+        )
+    console = Console(quiet=json == "-")
+    effects, reason = _effects(found) if what_if else ([], "not asked for")
+    if json:
+        write_json(json, info(found) | {"what_if": [one.as_dict() for one in effects], "what_if_missing": reason})
+    _print(console, found, top)
+    if effects:
+        console.print(_effect_table(effects, top))
+    elif what_if:
+        console.print(f"\nWhat if: not evaluated: {reason}", style="dim", highlight=False)
+
+
+def _effects(result: Result) -> tuple[list[Effect], str]:
+    """Effects of doubling each parameter; or none, with the reason."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from monet.commands.job import Job
+    from monet.commands.sensitivity import changes, effects
+    from monet.errors import MonetError
+
+    try:
+        job = Job.from_result(result)
+        with Progress(console=Console(stderr=True), transient=True) as progress:
+            task = progress.add_task("what if", total=len(changes(job.describe())))
+
+            def step(path: str) -> None:
+                progress.update(task, advance=1, description=path)
+
+            found = effects(job, result, step)
+    except MonetError as error:
+        return [], str(error)
+    if found and all(one.latency is None for one in found):
+        return [], found[0].reason
+    return found, ""
+
+
+def _print(console: Console, result: Result, top: int) -> None:
+    from rich.text import Text
+
+    from monet.report.explanation import MEANING, busiest, sentences
+    from monet.report.html import critical_path
+    from monet.report.quantities import percent, seconds
+    from monet.report.terminal import bar, table, time_table, title_text
+
+    console.print(title_text(result))
+    for sentence in sentences(result):
+        console.print(f"  {sentence}", highlight=False)
+    console.print(Text())
+    console.print(time_table(result))
+    path = table("Critical path", "what", "time", "share")
+    whole = result.latency_s or 1.0
+    for kind, took in sorted(critical_path.shares(result).items(), key=lambda one: -one[1]):
+        path.add_row(MEANING.get(kind, kind), seconds(took), percent(took / whole))
+    for name, took in critical_path.by_operator(result)[:top]:
+        path.add_row(Text(f"  {name}", style="dim"), seconds(took), percent(took / whole))
+    busy = table("Busiest resources", "resource", "busy", "")
+    for name, _, share in busiest(result)[:top]:
+        busy.add_row(name, percent(share), Text(bar(share), style="cyan"))
+    for one in (path, busy):
+        console.print(Text())
+        console.print(one)
+
+
+def _effect_table(effects: list[Effect], top: int) -> Table:
+    from rich.text import Text
+
+    from monet.report.terminal import table
+
+    made = table("\nWhat if one parameter were twice as large", "parameter", "from", "to", "time", "energy", "area")
+    shown = [one for one in effects if one.latency is not None]
+    for one in shown[:top]:
+        made.add_row(
+            one.change.path,
+            f"{one.change.before:,.6g}",
+            f"{one.change.after:,.6g}",
+            change_text(one.latency),
+            change_text(one.energy),
+            change_text(one.area),
+        )
+    if len(effects) > top:
+        refused = sum(one.latency is None for one in effects)
+        made.add_row(Text(f"{len(effects) - min(top, len(shown))} more, {refused} not possible", style="dim"))
+    return made
+
+
+def change_text(ratio: float | None) -> str:
+    """A ratio as a signed change: −12.3 %."""
+    if ratio is None:
+        return ""
+    change = 100 * (ratio - 1)
+    return "±0" if abs(change) < 0.005 else f"{change:+.2f} %".replace("-", "−")

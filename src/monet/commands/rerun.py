@@ -1,0 +1,64 @@
+"""``monet rerun``: the same evaluation again from the inputs a result records; equal, or what differs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+# Wall time differs from run to run; nothing else may.
+NOT_COMPARED = frozenset({"seconds_to_evaluate", "inputs"})
+
+
+def rerun(
+    result: Annotated[str, typer.Argument(metavar="RESULT.json", help="What monet run --json wrote.")],
+    top: Annotated[int, typer.Option(help="How many differences to show.", min=1)] = 20,
+    json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write the new result as JSON to FILE, - for standard output.")] = "",
+    report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write an HTML report of the new result.")] = "",
+) -> None:  # fmt: skip
+    """Evaluate again from the inputs inside a result; exit code 1 when the outcome differs."""
+    from rich.console import Console
+
+    from monet import __version__
+    from monet.commands.job import Job
+    from monet.report.result_file import read_result, write_result
+    from monet.schedule.result import Result
+
+    before = read_result(result)
+    after: Result = Job.from_result(before).evaluate()
+    if json:
+        write_result(after, json)
+    if report:
+        from monet.report.html import write_html
+
+        write_html(after, report)
+    console = Console(stderr=json == "-")
+    found = differences(before, after)
+    if not found:
+        console.print(
+            f"equal: {before!r}, made by monet {before.version}, evaluated again by {__version__}", markup=False
+        )
+        return
+    version = "" if before.version == after.version else f" (monet {before.version} then, {after.version} now)"
+    console.print(f"{len(found)} differences{version}:", highlight=False)
+    for path, old, new in found[:top]:
+        console.print(f"  {path}: {_short(old)} → {_short(new)}", markup=False)
+    if len(found) > top:
+        console.print(f"  and {len(found) - top} more", highlight=False)
+    raise typer.Exit(1)
+
+
+def differences(before: Any, after: Any) -> list[tuple[str, Any, Any]]:
+    """Places where two results differ, inputs and wall time left out."""
+    import json
+
+    from monet.report.difference import unequal
+
+    plain = [json.loads(json.dumps(one.to_json())) for one in (before, after)]
+    first, second = ({key: value for key, value in one.items() if key not in NOT_COMPARED} for one in plain)
+    return unequal(first, second)
+
+
+def _short(value: Any) -> str:
+    text = "absent" if value is None else str(value)
+    return text if len(text) <= 60 else text[:59] + "…"

@@ -1,0 +1,87 @@
+"""``monet validate``: every published or measured figure that we check ourselves against."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from monet.validation import Row
+
+
+def validate(
+    only: Annotated[str, typer.Option("--only", metavar="NAME", help="Only figures whose topic or name contains NAME.")] = "",
+    json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
+) -> None:  # fmt: skip
+    """Check monet against published and measured figures; exit code 1 when a stated tolerance is exceeded."""
+    from rich.console import Console
+    from rich.progress import track
+    from rich.text import Text
+
+    from monet.report.files import write_json
+    from monet.validation import Verdict, check, select
+
+    chosen = select(only)
+    progress = track(chosen, "checking", console=Console(stderr=True), transient=True)
+    rows = [check(figure) for figure in progress]
+    count = {verdict: sum(row.verdict is verdict for row in rows) for verdict in Verdict}
+    if json:
+        totals = {verdict.value: number for verdict, number in count.items()}
+        write_json(json, {"figures": [row.as_dict() for row in rows], "totals": totals})
+    if json != "-":
+        console = Console()
+        for topic in dict.fromkeys(row.figure.topic for row in rows):
+            console.print(_table(topic, [row for row in rows if row.figure.topic == topic]))
+            console.print(Text())
+        console.print(_summary(rows), highlight=False)
+    if count[Verdict.EXCEEDED]:
+        raise typer.Exit(1)
+
+
+def number(value: float) -> str:
+    """Exact where it is a whole number of moderate size, otherwise six digits."""
+    return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:,.6g}"
+
+
+def _table(topic: str, rows: list[Row]) -> Table:
+    from rich.table import Table
+
+    made = Table(title=topic, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
+    made.add_column("figure", overflow="fold")
+    for name in ("published", "ours", "", "error", "allowed", ""):
+        made.add_column(name, justify="left" if not name else "right", no_wrap=True)
+    made.add_column("source", style="dim", overflow="fold")
+    styles = {"ok": "green", "EXCEEDED": "bold red", "not run": "yellow"}
+    for row in rows:
+        figure = row.figure
+        made.add_row(
+            figure.name,
+            number(figure.published),
+            "—" if row.ours is None else number(row.ours),
+            figure.unit,
+            "" if row.error is None else "0" if row.error == 0 else f"{100 * row.error:+.2f} %".replace("-", "−"),
+            allowed(figure.rule.value, figure.tolerance),
+            f"[{styles[row.verdict.value]}]{row.verdict.value}[/]",
+            row.reason or figure.source,
+        )
+    return made
+
+
+def allowed(rule: str, tolerance: float) -> str:
+    """The stated tolerance: equal, ±5 %, ≤ +5 %."""
+    if rule == "at most":
+        return f"≤ +{100 * tolerance:g} %" if tolerance else "≤"
+    return f"±{100 * tolerance:g} %" if tolerance else "equal"
+
+
+def _summary(rows: list[Row]) -> str:
+    from monet.validation import Verdict
+
+    done = [abs(row.error) for row in rows if row.error is not None]
+    worst = max(done, default=0.0)
+    parts = [f"{sum(row.verdict is verdict for row in rows)} {verdict.value}" for verdict in Verdict]
+    exact = sum(error == 0 for error in done)
+    return f"{len(rows)} figures: {', '.join(parts)}; {exact} equal to the last digit given, largest error {100 * worst:.1f} %"

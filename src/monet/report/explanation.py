@@ -1,0 +1,83 @@
+"""Why a step takes as long as it does: the binding resource, the partition of time, the critical path."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from monet.report.html import critical_path, headline, time_partition
+from monet.report.quantities import percent, seconds, times
+from monet.schedule.result import Result
+
+# what a kind of event on the critical path means
+MEANING = {
+    "compute": "computing",
+    "read": "reading from DRAM",
+    "write": "writing to DRAM",
+    "move": "moving data between on-chip memories",
+    "evict": "making room in a memory",
+    "gap": "waiting between steps",
+}
+
+
+def busiest(result: Result) -> list[tuple[str, str, float]]:
+    """Resources (name, core or link, busy share), busiest first."""
+    whole = result.latency_s or 1.0
+    rows = [(str(row["name"]), "core", float(row["busy_s"]) / whole) for row in result.cores]
+    rows += [(str(row["name"]), "link", float(row["utilisation"])) for row in result.links]
+    return sorted(rows, key=lambda one: (-one[2], one[0]))
+
+
+def sentences(result: Result) -> list[str]:
+    """The answer in a few sentences, most important first."""
+    bounds = result.bounds
+    said = [
+        f"The step takes {seconds(result.latency_s)}, {times(result.gap['latency'])} the lower bound of "
+        f"{seconds(bounds.latency_s)} ({headline.strongest_bound(result)})."
+    ]
+    if path := critical_path.shares(result):
+        kind, took = max(path.items(), key=lambda one: one[1])
+        said.append(
+            f"{percent(took / (result.latency_s or 1.0))} of the critical path is {MEANING.get(kind, kind)}; the "
+            f"operator with most of it is {critical_path.by_operator(result)[0][0]}."
+        )
+    if ranked := busiest(result):
+        name, _, busy = ranked[0]
+        said.append(f"The busiest resource is {name}: {percent(busy)} of the step.")
+    totals = time_partition.total(result)
+    whole = sum(totals.values()) or 1
+    lost = max((part for part in totals if part != "useful_compute"), key=lambda part: totals[part])
+    said.append(
+        f"Of the time of the cores that worked, {percent(totals['useful_compute'] / whole)} is useful compute; the "
+        f"largest loss is {time_partition.words(lost)}, {percent(totals[lost] / whole)}."
+    )
+    limits = headline.limits(result)
+    if limits:
+        name, (took, number) = next(iter(limits.items()))
+        share = took / (sum(one for one, _ in limits.values()) or 1.0)
+        said.append(
+            f"{number} of {len(result.operators)} operators are bound by {name} ({percent(share)} of their time)."
+        )
+    return said
+
+
+def info(result: Result) -> dict[str, Any]:
+    """Everything ``monet explain`` says about one result, as plain values."""
+    totals = time_partition.total(result)
+    whole = sum(totals.values()) or 1
+    return {
+        "model": result.model,
+        "hardware": result.hardware,
+        "latency_s": result.latency_s,
+        "lower_bounds_s": {name.removesuffix("_s"): getattr(result.bounds, name) for name in headline.BOUND_NAMES},
+        "gap": result.gap,
+        "explanation": sentences(result),
+        "time_partition": {part: ticks / whole for part, ticks in totals.items()},
+        "busiest": [{"name": name, "kind": kind, "busy": busy} for name, kind, busy in busiest(result)[:10]],
+        "bound_by": {
+            name: {"seconds": took, "operators": number} for name, (took, number) in headline.limits(result).items()
+        },
+        "critical_path": {
+            "seconds_by_kind": critical_path.shares(result),
+            "operators": [{"name": name, "seconds": took} for name, took in critical_path.by_operator(result)[:20]],
+        },
+    }
