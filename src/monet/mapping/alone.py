@@ -34,7 +34,7 @@ from monet.mapping.mapping import Binding, Loop, Mapping, Unrolled
 from monet.mapping.search import NO_CONSTRAINTS, Mapped, cached_tiling, evaluate
 from monet.mapping.spatial import MAX_UNROLLINGS, frame_of
 from monet.mapping.tile_kernel import rank_tiles
-from monet.mapping.tile_nest import TileShape, tile_shapes
+from monet.mapping.tile_nest import Tiles, TileShape, tiles_of
 from monet.mapping.tiling import OBJECTIVES, Constraints
 
 MOST_TILES, FINALISTS = 6, 3
@@ -125,10 +125,10 @@ def alone_as(
     if missing:
         raise MappingError(f"dram: {missing[0]} is split into {counts[missing[0]]} tiles but is not in the order")
     loops = tuple(Loop(dim, counts[dim]) for dim in order if counts[dim] > 1)
-    shapes = tile_shapes(nest, whole)
-    frame = frame_of(shapes[0].nest, core, mapping.mode, mapping.binding, mapping.unrolled, border.stream)
+    tiles = tiles_of(nest, whole)
+    frame = frame_of(tiles.steady().nest, core, mapping.mode, mapping.binding, mapping.unrolled, border.stream)
     _check_room(nest, core, border, mapping.binding, whole, counts)
-    return _add_up(nest, core, border, _Plan(0.0, loops, whole, shapes, frame, mapping))
+    return _add_up(nest, core, border, _Plan(0.0, loops, whole, tiles, frame, mapping))
 
 
 def _check_room(
@@ -269,7 +269,7 @@ class _Plan:
     score: float
     order: tuple[Loop, ...]
     tile: dict[str, int]
-    shapes: tuple[TileShape, ...]
+    tiles: Tiles
     frame: Frame
     mapping: Mapping
 
@@ -286,21 +286,25 @@ def _plan(
 ) -> _Plan:
     """A finalist with its most frequent tile mapped; the score counts all tiles as that one."""
     tile, order = arrays.tile(row), arrays.order(row)
-    shapes = tile_shapes(nest, tile)
-    frame, tiling = cached_tiling(shapes[0].nest, core, objective, border.stream, constraints, MAX_UNROLLINGS)
+    tiles_found = tiles_of(nest, tile)
+    frame, tiling = cached_tiling(
+        tiles_found.steady().nest, core, objective, border.stream, constraints, MAX_UNROLLINGS
+    )
     crossed = _crossed(nest, frame.binding, core, border, order, tile)
     tiles = math.prod(loop.trips for loop in order)
-    counts = frame_cost(frame, tiling.mapping)
-    streamed = sum(counts.stream_bits(slot) for slot in core.streamed) * tiles
+    streamed, core_cycles = 0, tiling.cycles
+    if core.streamed:
+        counts = frame_cost(frame, tiling.mapping)
+        streamed, core_cycles = sum(counts.stream_bits(slot) for slot in core.streamed) * tiles, counts.cycles
     busy = (crossed.read_bits + crossed.write_bits + streamed) / border.bits_per_cycle
     edges = crossed.first_cycles + crossed.last_cycles
-    cycles = edges + max(counts.cycles * tiles, busy - edges)
+    cycles = edges + max(core_cycles * tiles, busy - edges)
     joules = tiling.energy_j * tiles + math.fsum(crossed.joules.values())
     if objective == "latency":
         score = cycles * (1 + SPARE * joules / least_joules)
     else:
         score = joules + core.leakage_w / core.clock_hz * cycles if objective == "energy" else cycles * joules
-    return _Plan(score, order, tile, shapes, frame, tiling.mapping)
+    return _Plan(score, order, tile, tiles_found, frame, tiling.mapping)
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,9 +377,9 @@ def fit_mapping(mapping: Mapping, nest: LoopNest) -> Mapping:
 
 
 def _add_up(nest: LoopNest, core: Core, border: Border, plan: _Plan) -> Alone:
-    mapped = evaluate(plan.frame, plan.mapping)
-    parts = [(plan.shapes[0].count, mapped)]
-    for shape in plan.shapes[1:]:
+    mapped, shapes = evaluate(plan.frame, plan.mapping), plan.tiles.shapes()
+    parts = [(shapes[0].count, mapped)]
+    for shape in shapes[1:]:
         fitted = fit_mapping(plan.mapping, shape.nest)
         frame = frame_of(shape.nest, core, fitted.mode, fitted.binding, fitted.unrolled, border.stream)
         parts.append((shape.count, evaluate(frame, fitted)))
@@ -408,7 +412,7 @@ def _add_up(nest: LoopNest, core: Core, border: Border, plan: _Plan) -> Alone:
         plan.frame.binding,
         plan.order,
         tuple(plan.tile.items()),
-        plan.shapes,
+        shapes,
         mapped,
         nest.points,
         mapped.cost.units,

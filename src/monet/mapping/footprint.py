@@ -45,21 +45,27 @@ class Footprint:
     operand: Operand
     plain: tuple[str, ...]
     windows: tuple[Window, ...]
-
-    @property
-    def dims(self) -> frozenset[str]:
-        """Dimensions that are relevant to the operand."""
-        return frozenset(self.plain) | {dim for window in self.windows for dim in window.dims}
-
-    @property
-    def window_dims(self) -> frozenset[str]:
-        """Dimensions that overlap or reach into padding."""
-        return frozenset(dim for window in self.windows for dim in window.dims)
+    window_dims: frozenset[str]  # dimensions that overlap or reach into padding
+    dims: frozenset[str]  # dimensions that are relevant to the operand
 
 
-@lru_cache(maxsize=4096)
+_known_nests: dict[int, tuple[LoopNest, dict[str, Footprint]]] = {}
+
+
 def footprint(nest: LoopNest, operand: Operand) -> Footprint:
-    """Classify the axes of ``operand``."""
+    """What an operand touches; remembered by the identity of the nest."""
+    known = _known_nests.get(id(nest))
+    if known is None or known[0] is not nest:
+        if len(_known_nests) > 4096:
+            _known_nests.clear()
+        known = _known_nests[id(nest)] = (nest, {})
+    if operand.name not in known[1]:
+        known[1][operand.name] = _classify(nest, operand)
+    return known[1][operand.name]
+
+
+def _classify(nest: LoopNest, operand: Operand) -> Footprint:
+    """Tell plain dimensions of an operand from windows."""
     plain: list[str] = []
     windows: list[Window] = []
     for axis, index in enumerate(operand.indices):
@@ -71,7 +77,8 @@ def footprint(nest: LoopNest, operand: Operand) -> Footprint:
     dims = [*plain, *(dim for window in windows for dim in window.dims)]
     if len(dims) != len(set(dims)):
         raise MappingError(f"operand {operand}: a dimension indexes two axes, which the mapper does not know")
-    return Footprint(operand, tuple(plain), tuple(windows))
+    sliding = frozenset(dim for window in windows for dim in window.dims)
+    return Footprint(operand, tuple(plain), tuple(windows), sliding, sliding | frozenset(plain))
 
 
 def _is_plain(terms: tuple[tuple[str, int], ...], offset: int, length: int, nest: LoopNest) -> bool:

@@ -152,8 +152,23 @@ class Frame:
         wires = self._wires[axis]
         return wires.reduce if slot == "O" else slot in wires.multicast
 
+    @cached_property
+    def levels(self) -> dict[str, tuple[MemoryLevel, ...]]:
+        """The levels of each slot, innermost first."""
+        return {slot: self.core.levels_of(slot) for slot in OPERANDS}
+
+    @cached_property
+    def _extents(self) -> dict[tuple[str, str], Extent]:
+        return {}
+
     def extent(self, dim: str, level: MemoryLevel | None) -> Extent:
         """A dimension as one instance of ``level`` sees it."""
+        key = (dim, level.name if level else "")
+        if key not in self._extents:
+            self._extents[key] = self._extent(dim, level)
+        return self._extents[key]
+
+    def _extent(self, dim: str, level: MemoryLevel | None) -> Extent:
         inside = math.prod(one.factor for one in self.unrolled if one.dim == dim and self._inside(level, one.axis))
         return Extent(self.sizes[dim], self.factors[dim], inside)
 
@@ -188,7 +203,7 @@ class Frame:
         return tuple(crossing for slot in OPERANDS for crossing in self._crossings_of(slot))
 
     def _crossings_of(self, slot: str) -> Iterator[Crossing]:
-        levels = self.core.levels_of(slot)
+        levels = self.levels[slot]
         if not levels:
             raise MappingError(f"operand {self.binding.operand(slot)}: no level of the core holds slot {slot}")
         streamed = slot in self.core.streamed
@@ -217,7 +232,7 @@ class Frame:
 
     def _array_accesses(self, slot: str) -> tuple[int, int]:
         """(elements that the array asks of the innermost level, elements of one access of one instance)."""
-        level, touched = self.core.levels_of(slot)[0], self.footprints[slot]
+        level, touched = self.levels[slot][0], self.footprints[slot]
         total = math.prod(self.sizes[dim] for dim in touched.plain)
         total *= math.prod(window_counts(window, self.sizes).points for window in touched.windows)
         beat = math.prod(self.extent(dim, level).inside for dim in touched.dims)
@@ -238,7 +253,7 @@ class Frame:
 
     def _array_terms(self) -> Iterator[Term]:
         for slot in ("I", "W", "O"):
-            level, bits = self.core.levels_of(slot)[0], self.bits[slot]
+            level, bits = self.levels[slot][0], self.bits[slot]
             total, beat = self._array_accesses(slot)
             least = level.min_access_bits
             billed = -(-beat * bits // least) * least / (beat * bits)
@@ -261,7 +276,7 @@ class Frame:
             )
 
     def _crossing_terms(self) -> Iterator[Term]:
-        innermost = self.core.levels_of("O")[0].name
+        innermost = self.levels["O"][0].name
         for k, crossing in enumerate(self.crossings):
             above, level, slot = crossing.above_name, crossing.level.name, crossing.slot
             reads, fills, bits = crossing.reads, crossing.fills, self.bits[slot]
@@ -335,7 +350,7 @@ class Frame:
     @cached_property
     def constant_fill_cycles(self) -> float:
         """Fill that no mapping avoids: latencies of the longest chain, ripple of a systolic array, transposing."""
-        chains = [sum(level.latency_cycles for level in self.core.levels_of(slot)) for slot in ("I", "W")]
+        chains = [sum(level.latency_cycles for level in self.levels[slot]) for slot in ("I", "W")]
         return float(max(chains) + self.ripple_cycles) + self.transpose_cycles
 
     @cached_property

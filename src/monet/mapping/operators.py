@@ -149,6 +149,8 @@ def _on_core(
 ) -> Alone | VectorCost:
     core = instance.core
     if kind.family in MATRIX:
+        if not core.modes:
+            raise MappingError("it has no array")
         return alone(nest, core, border, objective, constraints)
     work = dict(kind.work(call))
     reason = supports(core, work)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -32,28 +33,50 @@ def pieces(size: int, tile: int) -> list[tuple[int, int]]:
     return [(start, min(tile, size - start)) for start in range(0, size, tile)]
 
 
-def tile_shapes(nest: LoopNest, tile: Mapping[str, int]) -> tuple[TileShape, ...]:
-    """All tiles of ``nest``, equal ones together, the most frequent first."""
-    sizes = nest.sizes
-    windows = {
-        (operand.name, window): window for operand in nest.operands for window in footprint(nest, operand).windows
-    }
-    grouped = _groups([set(window.dims) for window in windows.values()], list(sizes))
-    choices: list[list[tuple[_Variant, int]]] = []
-    for dims in grouped:
-        mine = [(key, window) for key, window in windows.items() if set(window.dims) <= dims]
-        choices.append(list(_variants(sizes, tile, sorted(dims), mine).items()))
-    shapes: Counter[LoopNest] = Counter()
-    for combination in itertools.product(*choices):
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """All tiles of a nest, not yet spelt out: for dimensions that vary together, what occurs and how often."""
+
+    nest: LoopNest
+    choices: tuple[tuple[tuple[_Variant, int], ...], ...]
+
+    def steady(self) -> TileShape:
+        """The most frequent tile."""
+        most = tuple(variants[0] for variants in self.choices)
+        return TileShape(self._spell(most), math.prod(count for _, count in most))
+
+    def shapes(self) -> tuple[TileShape, ...]:
+        """All tiles, equal ones together, beginning with the most frequent one."""
+        found: Counter[LoopNest] = Counter()
+        for combination in itertools.product(*self.choices):
+            found[self._spell(combination)] += math.prod(count for _, count in combination)
+        return tuple(TileShape(one, count) for one, count in found.items())
+
+    def _spell(self, combination: tuple[tuple[_Variant, int], ...]) -> LoopNest:
         lengths: dict[str, int] = {}
         placed: dict[tuple[str, str, str], tuple[int, int]] = {}
-        count = 1
-        for variant, many in combination:
+        for variant, _ in combination:
             lengths.update(variant.lengths)
             placed.update(variant.spans)
-            count *= many
-        shapes[_nest(nest, lengths, placed)] += count
-    return tuple(TileShape(one, count) for one, count in shapes.most_common())
+        return _nest(self.nest, lengths, placed)
+
+
+def tiles_of(nest: LoopNest, tile: Mapping[str, int]) -> Tiles:
+    """Cut a nest into tiles."""
+    sizes = nest.sizes
+    windows = [
+        ((operand.name, window), window) for operand in nest.operands for window in footprint(nest, operand).windows
+    ]
+    choices = []
+    for dims in _groups([set(window.dims) for _, window in windows], list(sizes)):
+        mine = [one for one in windows if set(one[1].dims) <= dims]
+        choices.append(tuple(_variants(sizes, tile, sorted(dims), mine).most_common()))
+    return Tiles(nest, tuple(choices))
+
+
+def tile_shapes(nest: LoopNest, tile: Mapping[str, int]) -> tuple[TileShape, ...]:
+    """All tiles of ``nest``, equal ones together, beginning with the most frequent one."""
+    return tiles_of(nest, tile).shapes()
 
 
 def _groups(sets: list[set[str]], dims: list[str]) -> list[set[str]]:
