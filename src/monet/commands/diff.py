@@ -26,13 +26,13 @@ def diff(
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
 ) -> None:  # fmt: skip
     """Show what changed from one result to another, by phase, operator, level."""
-    from rich.console import Console
     from rich.text import Text
 
     from monet.errors import MonetError
     from monet.report.difference import info
     from monet.report.files import write_json
     from monet.report.result_file import read_result
+    from monet.report.terminal import screen
 
     results = [read_result(path) for path in (first, second)]
     for path, result in zip((first, second), results, strict=True):
@@ -43,7 +43,7 @@ def diff(
         write_json(json, found)
     if json == "-":
         return
-    console = Console()
+    console = screen()
     console.print(
         Text.assemble(
             "A  ", (found["titles"][0], "bold"), f"  {first}\nB  ", (found["titles"][1], "bold"), f"  {second}"

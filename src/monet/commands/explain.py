@@ -21,19 +21,18 @@ def explain(
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
 ) -> None:  # fmt: skip
     """Say why a step takes this long, and which single hardware parameter would help most."""
-    from rich.console import Console
-
     from monet.errors import MonetError
     from monet.report.explanation import info
     from monet.report.files import write_json
     from monet.report.result_file import read_result
+    from monet.report.terminal import screen
 
     found = read_result(result)
     if not found.feasible:
         raise MonetError(
             f"{result}: infeasible, so there is no time to explain: {found.reason and found.reason.message}"
         )
-    console = Console(quiet=json == "-")
+    console = screen(quiet=json == "-")
     effects, reason = _effects(found) if what_if else ([], "not asked for")
     if json:
         write_json(json, info(found) | {"what_if": [one.as_dict() for one in effects], "what_if_missing": reason})

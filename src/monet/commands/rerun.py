@@ -17,11 +17,10 @@ def rerun(
     report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write an HTML report of the new result.")] = "",
 ) -> None:  # fmt: skip
     """Evaluate again from the inputs inside a result; exit code 1 when the outcome differs."""
-    from rich.console import Console
-
     from monet import __version__
     from monet.commands.job import Job
     from monet.report.result_file import read_result, write_result
+    from monet.report.terminal import screen
     from monet.schedule.result import Result
 
     before = read_result(result)
@@ -32,7 +31,7 @@ def rerun(
         from monet.report.html import write_html
 
         write_html(after, report)
-    console = Console(stderr=json == "-")
+    console = screen(errors=json == "-")
     found = differences(before, after)
     if not found:
         console.print(

@@ -22,6 +22,7 @@ def validate(
     from rich.text import Text
 
     from monet.report.files import write_json
+    from monet.report.terminal import screen
     from monet.validation import Verdict, check, select
 
     chosen = select(only)
@@ -32,9 +33,13 @@ def validate(
         totals = {verdict.value: number for verdict, number in count.items()}
         write_json(json, {"figures": [row.as_dict() for row in rows], "totals": totals})
     if json != "-":
-        console = Console()
+        console = screen()
         for topic in dict.fromkeys(row.figure.topic for row in rows):
-            console.print(_table(topic, [row for row in rows if row.figure.topic == topic]))
+            of_topic = [row for row in rows if row.figure.topic == topic]
+            sources = list(dict.fromkeys(row.figure.source for row in of_topic))
+            console.print(_table(topic, of_topic, sources))
+            for index, source in enumerate(sources, 1):
+                console.print(Text(f"  [{index}] {source}", style="dim"))
             console.print(Text())
         console.print(_summary(rows), highlight=False)
     if count[Verdict.EXCEEDED]:
@@ -42,18 +47,19 @@ def validate(
 
 
 def number(value: float) -> str:
-    """Exact where it is a whole number of moderate size, otherwise six digits."""
-    return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:,.6g}"
+    """Whole numbers and large ones to the last digit, others to six digits."""
+    return f"{value:,.0f}" if float(value).is_integer() or abs(value) >= 1e5 else f"{value:,.6g}"
 
 
-def _table(topic: str, rows: list[Row]) -> Table:
+def _table(topic: str, rows: list[Row], sources: list[str]) -> Table:
     from rich.table import Table
+    from rich.text import Text
 
     made = Table(title=topic, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
     made.add_column("figure", overflow="fold")
     for name in ("published", "ours", "", "error", "allowed", ""):
         made.add_column(name, justify="left" if not name else "right", no_wrap=True)
-    made.add_column("source", style="dim", overflow="fold")
+    made.add_column("source", style="dim", overflow="fold")  # by number; why, where a figure was not run
     styles = {"ok": "green", "EXCEEDED": "bold red", "not run": "yellow"}
     for row in rows:
         figure = row.figure
@@ -65,7 +71,7 @@ def _table(topic: str, rows: list[Row]) -> Table:
             "" if row.error is None else "0" if row.error == 0 else f"{100 * row.error:+.2f} %".replace("-", "−"),
             allowed(figure.rule.value, figure.tolerance),
             f"[{styles[row.verdict.value]}]{row.verdict.value}[/]",
-            row.reason or figure.source,
+            Text(f"[{sources.index(figure.source) + 1}] {row.reason}".rstrip()),
         )
     return made
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -15,9 +16,18 @@ from monet.schedule.result import Result
 
 SLOWEST = 10
 BAR = 24
+PIPE_WIDTH = 140
 WORDS = ("phase", "core", "bound by", "in", "")  # columns that are not figures
 # one style per cause of time, in the order of TIME_PARTS
 STYLES = ("green", "dark_sea_green2", "yellow", "tan", "red", "purple", "blue", "magenta", "bright_black")
+
+
+def screen(*, errors: bool = False, quiet: bool = False) -> Console:
+    """A console for tables. A pipe has no width of its own and gets 140 columns, so that rows stay rows."""
+    made = Console(stderr=errors, quiet=quiet)
+    if not made.is_terminal and "COLUMNS" not in os.environ:
+        made.width = PIPE_WIDTH
+    return made
 
 
 def table(title: str, *names: str) -> Table:

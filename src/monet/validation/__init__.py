@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib import import_module
 
-from monet.errors import MonetError, nearest
+from monet.errors import MonetError
 from monet.validation.figure import Figure, NotComputable, Row, Rule, Verdict, check
 
 __all__ = ["TOPICS", "Figure", "NotComputable", "Row", "Rule", "Verdict", "check", "figures", "select"]
@@ -21,11 +21,11 @@ def figures() -> Iterator[Figure]:
 
 
 def select(only: str = "") -> list[Figure]:
-    """The figures whose topic or name contains ``only``, in any case of letters; all of them for an empty string."""
+    """The figures whose topic, name or source contains ``only`` (in any case of letters); all for an empty string."""
     everything = list(figures())
     wanted = only.casefold()
-    found = [one for one in everything if wanted in one.topic.casefold() or wanted in one.name.casefold()]
+    found = [one for one in everything if any(wanted in text.casefold() for text in (one.topic, one.name, one.source))]
     if not found:
         topics = dict.fromkeys(one.topic for one in everything)
-        raise MonetError(f"--only {only!r}: no such figure; topics: {', '.join(topics)}; {nearest(only, topics)}")
+        raise MonetError(f"--only {only!r}: no figure with it in topic, name or source; topics: {', '.join(topics)}")
     return found

@@ -177,6 +177,7 @@ monet.draw.gantt = (host, data, shared) => {
   monet.gantt.hover(figure, rows, data, timeAt, () => monet.gantt.layout(rows, Math.max(200, box.clientWidth)), (operator) => {
     if (hot !== operator) { hot = operator; figure.redraw(); }
   });
+  shared.paintTimeline = figure.paint;
   shared.showOperator = (name) => monet.gantt.show(rows, data, view, name, host);
 };
 
