@@ -203,7 +203,7 @@ def _per_cut(frame: Frame, dims: tuple[str, ...], tiles: tuple[tuple[int, ...], 
         for w, window in enumerate(frame.footprints[slot].windows):
             window_dims[s, w] = index.get(window.u, -1), index.get(window.v, -1)
     for k, crossing in enumerate(frame.crossings):
-        touched, fewest, smallest = frame.footprints[crossing.slot], 1.0, 1.0
+        touched, smallest = frame.footprints[crossing.slot], 1.0
         fixed = 1
         for dim in touched.plain:
             inside = frame.extent(dim, crossing.level).inside
@@ -214,7 +214,7 @@ def _per_cut(frame: Frame, dims: tuple[str, ...], tiles: tuple[tuple[int, ...], 
                 fixed *= inside
             smallest *= inside
         plain_elements = math.prod(frame.sizes[dim] for dim in touched.plain)
-        fewest = float(plain_elements)
+        held: list[WindowTables] = []
         for w, window in enumerate(touched.windows):
             u, v = (frame.extent(dim, crossing.level) if dim else Extent(1) for dim in (window.u, window.v))
             tiles_u, tiles_v = (tiles[index[dim]] if dim in index else (1,) for dim in (window.u, window.v))
@@ -222,8 +222,9 @@ def _per_cut(frame: Frame, dims: tuple[str, ...], tiles: tuple[tuple[int, ...], 
             a, b = len(tiles_u), len(tiles_v)
             largest[k, w, :a, :b], total[k, w, :a, :b] = found.largest, found.total
             kept_u[k, w, :a, :a, :b], kept_v[k, w, :b, :b, :a] = found.kept_u, found.kept_v
-            fewest *= _fewest(found, crossing.level.tile_bytes * 8 / frame.bits[crossing.slot])
+            held.append(found)
             smallest *= float(found.largest[0, 0])
+        fewest = plain_elements * _fewest(held, crossing.level.tile_bytes * 8 / frame.bits[crossing.slot])
         transfer = frame.transfer_cycles[k]
         is_output = crossing.slot == "O"
         waits = 0.0 if crossing.level.double_buffered else transfer * (2 if is_output else 1)
@@ -235,11 +236,17 @@ def _per_cut(frame: Frame, dims: tuple[str, ...], tiles: tuple[tuple[int, ...], 
     return per_cut, widths, (windows_of, window_dims, largest, total, kept_u, kept_v)
 
 
-def _fewest(found: WindowTables, room: float) -> float:
-    """Fewest positions of a window that must enter a level, whatever fits it and slides."""
-    kept = np.maximum(found.kept_u.max(axis=1), found.kept_v.max(axis=1).T)
-    fitting = (found.total - kept)[found.largest <= room]
-    return float(max(found.total[-1, -1], fitting.min())) if fitting.size else float(found.total[-1, -1])
+def _fewest(windows: list[WindowTables], room: float) -> float:
+    """Fewest window positions that must enter a level, over all tiles that fit it, one of the windows sliding."""
+    sizes, whole, slid = np.ones(1), np.ones(1), np.ones(1)
+    for found in windows:
+        kept = np.maximum(found.kept_u.max(axis=1), found.kept_v.max(axis=1).T)
+        total, size = found.total.ravel().astype(float), found.largest.ravel().astype(float)
+        slid = np.minimum(np.outer(slid, total), np.outer(whole, total - kept.ravel())).ravel()
+        whole, sizes = np.outer(whole, total).ravel(), np.outer(sizes, size).ravel()
+    least = math.prod(float(found.total[-1, -1]) for found in windows)
+    fitting = slid[sizes <= room]
+    return max(least, float(fitting.min())) if fitting.size else least
 
 
 def _prices(frame: Frame, per_cut: Array) -> tuple[Array, Array, float]:
