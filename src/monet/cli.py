@@ -8,6 +8,7 @@ import typer
 
 from monet.commands import graph as graph_command
 from monet.commands import hardware as hardware_command
+from monet.commands import map as map_command
 from monet.commands import models as models_command
 from monet.errors import MonetError
 
@@ -21,6 +22,7 @@ app = typer.Typer(
 app.command("models")(models_command.models)
 app.command("graph")(graph_command.graph)
 app.add_typer(hardware_command.app, name="hardware")
+app.command("map")(map_command.map_command)
 
 
 @app.callback(invoke_without_command=True)

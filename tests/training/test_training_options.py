@@ -54,6 +54,16 @@ def test_fused_attention_keeps_log_sum_exp_instead_of_probabilities() -> None:
     assert sum(item.name.endswith("log_sum_exp") for item in saved_for_backward(step)) == 12
 
 
+def test_fused_attention_shares_grouped_heads() -> None:
+    sizes = {"depth": 2, "width": 16, "heads": 4, "key_heads": 2, "hidden": 24, "vocabulary": 50}
+    model = transformers.llama("llama", 2, 8, **sizes)
+    explicit, fused = training_step(model), verify(training_step(model, attention="fused"))
+    values = random_values(explicit)
+    assert_same(gradients(explicit, values), gradients(fused, values))
+    keys = {fused.tensors[op.inputs[1]].shape for op in fused.ops if op.kind == "attention"}
+    assert keys == {(2, 2, 8, 4)}
+
+
 def test_fusing_nothing_is_an_error() -> None:
     with pytest.raises(MonetError, match="no attention found"):
         fuse_attention(resnet())

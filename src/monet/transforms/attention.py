@@ -38,23 +38,42 @@ def fuse_attention(graph: Graph) -> Graph:
         if match is None:
             replay_op(builder, graph, op, renamed)
         else:
-            renamed[op.outputs[0]] = _emit(builder, match, renamed)
+            renamed[op.outputs[0]] = _emit(builder, graph, match, renamed)
     return prune(builder.build([renamed[name] for name in graph.outputs]))
 
 
-def _emit(builder: GraphBuilder, match: _Match, renamed: dict[str, str]) -> str:
-    query, key = (renamed[name] for name in match.scores.inputs)
-    value = renamed[match.values.inputs[1]]
+def _emit(builder: GraphBuilder, graph: Graph, match: _Match, renamed: dict[str, str]) -> str:
+    query, key = match.scores.inputs
+    value = _own_heads(graph, match.values.inputs[1])
     name = match.values.name.rpartition(".")[0]
+    swapped = not match.scores.attrs["transpose_b"]
+    maker = graph.producer.get(key)
+    if swapped and maker is not None and maker.kind == "transpose" and maker.attrs["order"] == (0, 1, 3, 2):
+        key, swapped = maker.inputs[0], False
+    key = renamed[key if swapped else _own_heads(graph, key)]
     with builder.at(match.values.phase):
-        if not match.scores.attrs["transpose_b"]:
+        if swapped:
             key = builder.emit("transpose", key, name=f"{name}.key", order=(0, 1, 3, 2))
         mask = (renamed[match.mask],) if match.mask else ()
-        fused = builder.emit(
-            "attention", query, key, value, *mask, name=f"{name}.attention", scale=match.scale, causal=match.causal
-        )
+        operands = (renamed[query], key, renamed[value], *mask)
+        fused = builder.emit("attention", *operands, name=f"{name}.attention", scale=match.scale, causal=match.causal)
     builder.ops[-1] = replace(builder.ops[-1], layer=match.values.layer)
     return fused
+
+
+def _own_heads(graph: Graph, name: str) -> str:
+    """Keys or values before their heads were written out once per query head; the fused operator shares them itself."""
+    merge = graph.producer.get(name)
+    spread = graph.producer.get(merge.inputs[0]) if merge is not None and merge.kind == "reshape" else None
+    split = graph.producer.get(spread.inputs[0]) if spread is not None and spread.kind == "expand" else None
+    if split is None or split.kind != "reshape":
+        return name
+    if len(graph.tensors[split.inputs[0]].shape) != 4 or len(graph.tensors[name].shape) != 4:
+        return name
+    batch, groups, tokens, width = graph.tensors[split.inputs[0]].shape
+    wide = graph.tensors[name].shape
+    grouped = graph.tensors[split.outputs[0]].shape == (batch, groups, 1, tokens, width)
+    return split.inputs[0] if grouped and wide == (batch, wide[1], tokens, width) else name
 
 
 def _match(graph: Graph, softmax: Op) -> _Match | None:
