@@ -12,15 +12,24 @@ from monet.schedule.result import Result
 ROOMY, TIGHT = (128, 74), (50, 36)  # size of a core's box; tight boxes carry no text but their load
 MANY = 24
 GAP = 26
+BAR_HEIGHT = 52
 
 Box = dict[str, Any]
 
 
-def _groups(cores: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+def _shared_memories(summary: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Memories that several cores or none own, those of cores first."""
+    shared = [one for one in summary.get("memories", ()) if one.get("shared") or len(one.get("cores", ())) != 1]
+    return sorted(shared, key=lambda one: not one.get("cores"))
+
+
+def _groups(summary: Mapping[str, Any]) -> list[list[Mapping[str, Any]]]:
+    """Cores by template; groups on the same shared memory stand together."""
+    place = {core: index for index, memory in enumerate(_shared_memories(summary)) for core in memory.get("cores", ())}
     groups: dict[str, list[Mapping[str, Any]]] = {}
-    for core in cores:
+    for core in summary.get("cores", ()):
         groups.setdefault(str(core["template"]), []).append(core)
-    return groups
+    return sorted(groups.values(), key=lambda group: place.get(group[0]["name"], -1))
 
 
 def _columns(group: Sequence[Mapping[str, Any]]) -> int:
@@ -32,7 +41,8 @@ def _columns(group: Sequence[Mapping[str, Any]]) -> int:
 def _compute(core: Mapping[str, Any]) -> str:
     axes = core.get("axes") or {}
     if axes:
-        return "×".join(str(size) for size in axes.values()) + " MAC"
+        sides = "×".join(str(size) for size in axes.values())
+        return f"{sides} MAC" if len(sides) <= 11 else f"{quantity(core['units'], '')} MAC"
     return f"{core.get('lanes', 0)} lanes"
 
 
@@ -66,7 +76,7 @@ def _core_boxes(result: Result) -> list[Box]:
     boxes, left = [], 0.0
     tight = len(cores) > MANY
     width, height = TIGHT if tight else ROOMY
-    for group in _groups(cores).values():
+    for group in _groups(result.hardware_summary):
         columns = _columns(group)
         for index, core in enumerate(group):
             place = core.get("position", ())
@@ -77,53 +87,86 @@ def _core_boxes(result: Result) -> list[Box]:
     return boxes
 
 
-def _shared_boxes(result: Result, below: float, width: float) -> list[Box]:
-    """Memories that several cores or none own, one bar each under the cores, then DRAM."""
-    summary = result.hardware_summary
+def _bar(name: str, kind: str, lines: list[str], load: float, span: tuple[float, float], y: float) -> Box:
+    fact = "busy" if kind == "dram" else "full at its peak"
+    return {
+        "name": name,
+        "kind": kind,
+        "x": span[0],
+        "y": y,
+        "width": span[1] - span[0],
+        "height": BAR_HEIGHT,
+        "load": load,
+        "lines": lines,
+        "about": [*lines, f"{percent(load)} {fact}"],
+    }
+
+
+def _memory_boxes(result: Result, cores: list[Box], top: float, width: float) -> list[Box]:
+    """Shared memories under their cores; side by side where they do not overlap."""
     peak = {trace.name: trace.peak_bytes / (trace.capacity_bytes or 1) for trace in result.memory}
-    busy = {row["name"]: float(row["utilisation"]) for row in result.links}
-    rows = [
-        (memory["name"], "memory", [f"{memory['name']}  {nbytes(memory['size_bytes'])}"], peak.get(memory["name"], 0.0))
-        for memory in summary.get("memories", ())
-        if memory.get("shared") or len(memory.get("cores", ())) != 1
-    ]
-    rows += [
-        (
-            dram["name"],
-            "dram",
-            [
-                f"{dram['name']}  {dram.get('kind', '')}",
-                f"{nbytes(dram['capacity_bytes'])}, {quantity(dram['bandwidth_bytes_per_s'], 'B/s')}",
-            ],
-            max([busy.get(dram["name"], 0.0)] + [v for k, v in busy.items() if k.startswith(f"{dram['name']}[")]),
-        )
-        for dram in summary.get("drams", ())
-    ]
+    at = {box["name"]: box for box in cores}
+    linked = {
+        one: [other for other in link["endpoints"] if other != one]
+        for link in result.hardware_summary.get("links", ())
+        for one in link["endpoints"]
+    }
+    rows: list[list[tuple[float, float]]] = []
     boxes = []
-    for index, (name, kind, lines, load) in enumerate(rows):
-        fact = "busy" if kind == "dram" else "full at its peak"
-        boxes.append(
-            {
-                "name": name,
-                "kind": kind,
-                "x": 0.0,
-                "y": below + index * (52 + GAP),
-                "width": max(width, 260.0),
-                "height": 52,
-                "load": load,
-                "lines": lines,
-                "about": [*lines, f"{percent(load)} {fact}", f"peak {percent(peak.get(name, 0.0))} of capacity"],
-            }
-        )
+    for memory in _shared_memories(result.hardware_summary):
+        mine = [at[name] for name in (*memory.get("cores", ()), *linked.get(str(memory["name"]), ())) if name in at]
+        span = (min(b["x"] for b in mine), max(b["x"] + b["width"] for b in mine)) if mine else (0.0, width)
+        row = next((r for r, taken in enumerate(rows) if all(span[1] < a or span[0] > b for a, b in taken)), len(rows))
+        if not mine:
+            row = len(rows)
+        rows += [[]] * (row - len(rows)) + ([[]] if row == len(rows) else [])
+        rows[row].append(span)
+        name = str(memory["name"])
+        y = top + row * (BAR_HEIGHT + GAP)
+        boxes.append(_bar(name, "memory", [name, nbytes(memory["size_bytes"])], peak.get(name, 0.0), span, y))
     return boxes
+
+
+def _dram_boxes(result: Result, top: float, width: float) -> list[Box]:
+    busy = {row["name"]: float(row["utilisation"]) for row in result.links}
+    boxes = []
+    for index, dram in enumerate(result.hardware_summary.get("drams", ())):
+        name = str(dram["name"])
+        load = max([busy.get(name, 0.0)] + [value for one, value in busy.items() if one.startswith(f"{name}[")])
+        lines = [
+            f"{name}  {dram.get('kind', '')}".rstrip(),
+            f"{nbytes(dram['capacity_bytes'])}, {quantity(dram['bandwidth_bytes_per_s'], 'B/s')}",
+        ]
+        boxes.append(_bar(name, "dram", lines, load, (0.0, width), top + index * (BAR_HEIGHT + GAP)))
+    return boxes
+
+
+def _attachments(result: Result, boxes: list[Box]) -> list[dict[str, Any]]:
+    """Short wires from shared memories up to the lowest of their cores in every column."""
+    at = {box["name"]: box for box in boxes}
+    wires = []
+    for memory in _shared_memories(result.hardware_summary):
+        box = at[str(memory["name"])]
+        lowest: dict[float, Box] = {}
+        for core in (at[name] for name in memory.get("cores", ()) if name in at):
+            if core["x"] not in lowest or core["y"] > lowest[core["x"]]["y"]:
+                lowest[core["x"]] = core
+        for core in lowest.values():
+            x = core["x"] + core["width"] / 2
+            points = [(x, core["y"] + core["height"]), (x, box["y"])]
+            about = [f"{core['name']} on {box['name']}", "attached by its ports: no link to cross"]
+            wires.append({"name": "", "load": 0.0, "bus": False, "points": points, "about": about})
+    return wires
 
 
 def _anchor(box: Box, towards: Box) -> tuple[float, float]:
     """Where a wire leaves a box: the middle of the side that faces the other."""
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     other_x, other_y = towards["x"] + towards["width"] / 2, towards["y"] + towards["height"] / 2
-    if towards["kind"] != "core" or box["kind"] != "core":  # bars are as wide as the chip: straight down or up
-        x = other_x if box["kind"] != "core" else x
+    if (
+        towards["kind"] != "core" or box["kind"] != "core"
+    ) and y != other_y:  # to and from a bar: straight down or up at the narrower
+        x = x if box["width"] <= towards["width"] else other_x
         return (x, box["y"] + box["height"] if other_y > y else box["y"])
     if abs(other_x - x) >= abs(other_y - y):
         return (box["x"] + box["width"] if other_x > x else box["x"], y)
@@ -181,9 +224,13 @@ def info(result: Result) -> dict[str, Any]:
         return {"boxes": [], "wires": [], "width": 0, "height": 0}
     width = max(box["x"] + box["width"] for box in boxes)
     bottom = max(box["y"] + box["height"] for box in boxes)
+    width = max(width, 260.0)
     buses = sum(len(link["endpoints"]) > 2 for link in result.hardware_summary.get("links", ()))
-    boxes += _shared_boxes(result, bottom + GAP + 10 + 16 * max(1, buses), width)
-    wires = _wires(result, boxes)
+    top = bottom + GAP + 10 + 16 * max(1, buses)
+    boxes += _memory_boxes(result, boxes, top, width)
+    lowest = max(box["y"] + box["height"] for box in boxes)
+    boxes += _dram_boxes(result, top if lowest == bottom else lowest + GAP, width)
+    wires = [*_attachments(result, boxes), *_wires(result, boxes)]
     _lay_buses(wires, boxes, bottom)
     return {
         "boxes": boxes,
