@@ -95,6 +95,18 @@ def test_batch_norms_folded_into_convolutions_are_put_back(how: str, opset: int,
     assert parameter_count(found.graph) == sum(parameter.numel() for parameter in module.parameters())
 
 
+def test_running_statistics_merged_with_equal_parameters(tmp_path: Path) -> None:
+    """A fresh batch norm has weight = variance = 1 and bias = mean = 0, which the dynamo exporter writes once."""
+    torch.manual_seed(0)
+    layers = nn.Conv2d(3, 4, 1), nn.ReLU(), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(64, 3)
+    module = nn.Sequential(*layers).train()
+    found = Comparison(module, image(2, 4), export(module, image(2, 4), tmp_path / "model.onnx", "dynamo", 20))
+    assert not found.unmatched()
+    assert len(found.graph.role(Role.BUFFER)) == 2
+    assert abs(found.saved()) < 0.01
+    assert max(found.errors()) < 1e-5
+
+
 def test_an_lstm_keeps_its_weights_by_name_and_layout(tmp_path: Path) -> None:
     torch.manual_seed(0)
     module = Recurrent("LSTM")

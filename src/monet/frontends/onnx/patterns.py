@@ -7,13 +7,13 @@ keeps what those operators keep, so only the exporter's exact spelling is put to
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from monet.graph import Graph, GraphBuilder, Op
 from monet.graph.rewrite import copy_root, prune, replay_op
-from monet.graph.tensor import Role
+from monet.graph.tensor import Role, view_strides
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +278,23 @@ def _swapped(view: View, op: Op) -> Match | None:
     return (Step("transpose", merge.inputs, {"order": (*range(rank - 2), rank - 1, rank - 2)}),)
 
 
+def _copied(view: View, op: Op) -> Match | None:
+    """A batched product with part of a tensor whose batch axes cannot be merged: the framework copies that part."""
+    steps: list[Step] = []
+    inputs = []
+    for name in op.inputs:
+        tensor = view.graph.tensors[name]
+        owner = view.graph.tensors[tensor.storage]
+        merged = (math.prod(tensor.shape[:-2]), *tensor.shape[-2:])
+        part = owner.role is Role.ACTIVATION and owner.elements > tensor.elements
+        if part and view_strides(tensor.shape, tensor.strides, merged) is None:
+            steps.append(Step("reshape", (name,), {"shape": merged}))
+            steps.append(Step("reshape", (f"#{len(steps) - 1}",), {"shape": tensor.shape}))
+            name = f"#{len(steps) - 1}"
+        inputs.append(name)
+    return (*steps, Step("matmul", tuple(inputs), dict(op.attrs))) if steps else None
+
+
 PATTERNS: dict[str, tuple[Callable[[View, Op], Match | None], ...]] = {
     "add": (_linear_bias, _norm_bias),
     "mul": (_norm_weight, _gated, _gelu_product),
@@ -288,13 +305,20 @@ PATTERNS: dict[str, tuple[Callable[[View, Op], Match | None], ...]] = {
 }
 
 
+COPIES: dict[str, tuple[Callable[[View, Op], Match | None], ...]] = {"matmul": (_copied,)}
+
+
 def recover(graph: Graph) -> Graph:
-    """Apply the patterns until none matches."""
+    """Apply the patterns until none matches, then say where the framework copies."""
+    return _applied(_applied(graph, PATTERNS), COPIES)
+
+
+def _applied(graph: Graph, patterns: Mapping[str, tuple[Callable[[View, Op], Match | None], ...]]) -> Graph:
     while True:
         view = View(graph)
         found = {}
         for op in graph.ops:
-            match = next((m for pattern in PATTERNS.get(op.kind, ()) if (m := pattern(view, op)) is not None), None)
+            match = next((m for pattern in patterns.get(op.kind, ()) if (m := pattern(view, op)) is not None), None)
             if match is not None:
                 found[op.name] = match
         if not found:

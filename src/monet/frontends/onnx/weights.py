@@ -6,7 +6,7 @@ The rule, in order:
 2. running statistics of a batch norm are buffers;
 3. masks and tables are not trained: values that are infinite or very negative, only zeros and ones, an arithmetic or
    geometric progression, sines, cosines or the angles of them; or, where values are absent, a name that says so;
-4. uniform scales and shifts of a norm under a name the exporter made up stand for a norm without parameters;
+4. uniform scales and shifts of a norm (other than batch norm) under a made-up name stand for one without parameters;
 5. a vector under a made-up name is trained only in the place of a weight or bias;
 6. everything else is a parameter.
 """
@@ -156,13 +156,13 @@ class Weights:
             return "constant"
         if slots and all(slot in _CONSTANT_SLOTS for slot in slots):
             return "constant"
-        if any(op == "BatchNormalization" and slot in (3, 4) for op, slot in slots):
+        if slots and all(op == "BatchNormalization" and slot in (3, 4) for op, slot in slots):
             return "buffer"
         in_place = any(slot in _WEIGHT_SLOTS for slot in slots) and not self._is_matmul_table(name, slots)
         if not in_place and self._is_table(name, slots):
             return "constant" if self.array(name) is not None else "buffer"
         if made_up(name):
-            norm = any(op in _NORMS for op, _ in slots)
+            norm = any(op in _NORMS and op != "BatchNormalization" for op, _ in slots)
             if norm and self.is_uniform(name):
                 return "constant"
             if not in_place and (len([size for size in shape if size > 1]) < 1 or not self._looks_folded(name)):

@@ -116,12 +116,21 @@ def _conv_transpose(t: Translation, node: Node) -> str:
 
 def _batch_norm(t: Translation, node: Node) -> str:
     """In training form whatever the file says: batch statistics, running ones updated."""
-    x, *rest = (t.tensor(node, position) for position in range(5))
-    shape = t.shape(x)
-    if len(shape) == 1:
+    x = t.tensor(node, 0)
+    if len(t.shape(x)) == 1:
         raise ModelError("batch norm needs a batch and a channel axis")
+    rest = [t.weight(node, 1), t.weight(node, 2), _running(t, node, 3, "mean"), _running(t, node, 4, "var")]
     momentum = round(1.0 - float(node.get("momentum", 0.9)), 6)
     return t.emit(node, "batch_norm", x, *rest, epsilon=_epsilon(node), momentum=momentum)
+
+
+def _running(t: Translation, node: Node, position: int, what: str) -> str:
+    """A running statistic; one that an exporter merged with an equal parameter is a buffer of its own again."""
+    name = node.input(position)
+    if name not in t.weights or t.weights.role(name) == "buffer":
+        return t.tensor(node, position)
+    title = ".".join(part for part in (name.rpartition(".")[0], f"running_{what}") if part)
+    return t.declare(title, t.weights.shape(name), t.weights.dtype(name), name, np.asarray, buffer=True)
 
 
 def _epsilon(node: Node) -> float:
