@@ -14,6 +14,7 @@ from monet.mapping.alone import alone, alone_as, fit_mapping
 from monet.mapping.border import border_of
 from monet.mapping.cost import cost
 from monet.mapping.errors import DoesNotFit, MappingError
+from monet.mapping.search import search
 from monet.mapping.tile_nest import tile_shapes
 from monet.mapping.tiling import OBJECTIVES
 
@@ -103,3 +104,18 @@ def test_transposed_reads_have_their_price() -> None:
         moved = alone(nest, explicit, border, "energy")
         assert moved.dram_write_bits - free.dram_write_bits == copied
         assert (alone(nest, slower, border, "energy").cycles > free.cycles) == (copied > 0)
+
+
+def test_analog_cells_hold_one_tile_and_are_loaded_while_the_array_waits() -> None:
+    accelerator = load_hardware("aimc-4x4")
+    instance = accelerator.cores[0]
+    border = border_of(accelerator, instance)
+    nest = conv(K=512, C=512, OY=7, OX=7, FY=3, FX=3, pad=1)
+    found = alone(nest, instance.core, border)
+    cells = instance.core.top("W")
+    tile = found.shapes[0].nest
+    assert math.prod(next(one for one in tile.operands if one.name == "w").shape) <= cells.total_bytes
+    weights = 512 * 512 * 9 * 8
+    assert found.cycles >= found.compute_cycles + weights / border.bits_per_cycle
+    with pytest.raises(DoesNotFit, match="operand w does not fit level 'cells'"):
+        search(nest, instance.core)

@@ -6,6 +6,7 @@ Everything below the border comes from the mapper, tile by tile. What crosses it
   innermost of them; inputs are read from DRAM when they enter, sums written when they leave, read when they return.
 * A top memory holds two tiles of every operand whose tile changes, so that transfers overlap with the array.
 * An input that the core can only read transposed after an explicit transpose goes through DRAM once more.
+* Cells of an analog array are loaded while the array waits.
 * Streamed slots are fetched from DRAM in every tile, as often as the mapper asks.
 * Cycles = first tiles in + max(array over all tiles, DRAM) + last tile out: the DRAM channel is never oversubscribed.
 
@@ -91,23 +92,30 @@ def alone(
     nest: LoopNest, core: Core, border: Border, objective: str = "latency", constraints: Constraints = NO_CONSTRAINTS
 ) -> Alone:
     """The best way found to run ``nest`` on ``core`` from and to DRAM."""
-    frame, whole = cached_tiling(nest, core, objective, border.stream, constraints, MAX_UNROLLINGS)
+    frame, whole = cached_tiling(nest, core, objective, border.stream, constraints, MAX_UNROLLINGS, resident=False)
     arrays = _TileArrays(nest, frame, border)
     counts = frame_cost(frame, whole.mapping)
     streams = {slot: counts.stream_bits(slot) for slot in core.streamed}
     prices = arrays.prices(border, objective, whole.energy_j, streams, counts.fill_cycles + counts.drain_cycles)
     rank: Callable[..., tuple[Any, Any]] = rank_tiles
-    scores, rows = rank(*arrays.arguments, *prices, FINALISTS)
+    scores, rows = rank(*arrays.arguments, *prices, 8 * FINALISTS if core.weights_resident else FINALISTS)
     if not math.isfinite(scores[0]):
         raise _does_not_fit(nest, frame, border)
     best: tuple[float, _Plan] | None = None
+    problem: DoesNotFit | None = None
     for score, row in zip(scores, rows, strict=True):
         if not math.isfinite(score):
             break
-        plan = _plan(nest, core, border, objective, constraints, arrays, row, whole.energy_j)
+        try:
+            plan = _plan(nest, core, border, objective, constraints, arrays, row, whole.energy_j)
+        except DoesNotFit as error:  # the estimate knows the cells of an analog array only as a whole
+            problem = error
+            continue
         if best is None or plan.score < best[0]:
             best = plan.score, plan
-    assert best is not None
+    if best is None:
+        assert problem is not None
+        raise problem
     return _add_up(nest, core, border, best[1])
 
 
@@ -222,6 +230,8 @@ class _TileArrays:
             plain = math.prod(frame.sizes[dim] for dim in frame.footprints[slot].plain)
             memory = -1 if level is None else names.index(_memory_name(border, slot))
             room = 0 if level is None else level.total_bytes * 8
+            if level is not None and level.instances > 1:  # analog cells: those in use, one tile, no second to fill
+                room = 2 * level.size_bytes * 8 * frame.used_instances(level)
             fill = level.write_energy_j_per_bit if level else 0.0
             drain = level.read_energy_j_per_bit if level else 0.0
             per_slot[s] = (
@@ -298,7 +308,7 @@ def _plan(
         streamed, core_cycles = sum(counts.stream_bits(slot) for slot in core.streamed) * tiles, counts.cycles
     busy = (crossed.read_bits + crossed.write_bits + streamed) / border.bits_per_cycle
     edges = crossed.first_cycles + crossed.last_cycles
-    cycles = edges + max(core_cycles * tiles, busy - edges)
+    cycles = edges + max(core_cycles * tiles + crossed.serial_cycles, busy - edges)
     joules = tiling.energy_j * tiles + math.fsum(crossed.joules.values())
     if objective == "latency":
         score = cycles * (1 + SPARE * joules / least_joules)
@@ -315,6 +325,7 @@ class _Crossed:
     last_cycles: float
     accesses: tuple[Access, ...]
     joules: dict[str, float]
+    serial_cycles: float  # loading cells, which the array waits for
 
 
 def _crossed(
@@ -323,7 +334,7 @@ def _crossed(
     """What passes between DRAM and the top memories over all tiles; streams are not in it."""
     flat = frame_of(nest, core, core.modes[0].name, binding, (), border.stream)
     loops = (*order, *(Loop(dim, size) for dim, size in tile.items()))
-    read = written = 0
+    read, written, serial = 0, 0, 0.0
     first = last = border.latency_cycles
     accesses: list[Access] = []
     for slot, _, level in border.memories:
@@ -333,6 +344,8 @@ def _crossed(
         if slot != "O":
             read += entered * bits
             first += held * bits / border.bits_per_cycle
+            if level.instances > 1:
+                serial += (entered - held) * bits / border.bits_per_cycle
             accesses.append(Access(level.name, slot, Flow.FILL, entered, entered * bits, entered * bits))
             continue
         again = entered - flat.distinct_results
@@ -352,7 +365,7 @@ def _crossed(
         level = core.level(access.level)
         per_bit = level.read_energy_j_per_bit if access.flow.is_read else level.write_energy_j_per_bit
         joules[access.level] = joules.get(access.level, 0.0) + access.bits * per_bit
-    return _Crossed(read, written, first, last, tuple(accesses), joules)
+    return _Crossed(read, written, first, last, tuple(accesses), joules, serial)
 
 
 # --- adding up --------------------------------------------------------------------------------------------------------
@@ -417,7 +430,7 @@ def _add_up(nest: LoopNest, core: Core, border: Border, plan: _Plan) -> Alone:
         nest.points,
         mapped.cost.units,
         sum(count * one.cost.compute_cycles for count, one in parts),
-        sum(count * one.cost.cycles for count, one in parts),
+        sum(count * one.cost.cycles for count, one in parts) + crossed.serial_cycles,
         crossed.first_cycles + core.dispatch_cycles,
         crossed.last_cycles,
         (read + written) / border.bits_per_cycle,

@@ -225,6 +225,20 @@ class Frame:
                     reads *= one.factor
             yield Crossing(slot, below, above, reads, fills, positions)
 
+    def overfull_cells(self) -> tuple[str, int, int] | None:
+        """(slot, bytes needed, bytes there are) of a border spread over the array, such as analog cells, that is too
+        small for what each of its instances has to hold; None if all is well."""
+        for slot in OPERANDS:
+            top = self.levels[slot][-1]
+            if top.instances == 1 or slot in self.core.streamed:
+                continue
+            touched = self.footprints[slot]
+            held = math.prod(self.steps[dim] * self.extent(dim, top).inside for dim in touched.dims)
+            needed = -(-held * self.bits[slot] // 8)
+            if needed > top.tile_bytes:
+                return slot, needed, top.tile_bytes
+        return None
+
     @cached_property
     def distinct_results(self) -> int:
         """Output elements that are touched at all."""

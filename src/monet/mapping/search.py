@@ -74,18 +74,24 @@ def pareto(
 
 
 def cached_tiling(
-    nest: LoopNest, core: Core, objective: str, stream: Stream | None, constraints: Constraints, limit: int
+    nest: LoopNest,
+    core: Core,
+    objective: str,
+    stream: Stream | None,
+    constraints: Constraints,
+    limit: int,
+    resident: bool = True,
 ) -> tuple[Frame, Tiling]:
     """``best_tiling_of``, looked up by content."""
     fresh: list[tuple[Frame, Tiling]] = []
 
     def compute() -> dict[str, Any]:
-        frame, tiling = best_tiling_of(nest, core, objective, stream, constraints, limit)
+        frame, tiling = best_tiling_of(nest, core, objective, stream, constraints, limit, resident)
         fresh.append((frame, tiling))
         counts = [tiling.score, tiling.cycles, tiling.energy_j, tiling.nodes]
         return {"counts": counts, "mapping": pack(tiling.mapping, nest)}
 
-    key = key_of("tiling", nest, core, objective, stream, constraints, limit)
+    key = key_of("tiling", nest, core, objective, stream, constraints, limit, resident)
     stored = default_cache().get_or(key, compute)
     if fresh:
         return fresh[0]
@@ -102,15 +108,23 @@ def evaluate(frame: Frame, mapping: Mapping, nodes: int = 0) -> Mapped:
 
 
 def best_tiling_of(
-    nest: LoopNest, core: Core, objective: str, stream: Stream | None, constraints: Constraints, limit: int
+    nest: LoopNest,
+    core: Core,
+    objective: str,
+    stream: Stream | None,
+    constraints: Constraints,
+    limit: int,
+    resident: bool = True,
 ) -> tuple[Frame, Tiling]:
-    """The frame and tiling that win; frames that cannot win are not searched."""
+    """The frame and tiling that win; frames that cannot win are not searched. ``resident``: cells must hold it all."""
     if objective not in OBJECTIVES:
         raise MappingError(f"unknown objective {objective!r}; allowed: {', '.join(OBJECTIVES)}")
     best: tuple[Frame, Tiling] | None = None
     for frame in sorted(frames(nest, core, stream, limit), key=lambda one: one.compute_cycles):
         if best and objective == "latency" and frame.compute_cycles > best[1].score:
             break
+        if resident and frame.overfull_cells():
+            continue
         tiling = search_frame(frame, objective, constraints, best[1].score if best else math.inf)
         if tiling and (best is None or tiling.score < best[1].score * (1 - 1e-12)):
             best = frame, tiling
@@ -124,6 +138,9 @@ def _explain(nest: LoopNest, core: Core, stream: Stream | None, limit: int) -> N
     """Raise the error that says why no frame works: the frame that needs the fewest bytes more."""
     shortest: DoesNotFit | None = None
     for frame in frames(nest, core, stream, limit):
+        overfull = frame.overfull_cells()
+        if overfull:
+            shortest = DoesNotFit(frame.binding.operand(overfull[0]), core.top(overfull[0]).name, *overfull[1:])
         for crossing in frame.crossings:
             level = crossing.level
             needed = -(-tile_elements(frame, crossing, {}) * frame.bits[crossing.slot] // 8)
