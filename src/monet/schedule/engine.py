@@ -1,0 +1,149 @@
+"""The scheduler: a graph on an accelerator, analysed once; then any number of plans, each decided and timed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from monet.graph.graph import Graph
+from monet.hardware.accelerator import Accelerator
+from monet.schedule import decide as d
+from monet.schedule import nodes as n
+from monet.schedule import residency as r
+from monet.schedule.expand import CostTable, Expanded, expand
+from monet.schedule.grouping import tiled_groups
+from monet.schedule.machine import Machine
+from monet.schedule.placement import complete_placements
+from monet.schedule.plan import Plan
+from monet.schedule.replay import replay
+from monet.schedule.result import Infeasible
+from monet.schedule.workload import Workload
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What ``decide`` fixed: nodes in the order their resources serve them, and where every byte lies."""
+
+    nodes: Array
+    deps: Array
+    bookings: Array
+    copies: Array
+    blocks: Array
+    steps: Array
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Start and end of every node in ticks, the node it waited for, and why (0 data, 1 space, 2 queue)."""
+
+    start: Array
+    end: Array
+    cause: Array
+    why: Array
+    waits: Array  # by core: DRAM, link, dependency, space
+    free: Array  # by resource: end of its last booking
+
+    @property
+    def makespan(self) -> int:
+        """Ticks from the start to the end of the last node."""
+        return int(self.end.max(initial=0))
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A plan, expanded, decided and timed."""
+
+    plan: Plan
+    expanded: Expanded
+    decided: Decided
+    timed: Timed
+
+
+class NoSchedule(Exception):
+    """A plan that cannot run: something does not fit even alone. Carries the reason; becomes an infeasible result."""
+
+    def __init__(self, reason: Infeasible) -> None:
+        self.reason = reason
+        super().__init__(reason.message)
+
+
+class Scheduler:
+    """One graph on one accelerator. ``schedule`` may be called with any number of plans."""
+
+    def __init__(self, graph: Graph, accelerator: Accelerator, objective: str = "latency") -> None:
+        self.workload, self.machine = Workload(graph), Machine(accelerator)
+        self.costs = CostTable(self.machine, objective)
+
+    def complete(self, plan: Plan) -> Plan:
+        """The plan with a placement for every operator."""
+        return complete_placements(self.workload, self.machine, self.costs, plan)
+
+    def schedule(self, plan: Plan) -> Schedule:
+        """Decide and time a plan; raises ``NoSchedule`` if something does not fit."""
+        plan = self.complete(plan)
+        groups = tiled_groups(self.workload, plan)
+        expanded = expand(self.workload, self.machine, plan, groups, self.costs)
+        decided = run_decide(expanded, self.machine, plan.prefetch, self.workload)
+        return Schedule(plan, expanded, decided, run_replay(decided, self.machine))
+
+
+def run_decide(expanded: Expanded, machine: Machine, prefetch: int, workload: Workload) -> Decided:
+    """Run the ``decide`` kernel on fresh state."""
+    routes, memories = machine.routes, len(machine.capacity)
+    steps, entries, blocks = expanded.steps.copy(), expanded.entries.copy(), expanded.blocks.copy()
+    widest = int(np.diff(routes.pointer).max(initial=1)) + 1
+    n_copy = len(entries) + len(expanded.work) + 1
+    n_node = 10 * len(entries) + 8 * len(steps) + 4 * n_copy + 64
+    chunks = np.zeros((2 * n_copy + memories + 8, 3), np.int64)
+    state_memory = np.zeros((memories, 4), np.int64)
+    state_memory[:, r.FREE] = machine.capacity
+    state_memory[:, r.HEAD] = state_memory[:, r.TAIL] = np.arange(memories) + 1
+    state_memory[:, r.FIRST] = -1
+    chunks[1 : memories + 1, r.CHUNK_BYTES] = machine.capacity
+    chunks[1 : memories + 1, r.CHUNK_EVENT] = chunks[1 : memories + 1, r.CHUNK_NEXT] = -1
+    chunks[0, r.CHUNK_NEXT] = memories + 1
+    nodes = np.empty((n_node, n.NODE_COLUMNS), np.int64)
+    deps = np.empty((4 * n_node, 3), np.int64)
+    bookings = np.empty((4 * (len(entries) + n_copy) * widest + 4 * len(steps) + 64, 2), np.int64)
+    copies = np.empty((n_copy, r.COPY_COLUMNS), np.int64)
+    pending = np.zeros((len(entries) + 2, 2), np.int64)
+    at = np.full((len(blocks), memories), -1, np.int32)
+    count = np.zeros(n.N_COUNTERS, np.int64)
+    state = (
+        nodes, deps, bookings, state_memory, chunks, blocks, copies, expanded.gangs, steps, expanded.work.copy(),
+        entries, pending,
+    )  # fmt: skip
+    tables = (routes.pointer, routes.resource, routes.ticks_per_byte, routes.latency, routes.exists)
+    status = d.decide(count, state, at, expanded.uses, tables, prefetch)
+    if status != d.OK:
+        raise NoSchedule(_reason(status, count, machine, expanded, workload))
+    return Decided(
+        nodes[: count[n.N_NODE]], deps[: count[n.N_DEP]], bookings[: count[n.N_BOOK]], copies[: count[n.N_COPY]],
+        blocks, steps,
+    )  # fmt: skip
+
+
+def run_replay(decided: Decided, machine: Machine) -> Timed:
+    """Run the ``replay`` kernel."""
+    count, cores = len(decided.nodes), len(machine.accelerator.cores)
+    start, end, cause, why = (np.zeros(count, np.int64) for _ in range(4))
+    free, waits = np.zeros(len(machine.resource_names), np.int64), np.zeros((cores, 4), np.int64)
+    replay(decided.nodes, decided.deps, decided.bookings, start, end, cause, why, free, waits, cores)
+    return Timed(start, end, cause, why, waits, free)
+
+
+def _reason(status: int, count: Array, machine: Machine, expanded: Expanded, workload: Workload) -> Infeasible:
+    operator = workload.operators[int(count[n.OPERATOR_NOW])].op.name
+    if status == d.NOWHERE:
+        return Infeasible(operator, "", "", 0, f"operator {operator} reads data that nothing has written")
+    memory = machine.accelerator.memories[int(count[n.FAILED_MEMORY]) - 1]
+    short, core = int(count[n.FAILED_BYTES]), ", ".join(memory.cores) or memory.name
+    message = (
+        f"operator {operator} does not fit memory {memory.name} ({memory.size_bytes:,} bytes) of core {core}: "
+        f"{short:,} bytes short with everything else evicted"
+    )
+    return Infeasible(operator, core, memory.name, short, message)

@@ -1,0 +1,373 @@
+"""A plan expanded into the arrays that ``decide`` walks: gangs, steps, buffers, entries, blocks, uses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from monet.graph.tensor import Tensor
+from monet.hardware.accelerator import CoreInstance
+from monet.mapping.errors import MappingError
+from monet.schedule import decide as d
+from monet.schedule.geometry import Grid, Steps, Touch, cut_axes, make_steps, shape_classes, step_nest, touched_blocks
+from monet.schedule.grouping import TiledGroup
+from monet.schedule.machine import Machine
+from monet.schedule.plan import Placement, Plan
+from monet.schedule.step_cost import StepCost, matrix_held, matrix_streamed, smaller_border, vector_step
+from monet.schedule.workload import Operator, Workload
+
+Array = np.ndarray[Any, Any]
+
+
+class CostTable:
+    """Costs of distinct steps on distinct cores, each computed once."""
+
+    def __init__(self, machine: Machine, objective: str = "latency") -> None:
+        self.machine, self.objective = machine, objective
+        self._known: dict[tuple[Any, ...], StepCost] = {}
+
+    def cost(
+        self, operator: Operator, steps: Steps, number: int, instance: CoreInstance, held: bool, share: float
+    ) -> StepCost:
+        """The cost of one step of an operator on a core; ``share`` of its memory may be used for buffers."""
+        ranges = tuple((dim, int(low[number]), int(high[number])) for dim, (low, high) in steps.ranges.items())
+        key = (operator.key, ranges, instance.template, instance.endpoint if not instance.template else "", held, share)
+        if key not in self._known:
+            self._known[key] = self._compute(operator, steps, number, instance, held, share)
+        return self._known[key]
+
+    def _compute(
+        self, operator: Operator, steps: Steps, number: int, instance: CoreInstance, held: bool, share: float
+    ) -> StepCost:
+        nest = step_nest(operator.nest, steps, number) if steps.ranges else operator.nest
+        border = self.machine.borders[instance.name]
+        if not held:
+            border = smaller_border(border, share)
+        if operator.is_matrix:
+            run = matrix_held if held else matrix_streamed
+            return run(nest, instance, border, self.objective)
+        if operator.family == "attention":
+            raise MappingError(f"operator {operator.op.name}: fused attention has no cost model; use --attention explicit")
+        part = nest.points / max(1, operator.nest.points)
+        work = {name: math.ceil(count * part - 1e-9) for name, count in operator.work}
+        return vector_step(nest, work, operator.extent, instance, border, not held)
+
+
+@dataclass
+class OperatorSteps:
+    """An operator's steps on their cores, with their costs."""
+
+    operator: Operator
+    placement: Placement
+    instances: tuple[CoreInstance, ...]
+    steps: Steps
+    held: bool
+    classes: Array
+    costs: tuple[StepCost, ...]
+    group: int
+    base: int = 0
+
+
+@dataclass(frozen=True)
+class Expanded:
+    """Everything ``decide`` needs, and what is needed to read its answer."""
+
+    gangs: Array
+    steps: Array
+    work: Array
+    entries: Array
+    blocks: Array
+    uses: Array
+    parts: Array  # per step: useful, under-used, stalled, switching ticks
+    block_storage: Array
+    operators: tuple[OperatorSteps, ...]
+
+
+def operator_steps(
+    operator: Operator,
+    placement: Placement,
+    tiles: Mapping[str, tuple[Array, Array]],
+    held: bool,
+    group: int,
+    table: CostTable,
+    plan: Plan,
+) -> OperatorSteps:
+    """Steps and costs of one operator under a plan."""
+    accelerator = table.machine.accelerator
+    instances = tuple(accelerator.instance(name) for name in placement.cores)
+    steps = make_steps(operator.nest, tiles, placement.split, len(instances))
+    classes, first = shape_classes(operator.nest, steps)
+    share = plan.buffer_share if plan.boundary == "keep" else 1.0
+    costs = tuple(
+        table.cost(operator, steps, int(number), instances[int(number) % len(instances)], held, share)
+        for number in first
+    )
+    return OperatorSteps(operator, placement, instances, steps, held, classes, costs, group)
+
+
+class Expansion:
+    """Collects rows operator by operator."""
+
+    def __init__(self, workload: Workload, machine: Machine, plan: Plan) -> None:
+        self.workload, self.machine, self.plan = workload, machine, plan
+        self.grids: dict[str, Grid] = {}
+        self.block_sizes: list[Array] = []
+        self.block_storage: list[Array] = []
+        self.n_blocks = self.n_steps = self.n_entries = self.n_work = 0
+        self.step_rows: list[Array] = []
+        self.part_rows: list[Array] = []
+        self.entry_rows: list[Array] = []
+        self.work_rows: list[Array] = []
+
+    def grid(self, one: OperatorSteps, position: int) -> Grid:
+        """The blocks of an operand's storage, cut by whoever touches it first."""
+        operand, tensor = one.operator.operands[position]
+        return self.grid_of(tensor, cut_axes(operand, one.operator.nest, one.steps))
+
+    def grid_of(self, tensor: Tensor, edges: Mapping[int, Array]) -> Grid:
+        """The blocks of a storage."""
+        storage = tensor.storage
+        if storage not in self.grids:
+            owner = self.workload.storages[storage].tensor
+            if tensor.elements != owner.elements:
+                tensor, edges = owner, {}
+            grid = Grid(tensor, edges, self.n_blocks)
+            self.grids[storage] = grid
+            self.block_sizes.append(grid.sizes(owner.bytes))
+            self.block_storage.append(np.full(grid.count, self.workload.storages[storage].number))
+            self.n_blocks += grid.count
+        return self.grids[storage]
+
+    def add(self, one: OperatorSteps) -> None:
+        """Rows of one operator's steps."""
+        one.base = self.n_steps
+        count = one.steps.count
+        rows = np.zeros((count, d.STEP_COLUMNS), np.int64)
+        cores = np.array([self.machine.core_index[instance.name] for instance in one.instances])
+        rows[:, d.CORE] = np.tile(cores, count // len(cores))
+        rows[:, d.OPERATOR] = one.operator.number
+        parts = self._parts(one)[one.classes]
+        rows[:, d.TICKS] = parts.sum(axis=1)
+        entries, per_step = self._entries(one)
+        ends = self.n_entries + np.cumsum(per_step)
+        rows[:, d.ENTRY_START], rows[:, d.ENTRY_END] = ends - per_step, ends
+        work, per_step = self._work(one)
+        ends = self.n_work + np.cumsum(per_step)
+        rows[:, d.WORK_START], rows[:, d.WORK_END] = ends - per_step, ends
+        self.step_rows.append(rows)
+        self.part_rows.append(parts)
+        self.entry_rows.append(entries)
+        self.work_rows.append(work)
+        self.n_steps, self.n_entries, self.n_work = (
+            self.n_steps + count,
+            self.n_entries + len(entries),
+            self.n_work + len(work),
+        )
+
+    def _parts(self, one: OperatorSteps) -> Array:
+        """Ticks of a step by use; rounded so that they add up to the ticks of the whole step."""
+        table = np.zeros((len(one.costs), 4), np.int64)
+        for row, cost in zip(table, one.costs, strict=True):
+            instance = one.instances[0]
+            total = self.machine.ticks(cost.cycles, instance)
+            useful = min(total, self.machine.ticks(cost.useful, instance))
+            under = min(total - useful, self.machine.ticks(cost.under_use, instance))
+            stall = min(total - useful - under, self.machine.ticks(cost.stall, instance))
+            row[:] = useful, under, stall, total - useful - under - stall
+        return table
+
+    def _work(self, one: OperatorSteps) -> tuple[Array, Array]:
+        """Buffers of every step, one row per memory."""
+        count, rows = one.steps.count, list[Array]()
+        per_step = np.zeros(count, np.int64)
+        needed: dict[tuple[int, str], int] = {}
+        for number, cost in enumerate(one.costs):
+            for part in cost.operands:
+                if part.buffer:
+                    needed[number, part.slot] = needed.get((number, part.slot), 0) + part.buffer
+        if not needed:
+            return np.zeros((0, 3), np.int64), per_step
+        memories = [
+            {slot: self.machine.memory_index[instance.memory_of(slot)] for slot, _ in instance.memories}
+            for instance in one.instances
+        ]
+        steps = np.arange(count)
+        for step in steps:
+            found: dict[int, int] = {}
+            for slot, where in memories[step % len(memories)].items():
+                size = needed.get((int(one.classes[step]), slot), 0)
+                if size:
+                    found[where] = found.get(where, 0) + size
+            per_step[step] = len(found)
+            rows += [np.array([where, size, -1], np.int64) for where, size in found.items()]
+        return np.array(rows, np.int64).reshape(-1, 3), per_step
+
+    def _entries(self, one: OperatorSteps) -> tuple[Array, Array]:
+        """Entries of every step, operand by operand; merged so that a step's entries stand together."""
+        count, operator = one.steps.count, one.operator
+        tables: list[Array] = []
+        owners: list[Array] = []
+        for position, (operand, tensor) in enumerate(operator.operands):
+            grid = self.grid(one, position)
+            touch = touched_blocks(operand, tensor, operator.nest, one.steps, grid)
+            table, owner = self._operand_entries(one, position, touch)
+            tables.append(table)
+            owners.append(owner)
+        for tensor in (*operator.waits, *operator.untouched):
+            grid = self.grid_of(tensor, {})
+            written = tensor in operator.untouched
+            table = np.zeros((grid.count * count, d.ENTRY_COLUMNS), np.int64)
+            table[:, d.E_BLOCK] = np.tile(np.arange(grid.base, grid.base + grid.count), count)
+            table[:, d.E_KIND] = d.STREAM_WRITE if written else d.WAIT
+            if written:
+                table[:, d.E_MEMORY] = self._memories(one, "O")[0]
+            tables.append(table)
+            owners.append(np.repeat(np.arange(count), grid.count))
+        if not tables:
+            return np.zeros((0, d.ENTRY_COLUMNS), np.int64), np.zeros(count, np.int64)
+        owner = np.concatenate(owners)
+        order = np.argsort(owner, kind="stable")
+        return np.concatenate(tables)[order], np.bincount(owner, minlength=count)
+
+    def _memories(self, one: OperatorSteps, slot: str) -> Array:
+        """The memory of a slot on every core of an operator; for a slot without one, the core's first."""
+        index = self.machine.memory_index
+        return np.array(
+            [index[instance.memory_of(slot) or instance.memories[0][1]] for instance in one.instances], np.int64
+        )
+
+    def _operand_entries(self, one: OperatorSteps, position: int, touch: Touch) -> tuple[Array, Array]:
+        operand, tensor = one.operator.operands[position]
+        count = one.steps.count
+        owner = np.repeat(np.arange(count), np.diff(touch.pointer))
+        table = np.zeros((len(owner), d.ENTRY_COLUMNS), np.int64)
+        table[:, d.E_BLOCK] = touch.block
+        classes = one.classes[owner]
+        parts = [cost.operands[position] for cost in one.costs]
+        memories = np.stack([self._memories(one, part.slot) for part in parts])
+        table[:, d.E_MEMORY] = memories[classes, owner % len(one.instances)]
+        streams = parts[0].streams
+        if one.held and not streams:
+            table[:, d.E_KIND] = d.HOLD_WRITE if operand.written else d.HOLD_READ
+            return table, owner
+        size = np.array([part.bytes for part in parts])[classes]
+        first = np.array([part.first for part in parts])[classes]
+        table[:, d.E_BYTES], table[:, d.E_FIRST] = _shares(size, touch), _shares(first, touch)
+        table[:, d.E_FIRST] = np.minimum(table[:, d.E_FIRST], table[:, d.E_BYTES])
+        if not operand.written:
+            table[:, d.E_KIND] = d.STREAM_READ
+            cut = any(dim in one.steps.ranges for dim in operand.dims) if one.placement.split else False
+            table[:, d.E_SHARE] = 0 if cut or len(one.instances) == 1 else position + 1
+            return table, owner
+        persistent = self.workload.storages[tensor.storage].persistent
+        keep = self.plan.boundary == "keep" and not persistent and not streams
+        table[:, d.E_KIND] = d.KEEP_WRITE if keep else d.STREAM_WRITE
+        spilled = np.array([part.spilled for part in parts])[classes]
+        if not spilled.any():
+            return table, owner
+        extra = table.copy()
+        extra[:, d.E_KIND], extra[:, d.E_BYTES], extra[:, d.E_FIRST] = d.SPILL, _shares(spilled, touch), 0
+        both = np.stack([table, extra], axis=1).reshape(-1, d.ENTRY_COLUMNS)
+        return both, np.repeat(owner, 2)
+
+    def finish(self, gangs: Sequence[tuple[int, int, bool]], operators: Sequence[OperatorSteps]) -> Expanded:
+        """All arrays, with blocks and their uses in gang order. ``gangs``: (first step, last step, leaves chip)."""
+        entries = np.concatenate(self.entry_rows)
+        steps = np.concatenate(self.step_rows)
+        table = np.array(gangs, np.int64).reshape(-1, 3)
+        gang_of = np.zeros(len(steps), np.int64)
+        lengths = table[:, 1] - table[:, 0]
+        gang_of[_ranges(table[:, 0], lengths)] = np.repeat(np.arange(len(table)), lengths)
+        entry_gang = np.repeat(gang_of, steps[:, d.ENTRY_END] - steps[:, d.ENTRY_START])
+        pairs = np.unique(entries[:, d.E_BLOCK] * (len(table) + 1) + entry_gang)
+        owner, uses = np.divmod(pairs, len(table) + 1)
+        blocks = self._blocks(entries, owner)
+        work = np.concatenate(self.work_rows) if self.work_rows else np.zeros((0, 3), np.int64)
+        return Expanded(
+            table, steps, work, entries, blocks, uses.astype(np.int64), np.concatenate(self.part_rows),
+            np.concatenate(self.block_storage), tuple(operators),
+        )  # fmt: skip
+
+    def _blocks(self, entries: Array, owner: Array) -> Array:
+        from monet.schedule import residency as r
+
+        sizes = np.concatenate(self.block_sizes)
+        storage = np.concatenate(self.block_storage)
+        every = list(self.workload.storages.values())
+        root = np.array([one.is_root for one in every])[storage]
+        persistent = np.array([one.persistent for one in every])[storage]
+        blocks = np.zeros((len(sizes), r.BLOCK_COLUMNS), np.int64)
+        blocks[:, r.SIZE], blocks[:, r.IN_DRAM] = sizes, root
+        blocks[:, r.DRAM_READY] = -1
+        blocks[:, r.PERSISTENT] = persistent
+        written = np.isin(entries[:, d.E_KIND], (d.HOLD_WRITE, d.STREAM_WRITE, d.KEEP_WRITE))
+        blocks[:, r.WRITES_LEFT] = np.bincount(entries[written, d.E_BLOCK], minlength=len(sizes))
+        groups = self._leaves_group(entries, len(sizes))
+        blocks[:, r.THROUGH] = persistent | groups
+        counts = np.bincount(owner, minlength=len(sizes))
+        ends = np.cumsum(counts)
+        blocks[:, r.USE], blocks[:, r.USE_END] = ends - counts, ends
+        blocks[:, r.PIN], blocks[:, r.DUE] = -1, r.NEVER
+        blocks[:, r.DRAM_FROM] = np.where(root, -1, r.NOT_YET)
+        blocks[:, r.DRAM_TO] = r.NOT_YET
+        return blocks
+
+    def _leaves_group(self, entries: Array, count: int) -> Array:
+        """Blocks that are written through under boundary ``dram``: those that another group uses."""
+        if self.plan.boundary != "dram":
+            return np.zeros(count, bool)
+        groups = np.concatenate([np.full(len(rows), self._group[i]) for i, rows in enumerate(self.entry_rows)])
+        low, high = np.full(count, 2**62), np.full(count, -1)
+        np.minimum.at(low, entries[:, d.E_BLOCK], groups)
+        np.maximum.at(high, entries[:, d.E_BLOCK], groups)
+        return np.asarray(low != high)
+
+    _group: Sequence[int] = ()
+
+
+def _shares(size: Array, touch: Touch) -> Array:
+    """Bytes split over the blocks a step touches, adding up exactly."""
+    many = np.diff(touch.pointer)
+    if len(many) == 0 or many.max(initial=0) <= 1:
+        return size.astype(np.int64)
+    upto = np.cumsum(touch.share)
+    before = np.repeat(upto[touch.pointer[:-1]] - touch.share[touch.pointer[:-1]], many)
+    ends = np.rint((upto - before) * size).astype(np.int64)
+    starts = np.roll(ends, 1)
+    starts[touch.pointer[:-1]] = 0
+    return np.maximum(0, ends - starts)
+
+
+def _ranges(starts: Array, lengths: Array) -> Array:
+    """starts[0] … starts[0]+lengths[0]-1, then the next, …"""
+    offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return np.repeat(starts, lengths) + offsets
+
+
+def expand(
+    workload: Workload, machine: Machine, plan: Plan, groups: Sequence[TiledGroup], table: CostTable
+) -> Expanded:
+    """All arrays of a plan. ``groups`` are in execution order, with tiles for every operator."""
+    from monet.schedule.ordering import gang_order
+
+    building, found = Expansion(workload, machine, plan), list[OperatorSteps]()
+    gangs: list[tuple[int, int, bool]] = []
+    members: list[int] = []
+    for number, group in enumerate(groups):
+        here = []
+        for operator in group.operators:
+            one = operator_steps(
+                operator, plan.placements[operator.op.name], group.tiles[operator.number], group.held, number, table, plan
+            )
+            building.add(one)
+            here.append(one)
+            members.append(number)
+        found += here
+        order = gang_order(here, building)
+        gangs += [(*span, plan.boundary == "dram" and i == 0) for i, span in enumerate(order)]
+    building._group = members
+    return building.finish(gangs, found)

@@ -1,0 +1,252 @@
+"""Tiles and pieces of an operator, the boxes of its operands that they touch, and the blocks storages are cut into.
+
+A step is one tile of one piece. Its ranges of the nest's dimensions give, through the affine maps, a box of every
+operand; overlap with the blocks of a storage says what it reads and writes. Blocks are a grid of the storage's axes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from monet.graph.loop_nest import Index, LoopNest, Operand
+from monet.graph.tensor import Tensor
+
+Array = np.ndarray[Any, Any]
+
+
+def even_cuts(size: int, parts: int) -> tuple[Array, Array]:
+    """Starts and ends of ``parts`` pieces of nearly equal size."""
+    edges = np.arange(parts + 1) * size // parts
+    return edges[:-1], edges[1:]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of an operator: for each dimension that is cut, its range in every step. Tiles run slowest."""
+
+    count: int
+    tiles: int
+    pieces: int
+    ranges: Mapping[str, tuple[Array, Array]]
+
+    @property
+    def whole(self) -> bool:
+        """Whether there is one step only."""
+        return self.count == 1
+
+
+def make_steps(nest: LoopNest, tiles: Mapping[str, tuple[Array, Array]], split: str, pieces: int) -> Steps:
+    """All combinations of tiles (by dimension, outermost first) and pieces along ``split``."""
+    counts = [len(low) for low, _ in tiles.values()]
+    total = math.prod(counts)
+    index = np.unravel_index(np.arange(total), counts) if counts else ()
+    ranges: dict[str, tuple[Array, Array]] = {}
+    for (dim, (low, high)), where in zip(tiles.items(), index, strict=True):
+        ranges[dim] = np.repeat(low[where], pieces), np.repeat(high[where], pieces)
+    if pieces > 1:
+        low, high = (np.tile(one, total) for one in even_cuts(nest.sizes[split], pieces))
+        if split in ranges:  # a tile is cut further
+            start, size = ranges[split][0], ranges[split][1] - ranges[split][0]
+            number = np.tile(np.arange(pieces), total)
+            low, high = start + number * size // pieces, start + (number + 1) * size // pieces
+        ranges[split] = low, high
+    return Steps(total * pieces, total, pieces, ranges)
+
+
+def axis_range(index: Index, length: int, nest: LoopNest, steps: Steps) -> tuple[Array | int, Array | int, bool]:
+    """(start, end, varies) of one axis of an operand in every step, clipped to the tensor."""
+    low: Array | int = index.offset
+    high: Array | int = index.offset + 1
+    varies = False
+    for name, factor in index.terms:
+        if name in steps.ranges:
+            start, end = steps.ranges[name]
+            varies = True
+        else:
+            start, end = 0, nest.sizes[name]  # type: ignore[assignment]
+        low = low + (factor * start if factor > 0 else factor * (end - 1))
+        high = high + (factor * (end - 1) if factor > 0 else factor * start)
+    if varies:
+        return np.clip(low, 0, length), np.clip(high, 0, length), True
+    return max(0, int(low)), min(length, int(high)), False
+
+
+def step_nest(nest: LoopNest, steps: Steps, number: int) -> LoopNest:
+    """The nest of one step: lengths of its ranges, windows clipped as they lie."""
+    at = {dim: (int(low[number]), int(high[number])) for dim, (low, high) in steps.ranges.items()}
+    dims = tuple((dim, at[dim][1] - at[dim][0] if dim in at else size) for dim, size in nest.dims)
+    return LoopNest(dims, tuple(_cut_operand(one, nest, at) for one in nest.operands))
+
+
+def _cut_operand(operand: Operand, nest: LoopNest, at: Mapping[str, tuple[int, int]]) -> Operand:
+    if not operand.dims & at.keys():
+        return operand
+    shape, indices = [], []
+    for index, length in zip(operand.indices, operand.shape, strict=True):
+        if not any(name in at for name, _ in index.terms):
+            shape.append(length)
+            indices.append(index)
+            continue
+        low, high = index.offset, index.offset
+        for name, factor in index.terms:
+            start, end = at.get(name, (0, nest.sizes[name]))
+            low += factor * (start if factor > 0 else end - 1)
+            high += factor * (end - 1 if factor > 0 else start)
+        inside = max(0, low), min(length - 1, high)
+        shape.append(max(1, inside[1] - inside[0] + 1))
+        indices.append(Index(index.terms, low - inside[0]))
+    return replace(operand, shape=tuple(shape), indices=tuple(indices))
+
+
+def shape_classes(nest: LoopNest, steps: Steps) -> tuple[Array, Array]:
+    """Steps of equal shape: (class of every step, first step of every class)."""
+    if steps.whole:
+        return np.zeros(1, np.int64), np.zeros(1, np.int64)
+    columns = [high - low for low, high in steps.ranges.values()]
+    for operand in nest.operands:
+        for index, length in zip(operand.indices, operand.shape, strict=True):
+            names = [name for name, factor in index.terms if factor]
+            if len(names) < 2 and index.offset >= 0:
+                continue
+            if not any(name in steps.ranges for name in names):
+                continue
+            low = index.offset + sum(
+                factor * (steps.ranges[name][0] if name in steps.ranges else 0) for name, factor in index.terms
+            )
+            high = index.offset + sum(
+                factor * ((steps.ranges[name][1] if name in steps.ranges else nest.sizes[name]) - 1)
+                for name, factor in index.terms
+            )
+            columns += [np.minimum(low, 0), np.maximum(high - length + 1, 0)]
+    table = np.stack(np.broadcast_arrays(*columns), axis=1)
+    _, first, classes = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    return classes.reshape(-1), first
+
+
+# --- blocks -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A storage cut into blocks along the axes of ``tensor``. ``edges``: for each cut axis the starts of its intervals
+    and the end of the last one. ``base`` is the number of its first block."""
+
+    tensor: Tensor
+    edges: Mapping[int, Array]
+    base: int
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Intervals along each cut axis."""
+        return tuple(len(one) - 1 for one in self.edges.values())
+
+    @property
+    def count(self) -> int:
+        """Number of blocks."""
+        return math.prod(self.counts)
+
+    def sizes(self, total_bytes: int) -> Array:
+        """Bytes of every block; they add up to ``total_bytes`` exactly."""
+        if not self.edges:
+            return np.array([total_bytes], np.int64)
+        shares = np.ones(1)
+        for axis, edge in self.edges.items():
+            shares = np.outer(shares, np.diff(edge) / self.tensor.shape[axis]).ravel()
+        ends = np.rint(np.cumsum(shares) * total_bytes).astype(np.int64)
+        return np.diff(ends, prepend=0)
+
+
+@dataclass(frozen=True)
+class Touch:
+    """Blocks that every step touches, as CSR, and the share of the step's box that lies in each."""
+
+    pointer: Array
+    block: Array
+    share: Array
+
+
+def cut_axes(operand: Operand, nest: LoopNest, steps: Steps) -> dict[int, Array]:
+    """Edges of the axes of an operand that differ from step to step: where a step's box starts."""
+    edges: dict[int, Array] = {}
+    if steps.whole:
+        return edges
+    for axis, (index, length) in enumerate(zip(operand.indices, operand.shape, strict=True)):
+        low, high, varies = axis_range(index, length, nest, steps)
+        if varies:
+            starts = np.unique(low)
+            starts = starts[(starts > 0) & (starts < length)]
+            if len(starts):
+                edges[axis] = np.concatenate(([0], starts, [length]))
+    return edges
+
+
+def axis_map(seen: Tensor, cut: Tensor) -> dict[int, int] | None:
+    """Axis of ``cut`` → axis of ``seen`` when both address the same elements the same way; None if not understood."""
+    if seen.name == cut.name or (seen.shape == cut.shape and seen.strides == cut.strides):
+        return {axis: axis for axis in range(len(cut.shape))}
+    if seen.elements != cut.elements:
+        return None
+    here = [(axis, size) for axis, size in enumerate(seen.shape) if size > 1]
+    there = [(axis, size) for axis, size in enumerate(cut.shape) if size > 1]
+    same = [size for _, size in here] == [size for _, size in there]
+    if same and [seen.strides[a] for a, _ in here] == [cut.strides[a] for a, _ in there]:
+        return {b: a for (a, _), (b, _) in zip(here, there, strict=True)}
+    return None
+
+
+def touched_blocks(operand: Operand, seen: Tensor, nest: LoopNest, steps: Steps, grid: Grid) -> Touch:
+    """The blocks of a storage that each step touches through ``operand`` (all of them where views mix axes)."""
+    if not grid.edges:
+        return Touch(np.arange(steps.count + 1), np.full(steps.count, grid.base), np.ones(steps.count))
+    axes = axis_map(seen, grid.tensor)
+    if axes is None:
+        every = np.arange(grid.base, grid.base + grid.count)
+        sizes = grid.sizes(2**40) / 2**40
+        return Touch(
+            np.arange(steps.count + 1) * grid.count, np.tile(every, steps.count), np.tile(sizes, steps.count)
+        )
+    firsts, lasts, lows, highs = [], [], [], []
+    for axis, edge in grid.edges.items():
+        here = axes.get(axis, axis)
+        low, high, _ = axis_range(operand.indices[here], operand.shape[here], nest, steps)
+        low, high = np.broadcast_to(low, steps.count), np.broadcast_to(np.maximum(high, np.asarray(low) + 1), steps.count)
+        firsts.append(np.searchsorted(edge, low, side="right") - 1)
+        lasts.append(np.minimum(np.searchsorted(edge, high, side="left"), len(edge) - 1))
+        lows.append(low)
+        highs.append(high)
+    return _enumerate(grid, firsts, lasts, lows, highs, steps.count)
+
+
+def _enumerate(
+    grid: Grid, firsts: list[Array], lasts: list[Array], lows: list[Array], highs: list[Array], count: int
+) -> Touch:
+    widths = [last - first for first, last in zip(firsts, lasts, strict=True)]
+    many = np.ones(count, np.int64)
+    for width in widths:
+        many = many * width
+    pointer = np.concatenate(([0], np.cumsum(many)))
+    step = np.repeat(np.arange(count), many)
+    rank = np.arange(pointer[-1]) - pointer[step]
+    number = np.zeros(len(step), np.int64)
+    share = np.ones(len(step))
+    scale = grid.count
+    inner = many[step]
+    for edge, first, width, low, high in zip(grid.edges.values(), firsts, widths, lows, highs, strict=True):
+        scale //= len(edge) - 1
+        inner = inner // width[step]
+        at = first[step] + rank // inner % width[step]
+        number += at * scale
+        overlap = np.minimum(edge[at + 1], high[step]) - np.maximum(edge[at], low[step])
+        share *= overlap / (high[step] - low[step])
+    return Touch(pointer, grid.base + number, share)
+
+
+def product_of(counts: Mapping[str, int]) -> list[tuple[int, ...]]:
+    """All tile indices of a grid."""
+    return list(itertools.product(*(range(count) for count in counts.values())))

@@ -1,0 +1,268 @@
+"""Fusion groups: legality, execution order of groups, and the tiles of every operator in one.
+
+The plan gives tile sizes of the last operator's dimensions. Every other operator of the group is cut into as many
+tiles along the dimension that indexes the same axis of the tensors between them; windows then reach into neighbouring
+tiles, whose blocks are read again (cached halo), or a producer's tile is made large enough (recomputed halo).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from monet.errors import nearest
+from monet.graph.loop_nest import Index, Operand
+from monet.graph.tensor import Tensor
+from monet.schedule.geometry import axis_map, even_cuts
+from monet.schedule.plan import Group, Plan, PlanError
+from monet.schedule.workload import Operator, Workload
+
+Array = np.ndarray[Any, Any]
+Ranges = Mapping[str, tuple[Array, Array]]
+
+
+@dataclass(frozen=True)
+class TiledGroup:
+    """A group ready to expand: operators in order, and for each the ranges of its cut dimensions by tile."""
+
+    operators: tuple[Operator, ...]
+    tiles: Mapping[int, Ranges]
+    held: bool  # operands lie in the memory; otherwise the one operator streams
+
+
+def tiled_groups(workload: Workload, plan: Plan) -> tuple[TiledGroup, ...]:
+    """All groups of a plan in execution order, operators that it leaves out as groups of one."""
+    members = _members(workload, plan)
+    ordered = _group_order(workload, members)
+    return tuple(_tile(workload, group, [workload.operators[i] for i in ops]) for group, ops in ordered)
+
+
+def _members(workload: Workload, plan: Plan) -> list[tuple[Group | None, list[int]]]:
+    number = {operator.op.name: operator.number for operator in workload.operators}
+    taken: dict[int, str] = {}
+    found: list[tuple[Group | None, list[int]]] = []
+    for position, group in enumerate(plan.groups):
+        ops = []
+        for name in group.operators:
+            if name not in number:
+                raise PlanError(f"groups.{position}: the graph has no operator {name!r}; {nearest(name, number)}")
+            if number[name] in taken:
+                raise PlanError(f"groups.{position}: {name} is also in {taken[number[name]]}")
+            taken[number[name]] = f"groups.{position}"
+            ops.append(number[name])
+        found.append((group, sorted(ops)))
+    found += [(None, [operator.number]) for operator in workload.operators if operator.number not in taken]
+    return found
+
+
+def dependencies(workload: Workload) -> list[tuple[int, int]]:
+    """Pairs (earlier, later) of operators where the later reads or overwrites what the earlier wrote or read."""
+    last_write: dict[str, int] = {}
+    readers: dict[str, list[int]] = {}
+    pairs: set[tuple[int, int]] = set()
+    tensors = workload.graph.tensors
+    for operator in workload.operators:
+        here = operator.number
+        for name in operator.op.inputs:
+            storage = tensors[name].storage
+            if storage in last_write:
+                pairs.add((last_write[storage], here))
+            readers.setdefault(storage, []).append(here)
+        for name in operator.op.outputs:
+            storage = tensors[name].storage
+            pairs.update((one, here) for one in readers.get(storage, ()) if one != here)
+            if storage in last_write and last_write[storage] != here:
+                pairs.add((last_write[storage], here))
+            last_write[storage], readers[storage] = here, []
+    return sorted(pair for pair in pairs if pair[0] != pair[1])
+
+
+def _group_order(
+    workload: Workload, members: list[tuple[Group | None, list[int]]]
+) -> list[tuple[Group | None, list[int]]]:
+    """Groups in an order that respects all dependencies, as near to the graph's own as possible."""
+    owner = {op: number for number, (_, ops) in enumerate(members) for op in ops}
+    after: dict[int, set[int]] = {number: set() for number in range(len(members))}
+    waiting = dict.fromkeys(range(len(members)), 0)
+    for earlier, later in dependencies(workload):
+        a, b = owner[earlier], owner[later]
+        if a != b and b not in after[a]:
+            after[a].add(b)
+            waiting[b] += 1
+    ready = [(members[number][1][0], number) for number in waiting if not waiting[number]]
+    heapq.heapify(ready)
+    ordered = []
+    while ready:
+        _, number = heapq.heappop(ready)
+        ordered.append(members[number])
+        for other in after[number]:
+            waiting[other] -= 1
+            if not waiting[other]:
+                heapq.heappush(ready, (members[other][1][0], other))
+    if len(ordered) < len(members):
+        stuck = [ops for number, (_, ops) in enumerate(members) if waiting[number] and len(ops) > 1]
+        name = workload.operators[stuck[0][0]].op.name if stuck else "?"
+        raise PlanError(f"groups wait for each other in a circle, for example the one of {name}; make groups convex")
+    return ordered
+
+
+# --- tiles ------------------------------------------------------------------------------------------------------------
+
+
+def _tile(workload: Workload, group: Group | None, operators: list[Operator]) -> TiledGroup:
+    if group is None or (len(operators) == 1 and not group.tile):
+        return TiledGroup(tuple(operators), {operator.number: {} for operator in operators}, False)
+    last = operators[-1]
+    for dim, _ in group.tile:
+        if dim not in last.nest.sizes:
+            raise PlanError(
+                f"group of {last.op.name}: it has no dimension {dim!r}; {nearest(dim, last.nest.sizes)}"
+            )
+    dims = {operator.number: dict[int, str]() for operator in operators}
+    dims[last.number] = {g: dim for g, (dim, _) in enumerate(group.tile)}
+    _spread(operators, dims)
+    counts = [-(-last.nest.sizes[dim] // size) for dim, size in group.tile]
+    tiles: dict[int, Ranges] = {}
+    for operator in operators:
+        cut = {
+            dims[operator.number][g]: even_cuts(operator.nest.sizes[dims[operator.number][g]], counts[g])
+            for g in range(len(counts))
+            if g in dims[operator.number] and operator.nest.sizes[dims[operator.number][g]] >= counts[g] > 1
+        }
+        tiles[operator.number] = cut
+    tiles[last.number] = {
+        dim: (np.arange(count) * size, np.minimum((np.arange(count) + 1) * size, last.nest.sizes[dim]))
+        for (dim, size), count in zip(group.tile, counts, strict=True)
+        if count > 1
+    }
+    if group.halo == "recomputed":
+        tiles = _recomputed(operators, tiles)
+    return TiledGroup(tuple(operators), tiles, True)
+
+
+def _spread(operators: Sequence[Operator], dims: dict[int, dict[int, str]]) -> None:
+    """Carry the cut dimensions from operator to operator along the axes of the tensors they share."""
+    changed = True
+    while changed:
+        changed = False
+        for here in reversed(operators):
+            if not dims[here.number]:
+                continue
+            for there in operators:
+                if there is here:
+                    continue
+                for g, dim in dims[here.number].items():
+                    if g in dims[there.number]:
+                        continue
+                    found = corresponding(here, dim, there)
+                    if found and found in splittable(there) and found not in dims[there.number].values():
+                        dims[there.number][g] = found
+                        changed = True
+
+
+def corresponding(here: Operator, dim: str, there: Operator) -> str:
+    """The dimension of another operator that moves along the same axis of a tensor both touch; empty if none."""
+    for operand, tensor in here.operands:
+        for axis, index in enumerate(operand.indices):
+            if main_dim(index, here) != dim:
+                continue
+            for other, seen in there.operands:
+                if seen.storage != tensor.storage:
+                    continue
+                axes = axis_map(seen, tensor)
+                if axes is not None and axis in axes:
+                    found = main_dim(other.indices[axes[axis]], there)
+                    if found:
+                        return found
+    return ""
+
+
+def main_dim(index: Index, operator: Operator) -> str:
+    """The dimension that moves an axis: the only one longer than one, or of a window the one that slides it."""
+    sizes = operator.nest.sizes
+    names = [name for name, factor in index.terms if factor and sizes[name] > 1]
+    if len(names) <= 1:
+        return names[0] if names else ""
+    taps = [name for name in names if name in ("FY", "FX", "FZ")]
+    rest = [name for name in names if name not in taps]
+    return rest[0] if len(rest) == 1 else ""
+
+
+def splittable(operator: Operator) -> frozenset[str]:
+    """Dimensions along which an operator can be cut into independent parts: they index its result, and a
+    normalisation does not reduce over them."""
+    nest = operator.nest
+    found: set[str] = set()
+    for operand in nest.writes[:1]:
+        for index in operand.indices:
+            dim = main_dim(index, operator)
+            if dim:
+                found.add(dim)
+    if operator.extent:
+        found -= reduced_dims(operator)
+    return frozenset(found)
+
+
+def reduced_dims(operator: Operator) -> set[str]:
+    """Dimensions over which a normalising operator gathers statistics."""
+    kind = operator.op.kind.removesuffix("_gradient")
+    rank = len(operator.operands[0][1].shape)
+    names = [name for name, _ in operator.nest.dims]
+    if kind == "batch_norm":
+        return {name for axis, name in enumerate(names) if axis != 1}
+    if kind in ("group_norm", "instance_norm"):
+        return set(names[1:])
+    if kind in ("softmax", "log_softmax"):
+        return {names[int(operator.op.attrs.get("axis", -1)) % rank]}
+    axes = operator.op.attrs.get("axes", 1)
+    many = axes if isinstance(axes, int) else len(axes)
+    return set(names[rank - many :])
+
+
+def _recomputed(operators: Sequence[Operator], tiles: dict[int, Ranges]) -> dict[int, Ranges]:
+    """Make every producer's tile as large as what the consumers' tiles of the same number read."""
+    found = {number: dict(ranges) for number, ranges in tiles.items()}
+    for position in reversed(range(len(operators))):
+        producer = operators[position]
+        written = {tensor.storage: (operand, tensor) for operand, tensor in producer.operands if operand.written}
+        for consumer in operators[position + 1 :]:
+            for operand, tensor in consumer.operands:
+                if operand.written or tensor.storage not in written:
+                    continue
+                _enlarge(found, producer, *written[tensor.storage], consumer, operand, tensor)
+    return dict(found)
+
+
+def _enlarge(
+    found: dict[int, dict[str, tuple[Array, Array]]],
+    producer: Operator,
+    made: Operand,
+    source: Tensor,
+    consumer: Operator,
+    read: Operand,
+    seen: Tensor,
+) -> None:
+    axes = axis_map(seen, source)
+    if axes is None:
+        return
+    for axis, index in enumerate(made.indices):
+        dim = main_dim(index, producer)
+        reader = read.indices[axes[axis]] if axis in axes else None
+        if dim not in found[producer.number] or reader is None or len(index.terms) != 1:
+            continue
+        inner = main_dim(reader, consumer)
+        if inner not in found[consumer.number]:
+            continue
+        low, high = found[consumer.number][inner]
+        taps = {name: consumer.nest.sizes[name] for name, _ in reader.terms if name != inner}
+        factor = dict(reader.terms)[inner]
+        reach = sum(dict(reader.terms)[name] * (size - 1) for name, size in taps.items())
+        size = producer.nest.sizes[dim]
+        start = np.clip(reader.offset + factor * low, 0, size - 1)
+        end = np.clip(reader.offset + factor * (high - 1) + reach + 1, 1, size)
+        old_low, old_high = found[producer.number][dim]
+        found[producer.number][dim] = np.minimum(old_low, start), np.maximum(old_high, end)

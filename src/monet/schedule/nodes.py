@@ -1,0 +1,100 @@
+"""Nodes of a schedule: compute tiles and transfers, in the order in which resources serve them. Compiled helpers.
+
+A node has dependencies (node, lag in ticks, reason), resources with the ticks it occupies each, and a latency that
+passes after them. Nodes are only ever appended, and depend only on earlier ones, so their order is a topological one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+
+Array = Any
+
+# columns of a node
+KIND, STEP, OPERATOR, BYTES, LATENCY, DURATION, DEP_START, DEP_END, BOOK_START, BOOK_END, SOURCE, TARGET, TARGETS = range(13)
+NODE_COLUMNS = 13
+# columns of a dependency
+NODE, LAG, REASON = range(3)
+# reasons
+DATA, SPACE = 0, 1
+# columns of a booking
+RESOURCE, TICKS = range(2)
+# kinds of nodes
+COMPUTE, READ, WRITE, MOVE, EVICT, JOIN = range(6)
+# counters
+N_NODE, N_DEP, N_BOOK, N_COPY, OPERATOR_NOW, FAILED_MEMORY, FAILED_BYTES, GANG_NOW = range(8)
+N_COUNTERS = 8
+
+
+@numba.njit(cache=True)
+def open_node(count: Array, node: Array, kind: int, step: int, size: int, source: int, target: int) -> int:
+    """Append a node without dependencies or bookings; they are added next, before any other node is opened."""
+    number = count[N_NODE]
+    count[N_NODE] += 1
+    row = node[number]
+    row[KIND], row[STEP], row[OPERATOR], row[BYTES] = kind, step, count[OPERATOR_NOW], size
+    row[LATENCY], row[DURATION] = 0, 0
+    row[DEP_START], row[DEP_END] = count[N_DEP], count[N_DEP]
+    row[BOOK_START], row[BOOK_END] = count[N_BOOK], count[N_BOOK]
+    row[SOURCE], row[TARGET], row[TARGETS] = source, target, 1
+    return number
+
+
+@numba.njit(cache=True)
+def depend(count: Array, node: Array, dep: Array, number: int, on: int, lag: int, reason: int) -> None:
+    """The node opened last waits for ``on`` (nothing if negative) and ``lag`` ticks more."""
+    if on >= 0:
+        row = dep[count[N_DEP]]
+        row[NODE], row[LAG], row[REASON] = on, lag, reason
+        count[N_DEP] += 1
+        node[number, DEP_END] = count[N_DEP]
+
+
+@numba.njit(cache=True)
+def book(count: Array, node: Array, booking: Array, number: int, resource: int, ticks: int) -> None:
+    """The node opened last occupies a resource; one that it has already is occupied for the longer time."""
+    for i in range(node[number, BOOK_START], node[number, BOOK_END]):
+        if booking[i, RESOURCE] == resource:
+            booking[i, TICKS] = max(booking[i, TICKS], ticks)
+            node[number, DURATION] = max(node[number, DURATION], ticks)
+            return
+    row = booking[count[N_BOOK]]
+    row[RESOURCE], row[TICKS] = resource, ticks
+    count[N_BOOK] += 1
+    node[number, BOOK_END] = count[N_BOOK]
+    node[number, DURATION] = max(node[number, DURATION], ticks)
+
+
+@numba.njit(cache=True)
+def book_route(
+    count: Array,
+    node: Array,
+    booking: Array,
+    number: int,
+    pair: int,
+    size: int,
+    pointer: Array,
+    way: Array,
+    pace: Array,
+) -> None:
+    """Occupy every resource of a route for as long as ``size`` bytes take there."""
+    for i in range(pointer[pair], pointer[pair + 1]):
+        ticks = int(size * pace[i])
+        if ticks < size * pace[i] - 1e-6:
+            ticks += 1
+        book(count, node, booking, number, way[i], ticks)
+
+
+@numba.njit(cache=True)
+def join(count: Array, node: Array, dep: Array, first: int, second: int, reason: int) -> int:
+    """A node that ends when both others have; one of them itself if that is enough."""
+    if first < 0 or first == second:
+        return second
+    if second < 0:
+        return first
+    number = open_node(count, node, JOIN, -1, 0, -1, -1)
+    depend(count, node, dep, number, first, 0, reason)
+    depend(count, node, dep, number, second, 0, reason)
+    return number

@@ -1,0 +1,188 @@
+"""Which cores run an operator: a good constructive default for whatever the plan leaves open.
+
+Every operator goes to the core design that does it fastest. Heavy operators are split over all cores of that design:
+along samples where there are enough, else along rows or channels, whichever leaves the longest piece shortest; the
+operands that are not split are multicast. Light ones run on one core, that of their first operand if it can.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from monet.errors import MonetError, nearest
+from monet.hardware.accelerator import CoreInstance
+from monet.mapping.errors import DoesNotFit, MappingError
+from monet.schedule.expand import CostTable
+from monet.schedule.geometry import make_steps
+from monet.schedule.grouping import main_dim, splittable
+from monet.schedule.machine import Machine
+from monet.schedule.plan import Placement, Plan, PlanError
+from monet.schedule.result import Infeasible
+from monet.schedule.workload import Operator, Workload
+
+LIGHT_CYCLES = 4096  # an operator that takes less on one core is not worth splitting
+
+
+def complete_placements(workload: Workload, machine: Machine, table: CostTable, plan: Plan) -> Plan:
+    """The plan with a placement for every operator; given ones are checked and kept."""
+    chosen: dict[str, Placement] = {}
+    known = {operator.op.name: operator for operator in workload.operators}
+    for name, placement in plan.placements.items():
+        if name not in known:
+            raise PlanError(f"allocation: the graph has no operator {name!r}; {nearest(name, known)}")
+        check_placement(known[name], placement, machine)
+        chosen[name] = placement
+    share = plan.buffer_share if plan.boundary == "keep" else 1.0
+    by_key: dict[str, Placement] = {}
+    for operator in workload.operators:
+        if operator.op.name in chosen:
+            continue
+        if operator.key not in by_key:
+            by_key[operator.key] = default_placement(operator, machine, table, share)
+        chosen[operator.op.name] = by_key[operator.key]
+    return replace(plan, placements=chosen)
+
+
+def check_placement(operator: Operator, placement: Placement, machine: Machine) -> None:
+    """Raise if a given placement names unknown cores or a dimension that cannot be split."""
+    name = operator.op.name
+    cores = [instance.name for instance in machine.accelerator.cores]
+    for core in placement.cores:
+        if core not in cores:
+            raise PlanError(f"allocation.{name}: no core {core!r}; {nearest(core, cores)}")
+    if len(placement.cores) == 1:
+        return
+    if placement.split not in splittable(operator):
+        raise PlanError(
+            f"allocation.{name}: split {placement.split!r}: "
+            f"{nearest(placement.split, splittable(operator) or ['nothing: it runs on one core'])}"
+        )
+    if operator.nest.sizes[placement.split] < len(placement.cores):
+        size = operator.nest.sizes[placement.split]
+        raise PlanError(f"allocation.{name}: {placement.split} has {size} values for {len(placement.cores)} cores")
+
+
+def default_placement(operator: Operator, machine: Machine, table: CostTable, share: float) -> Placement:
+    """The constructive default for one operator."""
+    from monet.schedule.engine import NoSchedule
+
+    designs: dict[str, list[CoreInstance]] = {}
+    for instance in machine.accelerator.cores:
+        designs.setdefault(instance.template, []).append(instance)
+    whole = make_steps(operator.nest, {}, "", 1)
+    best: tuple[float, list[CoreInstance]] | None = None
+    errors: list[tuple[CoreInstance, MonetError]] = []
+    for instances in designs.values():
+        first = instances[0]
+        reason = _cannot(operator, first)
+        if reason:
+            errors.append((first, MappingError(reason)))
+            continue
+        try:
+            if operator.is_matrix and len(designs) > 1 and _only_one(operator, designs):
+                seconds = 1.0  # no choice to make
+            else:
+                seconds = table.cost(operator, whole, 0, first, False, share).cycles / first.core.clock_hz
+        except MonetError as error:
+            errors.append((first, error))
+            continue
+        seconds /= len(instances)
+        if best is None or seconds < best[0]:
+            best = seconds, instances
+    if best is None:
+        raise NoSchedule(_why_not(operator, errors))
+    instances = best[1]
+    split = _best_split(operator, instances) if len(instances) > 1 else None
+    if split is None:
+        return Placement((instances[0].name,))
+    dim, pieces = split
+    return Placement(tuple(instance.name for instance in instances[:pieces]), dim)
+
+
+def _cannot(operator: Operator, instance: CoreInstance) -> str:
+    """Why a core cannot run an operator, from its description alone; empty if it might."""
+    core = instance.core
+    if not operator.is_matrix:
+        return "" if core.lanes > 0 else "it has no vector lanes"
+    if not core.modes:
+        return "it has no array"
+    reads = [operand.dtype for operand in operator.nest.reads]
+    pairs = [tuple(reads[:2]), tuple(reversed(reads[:2]))]
+    if not any(rate.inputs in pairs for rate in core.rates):
+        listed = ", ".join("×".join(rate.inputs) for rate in core.rates)
+        return f"its array has no rate for {'×'.join(reads[:2])}; it supports {listed}"
+    return ""
+
+
+def _only_one(operator: Operator, designs: dict[str, list[CoreInstance]]) -> bool:
+    return sum(not _cannot(operator, instances[0]) for instances in designs.values()) == 1
+
+
+def _best_split(operator: Operator, instances: list[CoreInstance]) -> tuple[str, int] | None:
+    """(dimension, pieces) that leaves the longest piece shortest, or None if the operator is light."""
+    core, nest = instances[0].core, operator.nest
+    if operator.is_matrix:
+        cycles = nest.points / max(1.0, core.units * core.rates[0].products_per_cycle)
+    else:
+        cycles = sum(count for _, count in operator.work) / max(1, core.lanes)
+    if cycles < LIGHT_CYCLES:
+        return None
+    best: tuple[float, int, str, int] | None = None
+    allowed = _one_writer(operator)
+    for rank, (dim, size) in enumerate(nest.dims):
+        if dim not in allowed:
+            continue
+        pieces = min(len(instances), size)
+        longest = -(-size // pieces)
+        if pieces < 2:
+            continue
+        score = longest / size * _under_use(operator, instances[0], dim, longest)
+        if best is None or (score, rank) < best[:2]:
+            best = score, rank, dim, -(-size // longest)
+    return (best[2], best[3]) if best else None
+
+
+def _one_writer(operator: Operator) -> frozenset[str]:
+    """Dimensions whose pieces write disjoint parts of every result."""
+    found = splittable(operator)
+    for operand in operator.nest.writes:
+        plain = set()
+        for index in operand.indices:
+            names = [name for name, factor in index.terms if factor and operator.nest.sizes[name] > 1]
+            if len(names) == 1:
+                plain.add(names[0])
+            elif len(names) > 1 and main_dim(index, operator):
+                found -= set(names)
+        if operand is operator.nest.writes[0]:
+            found &= plain
+    return frozenset(found)
+
+
+def _under_use(operator: Operator, instance: CoreInstance, dim: str, longest: int) -> float:
+    """How much longer a piece takes because an axis of the array that wants this dimension is no longer filled."""
+    if not operator.is_matrix:
+        return 1.0
+    wants = [axis.size for axis in instance.core.axes if axis.dims is None or dim in axis.dims]
+    other = [
+        axis.size
+        for axis in instance.core.axes
+        if axis.dims is not None and dim in axis.dims
+        and not any(operator.nest.sizes.get(one, 1) >= axis.size for one in axis.dims if one != dim)
+    ]  # fmt: skip
+    if not wants or not other:
+        return 1.0
+    size = max(other)
+    return math.ceil(longest / size) * size / longest
+
+
+def _why_not(operator: Operator, errors: list[tuple[CoreInstance, MonetError]]) -> Infeasible:
+    """The core that comes nearest to running an operator, and what is missing there."""
+    name = operator.op.name
+    fits = [(one, error) for one, error in errors if isinstance(error, DoesNotFit)]
+    if fits:
+        instance, error = min(fits, key=lambda pair: pair[1].needed_bytes - pair[1].offered_bytes)
+        short = error.needed_bytes - error.offered_bytes
+        return Infeasible(name, instance.name, error.level, short, f"operator {name} on {instance.name}: {error}")
+    reasons = "; ".join(f"{instance.template}: {error}" for instance, error in errors)
+    return Infeasible(name, "", "", 0, f"operator {name} ({operator.op.kind}) runs on no core: {reasons}")

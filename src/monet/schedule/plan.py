@@ -1,0 +1,140 @@
+"""Plans: which operators are fused and how they are tiled, which cores run them. Saved and edited as YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from monet.errors import MonetError, nearest
+
+BOUNDARIES = ("keep", "dram")
+HALOS = ("cached", "recomputed")
+
+
+class PlanError(MonetError):
+    """A plan that does not fit the graph or the accelerator; says where and what would."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A fusion group: operators that run tile by tile, depth first. ``tile`` gives tile sizes of its last operator's
+    dimensions; empty for a group of one, whose tiles the mapper chooses."""
+
+    operators: tuple[str, ...]
+    tile: tuple[tuple[str, int], ...] = ()
+    halo: str = "cached"
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The cores of an operator, and the dimension of its nest that is split over them (empty for one core)."""
+
+    cores: tuple[str, ...]
+    split: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every decision of a schedule that is not the memory manager's.
+
+    Operators in no group run alone. ``boundary``: ``keep`` leaves results on chip until they are evicted, ``dram`` writes
+    them out. ``prefetch``: how many tiles reads may run ahead of writes on a link; 0 keeps them strictly in order.
+    ``buffer_share``: share of a memory that an operator alone may take for its own tiles.
+    """
+
+    groups: tuple[Group, ...] = ()
+    placements: Mapping[str, Placement] = field(default_factory=dict)
+    boundary: str = "keep"
+    prefetch: int = 1
+    buffer_share: float = 0.5
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for YAML or JSON."""
+        return {
+            "boundary": self.boundary,
+            "prefetch": self.prefetch,
+            "buffer_share": self.buffer_share,
+            "groups": [
+                {"operators": list(one.operators)}
+                | ({"tile": dict(one.tile)} if one.tile else {})
+                | ({"halo": one.halo} if one.halo != "cached" else {})
+                for one in self.groups
+            ],
+            "allocation": {
+                name: {"cores": list(one.cores)} | ({"split": one.split} if one.split else {})
+                for name, one in self.placements.items()
+            },
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], source: str = "plan") -> Plan:
+        """A plan from plain values; anything unknown is an error that names its place."""
+        allowed = ("boundary", "prefetch", "buffer_share", "groups", "allocation")
+        if not isinstance(values, Mapping):
+            raise PlanError(f"{source}: expected keys {', '.join(allowed)}, got {values!r}")
+        for key in values:
+            if key not in allowed:
+                raise PlanError(f"{source}: unknown key {key!r}; {nearest(str(key), allowed)}")
+        boundary = values.get("boundary", "keep")
+        if boundary not in BOUNDARIES:
+            raise PlanError(f"{source}: boundary {boundary!r}: allowed are {', '.join(BOUNDARIES)}")
+        prefetch, share = values.get("prefetch", 1), values.get("buffer_share", 0.5)
+        if not isinstance(prefetch, int) or isinstance(prefetch, bool) or prefetch < 0:
+            raise PlanError(f"{source}: prefetch {prefetch!r}: a whole number of tiles, 0 or more")
+        if not isinstance(share, int | float) or not 0 < share <= 1:
+            raise PlanError(f"{source}: buffer_share {share!r}: more than 0, at most 1")
+        groups = tuple(_group(one, f"{source}: groups.{i}") for i, one in enumerate(values.get("groups") or ()))
+        placements = {
+            str(name): _placement(one, f"{source}: allocation.{name}")
+            for name, one in (values.get("allocation") or {}).items()
+        }
+        return cls(groups, placements, boundary, prefetch, float(share))
+
+
+def _group(values: Any, place: str) -> Group:
+    if not isinstance(values, Mapping) or not isinstance(values.get("operators"), list) or not values["operators"]:
+        raise PlanError(f"{place}: expected a list 'operators', and 'tile' and 'halo' if wanted")
+    for key in values:
+        if key not in ("operators", "tile", "halo"):
+            raise PlanError(f"{place}: unknown key {key!r}; {nearest(str(key), ('operators', 'tile', 'halo'))}")
+    tile, halo = values.get("tile") or {}, values.get("halo", "cached")
+    for dim, size in tile.items():
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise PlanError(f"{place}.tile.{dim}: {size!r} is not a tile size")
+    if halo not in HALOS:
+        raise PlanError(f"{place}.halo: {halo!r}: allowed are {', '.join(HALOS)}")
+    return Group(tuple(map(str, values["operators"])), tuple((str(d), s) for d, s in tile.items()), halo)
+
+
+def _placement(values: Any, place: str) -> Placement:
+    if isinstance(values, str):
+        return Placement((values,))
+    if isinstance(values, list):
+        values = {"cores": values}
+    if not isinstance(values, Mapping) or not isinstance(values.get("cores"), list) or not values["cores"]:
+        raise PlanError(f"{place}: expected a core, or a list 'cores' and a dimension 'split'")
+    for key in values:
+        if key not in ("cores", "split"):
+            raise PlanError(f"{place}: unknown key {key!r}; {nearest(str(key), ('cores', 'split'))}")
+    return Placement(tuple(map(str, values["cores"])), str(values.get("split", "")))
+
+
+def load_plan(path: str) -> Plan:
+    """A plan from a YAML file."""
+    try:
+        text = Path(path).read_text()
+    except OSError as error:
+        raise PlanError(f"cannot read plan {path!r}: {error.strerror or error}") from None
+    try:
+        return Plan.from_dict(yaml.safe_load(text) or {}, path)
+    except yaml.YAMLError as error:
+        raise PlanError(f"{path}: not YAML: {error}") from None
+
+
+def plan_text(plan: Plan) -> str:
+    """A plan as YAML."""
+    return yaml.safe_dump(plan.to_dict(), sort_keys=False, default_flow_style=None, width=110)

@@ -1,0 +1,209 @@
+"""What one step costs: a nest (a whole operator, a piece or a tile of it) on one core. Each distinct one is costed once.
+
+Two ways to run. *Streamed*: operands lie outside and pass through buffers as the mapper's DRAM-level tiling asks (an
+operator alone). *Held*: every operand lies in the core's memory (a tile inside a fusion group).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from monet.graph.dtypes import dtype_named
+from monet.graph.loop_nest import LoopNest
+from monet.hardware.accelerator import Core, CoreInstance, Flow
+from monet.mapping.alone import Alone, alone
+from monet.mapping.border import Border
+from monet.mapping.cache import default_cache, key_of
+from monet.mapping.cost import tile_elements
+from monet.mapping.errors import MappingError
+from monet.mapping.frame import Crossing
+from monet.mapping.search import search
+from monet.mapping.spatial import frame_of
+from monet.mapping.vector import PASSES, VectorCost, supports, vector_cost
+
+STREAM_SHARE = 8  # a held tile's streamed operand is there before the array starts to this fraction
+
+
+@dataclass(frozen=True, slots=True)
+class OperandCost:
+    """One operand of a step: its slot, and in bytes what crosses the border for it when it is streamed.
+
+    ``first``: of a read, what must be there before the array starts; of a result, what leaves after it has ended.
+    ``spilled``: partial sums that come back. ``buffer``: its share of the step's buffers. ``streams``: it has no place
+    of its own in the core and is streamed even in a held step.
+    """
+
+    slot: str
+    bytes: int
+    first: int
+    spilled: int
+    buffer: int
+    streams: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StepCost:
+    """Cycles of the core by use, traffic by operand (in the nest's order), joules by level at and below the border."""
+
+    useful: float
+    under_use: float
+    stall: float
+    switch: float
+    operands: tuple[OperandCost, ...]
+    energy_j: tuple[tuple[str, float], ...]
+    bound_by: str
+
+    @property
+    def cycles(self) -> float:
+        """Time on the core."""
+        return self.useful + self.under_use + self.stall + self.switch
+
+
+def smaller_border(border: Border, share: float) -> Border:
+    """The border of a core that may use only a share of its top memories."""
+    if share >= 1:
+        return border
+    memories = tuple(
+        (slot, name, replace(level, size_bytes=int(level.size_bytes * share))) for slot, name, level in border.memories
+    )
+    return replace(border, memories=memories)
+
+
+def matrix_streamed(nest: LoopNest, instance: CoreInstance, border: Border, objective: str) -> StepCost:
+    """A matrix operator whose operands are streamed: exactly what ``monet map`` says, cut into what the core does and
+    what crosses its border."""
+    core = instance.core
+
+    def compute() -> dict[str, Any]:
+        return _pack(_of_alone(nest, core, border, alone(nest, core, border, objective)))
+
+    key = key_of("streamed step", nest, core, border, objective)
+    return _unpack(default_cache().get_or(key, compute))
+
+
+def matrix_held(nest: LoopNest, instance: CoreInstance, border: Border, objective: str) -> StepCost:
+    """A matrix operator whose operands lie in the core's memory."""
+    core = instance.core
+
+    def compute() -> dict[str, Any]:
+        return _pack(_held(nest, core, border, objective))
+
+    return _unpack(default_cache().get_or(key_of("held step", nest, core, border.stream, objective), compute))
+
+
+def _pack(cost: StepCost) -> dict[str, Any]:
+    rows = [[o.slot, o.bytes, o.first, o.spilled, o.buffer, o.streams] for o in cost.operands]
+    cycles = [cost.useful, cost.under_use, cost.stall, cost.switch]
+    return {"cycles": cycles, "operands": rows, "energy": [list(one) for one in cost.energy_j], "by": cost.bound_by}
+
+
+def _unpack(stored: Mapping[str, Any]) -> StepCost:
+    operands = tuple(OperandCost(*row) for row in stored["operands"])
+    return StepCost(
+        *stored["cycles"], operands, tuple((level, joules) for level, joules in stored["energy"]), stored["by"]
+    )
+
+
+def _useful_cycles(nest: LoopNest, core: Core, first: str, second: str) -> float:
+    rate = core.rate(first, second)
+    return nest.points / (core.units * rate.products_per_cycle)
+
+
+def _of_alone(nest: LoopNest, core: Core, border: Border, found: Alone) -> StepCost:
+    flat = frame_of(nest, core, core.modes[0].name, found.binding, (), border.stream)
+    tile, counts = dict(found.tile), {loop.dim: loop.trips for loop in found.order}
+    operands = []
+    for operand in nest.operands:
+        slot = found.binding.slot(operand.name)
+        moved = {
+            flow: sum(one.bits for one in found.border_accesses if (one.slot, one.flow) == (slot, flow)) for flow in Flow
+        }
+        level = border.memory_of(slot)
+        if level is None:  # streamed past the memory
+            bits = sum(one.bits for one in found.accesses if one.level == "stream" and one.slot == slot)
+            operands.append(OperandCost(slot, bits // 8, 0, 0, 0, True))
+            continue
+        held = tile_elements(flat, Crossing(slot, level, None, 1, 1, 1), tile)
+        twice = 2 if any(counts.get(dim, 1) > 1 for dim in flat.footprints[slot].dims) else 1
+        buffer = -(-held * flat.bits[slot] * twice // 8)
+        if slot == "O":
+            first, total, spilled = held * flat.result_bits // 8, moved[Flow.DRAIN] // 8, moved[Flow.FILL] // 8
+        else:
+            first, total, spilled = held * flat.bits[slot] // 8, moved[Flow.FILL] // 8, 0
+        operands.append(OperandCost(slot, total, min(first, total), spilled, buffer, False))
+    by_slot = {found.binding.slot(one.name): one.dtype for one in nest.operands}
+    useful = min(_useful_cycles(nest, core, by_slot["I"], by_slot["W"]), found.compute_cycles)
+    return StepCost(
+        useful,
+        found.compute_cycles - useful,
+        found.core_cycles - found.compute_cycles,
+        float(core.dispatch_cycles),
+        tuple(operands),
+        tuple(sorted(found.energy_j_by_level.items())),
+        found.mapped.cost.bound_by,
+    )
+
+
+def _held(nest: LoopNest, core: Core, border: Border, objective: str) -> StepCost:
+    found = search(nest, core, objective, border.stream)
+    binding, cost = found.mapping.binding, found.cost
+    operands = []
+    for operand in nest.operands:
+        slot = binding.slot(operand.name)
+        bits = cost.stream_bits(slot)
+        operands.append(OperandCost(slot, bits // 8, bits // 8 // STREAM_SHARE, 0, 0, slot in core.streamed))
+    by_slot = {binding.slot(one.name): one.dtype for one in nest.operands}
+    useful = min(_useful_cycles(nest, core, by_slot["I"], by_slot["W"]), cost.compute_cycles)
+    energy = {level: joules for level, joules in found.energy_j_by_level.items() if level != "stream"}
+    return StepCost(
+        useful,
+        cost.compute_cycles - useful,
+        cost.cycles - cost.compute_cycles,
+        float(core.dispatch_cycles),
+        tuple(operands),
+        tuple(sorted(energy.items())),
+        cost.bound_by,
+    )
+
+
+def vector_step(
+    nest: LoopNest, work: Mapping[str, int], extent: int, instance: CoreInstance, border: Border, streamed: bool
+) -> StepCost:
+    """Vector work; ``work`` is that of this nest."""
+    core = instance.core
+    reason = supports(core, work)
+    if reason:
+        raise MappingError(reason)
+    found = vector_cost(nest, work, core, border, extent)
+    slots = ("I" if core.levels_of("I") else "W", "O")
+    buffer = _vector_buffer(found, border, slots) if streamed else 0
+    single = sum(math.prod(one.shape) * dtype_named(one.dtype).bits for one in nest.reads)
+    passes = PASSES if found.dram_read_bits > single else 1
+    operands = []
+    for operand in nest.operands:
+        size = math.prod(operand.shape) * dtype_named(operand.dtype).bits // 8
+        if not operand.written and len(operand.shape) > 1:
+            size *= passes
+        slot = slots[1] if operand.written else slots[0]
+        operands.append(OperandCost(slot, size, size // found.tiles, 0, 0, False))
+    if operands and buffer:
+        operands[0] = replace(operands[0], buffer=buffer)
+    return StepCost(
+        found.compute_cycles,
+        0.0,
+        found.core_cycles - found.compute_cycles,
+        float(core.dispatch_cycles),
+        tuple(operands),
+        tuple(sorted(found.energy_j_by_level.items())),
+        found.bound_by if streamed else "compute",
+    )
+
+
+def _vector_buffer(found: VectorCost, border: Border, slots: tuple[str, str]) -> int:
+    """Two of the tiles in which operands pass the memory, as far as it has room."""
+    level = border.memory_of(slots[0])
+    wanted = -(-2 * (found.dram_read_bits + found.dram_write_bits) // (8 * found.tiles))
+    return min(wanted, level.total_bytes if level else wanted)

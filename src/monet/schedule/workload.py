@@ -1,0 +1,128 @@
+"""A graph as the scheduler sees it: executed operators with their nests, storages with category and lifetime."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from monet.graph.counts import call_of
+from monet.graph.graph import Graph
+from monet.graph.kind import Family, kind_named
+from monet.graph.loop_nest import LoopNest, Operand
+from monet.graph.op import Op
+from monet.graph.tensor import Role, Tensor
+from monet.mapping.errors import MappingError
+from monet.mapping.vector import reduced_extent
+from monet.schedule.result import CATEGORIES
+
+WEIGHTS, ACTIVATIONS, GRADIENTS, OPTIMIZER_STATE, WORKSPACE = range(len(CATEGORIES))
+MATRIX = frozenset({Family.CONVOLUTION, Family.MATMUL})
+
+_CATEGORY = {
+    Role.PARAMETER: WEIGHTS,
+    Role.BUFFER: WEIGHTS,
+    Role.GRADIENT: GRADIENTS,
+    Role.STATE: OPTIMIZER_STATE,
+}
+_STAYS = frozenset({Role.PARAMETER, Role.BUFFER, Role.STATE})
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An executed operator: what it computes, touches, and waits for."""
+
+    number: int
+    op: Op
+    family: Family
+    nest: LoopNest
+    work: tuple[tuple[str, int], ...]
+    extent: int  # elements that a normalising operator must see before its first result
+    operands: tuple[tuple[Operand, Tensor], ...]  # what its nest reads and writes
+    waits: tuple[Tensor, ...]  # inputs that it needs but does not read through its nest
+    untouched: tuple[Tensor, ...]  # outputs that its nest does not write
+    key: str  # equal keys cost the same
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether it runs on a multiply-accumulate array."""
+        return self.family in MATRIX
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates on an array."""
+        return self.nest.points if self.is_matrix else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """What is allocated and freed. ``persistent``: it is in DRAM when the step ends (parameters, states, outputs)."""
+
+    number: int
+    tensor: Tensor
+    category: int
+    is_root: bool
+    persistent: bool
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A graph, analysed once; plans and accelerators come afterwards."""
+
+    graph: Graph
+
+    @cached_property
+    def operators(self) -> tuple[Operator, ...]:
+        """Executed operators in order; views execute nothing."""
+        found: list[Operator] = []
+        for op in self.graph.ops:
+            kind = kind_named(op.kind)
+            if kind.family is Family.VIEW or not op.outputs:
+                continue
+            if kind.nest is None:
+                raise MappingError(f"operator {op.name} ({op.kind}) has no loop nest")
+            call = call_of(self.graph, op)
+            nest, tensors = kind.nest(call), (*call.inputs, *call.outputs)
+            touched = {operand.slot for operand in nest.operands}
+            retained = set(kind.retained)
+            found.append(
+                Operator(
+                    len(found),
+                    op,
+                    kind.family,
+                    nest,
+                    tuple(kind.work(call).items()),
+                    reduced_extent(op.kind, call),
+                    tuple((operand, tensors[operand.slot]) for operand in nest.operands),
+                    tuple(one for slot, one in enumerate(call.inputs) if slot not in touched | retained),
+                    tuple(one for slot, one in enumerate(call.outputs, len(call.inputs)) if slot not in touched),
+                    repr((op.kind, op.attrs, [(one.shape, one.dtype) for one in tensors])),
+                )
+            )
+        return tuple(found)
+
+    @cached_property
+    def storages(self) -> dict[str, Storage]:
+        """Storages that executed operators touch, by the name of the tensor that owns them."""
+        graph, found = self.graph, dict[str, Storage]()
+        outputs = {graph.tensors[name].storage for name in graph.outputs}
+        for operator in self.operators:
+            for name in (*operator.op.inputs, *operator.op.outputs):
+                storage = graph.tensors[name].storage
+                if storage not in found:
+                    owner = graph.tensors[storage]
+                    found[storage] = Storage(
+                        len(found),
+                        owner,
+                        _CATEGORY.get(owner.role, ACTIVATIONS),
+                        storage not in graph.producer,
+                        owner.role in _STAYS or storage in outputs,
+                    )
+        return found
+
+    @property
+    def batch(self) -> int:
+        """Samples per step: the first axis of the first input, over all passes."""
+        graph = self.graph
+        passes = 1 + max((op.micro_batch for op in graph.ops), default=0)
+        first = graph.tensors[graph.inputs[0]] if graph.inputs else None
+        return (first.shape[0] if first and first.shape else 1) * passes
