@@ -106,11 +106,10 @@ def _memory_boxes(result: Result, cores: list[Box], top: float, width: float) ->
     """Shared memories under their cores; side by side where they do not overlap."""
     peak = {trace.name: trace.peak_bytes / (trace.capacity_bytes or 1) for trace in result.memory}
     at = {box["name"]: box for box in cores}
-    linked = {
-        one: [other for other in link["endpoints"] if other != one]
-        for link in result.hardware_summary.get("links", ())
-        for one in link["endpoints"]
-    }
+    linked: dict[str, list[str]] = {}
+    for link in result.hardware_summary.get("links", ()):
+        for one in link["endpoints"]:
+            linked.setdefault(one, []).extend(link["endpoints"])
     rows: list[list[tuple[float, float]]] = []
     boxes = []
     for memory in _shared_memories(result.hardware_summary):
@@ -163,10 +162,8 @@ def _anchor(box: Box, towards: Box) -> tuple[float, float]:
     """Where a wire leaves a box: the middle of the side that faces the other."""
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     other_x, other_y = towards["x"] + towards["width"] / 2, towards["y"] + towards["height"] / 2
-    if (
-        towards["kind"] != "core" or box["kind"] != "core"
-    ) and y != other_y:  # to and from a bar: straight down or up at the narrower
-        x = x if box["width"] <= towards["width"] else other_x
+    if y != other_y and not towards["kind"] == box["kind"] == "core":
+        x = x if box["width"] <= towards["width"] else other_x  # straight down or up, at the narrower of the two
         return (x, box["y"] + box["height"] if other_y > y else box["y"])
     if abs(other_x - x) >= abs(other_y - y):
         return (box["x"] + box["width"] if other_x > x else box["x"], y)
