@@ -11,7 +11,8 @@ Everything below the border comes from the mapper, tile by tile. What crosses it
 * Cycles = first tiles in + max(array over all tiles, DRAM) + last tile out: the DRAM channel is never oversubscribed.
 
 The tile is chosen among divisors (at most ``MOST_TILES`` per dimension; filter taps are never split) by an estimate
-that is exact in DRAM traffic, and the ``FINALISTS`` best are mapped.
+that is exact in DRAM traffic; the best of them, at most ``FINALISTS``, are mapped until the estimate of the next is
+no better than the best found.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import numpy as np
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import OPERANDS, Core, Flow
 from monet.mapping.border import Border
-from monet.mapping.cost import Access, entries, frame_cost, tile_elements
+from monet.mapping.cost import Access, Cost, entries, frame_cost, tile_elements
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.footprint import Extent, divisors, footprint, tables
 from monet.mapping.frame import Crossing, Frame
@@ -38,7 +39,7 @@ from monet.mapping.tile_kernel import rank_tiles
 from monet.mapping.tile_nest import Tiles, TileShape, tiles_of
 from monet.mapping.tiling import OBJECTIVES, Constraints
 
-MOST_TILES, FINALISTS = 6, 3
+MOST_TILES, FINALISTS = 6, 8
 SPARE = 1e-3  # at objective latency, doubling the energy counts as 0.1 % of the cycles
 
 
@@ -96,15 +97,16 @@ def alone(
     arrays = _TileArrays(nest, frame, border)
     counts = frame_cost(frame, whole.mapping)
     streams = {slot: counts.stream_bits(slot) for slot in core.streamed}
-    prices = arrays.prices(border, objective, whole.energy_j, streams, counts.fill_cycles + counts.drain_cycles)
+    prices = arrays.prices(border, objective, whole.energy_j, streams, counts)
     rank: Callable[..., tuple[Any, Any]] = rank_tiles
-    scores, rows = rank(*arrays.arguments, *prices, 8 * FINALISTS if core.weights_resident else FINALISTS)
+    uncertain = core.weights_resident or counts.bound_by != "compute"  # the estimate knows less of such tiles
+    scores, rows = rank(*arrays.arguments, *prices, 3 * FINALISTS if uncertain else FINALISTS)
     if not math.isfinite(scores[0]):
         raise _does_not_fit(nest, frame, border)
     best: tuple[float, _Plan] | None = None
     problem: DoesNotFit | None = None
     for score, row in zip(scores, rows, strict=True):
-        if not math.isfinite(score):
+        if not math.isfinite(score) or (best is not None and score >= best[0]):
             break
         try:
             plan = _plan(nest, core, border, objective, constraints, arrays, row, whole.energy_j)
@@ -216,12 +218,15 @@ class _TileArrays:
         )  # fmt: skip
 
     def prices(
-        self, border: Border, objective: str, joules: float, streams: Dictionary[str, int], overhead: float
+        self, border: Border, objective: str, joules: float, streams: Dictionary[str, int], counts: Cost
     ) -> tuple[Any, ...]:
         """Per slot: elements over plain dimensions, bits of one, memory (-1: streamed), room in it, bits streamed,
         joules per bit coming in and going out, results. Scalars: cycles per bit, latency, joules below the border,
-        leakage per cycle, objective, cycles per step, bits of a result, cycles that every tile adds, weight of energy.
+        leakage per cycle, objective, cycles per step, bits of a result, cycles that every tile adds, weight of energy,
+        cycles of array and ports.
         """
+        overhead = counts.fill_cycles + counts.drain_cycles
+        busy = counts.cycles - overhead
         frame, names = self.frame, [name for _, name, _ in border.memories]
         per_slot = np.zeros((3, 8))
         source = border.stream
@@ -249,6 +254,7 @@ class _TileArrays:
                 frame.result_bits,
                 overhead,
                 SPARE,
+                busy,
             ]
         )
         return per_slot, scalars

@@ -42,7 +42,7 @@ def is_legal(touched: dict[str, Footprint], core: Core, axis: Axis, dim: str) ->
     if not axis.reduce and dim not in touched["O"].dims:
         return f"axis {axis.name} does not add outputs, and {dim} is summed over"
     private = any(axis.name not in level.shared_along for level in core.levels_of("O"))
-    if private and dim in touched["O"].window_dims:
+    if private and any(window.v and dim in window.dims for window in touched["O"].windows):
         return f"positions along {axis.name} would scatter into each other's outputs over {dim}"
     return ""
 

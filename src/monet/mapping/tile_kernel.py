@@ -32,7 +32,7 @@ def rank_tiles(
     kept_u: Array,  # [slot, window, tile u, span, tile v]
     kept_v: Array,
     per_slot: Array,  # [slot, 8] see alone._TileArrays.prices
-    scalars: Array,  # [9] see there
+    scalars: Array,  # [10] see there
     keep: int,
 ) -> tuple[Array, Array]:
     """The ``keep`` best (score; stationary slot, sliding dim, tiles …), best first; unused rows score infinity."""
@@ -71,7 +71,7 @@ def rank_tiles(
             for d in range(dims):
                 compute *= steps[d, pick[d]]
                 tiles *= counts[d, pick[d]]
-            compute += overhead * tiles
+            compute = max(compute, scalars[9]) + overhead * tiles
             for stationary in range(slots):
                 for r in range(-1, dims):
                     if r >= 0:
