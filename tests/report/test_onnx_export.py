@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx_cases import Case, all_cases
+from tests.report.onnx_cases import Case, all_cases
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as KernelMissing
 
 from monet.errors import MonetError, UnsupportedOperators

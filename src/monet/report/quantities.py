@@ -13,7 +13,7 @@ def quantity(value: float, unit: str) -> str:
     position, smallest = _ONE, _ONE if unit in ("B", "") else 0
     while abs(value) >= 999.95 and position < len(_PREFIXES) - 1:
         value, position = value / 1000, position + 1
-    while abs(value) < 1 and position > smallest:
+    while abs(value) < 0.99995 and position > smallest:
         value, position = value * 1000, position - 1
     digits = f"{value:.0f}" if unit == "B" and position == _ONE else f"{value:.4g}"
     return f"{digits} {_PREFIXES[position]}{unit}".rstrip()

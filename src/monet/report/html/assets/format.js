@@ -9,7 +9,7 @@ monet.quantity = (value, unit, digits = 4) => {
   let position = 5;
   const least = unit === "B" || unit === "" || unit === "op" || unit === "MAC" ? 5 : 0;
   while (Math.abs(value) >= 999.95 && position < PREFIXES.length - 1) { value /= 1000; position += 1; }
-  while (Math.abs(value) < 1 && position > least) { value *= 1000; position -= 1; }
+  while (Math.abs(value) < 0.99995 && position > least) { value *= 1000; position -= 1; }
   const text = String(Number(value.toPrecision(digits)));
   return `${text} ${PREFIXES[position]}${unit}`.trim();
 };

@@ -1,0 +1,63 @@
+"""CSV of operators, and the summary in a terminal."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from synthetic import infeasible, synthetic
+
+from monet.report.quantities import nbytes, percent, quantity, seconds
+from monet.report.table import COLUMNS, csv_text, write_csv
+from monet.report.terminal import bar, render
+
+
+def shown(renderable: object, width: int) -> str:
+    console = Console(width=width, file=io.StringIO(), force_terminal=False)
+    console.print(renderable)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_csv_has_every_operator_and_exact_values(tmp_path: Path) -> None:
+    result = synthetic()
+    rows = list(csv.DictReader(io.StringIO(csv_text(result))))
+    assert tuple(rows[0]) == COLUMNS
+    assert [row["name"] for row in rows] == [row["name"] for row in result.operators]
+    assert sum(int(row["macs"]) for row in rows) == sum(row["macs"] for row in result.operators)
+    assert [float(row["energy_j"]) for row in rows] == [row["energy_j"] for row in result.operators]
+    write_csv(result, str(tmp_path / "operators.csv"))
+    assert (tmp_path / "operators.csv").read_text() == csv_text(result)
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_summary_says_what_matters(width: int) -> None:
+    text = shown(render(synthetic()), width)
+    for words in ("Latency", "lower", "Phases", "useful compute", "Energy by level", "bound by", "Slowest of 224"):
+        assert words in text
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_summary_of_an_infeasible_result_is_its_reason() -> None:
+    assert "123,456 B short in sram" in shown(render(infeasible()), 100)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (seconds(0.0), "0 s"), (seconds(1.234e-8), "12.34 ns"), (seconds(999.96), "1 ks"), (nbytes(12), "12 B"),
+        (nbytes(0.5), "0 B"), (nbytes(46_758_048), "46.76 MB"), (quantity(3.2e-16, "J"), "0.32 fJ"),
+        (percent(0.0423), "4.2 %"), (percent(0.734), "73 %"), (quantity(-1500, "J"), "-1.5 kJ"),
+    ],
+)  # fmt: skip
+def test_quantities(text: str, wanted: str) -> None:
+    assert text == wanted
+
+
+def test_bars_fill_their_width() -> None:
+    assert bar(0.0, 4) == "    "
+    assert bar(1.0, 4) == "████"
+    assert bar(0.5625, 2) == "█▏"
+    assert all(len(bar(share / 100, 7)) == 7 for share in range(101))
