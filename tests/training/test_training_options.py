@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from monet import load_model, training_step
 from monet.errors import MonetError
@@ -13,6 +14,7 @@ from monet.graph.counts import macs_by_part, saved_bytes, saved_for_backward
 from monet.graph.verify import verify
 from monet.numerics import execute, random_values
 from monet.transforms.attention import fuse_attention
+from tests import torch_oracle
 
 
 def gpt(batch: int = 2) -> Graph:
@@ -164,14 +166,18 @@ def test_lora_starts_from_the_frozen_model() -> None:
     assert np.isclose(execute(step, values)[step.loss], execute(plain, reference)[plain.loss])
 
 
-def test_dropout_replays_its_mask_and_keeps_a_byte() -> None:
+def test_dropout_replays_its_mask_and_keeps_it_as_torch_does() -> None:
     builder = GraphBuilder("dropout")
     x = builder.input("x", (64, 64))
     w = builder.parameter("w", (64, 64))
     y = builder.emit("dropout", builder.emit("linear", x, w, transpose=False), p=0.25, seed=7)
     step = verify(training_step(builder.build([builder.emit("tanh", y)]), loss="sum"))
     masks = [item for item in saved_for_backward(step) if item.name.endswith(":mask")]
-    assert [item.bytes for item in masks] == [64 * 64]
+    assert [item.bytes for item in masks] == [4 * 64 * 64]
+    compact = training_step(builder.build(["tanh"]), loss="sum", saved="compact")
+    assert [item.bytes for item in saved_for_backward(compact) if item.name.endswith(":mask")] == [64 * 64 // 8]
+    module = torch.nn.Sequential(torch.nn.Linear(64, 64, bias=False), torch.nn.Dropout(0.25), torch.nn.Tanh())
+    assert saved_bytes(step) == torch_oracle.saved_bytes(module, (torch.randn(64, 64),), "sum")
     values = random_values(step)
     assert_same(gradients(step, values), gradients(step, values), 0)
 

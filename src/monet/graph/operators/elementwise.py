@@ -325,7 +325,8 @@ def _infer_dropout(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Outpu
     if not 0 <= attrs["p"] < 1:
         raise ModelError(f"dropout probability {attrs['p']} must be at least 0 and below 1")
     (x,) = inputs
-    return Output(x.shape, x.dtype), Output(x.shape, attrs.get("mask_dtype", "bool"), "mask")
+    # eager PyTorch on the CPU, our oracle, keeps the mask in the activation's type; the compact policy a bit
+    return Output(x.shape, x.dtype), Output(x.shape, attrs.get("mask_dtype", x.dtype), "mask")
 
 
 def _evaluate_dropout(attrs: Attributes, x: Array) -> tuple[Array, Array]:

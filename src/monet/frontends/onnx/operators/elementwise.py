@@ -220,7 +220,7 @@ def _dropout(t: Translation, node: Node) -> Value | tuple[Value, ...]:
     if not training or ratio == 0:
         return x
     seed = len(t.builder.ops)
-    return t.emit_all(node, "dropout", x, p=round(ratio, 7), seed=seed, mask_dtype=t.of(x).dtype)
+    return t.emit_all(node, "dropout", x, p=round(ratio, 7), seed=seed)
 
 
 def _identity(t: Translation, node: Node) -> Value:
