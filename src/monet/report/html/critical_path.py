@@ -8,7 +8,7 @@ from typing import Any
 from monet.report.quantities import percent, seconds
 from monet.schedule.result import Result
 
-LONGEST = 18
+LEAST, MOST = 8, 18  # operators shown: as many as there are rows of cores beside them
 
 
 def shares(result: Result) -> dict[str, float]:
@@ -33,14 +33,22 @@ def by_operator(result: Result) -> list[tuple[str, float]]:
 def info(result: Result) -> dict[str, Any]:
     """Shares by kind, and the operators that hold most of the path, as bars."""
     whole = result.latency_s or 1.0
+    shown = max(LEAST, min(MOST, len(result.cores) + 3))
+    phases = {row["name"]: row["phase"] for row in result.operators}
     return {
         "kinds": [
             {"name": name, "value": value, "text": seconds(value), "note": percent(value / whole)}
             for name, value in sorted(shares(result).items(), key=lambda one: -one[1])
         ],
         "operators": [
-            {"name": name, "value": value, "text": seconds(value), "note": percent(value / whole)}
-            for name, value in by_operator(result)[:LONGEST]
+            {
+                "name": name,
+                "value": value,
+                "text": seconds(value),
+                "note": percent(value / whole),
+                "phase": phases.get(name, ""),
+            }
+            for name, value in by_operator(result)[:shown]
         ],
         "steps": len(result.critical_path),
     }

@@ -94,10 +94,19 @@ def latency_bounds(result: Result) -> dict[str, Any]:
         "rows": [row | {"text": seconds(row["seconds"]), "note": _distance(result, row)} for row in rows],
         "path": critical_path.info(result)["kinds"],
         "limits": [
-            {"name": name, "value": took, "text": seconds(took), "note": f"{number} operators"}
+            {
+                "name": name,
+                "value": took,
+                "text": seconds(took),
+                "note": _number(number, "operator"),
+            }
             for name, (took, number) in limits(result).items()
         ],
     }
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def limits(result: Result) -> dict[str, tuple[float, int]]:

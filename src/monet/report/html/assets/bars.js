@@ -86,5 +86,5 @@ monet.draw.time_partition = (host, data) => {
 monet.draw.critical_path = (host, data) => {
   const most = Math.max(...data.operators.map((row) => row.value), 1e-30);
   host.append(monet.element("div", { class: "bars" },
-    ...data.operators.flatMap((row) => monet.bar(row.name, row.value / most, row.text, row.note, "accent"))));
+    ...data.operators.flatMap((row) => monet.bar(row.name, row.value / most, row.text, row.note, row.phase || "accent"))));
 };

@@ -15,7 +15,7 @@ monet.draw.memory = (host, data, shared) => {
   facts.replaceChildren(monet.memoryFacts(data, memory()));
   const plot = () => {
     const width = Math.max(200, box.clientWidth);
-    return { left: width < 560 ? 62 : 84, right: width - 4 };
+    return { left: width < 560 ? 84 : 132, right: width - 4 }; // as on the timeline above
   };
   const figure = monet.canvas(box, "Bytes over time, by category", (width) => (width < 560 ? 240 : 300), (context, width, height) => {
     const { left, right } = plot();

@@ -47,13 +47,16 @@ monet.roofAt = (data, intensity) => {
 };
 
 monet.roofAxes = (data, area) => {
-  const xs = data.points.map((point) => point.x).filter((x) => x !== null && x > 0), ys = data.points.map((point) => point.y);
+  // operators that take next to no time or do next to no work do not stretch the axes; they are drawn at the edge
+  const whole = data.points.reduce((sum, point) => sum + point.seconds, 0);
+  const heavy = data.points.filter((point) => point.seconds > 5e-4 * whole);
+  const xs = heavy.map((point) => point.x).filter((x) => x !== null && x > 0), ys = heavy.map((point) => point.y);
   const peak = data.roofs.length ? data.roofs[0].ops_per_s : Math.max(...ys, 1);
   const knee = data.bytes_per_s ? peak / data.bytes_per_s : 1;
   const least = (values, other) => values.reduce((low, value) => Math.min(low, value), other);
   const most = (values, other) => values.reduce((high, value) => Math.max(high, value), other);
-  const x0 = Math.floor(Math.log10(least(xs, knee) * 0.8)), x1 = Math.ceil(Math.log10(most(xs, knee * 6)));
-  const y0 = Math.floor(Math.log10(least(ys, peak) * 0.8)), y1 = Math.ceil(Math.log10(most(ys, peak) * 3));
+  const x0 = Math.floor(Math.log10(Math.max(least(xs, knee) * 0.8, knee * 1e-5))), x1 = Math.ceil(Math.log10(most(xs, knee * 6)));
+  const y0 = Math.floor(Math.log10(Math.max(least(ys, peak) * 0.8, peak * 1e-6))), y1 = Math.ceil(Math.log10(most(ys, peak) * 3));
   return {
     x0, x1, y0, y1,
     X: (x) => area.left + ((Math.log10(x) - x0) / (x1 - x0)) * (area.right - area.left),
@@ -121,7 +124,8 @@ monet.paintPoints = (context, data, { X, Y }, area, hidden) => {
   context.globalAlpha = 0.72;
   for (const point of data.points) {
     if (hidden.has(point.phase)) continue;
-    const x = point.x === null ? area.right - 6 : X(point.x), y = Y(point.y);
+    const x = point.x === null ? area.right - 6 : Math.max(area.left + 3, Math.min(area.right - 3, X(point.x)));
+    const y = Math.max(area.top + 3, Math.min(area.bottom - 3, Y(point.y)));
     const radius = 2.5 + 7 * Math.sqrt(point.seconds / longest);
     context.fillStyle = monet.colour(data.phases[point.phase]);
     context.beginPath();
