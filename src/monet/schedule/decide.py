@@ -333,6 +333,8 @@ def _shared(count: Array, state: Any, at: Array, routes: Any, lead: int, step: i
     e = lead
     while e >= 0:
         entry[e, column] = new
+        if column == E_THROUGH and entry[e, E_IN] >= 0:  # its latency was paid with its first part
+            state[NODES][new, LATENCY] = 0
         e = entry[e, E_NEXT]
 
 
@@ -354,7 +356,8 @@ def _private(count: Array, state: Any, routes: Any, at: Array, step: int, size: 
     if not wait:
         depend(count, node, dep, new, steps[step, IN_NODE], -routes[3][target], DATA)
     book_route(count, node, state[BOOKINGS], new, target, size, routes[0], routes[1], routes[2])
-    node[new, LATENCY] = routes[3][target]
+    if wait or steps[step, IN_NODE] < 0:  # what follows the first part arrives behind it without a pause
+        node[new, LATENCY] = routes[3][target]
     return new
 
 

@@ -23,6 +23,7 @@ from monet.schedule.workload import Operator, Workload
 
 Array = np.ndarray[Any, Any]
 Ranges = Mapping[str, tuple[Array, Array]]
+TAPS = frozenset({"FX", "FY", "FZ"})  # filter positions: never cut
 
 
 @dataclass(frozen=True)
@@ -187,8 +188,7 @@ def main_dim(index: Index, operator: Operator) -> str:
     names = [name for name, factor in index.terms if factor and sizes[name] > 1]
     if len(names) <= 1:
         return names[0] if names else ""
-    taps = [name for name in names if name in ("FY", "FX", "FZ")]
-    rest = [name for name in names if name not in taps]
+    rest = [name for name in names if name not in TAPS]
     return rest[0] if len(rest) == 1 else ""
 
 
@@ -200,7 +200,7 @@ def splittable(operator: Operator) -> frozenset[str]:
     for operand in nest.writes[:1]:
         for index in operand.indices:
             dim = main_dim(index, operator)
-            if dim:
+            if dim and dim not in TAPS:
                 found.add(dim)
     if operator.extent:
         found -= reduced_dims(operator)

@@ -1,0 +1,102 @@
+"""Lower bounds that stand beside every headline figure. Each holds for any schedule of the same plan, most for any."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from monet.graph.dtypes import dtype_named
+from monet.schedule import decide as d
+from monet.schedule import nodes as n
+from monet.schedule.engine import Schedule, run_replay
+from monet.schedule.machine import Machine
+from monet.schedule.result import Bounds
+from monet.schedule.workload import Operator, Workload
+
+Array = np.ndarray[Any, Any]
+
+
+def bounds_of(schedule: Schedule, machine: Machine, workload: Workload) -> Bounds:
+    """Compute, compulsory traffic, longest chain of the plan's own durations, and what DRAM holds at the start."""
+    bandwidth = machine.accelerator.drams[0].bandwidth_bytes_per_s
+    floor = sum(one.tensor.bytes for one in workload.storages.values() if one.is_root)
+    return Bounds(
+        compute_bound_s(workload.operators, machine),
+        compulsory_bytes(schedule, workload) / bandwidth,
+        _longest_chain_s(schedule, machine),
+        floor,
+    )
+
+
+def compute_bound_s(operators: tuple[Operator, ...], machine: Machine) -> float:
+    """Multiply-accumulates over the peak of all arrays that take their element types; vector work over all lanes."""
+    cores = machine.accelerator.cores
+    by_types: dict[frozenset[str], int] = {}
+    for one in operators:
+        if one.is_matrix:
+            key = frozenset(operand.dtype for operand in one.nest.reads[:2])
+            by_types[key] = by_types.get(key, 0) + one.macs
+    found = [0.0]
+    for types, macs in by_types.items():
+        peak = sum(
+            max((i.core.peak_macs_per_s(rate) for rate in i.core.rates if frozenset(rate.inputs) == types), default=0.0)
+            for i in cores
+        )
+        found.append(macs / peak if peak else 0.0)
+    lanes = sum(
+        i.core.lanes * i.core.clock_hz * max((rate.elements_per_cycle for rate in i.core.vector_rates), default=0.0)
+        for i in cores
+    )
+    work = 0.0
+    if lanes:
+        cheapest: dict[str, float] = {}
+        for i in cores:
+            for name, cycles in i.core.functions if i.core.lanes else ():
+                cheapest[name] = min(cycles, cheapest.get(name, cycles))
+        work = sum(
+            count * cheapest.get(name, 0.0) for one in operators if not one.is_matrix for name, count in one.work
+        )
+        found.append(work / lanes)
+    return max(found)
+
+
+def compulsory_bytes(schedule: Schedule, workload: Workload) -> float:
+    """Bytes that must cross to and from DRAM at least once: what is there at the start, read; what stays, written."""
+    storages = list(workload.storages.values())
+    entries, steps = schedule.expanded.entries, schedule.expanded.steps
+    storage = schedule.expanded.block_storage[entries[:, d.E_BLOCK]]
+    owner = np.repeat(steps[:, d.OPERATOR], steps[:, d.ENTRY_END] - steps[:, d.ENTRY_START])
+    total = 0.0
+    sizes = schedule.expanded.blocks[entries[:, d.E_BLOCK], 0]
+    kind = entries[:, d.E_KIND]
+    held = (kind == d.HOLD_READ) | (kind == d.HOLD_WRITE)
+    moved = np.where(held, sizes, entries[:, d.E_BYTES])
+    cores_of = {one.operator.number: len(one.instances) for one in schedule.expanded.operators}
+    divide = np.array([cores_of[int(one)] for one in np.unique(owner)])[np.searchsorted(np.unique(owner), owner)]
+    moved = np.where(held | (entries[:, d.E_SHARE] > 0), moved / divide, moved)
+    for read in (True, False):
+        kinds = (d.HOLD_READ, d.STREAM_READ) if read else (d.HOLD_WRITE, d.STREAM_WRITE, d.KEEP_WRITE)
+        chosen = np.isin(kind, kinds)
+        key = storage[chosen] * (len(workload.operators) + 1) + owner[chosen]
+        pairs, where = np.unique(key, return_inverse=True)
+        sums = np.bincount(where, moved[chosen])
+        least: dict[int, float] = {}
+        for pair, size in zip(pairs // (len(workload.operators) + 1), sums, strict=True):
+            least[int(pair)] = min(float(size), least.get(int(pair), np.inf))
+        for number, size in least.items():
+            one = storages[number]
+            if one.is_root if read else one.persistent:
+                total += min(size, one.tensor.elements * dtype_named(one.tensor.dtype).bits / 8)
+    return total
+
+
+def _longest_chain_s(schedule: Schedule, machine: Machine) -> float:
+    """Longest path of the plan's durations along data alone: as if no resource were ever shared and no memory full."""
+    from dataclasses import replace
+
+    nodes, deps = schedule.decided.nodes.copy(), schedule.decided.deps.copy()
+    nodes[:, n.BOOK_END] = nodes[:, n.BOOK_START]
+    deps[deps[:, n.REASON] == n.SPACE, n.LAG] = -(2**61)
+    relaxed = replace(schedule.decided, nodes=nodes, deps=deps)
+    return run_replay(relaxed, machine).makespan / machine.ticks_per_second

@@ -1,0 +1,107 @@
+"""Joules of a schedule: mapper counts below the border, transfers above it, static power. Every breakdown adds up."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from monet.schedule import nodes as n
+from monet.schedule.engine import Schedule
+from monet.schedule.machine import Machine
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Energy:
+    """Joules by what spends them. ``by_operator`` is by operator number; static energy is apart."""
+
+    by_level: dict[str, float]
+    by_core: dict[str, float]
+    by_operator: Array
+    by_link: Array  # by resource
+    static: float
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return math.fsum(self.by_level.values())
+
+
+def energy_of(schedule: Schedule, machine: Machine, n_operators: int) -> Energy:
+    """Energy of a schedule in all breakdowns."""
+    by_level: dict[str, float] = {}
+    by_core: dict[str, float] = {}
+    by_operator = np.zeros(n_operators)
+    for one in schedule.expanded.operators:
+        cores = np.arange(one.steps.count) % len(one.instances)
+        for number, cost in enumerate(one.costs):
+            here = one.classes == number
+            times = int(here.sum())
+            joules = math.fsum(value for _, value in cost.energy_j)
+            by_operator[one.operator.number] += times * joules
+            for level, value in cost.energy_j:
+                by_level[level] = by_level.get(level, 0.0) + times * value
+            for core, count in enumerate(np.bincount(cores[here], minlength=len(one.instances))):
+                name = one.instances[core].name
+                by_core[name] = by_core.get(name, 0.0) + int(count) * joules
+    by_link = _transfers(schedule, machine, by_level, by_core, by_operator)
+    static = machine.accelerator.static_power_w * schedule.timed.makespan / machine.ticks_per_second
+    by_level["static"] = by_core["static"] = static
+    return Energy(by_level, by_core, by_operator, by_link, static)
+
+
+def _transfers(
+    schedule: Schedule, machine: Machine, by_level: dict[str, float], by_core: dict[str, float], by_operator: Array
+) -> Array:
+    nodes, accelerator = schedule.decided.nodes, machine.accelerator
+    dram, resources = accelerator.drams[0], len(machine.resource_names)
+    moves = nodes[nodes[:, n.BYTES] > 0]
+    size, kind = moves[:, n.BYTES].astype(float), moves[:, n.KIND]
+    reads, writes = kind == n.READ, (kind == n.WRITE) | (kind == n.EVICT)
+    joules = 8 * size * np.where(reads, dram.read_energy_j_per_bit, np.where(writes, dram.write_energy_j_per_bit, 0.0))
+    _add(by_level, "dram", joules.sum())
+    _add(by_core, "dram", joules.sum())
+    np.add.at(by_operator, moves[:, n.OPERATOR], joules)
+    by_link = np.zeros(resources)
+    by_link[machine.dram_resource] = joules.sum()
+    per_link = link_energy(machine)
+    counts = moves[:, n.BOOK_END] - moves[:, n.BOOK_START]
+    owner = np.repeat(np.arange(len(moves)), counts)
+    offset = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+    resource = schedule.decided.bookings[moves[owner, n.BOOK_START] + offset, n.RESOURCE]
+    joules = size[owner] * per_link[resource]
+    np.add.at(by_link, resource, joules)
+    np.add.at(by_operator, moves[owner, n.OPERATOR], joules)
+    _add(by_level, "link", joules.sum())
+    _add(by_core, "links", joules.sum())
+    for side, read in ((n.TARGET, False), (n.SOURCE, True)):
+        where = moves[:, side]
+        times = np.where(side == n.TARGET, moves[:, n.TARGETS], 1)
+        for number, memory in enumerate(accelerator.memories, 1):
+            here = where == number
+            if not here.any():
+                continue
+            level = memory.level
+            per_bit = level.read_energy_j_per_bit if read else level.write_energy_j_per_bit
+            joules = 8 * size[here] * times[here] * per_bit
+            _add(by_level, level.name, joules.sum())
+            _add(by_core, memory.cores[0] if len(memory.cores) == 1 else memory.name, joules.sum())
+            np.add.at(by_operator, moves[here, n.OPERATOR], joules)
+    return by_link
+
+
+def link_energy(machine: Machine) -> Array:
+    """Joules per byte of every link resource; zero for cores and DRAM."""
+    per_byte = np.zeros(len(machine.resource_names))
+    for link, pair in zip(machine.accelerator.links, machine.link_resources, strict=True):
+        for number in pair:
+            per_byte[number] = 8 * link.energy_j_per_bit
+    return per_byte
+
+
+def _add(table: dict[str, float], name: str, joules: float) -> None:
+    table[name] = table.get(name, 0.0) + float(joules)

@@ -1,0 +1,183 @@
+"""``evaluate``: a training step (or a forward graph) on an accelerator under a plan → a ``Result``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from monet.graph.graph import Graph
+from monet.graph.op import Phase
+from monet.graph.rewrite import prune
+from monet.hardware.accelerator import Accelerator
+from monet.hardware.export import as_json
+from monet.mapping.cache import MODEL_VERSION
+from monet.schedule.bounds import bounds_of
+from monet.schedule.energy import energy_of
+from monet.schedule.engine import NoSchedule, Schedule, Scheduler
+from monet.schedule.measure import Measures, hardware_summary
+from monet.schedule.occupancy import traces
+from monet.schedule.plan import Plan, PlanError
+from monet.schedule.result import Bounds, Infeasible, Result, Timeline
+
+SCHEDULE_VERSION = 1  # raise it with every change of what a plan costs
+
+
+def model_version() -> str:
+    """Version of everything a result depends on besides its inputs."""
+    from monet import __version__
+
+    return f"{__version__}/mapping {MODEL_VERSION}/schedule {SCHEDULE_VERSION}"
+
+
+def select_phases(graph: Graph, phases: Iterable[str]) -> Graph:
+    """Only the operators of some phases; what they read from others is taken to be in DRAM."""
+    from dataclasses import replace
+
+    from monet.errors import nearest
+
+    wanted = set()
+    for name in phases:
+        if name not in Phase:
+            raise PlanError(f"--phases {name!r}: {nearest(name, [one.value for one in Phase])}")
+        wanted.add(Phase(name))
+    ops = tuple(op for op in graph.ops if op.phase in wanted)
+    if not ops:
+        raise PlanError(f"the graph has no operators in {', '.join(sorted(one.value for one in wanted))}")
+    return replace(graph, ops=ops)
+
+
+def evaluate(
+    graph: Graph,
+    accelerator: Accelerator,
+    plan: Plan | None = None,
+    *,
+    phases: Iterable[str] = (),
+    inputs: Mapping[str, Any] | None = None,
+    scheduler: Scheduler | None = None,
+    objective: str = "latency",
+) -> Result:
+    """Cost ``graph`` on ``accelerator``. Without a plan, the default one. What cannot run gives an infeasible result.
+
+    ``inputs`` is kept in the result as it is, for ``rerun``. A ``scheduler`` of the same graph and accelerator saves
+    analysing them again.
+    """
+    from monet.schedule.default_plan import default_plan
+
+    began = time.perf_counter()
+    if phases:
+        graph = select_phases(graph, phases)
+    scheduler = scheduler or Scheduler(graph, accelerator, objective)
+    plan = plan if plan is not None else default_plan(scheduler)
+    given = {"hardware": as_json(accelerator), "phases": list(phases), "objective": objective} | dict(inputs or {})
+    try:
+        schedule = scheduler.schedule(plan)
+    except NoSchedule as error:
+        return infeasible(scheduler, plan, error.reason, given, time.perf_counter() - began)
+    return measure(scheduler, schedule, given, began)
+
+
+def measure(scheduler: Scheduler, schedule: Schedule, inputs: Mapping[str, Any], began: float) -> Result:
+    """Everything there is to know of a schedule."""
+    machine, workload = scheduler.machine, scheduler.workload
+    accelerator, makespan = machine.accelerator, schedule.timed.makespan
+    energy = energy_of(schedule, machine, len(workload.operators))
+    measures = Measures(schedule, machine, workload, energy)
+    memory = traces(schedule, machine, workload)
+    latency = makespan / machine.ticks_per_second
+    phases = measures.phases()
+    operators = measures.operators()
+    arrays = sum(one.core.units * one.core.clock_hz for one in accelerator.cores)
+    macs = sum(one.macs for one in workload.operators)
+    dram, reason = memory[0], None
+    if dram.peak_bytes > dram.capacity_bytes:
+        short = dram.peak_bytes - dram.capacity_bytes
+        message = (
+            f"DRAM {dram.name} holds {dram.capacity_bytes:,} bytes, but {dram.peak_bytes:,} are needed at "
+            f"{dram.peak_operator or 'the start'}: {short:,} bytes short"
+        )
+        reason = Infeasible(dram.peak_operator, "", dram.name, short, message)
+    return Result(
+        model=workload.graph.name,
+        hardware=accelerator.name,
+        mode="training" if workload.graph.loss else "inference",
+        feasible=reason is None,
+        latency_s=latency,
+        cycles=-(-makespan // 1024),
+        ticks=makespan,
+        ticks_per_second=machine.ticks_per_second,
+        throughput_per_s=workload.batch / latency if latency else 0.0,
+        batch=workload.batch,
+        energy_j=energy.total,
+        utilisation=macs / (arrays * latency) if arrays and latency else 0.0,
+        energy_breakdown=measures.energy_breakdown(phases),
+        memory_peak_bytes={one.name: _peak(one) for one in memory},
+        dram_bytes=measures.dram_bytes,
+        phases=phases,
+        cores=measures.cores(),
+        links=measures.links(),
+        operators=operators,
+        memory=memory,
+        timeline=measures.timeline(),
+        bounds=bounds_of(schedule, machine, workload),
+        critical_path=measures.critical_path(),
+        plan=schedule.plan.to_dict(),
+        hardware_summary=hardware_summary(accelerator),
+        inputs=dict(inputs),
+        version=model_version(),
+        seconds_to_evaluate=time.perf_counter() - began,
+        reason=reason,
+    )
+
+
+def _peak(trace: Any) -> dict[str, int]:
+    from monet.schedule.result import CATEGORIES
+
+    at = int(np.argmax(trace.bytes.sum(axis=0)))
+    return {name: int(trace.bytes[i, at]) for i, name in enumerate(CATEGORIES)} | {"total": trace.peak_bytes}
+
+
+def infeasible(
+    scheduler: Scheduler, plan: Plan, reason: Infeasible, inputs: Mapping[str, Any], seconds: float
+) -> Result:
+    """A result that says why there is none."""
+    machine, workload = scheduler.machine, scheduler.workload
+    none = np.zeros(0, np.int64)
+    return Result(
+        model=workload.graph.name,
+        hardware=machine.accelerator.name,
+        mode="training" if workload.graph.loss else "inference",
+        feasible=False,
+        latency_s=0.0,
+        cycles=0,
+        ticks=0,
+        ticks_per_second=machine.ticks_per_second,
+        throughput_per_s=0.0,
+        batch=workload.batch,
+        energy_j=0.0,
+        utilisation=0.0,
+        energy_breakdown={
+            "static": 0.0, "dynamic": 0.0, "by_level": {}, "by_core": {}, "by_phase": {}, "by_operator": {},
+        },
+        memory_peak_bytes={},
+        dram_bytes={"read": 0, "write": 0, "total": 0},
+        phases={},
+        cores=(),
+        links=(),
+        operators=(),
+        memory=(),
+        timeline=Timeline(machine.ticks_per_second, machine.resource_names, (), none, none, none, none, none),
+        bounds=Bounds(0.0, 0.0, 0.0, 0),
+        critical_path=(),
+        plan=plan.to_dict(),
+        hardware_summary=hardware_summary(machine.accelerator),
+        inputs=dict(inputs),
+        version=model_version(),
+        seconds_to_evaluate=seconds,
+        reason=reason,
+    )  # fmt: skip
+
+
+__all__ = ["evaluate", "infeasible", "measure", "model_version", "prune", "select_phases"]

@@ -1,0 +1,297 @@
+"""From a schedule to a ``Result``: tables by operator, core, link and phase, the timeline, the critical path."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from monet.graph.op import Phase
+from monet.hardware.accelerator import Accelerator
+from monet.schedule import decide as d
+from monet.schedule import nodes as n
+from monet.schedule.energy import Energy
+from monet.schedule.engine import Schedule
+from monet.schedule.machine import Machine
+from monet.schedule.result import EVENT_KINDS, TIME_PARTS, CriticalStep, Timeline
+from monet.schedule.workload import Operator, Workload
+
+Array = np.ndarray[Any, Any]
+Row = dict[str, Any]
+
+
+class Measures:
+    """Sums over the nodes of a schedule, each computed once."""
+
+    def __init__(self, schedule: Schedule, machine: Machine, workload: Workload, energy: Energy) -> None:
+        self.schedule, self.machine, self.workload, self.energy = schedule, machine, workload, energy
+        nodes, timed = schedule.decided.nodes, schedule.timed
+        self.count = len(workload.operators)
+        self.kind, self.operator, self.bytes = nodes[:, n.KIND], nodes[:, n.OPERATOR], nodes[:, n.BYTES]
+        self.start, self.end = timed.start, timed.end
+        self.seconds = 1 / machine.ticks_per_second
+        real = self.kind != n.JOIN
+        self.first = np.full(self.count, np.iinfo(np.int64).max)
+        self.last = np.zeros(self.count, np.int64)
+        mine = real & (self.kind != n.EVICT)
+        np.minimum.at(self.first, self.operator[mine], self.start[mine])
+        np.maximum.at(self.last, self.operator[mine], self.end[mine])
+        run = self.kind == n.COMPUTE
+        self.busy = np.bincount(self.operator[run], nodes[run, n.DURATION], minlength=self.count)
+        self.longest = np.zeros(self.count, np.int64)
+        np.maximum.at(self.longest, self.operator[run], nodes[run, n.DURATION])
+        self.read = self._bytes((n.READ,))
+        self.written = self._bytes((n.WRITE, n.EVICT))
+        self.moved = self._bytes((n.MOVE,))
+
+    def _bytes(self, kinds: tuple[int, ...]) -> Array:
+        here = np.isin(self.kind, kinds)
+        return np.bincount(self.operator[here], self.bytes[here], minlength=self.count).astype(np.int64)
+
+    @property
+    def dram_bytes(self) -> dict[str, int]:
+        """Bytes to and from DRAM."""
+        read, write = int(self.read.sum()), int(self.written.sum())
+        return {"read": read, "write": write, "total": read + write}
+
+    # --- tables -------------------------------------------------------------------------------------------------------
+
+    def operators(self) -> tuple[Row, ...]:
+        """One row per executed operator, in execution order."""
+        return tuple(self._operator(one) for one in self.schedule.expanded.operators)
+
+    def _operator(self, one: Any) -> Row:
+        operator: Operator = one.operator
+        number, op = operator.number, operator.op
+        latency = int(self.last[number] - self.first[number])
+        peak = sum(instance.core.units * instance.core.clock_hz for instance in one.instances)
+        seconds = latency * self.seconds
+        return {
+            "name": op.name,
+            "kind": op.kind,
+            "family": operator.family.value,
+            "phase": op.phase.value,
+            "layer": op.layer,
+            "group": one.group,
+            "cores": [instance.name for instance in one.instances],
+            "split": one.placement.split,
+            "tiles": one.steps.count,
+            "start_s": float(self.first[number] * self.seconds),
+            "end_s": float(self.last[number] * self.seconds),
+            "latency_s": seconds,
+            "busy_s": float(self.busy[number] * self.seconds),
+            "cycles": math.ceil(seconds * self.machine.accelerator.clock_hz - 1e-6),
+            "macs": operator.macs,
+            "work": dict(operator.work),
+            "utilisation": operator.macs / (peak * seconds) if peak and seconds else 0.0,
+            "energy_j": float(self.energy.by_operator[number]),
+            "dram_read_bytes": int(self.read[number]),
+            "dram_write_bytes": int(self.written[number]),
+            "link_bytes": int(self.moved[number]),
+            "input_bytes": sum(tensor.bytes for operand, tensor in operator.operands if not operand.written),
+            "output_bytes": sum(tensor.bytes for operand, tensor in operator.operands if operand.written),
+            "bound_by": self._bound(one, number),
+            "recompute": op.recompute,
+        }
+
+    def _bound(self, one: Any, number: int) -> str:
+        machine = self.machine
+        per_byte = 8 / machine.accelerator.drams[0].bandwidth_bits_per_s / self.seconds
+        if (self.read[number] + self.written[number]) * per_byte > self.longest[number]:
+            return "dram"
+        return str(one.costs[0].bound_by) if one.costs[0].bound_by != "dram" else "compute"
+
+    def cores(self) -> tuple[Row, ...]:
+        """One row per core, its makespan split exactly by cause."""
+        schedule, machine, makespan = self.schedule, self.machine, self.schedule.timed.makespan
+        steps = schedule.expanded.steps
+        rows = []
+        macs = np.zeros(len(machine.accelerator.cores))
+        for one in schedule.expanded.operators:
+            for instance in one.instances:
+                macs[machine.core_index[instance.name]] += one.operator.macs / len(one.instances)
+        for number, instance in enumerate(machine.accelerator.cores):
+            here = steps[:, d.CORE] == number
+            parts = [int(value) for value in schedule.expanded.parts[here].sum(axis=0)]
+            waits = [int(value) for value in schedule.timed.waits[number]]
+            ticks = dict(zip(TIME_PARTS, [*parts, *waits], strict=False))
+            ticks["idle"] = makespan - sum(ticks.values())
+            busy, used = sum(parts), np.unique(steps[here, d.OPERATOR])
+            peak = instance.core.units * instance.core.clock_hz * makespan * self.seconds
+            rows.append(
+                {
+                    "name": instance.name,
+                    "template": instance.template,
+                    "kind": instance.core.kind.value,
+                    "clock_hz": instance.core.clock_hz,
+                    "busy_s": busy * self.seconds,
+                    "utilisation": macs[number] / peak if peak else busy / makespan if makespan else 0.0,
+                    "macs": float(macs[number]),
+                    "energy_j": self.energy.by_core.get(instance.name, 0.0),
+                    "operators": len(used),
+                    "tiles": int(here.sum()),
+                    "time": {name: value * self.seconds for name, value in ticks.items()},
+                    "time_ticks": ticks,
+                }
+            )
+        return tuple(rows)
+
+    def links(self) -> tuple[Row, ...]:
+        """One row per link direction and one for DRAM: bytes, busy time, energy."""
+        machine, bookings = self.machine, self.schedule.decided.bookings
+        nodes = self.schedule.decided.nodes
+        counts = nodes[:, n.BOOK_END] - nodes[:, n.BOOK_START]
+        owner = np.repeat(np.arange(len(nodes)), counts)
+        resources = len(machine.resource_names)
+        size = np.bincount(bookings[:, n.RESOURCE], self.bytes[owner], minlength=resources)
+        busy = np.bincount(bookings[:, n.RESOURCE], bookings[:, n.TICKS], minlength=resources)
+        makespan, rows = max(1, self.schedule.timed.makespan), []
+        dram = machine.accelerator.drams[0]
+        described = {machine.dram_resource: ([dram.name], dram.bandwidth_bytes_per_s)}
+        for link, pair in zip(machine.accelerator.links, machine.link_resources, strict=True):
+            for backwards, number in enumerate(pair):
+                ends = list(reversed(link.endpoints)) if backwards and pair[0] != pair[1] else list(link.endpoints)
+                described[number] = described.get(number, (ends, link.bandwidth_bits_per_s / 8))
+        for number in range(len(machine.accelerator.cores), resources):
+            ends, bandwidth = described[number]
+            rows.append(
+                {
+                    "name": machine.resource_names[number],
+                    "endpoints": ends,
+                    "bytes": int(size[number]),
+                    "busy_s": float(busy[number] * self.seconds),
+                    "utilisation": float(busy[number] / makespan),
+                    "energy_j": float(self.energy.by_link[number]),
+                    "bandwidth_bytes_per_s": bandwidth,
+                }
+            )
+        return tuple(rows)
+
+    def phases(self) -> dict[str, Row]:
+        """One row per phase that has operators."""
+        found: dict[str, Row] = {}
+        for phase in Phase:
+            mine = [one for one in self.workload.operators if one.op.phase is phase]
+            if not mine:
+                continue
+            index = np.array([one.number for one in mine])
+            found[phase.value] = {
+                "start_s": float(self.first[index].min() * self.seconds),
+                "end_s": float(self.last[index].max() * self.seconds),
+                "busy_s": float(self.busy[index].sum() * self.seconds),
+                "energy_j": float(self.energy.by_operator[index].sum()),
+                "dram_bytes": int(self.read[index].sum() + self.written[index].sum()),
+                "macs": sum(one.macs for one in mine),
+                "operators": len(mine),
+            }
+        return found
+
+    def energy_breakdown(self, phases: Mapping[str, Row]) -> dict[str, Any]:
+        """Joules by level, core, phase and operator; each adds up to the total."""
+        energy = self.energy
+        names = [one.op.name for one in self.workload.operators]
+        return {
+            "static": energy.static,
+            "dynamic": energy.total - energy.static,
+            "by_level": energy.by_level,
+            "by_core": energy.by_core,
+            "by_phase": {name: row["energy_j"] for name, row in phases.items()} | {"static": energy.static},
+            "by_operator": dict(zip(names, map(float, energy.by_operator), strict=True)) | {"static": energy.static},
+        }
+
+    # --- time ---------------------------------------------------------------------------------------------------------
+
+    def timeline(self) -> Timeline:
+        """Every booking of every node."""
+        nodes, bookings = self.schedule.decided.nodes, self.schedule.decided.bookings
+        counts = nodes[:, n.BOOK_END] - nodes[:, n.BOOK_START]
+        owner = np.repeat(np.arange(len(nodes)), counts)
+        real = (self.kind[owner] != n.JOIN) & (bookings[:, n.TICKS] > 0)
+        owner, rows = owner[real], bookings[real]
+        names = tuple(one.op.name for one in self.workload.operators)
+        start = self.start[owner]
+        return Timeline(
+            self.machine.ticks_per_second,
+            self.machine.resource_names,
+            names,
+            start,
+            start + rows[:, n.TICKS],
+            rows[:, n.RESOURCE],
+            self.operator[owner],
+            self.kind[owner],
+        )
+
+    def critical_path(self) -> tuple[CriticalStep, ...]:
+        """The chain of waiting that ends with the last node; neighbours of one operator and resource are merged."""
+        nodes, bookings, timed = self.schedule.decided.nodes, self.schedule.decided.bookings, self.schedule.timed
+        if not len(nodes):
+            return ()
+        names, number = self.workload.operators, int(np.argmax(timed.end))
+        until, steps = int(timed.end[number]), list[CriticalStep]()
+        while number >= 0:
+            row = nodes[number]
+            start = int(timed.start[number])
+            if row[n.KIND] != n.JOIN and until > start:
+                booked = bookings[row[n.BOOK_START] : row[n.BOOK_END]]
+                where = int(booked[np.argmax(booked[:, n.TICKS]), n.RESOURCE]) if len(booked) else -1
+                resource = self.machine.resource_names[where] if where >= 0 else ""
+                name, kind = names[int(row[n.OPERATOR])].op.name, EVENT_KINDS[int(row[n.KIND])]
+                step = CriticalStep(name, resource, kind, start * self.seconds, until * self.seconds)
+                last = steps[-1] if steps else None
+                if last and (last.operator, last.resource, last.kind) == (name, resource, kind):
+                    steps[-1] = CriticalStep(name, resource, kind, step.start_s, last.end_s)
+                else:
+                    steps.append(step)
+                until = start
+            number = int(timed.cause[number])
+        return tuple(reversed(steps))
+
+
+def hardware_summary(accelerator: Accelerator) -> dict[str, Any]:
+    """What a drawing of the accelerator needs."""
+    return {
+        "name": accelerator.name,
+        "node_nm": accelerator.node_nm,
+        "clock_hz": accelerator.clock_hz,
+        "area_m2": accelerator.area_m2,
+        "static_power_w": accelerator.static_power_w,
+        "cores": [
+            {
+                "name": one.name,
+                "template": one.template,
+                "kind": one.core.kind.value,
+                "position": list(one.position),
+                "endpoint": one.endpoint,
+                "units": one.core.units,
+                "lanes": one.core.lanes,
+                "clock_hz": one.core.clock_hz,
+                "peak_macs_per_s": max((one.core.peak_macs_per_s(rate) for rate in one.core.rates), default=0.0),
+                "memories": dict(one.memories),
+            }
+            for one in accelerator.cores
+        ],
+        "memories": [
+            {"name": one.name, "size_bytes": one.size_bytes, "endpoint": one.endpoint, "cores": list(one.cores)}
+            for one in accelerator.memories
+        ],
+        "links": [
+            {
+                "name": one.name,
+                "endpoints": list(one.endpoints),
+                "bandwidth_bytes_per_s": one.bandwidth_bits_per_s / 8,
+                "hub": one.hub,
+            }
+            for one in accelerator.links
+        ],
+        "drams": [
+            {
+                "name": one.name,
+                "kind": one.kind,
+                "capacity_bytes": one.capacity_bytes,
+                "bandwidth_bytes_per_s": one.bandwidth_bytes_per_s,
+            }
+            for one in accelerator.drams
+        ],
+    }
