@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from monet.graph.graph import Graph
 from monet.graph.op import Phase
-from monet.graph.rewrite import prune
 from monet.hardware.accelerator import Accelerator
 from monet.hardware.export import as_json
 from monet.mapping.cache import MODEL_VERSION
@@ -34,8 +34,6 @@ def model_version() -> str:
 
 def select_phases(graph: Graph, phases: Iterable[str]) -> Graph:
     """Only the operators of some phases; what they read from others is taken to be in DRAM."""
-    from dataclasses import replace
-
     from monet.errors import nearest
 
     wanted = set()
@@ -52,27 +50,38 @@ def select_phases(graph: Graph, phases: Iterable[str]) -> Graph:
 def evaluate(
     graph: Graph,
     accelerator: Accelerator,
-    plan: Plan | None = None,
+    plan: Plan | Mapping[str, Any] | None = None,
     *,
+    fusion: str = "auto",
+    boundary: str = "keep",
+    allocation: Mapping[str, Any] | None = None,
     phases: Iterable[str] = (),
     inputs: Mapping[str, Any] | None = None,
     scheduler: Scheduler | None = None,
     objective: str = "latency",
 ) -> Result:
-    """Cost ``graph`` on ``accelerator``. Without a plan, the default one. What cannot run gives an infeasible result.
+    """Cost ``graph`` on ``accelerator``. What cannot run gives an infeasible result.
 
-    ``inputs`` is kept in the result as it is, for ``rerun``. A ``scheduler`` of the same graph and accelerator saves
+    ``plan`` may be plain values, as saved. Without one, ``fusion`` (auto or none) and ``boundary`` (keep or dram) say how
+    the default plan is made. ``allocation`` places operators on cores: name → core, or cores and split. ``inputs`` is kept in the result as it is, for ``rerun``. A ``scheduler`` of the same graph and accelerator saves
     analysing them again.
     """
     from monet.schedule.default_plan import default_plan
 
-    began = time.perf_counter()
+    began, given_plan = time.perf_counter(), plan is not None
     if phases:
         graph = select_phases(graph, phases)
     scheduler = scheduler or Scheduler(graph, accelerator, objective)
-    plan = plan if plan is not None else default_plan(scheduler)
+    if isinstance(plan, Mapping):
+        plan = Plan.from_dict(plan)
     given = {"hardware": as_json(accelerator), "phases": list(phases), "objective": objective} | dict(inputs or {})
+    plan = plan if plan is not None else Plan(boundary=boundary)
+    if allocation:
+        placed = Plan.from_dict({"allocation": allocation}).placements
+        plan = replace(plan, placements={**plan.placements, **placed})
     try:
+        if not given_plan:
+            plan = replace(default_plan(scheduler, fusion, boundary), placements=plan.placements)
         schedule = scheduler.schedule(plan)
     except NoSchedule as error:
         return infeasible(scheduler, plan, error.reason, given, time.perf_counter() - began)
@@ -179,5 +188,3 @@ def infeasible(
         reason=reason,
     )  # fmt: skip
 
-
-__all__ = ["evaluate", "infeasible", "measure", "model_version", "prune", "select_phases"]

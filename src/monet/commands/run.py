@@ -1,0 +1,119 @@
+"""``monet run``: one training step (or inference) on an accelerator — time, energy, memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from monet.schedule.plan import Plan
+
+INFEASIBLE = 3  # exit code
+
+
+def run(
+    model: Annotated[str, typer.Argument(help="Zoo name, path to an ONNX file, or file.py:function that returns a torch module.")],
+    hardware: Annotated[str, typer.Option("--hardware", help="Preset name or path of a YAML file.")],
+    batch: Annotated[int | None, typer.Option(help="Samples per step.")] = None,
+    image: Annotated[int | None, typer.Option(help="Image height and width.")] = None,
+    sequence: Annotated[int | None, typer.Option(help="Tokens per sample.")] = None,
+    optimizer: Annotated[str, typer.Option(help="sgd, momentum, adam or adamw.")] = "sgd",
+    precision: Annotated[str, typer.Option(help="fp32, bf16 or fp16 (mixed, fp32 master weights), int8 (inference).")] = "fp32",
+    mode: Annotated[str, typer.Option(help="training, or inference: forward only.")] = "training",
+    phases: Annotated[str, typer.Option(help="Only some of forward,loss,backward,update.")] = "",
+    fusion: Annotated[str, typer.Option(help="auto, none, or a YAML file with a plan.")] = "auto",
+    allocation: Annotated[str, typer.Option(metavar="FILE", help="YAML file that says which cores run which operators.")] = "",
+    boundary: Annotated[str, typer.Option(help="keep: results stay on chip until evicted; dram: written out. [default: keep, or the plan's]", show_default=False)] = "",
+    objective: Annotated[str, typer.Option(help="What mappings are chosen for: latency, energy or edp.")] = "latency",
+    set_values: Annotated[list[str] | None, typer.Option("--set", help="Set a hardware parameter or path: NAME=VALUE.")] = None,
+    save_plan: Annotated[str, typer.Option(metavar="FILE", help="Write the plan that was used as YAML, - for standard output.")] = "",
+    json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write the result as JSON, - for standard output.")] = "",
+    report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write a self-contained HTML report.")] = "",
+    trace: Annotated[str, typer.Option("--trace", metavar="FILE", help="Write a Perfetto/Chrome trace.")] = "",
+    csv: Annotated[str, typer.Option("--csv", metavar="FILE", help="Write the table of operators as CSV.")] = "",
+) -> None:  # fmt: skip
+    """Cost one training step: latency, energy, memory over time, by phase, operator, core and level."""
+    from monet.commands.job import job_for
+    from monet.errors import MonetError
+    from monet.mapping.tiling import OBJECTIVES
+
+    if mode not in ("training", "inference"):
+        raise MonetError(f"--mode {mode!r}: allowed are training, inference")
+    if objective not in OBJECTIVES:
+        raise MonetError(f"--objective {objective!r}: allowed are {', '.join(OBJECTIVES)}")
+    sizes = {"batch": batch, "image": image, "sequence": sequence}
+    job = job_for(
+        model,
+        hardware,
+        mode=mode,
+        sizes={key: value for key, value in sizes.items() if value is not None},
+        training={"optimizer": optimizer, "precision": precision},
+        schedule=_schedule(fusion, allocation, boundary, phases, objective),
+        overrides=_overrides(set_values or []),
+    )
+    result = job.evaluate()
+    _write(result, json, report, trace, csv, save_plan)
+    if "-" not in (json, csv, save_plan):
+        from monet.report.terminal import render, screen
+
+        screen().print(render(result))
+    if not result.feasible:
+        raise typer.Exit(INFEASIBLE)
+
+
+def _schedule(fusion: str, allocation: str, boundary: str, phases: str, objective: str) -> dict[str, Any]:
+    """Keywords of ``evaluate``, plain values only."""
+    from monet.schedule.plan import BOUNDARIES, PlanError, load_plan
+
+    if boundary and boundary not in BOUNDARIES:
+        raise PlanError(f"--boundary {boundary!r}: allowed are {', '.join(BOUNDARIES)}")
+    chosen: dict[str, Any] = {"objective": objective}
+    if phases:
+        chosen["phases"] = [one.strip() for one in phases.split(",") if one.strip()]
+    if fusion in ("auto", "none"):
+        chosen |= {"fusion": fusion, "boundary": boundary or "keep"}
+    else:
+        chosen["plan"] = load_plan(fusion).to_dict() | ({"boundary": boundary} if boundary else {})
+    if allocation:
+        chosen["allocation"] = load_plan(allocation).to_dict()["allocation"]
+    return chosen
+
+
+def _overrides(pairs: list[str]) -> dict[str, Any]:
+    import yaml
+
+    from monet.errors import MonetError
+
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, separator, value = pair.partition("=")
+        if not separator or not name:
+            raise MonetError(f"--set {pair!r}: write NAME=VALUE")
+        found[name] = yaml.safe_load(value)
+    return found
+
+
+def _write(result: Any, json: str, report: str, trace: str, csv: str, save_plan: str) -> None:
+    from monet.report.files import write_text
+    from monet.report.result_file import write_result
+
+    if json:
+        write_result(result, json)
+    if csv:
+        from monet.report.table import write_csv
+
+        write_csv(result, csv)
+    if trace:
+        from monet.report.perfetto import write_trace
+
+        write_trace(result, trace)
+    if report:
+        from monet.report.html import write_html
+
+        write_html(result, report)
+    if save_plan:
+        from monet.schedule.plan import Plan, plan_text
+
+        plan: Plan = Plan.from_dict(result.plan)
+        write_text(save_plan, plan_text(plan))
