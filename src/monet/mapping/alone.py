@@ -34,7 +34,7 @@ from monet.mapping.footprint import Extent, divisors, footprint, tables
 from monet.mapping.frame import Crossing, Frame
 from monet.mapping.mapping import Binding, Loop, Mapping, Unrolled
 from monet.mapping.search import NO_CONSTRAINTS, Mapped, cached_tiling, evaluate
-from monet.mapping.spatial import MAX_UNROLLINGS, frame_of
+from monet.mapping.spatial import MAX_UNROLLINGS, frame_of, mirror_of
 from monet.mapping.tile_kernel import rank_tiles
 from monet.mapping.tile_nest import Tiles, TileShape, tiles_of
 from monet.mapping.tiling import OBJECTIVES, Constraints
@@ -99,15 +99,26 @@ def alone(
     streams = {slot: counts.stream_bits(slot) for slot in core.streamed}
     prices = arrays.prices(border, objective, whole.energy_j, streams, counts)
     rank: Callable[..., tuple[Any, Any]] = rank_tiles
-    uncertain = core.weights_resident or counts.bound_by != "compute"  # the estimate knows less of such tiles
+    # of some tiles the estimate knows less: analog cells, ports that bind, inputs transposed in every tile
+    uncertain = core.weights_resident or counts.bound_by != "compute" or frame.transpose_cycles > 0
     scores, rows = rank(*arrays.arguments, *prices, 3 * FINALISTS if uncertain else FINALISTS)
     if not math.isfinite(scores[0]):
         raise _does_not_fit(nest, frame, border)
     best: tuple[float, _Plan] | None = None
     problem: DoesNotFit | None = None
-    for score, row in zip(scores, rows, strict=True):
-        if not math.isfinite(score) or (best is not None and score >= best[0]):
+    mirror, last = mirror_of(frame.footprints, frame.sizes), dict[str, int]()
+    for number, (score, row) in enumerate(zip(scores, rows, strict=True)):
+        settled = best is not None and score >= best[0] and not (uncertain and number < FINALISTS)
+        if settled or not math.isfinite(score):
             break
+        tile = arrays.tile(row)
+        if (
+            number
+            and score == scores[number - 1]
+            and {mirror.get(dim, dim): size for dim, size in tile.items()} == last
+        ):
+            continue  # rows and columns changed over
+        last = tile
         try:
             plan = _plan(nest, core, border, objective, constraints, arrays, row, whole.energy_j)
         except DoesNotFit as error:  # the estimate knows the cells of an analog array only as a whole
@@ -221,14 +232,15 @@ class _TileArrays:
         self, border: Border, objective: str, joules: float, streams: Dictionary[str, int], counts: Cost
     ) -> tuple[Any, ...]:
         """Per slot: elements over plain dimensions, bits of one, memory (-1: streamed), room in it, bits streamed,
-        joules per bit coming in and going out, results. Scalars: cycles per bit, latency, joules below the border,
-        leakage per cycle, objective, cycles per step, bits of a result, cycles that every tile adds, weight of energy,
-        cycles of array and ports.
+        joules per bit coming in and going out, results, cycles of transposing it. Scalars: cycles per bit, latency,
+        joules below the border, leakage per cycle, objective, cycles per step, bits of a result, cycles that every
+        tile adds, weight of energy, cycles of array and ports.
         """
-        overhead = counts.fill_cycles + counts.drain_cycles
-        busy = counts.cycles - overhead
+        overhead = counts.fill_cycles + counts.drain_cycles - self.frame.transpose_cycles
+        busy = counts.cycles - counts.fill_cycles - counts.drain_cycles
         frame, names = self.frame, [name for _, name, _ in border.memories]
-        per_slot = np.zeros((3, 8))
+        per_slot = np.zeros((3, 9))
+        turning = frame.core.transposed_read.cycles_per_element if frame.transpose_cycles else 0.0
         source = border.stream
         for s, slot in enumerate(OPERANDS):
             level = border.memory_of(slot)
@@ -242,6 +254,7 @@ class _TileArrays:
             per_slot[s] = (
                 plain, frame.bits[slot], memory, room, streams.get(slot, 0), source.read_energy_j_per_bit + fill,
                 source.write_energy_j_per_bit + drain, frame.distinct_results if slot == "O" else 0,
+                turning * frame.elements(slot) if slot in frame.transposed else 0.0,
             )  # fmt: skip
         scalars = np.array(
             [

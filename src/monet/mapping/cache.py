@@ -22,7 +22,7 @@ from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core
 from monet.mapping.compiled import user_cache_directory
 
-MODEL_VERSION = 4  # raise it with every change of a cost, a search space or a stored form
+MODEL_VERSION = 6  # raise it with every change of a cost, a search space or a stored form
 MOST_IN_MEMORY = 100_000
 
 Stored = dict[str, Any]

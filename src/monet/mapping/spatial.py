@@ -145,7 +145,7 @@ def unrollings(
                 new = (*chosen, *((name, dim, factor) for dim, factor in sorted(dims)))
                 wider[new] = (math.prod(left.values()), new, left)
         beam = sorted(wider.values(), key=lambda one: (one[0], len(one[1]), one[1]))[: 4 * limit]
-    mirror = _mirror(touched, sizes)
+    mirror = mirror_of(touched, sizes)
     found: dict[tuple[tuple[str, str, int], ...], None] = {}
     for _, chosen, _ in beam:
         image = tuple(sorted((axis, mirror.get(dim, dim), factor) for axis, dim, factor in chosen))
@@ -154,7 +154,7 @@ def unrollings(
     return tuple(tuple(Unrolled(*one) for one in chosen) for chosen in list(found)[:limit])
 
 
-def _mirror(touched: dict[str, Footprint], sizes: dict[str, int]) -> dict[str, str]:
+def mirror_of(touched: dict[str, Footprint], sizes: dict[str, int]) -> dict[str, str]:
     """Dimensions that can change places without changing the nest: rows and columns of a square convolution."""
     for one in touched.values():
         if len(one.windows) == 2:

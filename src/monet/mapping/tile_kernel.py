@@ -31,7 +31,7 @@ def rank_tiles(
     total: Array,
     kept_u: Array,  # [slot, window, tile u, span, tile v]
     kept_v: Array,
-    per_slot: Array,  # [slot, 8] see alone._TileArrays.prices
+    per_slot: Array,  # [slot, 9] see alone._TileArrays.prices
     scalars: Array,  # [10] see there
     keep: int,
 ) -> tuple[Array, Array]:
@@ -72,6 +72,12 @@ def rank_tiles(
                 compute *= steps[d, pick[d]]
                 tiles *= counts[d, pick[d]]
             compute = max(compute, scalars[9]) + overhead * tiles
+            for m in range(slots):  # every tile transposes its part
+                turned = per_slot[m, 8]
+                for d in range(dims):
+                    if not relevant[m, d]:
+                        turned *= counts[d, pick[d]]
+                compute += turned
             for stationary in range(slots):
                 for r in range(-1, dims):
                     if r >= 0:
