@@ -64,7 +64,7 @@ def test_every_event_is_on_the_timeline_once(result: Result) -> None:
     assert np.cumsum(row["start"]).tolist() == np.sort(result.timeline.start[mine]).tolist()
     assert sum(row["length"]) == int((result.timeline.end - result.timeline.start)[mine].sum())
     assert [row["kind"] for row in data["rows"]] == sorted(
-        (r["kind"] for r in data["rows"]), key=["core", "link", "dram"].index
+        (r["kind"] for r in data["rows"]), key=["core", "dram", "link"].index
     )
 
 

@@ -14,9 +14,9 @@ PHASES = ("forward", "loss", "backward", "update")
 def resource_kinds(result: Result) -> list[str]:
     """core, dram or link, for every resource of the timeline."""
     cores = {row["name"] for row in result.cores}
-    drams = tuple(dram["name"] for dram in result.hardware_summary.get("drams", ()))
+    drams = {str(dram["name"]) for dram in result.hardware_summary.get("drams", ())}
     return [
-        "core" if name in cores else "dram" if name.startswith(drams) and drams else "link"
+        "core" if name in cores else "dram" if name.partition("[")[0] in drams else "link"  # channels: dram[0]
         for name in result.timeline.resources
     ]
 
@@ -28,7 +28,7 @@ def info(result: Result) -> dict[str, Any]:
     busy = {row["name"]: float(row["utilisation"]) for row in result.links}
     busy |= {row["name"]: float(row["busy_s"]) / (result.latency_s or 1.0) for row in result.cores}
     rows = []
-    for wanted in ("core", "link", "dram"):
+    for wanted in ("core", "dram", "link"):  # DRAM before links: there may be many of these
         for index, name in enumerate(timeline.resources):
             if kinds[index] == wanted:
                 events = np.flatnonzero(timeline.resource == index)

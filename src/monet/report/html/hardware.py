@@ -43,6 +43,8 @@ def _compute(core: Mapping[str, Any]) -> str:
     if axes:
         sides = "×".join(str(size) for size in axes.values())
         return f"{sides} MAC" if len(sides) <= 11 else f"{quantity(core['units'], '')} MAC"
+    if core.get("units"):
+        return f"{quantity(core['units'], '')} MAC"
     return f"{core.get('lanes', 0)} lanes"
 
 
@@ -181,7 +183,8 @@ def _wires(result: Result, boxes: list[Box]) -> list[dict[str, Any]]:
     wires = []
     for link in result.hardware_summary.get("links", ()):
         ends = [at[name] for name in link["endpoints"] if name in at]
-        busy, moved = load.get(link["name"], (0.0, 0))
+        ways = [load[name] for name in (link["name"], f"{link['name']} (back)") if name in load]
+        busy, moved = max((way[0] for way in ways), default=0.0), sum(way[1] for way in ways)
         wire = {
             "name": link["name"],
             "load": busy,

@@ -63,7 +63,7 @@ def info(result: Result) -> list[dict[str, Any]]:
             f"Peak memory ({dram or 'DRAM'})",
             nbytes(peak),
             f"at {seconds(trace.peak_time_s)}, in {trace.peak_operator}" if trace else "",
-            f"{nbytes(bounds.memory_bytes)}: largest single operator" if bounds.memory_bytes else "",
+            f"{nbytes(bounds.memory_bytes)}: what has to be there" if bounds.memory_bytes else "",
             gap["memory"] if bounds.memory_bytes else 0.0,
         ),
         _card(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from monet.report.html.gantt import PHASES
@@ -14,7 +15,7 @@ def roofs(result: Result) -> tuple[list[dict[str, Any]], float]:
     summary = result.hardware_summary
     flat = [
         {"name": dtype, "ops_per_s": float(rate), "text": f"{dtype} {quantity(float(rate), 'op/s')}"}
-        for dtype, rate in summary.get("peak_ops_per_s", {}).items()
+        for dtype, rate in _peaks(summary).items()
         if rate
     ]
     slope = sum(float(dram.get("bandwidth_bytes_per_s", 0)) for dram in summary.get("drams", ()))
@@ -23,6 +24,12 @@ def roofs(result: Result) -> tuple[list[dict[str, Any]], float]:
         names = ", ".join(one["name"] for one in flat if one["ops_per_s"] == rate)
         row["text"] = f"{names}: {quantity(rate, 'op/s')}"
     return sorted(distinct.values(), key=lambda one: -one["ops_per_s"]), slope
+
+
+def _peaks(summary: Mapping[str, Any]) -> dict[str, float]:
+    """Peak by element type; where the summary has none, that of all arrays together."""
+    arrays = 2 * sum(float(core.get("peak_macs_per_s", 0.0)) for core in summary.get("cores", ()))
+    return dict(summary.get("peak_ops_per_s") or {"all arrays": arrays})
 
 
 def operations(row: Any) -> float:
