@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,17 +15,13 @@ from monet.hardware.accelerator import Accelerator
 from monet.hardware.description import Description
 from monet.schedule.result import Result
 
-# How a step is scheduled unless asked otherwise. ``plan`` is a whole plan as plain values; without one, fusion and
-# boundary say how to make it.
-SCHEDULE: dict[str, Any] = {"plan": None, "fusion": "auto", "boundary": "keep", "phases": (), "objective": "latency"}
-
 
 @dataclass(frozen=True)
 class Job:
     """A model, how it is trained, on what hardware, scheduled how.
 
     ``hardware`` is the whole description, not a name, so that a result does not change when a preset or a file does.
-    ``training`` are fields of ``TrainingOptions``; ``schedule`` has the keys of ``SCHEDULE`` that differ from it.
+    ``training`` are fields of ``TrainingOptions``, ``schedule`` keywords of ``monet.schedule.evaluate``, as plain values.
     """
 
     model: str
@@ -77,23 +72,11 @@ class Job:
 
     def evaluate(self, graph: Graph | None = None, overrides: Mapping[str, Any] | None = None) -> Result:
         """Do it (again). ``graph`` saves building it when only the hardware changes."""
-        from monet.schedule.default_plan import default_plan
-        from monet.schedule.engine import Scheduler
-        from monet.schedule.evaluation import evaluate, select_phases
-        from monet.schedule.plan import Plan
+        from monet.schedule import evaluate
 
-        asked = SCHEDULE | dict(self.schedule)
         graph = self.graph() if graph is None else graph
-        graph = select_phases(graph, asked["phases"]) if asked["phases"] else graph
-        began = time.perf_counter()
-        accelerator = self.accelerator(overrides)
-        scheduler = Scheduler(graph, accelerator, asked["objective"])
-        if asked["plan"] is not None:
-            plan = Plan.from_dict(asked["plan"], "the plan of the result")
-        else:
-            plan = default_plan(scheduler, asked["fusion"], asked["boundary"])
-        result = evaluate(graph, accelerator, plan, scheduler=scheduler, objective=asked["objective"])
-        return dataclasses.replace(result, inputs=self.to_json(), seconds_to_evaluate=time.perf_counter() - began)
+        result = evaluate(graph, self.accelerator(overrides), **self.schedule)
+        return dataclasses.replace(result, inputs=self.to_json())
 
 
 def job_for(
