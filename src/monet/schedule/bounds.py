@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from monet.graph.dtypes import dtype_named
 from monet.schedule import decide as d
 from monet.schedule import nodes as n
+from monet.schedule.energy_bound import energy_bound_j
 from monet.schedule.engine import Schedule, run_replay
 from monet.schedule.machine import Machine
 from monet.schedule.result import Bounds
@@ -21,12 +23,12 @@ def bounds_of(schedule: Schedule, machine: Machine, workload: Workload) -> Bound
     """Compute, compulsory traffic, longest chain of the plan's own durations, and what DRAM holds at the start."""
     bandwidth = machine.accelerator.drams[0].bandwidth_bytes_per_s
     floor = sum(one.tensor.bytes for one in workload.storages.values() if one.is_root)
-    return Bounds(
-        compute_bound_s(workload.operators, machine),
-        compulsory_bytes(schedule, workload) / bandwidth,
-        _longest_chain_s(schedule, machine),
-        floor,
+    compulsory = compulsory_bytes(schedule, workload)
+    bounds = Bounds(
+        compute_bound_s(workload.operators, machine), compulsory / bandwidth, _longest_chain_s(schedule, machine), floor
     )
+    energy = energy_bound_j(workload.operators, machine.accelerator, compulsory, bounds.latency_s)
+    return replace(bounds, energy_j=energy)
 
 
 def compute_bound_s(operators: tuple[Operator, ...], machine: Machine) -> float:
@@ -93,8 +95,6 @@ def compulsory_bytes(schedule: Schedule, workload: Workload) -> float:
 
 def _longest_chain_s(schedule: Schedule, machine: Machine) -> float:
     """Longest path of the plan's durations along data alone: as if no resource were ever shared and no memory full."""
-    from dataclasses import replace
-
     nodes, deps = schedule.decided.nodes.copy(), schedule.decided.deps.copy()
     nodes[:, n.BOOK_END] = nodes[:, n.BOOK_START]
     deps[deps[:, n.REASON] == n.SPACE, n.LAG] = -(2**61)

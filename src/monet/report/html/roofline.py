@@ -13,10 +13,8 @@ from monet.schedule.result import Result
 def roofs(result: Result) -> tuple[list[dict[str, Any]], float]:
     """The flat roofs (operations per second by element type) and the slope (off-chip bytes per second)."""
     summary = result.hardware_summary
-    flat = [
-        {"name": dtype, "ops_per_s": float(rate), "text": f"{dtype} {quantity(float(rate), 'op/s')}"}
-        for dtype, rate in _peaks(summary).items()
-        if rate
+    flat: list[dict[str, Any]] = [
+        {"name": dtype, "ops_per_s": float(rate)} for dtype, rate in _peaks(summary).items() if rate
     ]
     slope = sum(float(dram.get("bandwidth_bytes_per_s", 0)) for dram in summary.get("drams", ()))
     distinct = {row["ops_per_s"]: row for row in reversed(flat)}  # one line for equal rates, all their names on it

@@ -1,0 +1,43 @@
+"""A lower bound on the energy of a step: its work at the cheapest rate there is, compulsory off-chip bytes, static
+power over the least time. Memories below DRAM and links count nothing, so no schedule is below it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from monet.hardware.accelerator import Accelerator
+from monet.schedule.workload import Operator
+
+
+def energy_bound_j(
+    operators: Iterable[Operator], accelerator: Accelerator, compulsory_bytes: float, least_s: float
+) -> float:
+    """Joules that every schedule spends at least."""
+    dram = accelerator.drams[0]
+    moved = 8 * compulsory_bytes * min(dram.read_energy_j_per_bit, dram.write_energy_j_per_bit)
+    return compute_bound_j(operators, accelerator) + moved + accelerator.static_power_w * least_s
+
+
+def compute_bound_j(operators: Iterable[Operator], accelerator: Accelerator) -> float:
+    """Multiply-accumulates and vector work, each on the core that does it cheapest."""
+    functions = _cheapest_functions(accelerator)
+    total = 0.0
+    for one in operators:
+        if one.is_matrix:
+            types = frozenset(operand.dtype for operand in one.nest.reads[:2])
+            rates = [r.energy_j for i in accelerator.cores for r in i.core.rates if frozenset(r.inputs) == types]
+            total += one.macs * min(rates, default=0.0)
+        else:
+            total += sum(count * functions.get(name, 0.0) for name, count in one.work)
+    return total
+
+
+def _cheapest_functions(accelerator: Accelerator) -> dict[str, float]:
+    """Joules per element of every vector function, on the cheapest lanes and element type."""
+    found: dict[str, float] = {}
+    for instance in accelerator.cores:
+        core = instance.core
+        energy = min((rate.energy_j for rate in core.vector_rates), default=0.0)
+        for name, cycles in core.functions if core.lanes else ():
+            found[name] = min(cycles * energy, found.get(name, cycles * energy))
+    return found
