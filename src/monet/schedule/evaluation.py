@@ -13,11 +13,12 @@ from monet.graph.graph import Graph
 from monet.graph.op import Phase
 from monet.hardware.accelerator import Accelerator
 from monet.hardware.export import as_json
+from monet.hardware.summary import hardware_summary
 from monet.mapping.cache import MODEL_VERSION
 from monet.schedule.bounds import bounds_of
 from monet.schedule.energy import energy_of
 from monet.schedule.engine import NoSchedule, Schedule, Scheduler
-from monet.schedule.measure import Measures, hardware_summary
+from monet.schedule.measure import Measures
 from monet.schedule.occupancy import traces
 from monet.schedule.plan import Plan, PlanError
 from monet.schedule.result import Bounds, Infeasible, Result, Timeline

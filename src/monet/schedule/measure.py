@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from monet.graph.op import Phase
-from monet.hardware.accelerator import Accelerator
 from monet.schedule import decide as d
 from monet.schedule import nodes as n
 from monet.schedule.energy import Energy
-from monet.schedule.engine import Schedule
+from monet.schedule.engine import Schedule, bookings_of
 from monet.schedule.machine import Machine
 from monet.schedule.result import EVENT_KINDS, TIME_PARTS, CriticalStep, Timeline
 from monet.schedule.workload import Operator, Workload
@@ -140,14 +139,13 @@ class Measures:
 
     def links(self) -> tuple[Row, ...]:
         """One row per link direction and one for DRAM: bytes, busy time, energy."""
-        machine, bookings = self.machine, self.schedule.decided.bookings
-        nodes = self.schedule.decided.nodes
-        counts = nodes[:, n.BOOK_END] - nodes[:, n.BOOK_START]
-        owner = np.repeat(np.arange(len(nodes)), counts)
+        machine = self.machine
+        owner, rows = bookings_of(self.schedule.decided.nodes)
+        bookings = self.schedule.decided.bookings[rows]
         resources = len(machine.resource_names)
         size = np.bincount(bookings[:, n.RESOURCE], self.bytes[owner], minlength=resources)
         busy = np.bincount(bookings[:, n.RESOURCE], bookings[:, n.TICKS], minlength=resources)
-        makespan, rows = max(1, self.schedule.timed.makespan), []
+        makespan, table = max(1, self.schedule.timed.makespan), list[Row]()
         dram = machine.accelerator.drams[0]
         described = {machine.dram_resource: ([dram.name], dram.bandwidth_bytes_per_s)}
         for link, pair in zip(machine.accelerator.links, machine.link_resources, strict=True):
@@ -156,7 +154,7 @@ class Measures:
                 described[number] = described.get(number, (ends, link.bandwidth_bits_per_s / 8))
         for number in range(len(machine.accelerator.cores), resources):
             ends, bandwidth = described[number]
-            rows.append(
+            table.append(
                 {
                     "name": machine.resource_names[number],
                     "endpoints": ends,
@@ -167,7 +165,7 @@ class Measures:
                     "bandwidth_bytes_per_s": bandwidth,
                 }
             )
-        return tuple(rows)
+        return tuple(table)
 
     def phases(self) -> dict[str, Row]:
         """One row per phase that has operators."""
@@ -205,9 +203,8 @@ class Measures:
 
     def timeline(self) -> Timeline:
         """Every booking of every node."""
-        nodes, bookings = self.schedule.decided.nodes, self.schedule.decided.bookings
-        counts = nodes[:, n.BOOK_END] - nodes[:, n.BOOK_START]
-        owner = np.repeat(np.arange(len(nodes)), counts)
+        owner, places = bookings_of(self.schedule.decided.nodes)
+        bookings = self.schedule.decided.bookings[places]
         real = (self.kind[owner] != n.JOIN) & (bookings[:, n.TICKS] > 0)
         owner, rows = owner[real], bookings[real]
         names = tuple(one.op.name for one in self.workload.operators)
@@ -247,51 +244,3 @@ class Measures:
                 until = start
             number = int(timed.cause[number])
         return tuple(reversed(steps))
-
-
-def hardware_summary(accelerator: Accelerator) -> dict[str, Any]:
-    """What a drawing of the accelerator needs."""
-    return {
-        "name": accelerator.name,
-        "node_nm": accelerator.node_nm,
-        "clock_hz": accelerator.clock_hz,
-        "area_m2": accelerator.area_m2,
-        "static_power_w": accelerator.static_power_w,
-        "cores": [
-            {
-                "name": one.name,
-                "template": one.template,
-                "kind": one.core.kind.value,
-                "position": list(one.position),
-                "endpoint": one.endpoint,
-                "units": one.core.units,
-                "lanes": one.core.lanes,
-                "clock_hz": one.core.clock_hz,
-                "peak_macs_per_s": max((one.core.peak_macs_per_s(rate) for rate in one.core.rates), default=0.0),
-                "memories": dict(one.memories),
-            }
-            for one in accelerator.cores
-        ],
-        "memories": [
-            {"name": one.name, "size_bytes": one.size_bytes, "endpoint": one.endpoint, "cores": list(one.cores)}
-            for one in accelerator.memories
-        ],
-        "links": [
-            {
-                "name": one.name,
-                "endpoints": list(one.endpoints),
-                "bandwidth_bytes_per_s": one.bandwidth_bits_per_s / 8,
-                "hub": one.hub,
-            }
-            for one in accelerator.links
-        ],
-        "drams": [
-            {
-                "name": one.name,
-                "kind": one.kind,
-                "capacity_bytes": one.capacity_bytes,
-                "bandwidth_bytes_per_s": one.bandwidth_bytes_per_s,
-            }
-            for one in accelerator.drams
-        ],
-    }
