@@ -25,6 +25,7 @@ def user_cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "monet"
 
 
+_kernels: list[Callable[[], Any]] = []
 _parts: dict[str, list[Callable[..., Any]]] = {}
 
 
@@ -40,16 +41,26 @@ def kernel(signature: str) -> Callable[[Function], Function]:
     def decorate(function: Function) -> Function:
         compiled: Callable[..., Any] | None = None
 
-        def call(*arguments: Any) -> Any:
+        def prepare() -> Callable[..., Any]:
             nonlocal compiled
             if compiled is None:
                 compiled = _compile(function, signature)
-            return compiled(*arguments)
+            return compiled
 
+        def call(*arguments: Any) -> Any:
+            return (compiled or prepare())(*arguments)
+
+        _kernels.append(prepare)
         call.__name__, call.__doc__, call.__wrapped__ = function.__name__, function.__doc__, function  # type: ignore[attr-defined]
         return cast(Function, call)
 
     return decorate
+
+
+def compile_kernels() -> None:
+    """Compile (or load) every kernel imported so far; call it before a pool of processes forks."""
+    for prepare in _kernels:
+        prepare()
 
 
 def _compile(function: Callable[..., Any], signature: str) -> Callable[..., Any]:
