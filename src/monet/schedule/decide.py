@@ -69,7 +69,7 @@ from monet.schedule.residency import (
 Array = Any
 
 # columns of a gang
-FIRST_STEP, LAST_STEP, LEAVES_CHIP = range(3)
+FIRST_STEP, LAST_STEP, LEAVES_CHIP, AHEAD = range(4)  # AHEAD: gangs whose reads go before its writes
 # columns of a step
 (
     CORE,
@@ -446,7 +446,7 @@ def _wait(count: Array, state: Any, at: Array, new: int, number: int) -> None:
 
 
 @numba.njit(cache=True)
-def _written(count: Array, state: Any, at: Array, s: int, e: int, out: int, gang: int, prefetch: int) -> None:
+def _written(count: Array, state: Any, at: Array, s: int, e: int, out: int, gang: int) -> None:
     """What a result changes: its copy is the only valid one, in the memory or in DRAM."""
     block, copy, steps, entry = state[BLOCKS], state[COPIES_OF], state[STEPS], state[ENTRIES]
     number, where, held = entry[e, E_BLOCK], entry[e, E_MEMORY], entry[e, E_KIND] == HOLD_WRITE
@@ -470,14 +470,14 @@ def _written(count: Array, state: Any, at: Array, s: int, e: int, out: int, gang
     if held:
         block[number, DUE] = -1 if block[number, WRITES_LEFT] > 0 else NEVER
         if block[number, WRITES_LEFT] <= 0 and block[number, THROUGH] == 1:
-            block[number, DUE] = gang + prefetch
+            block[number, DUE] = gang + state[GANGS][gang, AHEAD]
             pending = state[PENDING]
             pending[1 + pending[0, 1], 0] = number
             pending[0, 1] += 1
 
 
 @numba.njit(cache=True)
-def _finish(count: Array, state: Any, at: Array, routes: Any, uses: Array, gang: int, prefetch: int) -> None:
+def _finish(count: Array, state: Any, at: Array, routes: Any, uses: Array, gang: int) -> None:
     """Results leave or stay, buffers are freed, and blocks that nobody uses again go."""
     block, copy, steps = state[BLOCKS], state[COPIES_OF], state[STEPS]
     work, entry = state[WORK], state[ENTRIES]
@@ -487,7 +487,7 @@ def _finish(count: Array, state: Any, at: Array, routes: Any, uses: Array, gang:
         out = _leaving(count, state, routes, at, s, steps[s, RUN])
         for e in range(steps[s, ENTRY_START], steps[s, ENTRY_END]):
             if entry[e, E_KIND] == HOLD_WRITE or entry[e, E_KIND] == STREAM_WRITE:
-                _written(count, state, at, s, e, out if out >= 0 else steps[s, DONE], gang, prefetch)
+                _written(count, state, at, s, e, out if out >= 0 else steps[s, DONE], gang)
         for w in range(steps[s, WORK_START], steps[s, WORK_END]):
             one = work[w, WORK_COPY]
             copy[one, FROM] = steps[s, IN_NODE] if steps[s, IN_NODE] >= 0 else steps[s, RUN]
@@ -552,9 +552,9 @@ def _clear_chip(count: Array, state: Any, at: Array, routes: Any, uses: Array) -
 
 @kernel(
     "int64(int64[::1], UniTuple(int64[:,::1], 12), int32[:,::1], int64[::1], "
-    "Tuple((int64[::1], int64[::1], float64[::1], int64[::1], uint8[::1])), int64)"
+    "Tuple((int64[::1], int64[::1], float64[::1], int64[::1], uint8[::1])))"
 )
-def decide(count: Array, state: Any, at: Array, uses: Array, routes: Any, prefetch: int) -> int:
+def decide(count: Array, state: Any, at: Array, uses: Array, routes: Any) -> int:
     """Fill the arrays of nodes, dependencies, bookings and copies. 0, or why there is no schedule."""
     gangs = state[GANGS]
     for gang in range(len(gangs)):
@@ -570,11 +570,9 @@ def decide(count: Array, state: Any, at: Array, uses: Array, routes: Any, prefet
             status = _stream(count, state, at, routes, gang)
         if status != OK:
             return status
-        if prefetch > 0:
-            _flush(count, state, at, routes, uses, gang)
+        _flush(count, state, at, routes, uses, gang)
         _run(count, state, at, gang)
-        _finish(count, state, at, routes, uses, gang, prefetch)
-        if prefetch == 0:
-            _flush(count, state, at, routes, uses, gang)
+        _finish(count, state, at, routes, uses, gang)
+        _flush(count, state, at, routes, uses, gang)
     _flush(count, state, at, routes, uses, NEVER)
     return OK

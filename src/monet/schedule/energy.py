@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from monet.schedule import nodes as n
-from monet.schedule.engine import Schedule
+from monet.schedule.engine import Schedule, bookings_of
 from monet.schedule.machine import Machine
 
 Array = np.ndarray[Any, Any]
@@ -69,10 +69,8 @@ def _transfers(
     by_link = np.zeros(resources)
     by_link[machine.dram_resource] = joules.sum()
     per_link = link_energy(machine)
-    counts = moves[:, n.BOOK_END] - moves[:, n.BOOK_START]
-    owner = np.repeat(np.arange(len(moves)), counts)
-    offset = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
-    resource = schedule.decided.bookings[moves[owner, n.BOOK_START] + offset, n.RESOURCE]
+    owner, rows = bookings_of(moves)
+    resource = schedule.decided.bookings[rows, n.RESOURCE]
     joules = size[owner] * per_link[resource]
     np.add.at(by_link, resource, joules)
     np.add.at(by_operator, moves[owner, n.OPERATOR], joules)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -87,11 +87,13 @@ class Scheduler:
         plan = self.complete(plan)
         groups = tiled_groups(self.workload, plan)
         expanded = expand(self.workload, self.machine, plan, groups, self.costs)
-        decided = run_decide(expanded, self.machine, plan.prefetch, self.workload)
+        decided = run_decide(expanded, self.machine, self.workload)
+        if plan.prefetch:
+            decided = first_come_first_served(decided, self.machine)
         return Schedule(plan, expanded, decided, run_replay(decided, self.machine))
 
 
-def run_decide(expanded: Expanded, machine: Machine, prefetch: int, workload: Workload) -> Decided:
+def run_decide(expanded: Expanded, machine: Machine, workload: Workload) -> Decided:
     """Run the ``decide`` kernel on fresh state."""
     routes, memories = machine.routes, len(machine.capacity)
     steps, entries, blocks = expanded.steps.copy(), expanded.entries.copy(), expanded.blocks.copy()
@@ -118,7 +120,7 @@ def run_decide(expanded: Expanded, machine: Machine, prefetch: int, workload: Wo
         entries, pending,
     )  # fmt: skip
     tables = (routes.pointer, routes.resource, routes.ticks_per_byte, routes.latency, routes.exists)
-    status = d.decide(count, state, at, expanded.uses, tables, prefetch)
+    status = d.decide(count, state, at, expanded.uses, tables)
     if status != d.OK:
         raise NoSchedule(_reason(status, count, machine, expanded, workload))
     return Decided(
@@ -127,13 +129,50 @@ def run_decide(expanded: Expanded, machine: Machine, prefetch: int, workload: Wo
     )  # fmt: skip
 
 
-def run_replay(decided: Decided, machine: Machine) -> Timed:
+def run_replay(decided: Decided, machine: Machine, resources: int = 0) -> Timed:
     """Run the ``replay`` kernel."""
     count, cores = len(decided.nodes), len(machine.accelerator.cores)
     start, end, cause, why = (np.zeros(count, np.int64) for _ in range(4))
-    free, waits = np.zeros(len(machine.resource_names), np.int64), np.zeros((cores, 4), np.int64)
+    free, waits = np.zeros(resources or len(machine.resource_names), np.int64), np.zeros((cores, 4), np.int64)
     replay(decided.nodes, decided.deps, decided.bookings, start, end, cause, why, free, waits, cores)
     return Timed(start, end, cause, why, waits, free)
+
+
+def bookings_of(nodes: Array) -> tuple[Array, Array]:
+    """(node, row in the bookings) of everything that some nodes occupy, node by node."""
+    counts = nodes[:, n.BOOK_END] - nodes[:, n.BOOK_START]
+    owner = np.repeat(np.arange(len(nodes)), counts)
+    offset = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return owner, nodes[owner, n.BOOK_START] + offset
+
+
+def first_come_first_served(decided: Decided, machine: Machine) -> Decided:
+    """Merge reads and writes in the queues of links and DRAM by when each could start if it had the wires to itself.
+
+    Reads stay in order, and so do writes; but a result that waits for its tile no longer holds up the reads queued
+    behind it. The new order is as fixed as the old one, so timing stays a longest path.
+    """
+    nodes, bookings = decided.nodes, decided.bookings.copy()
+    owner, rows = bookings_of(nodes)
+    resources, kind = len(machine.resource_names), nodes[owner, n.KIND]
+    queued = bookings[rows, n.RESOURCE] >= len(machine.accelerator.cores)
+    bookings[rows[queued], n.TICKS] = 0
+    bookings[rows[queued & ((kind == n.WRITE) | (kind == n.EVICT))], n.RESOURCE] += resources
+    start = run_replay(replace(decided, bookings=bookings), machine, 2 * resources).start
+    order = np.argsort(start, kind="stable")
+    place = np.empty(len(order) + 1, np.int64)
+    place[order] = np.arange(len(order))
+    deps, copies, blocks, steps = (one.copy() for one in (decided.deps, decided.copies, decided.blocks, decided.steps))
+    deps[:, n.NODE] = place[deps[:, n.NODE]]
+    for table, columns in (
+        (copies, (r.READY, r.GUARD, r.FROM, r.TO)),
+        (blocks, (r.DRAM_READY, r.DRAM_FROM, r.DRAM_TO)),
+        (steps, (d.RUN, d.DONE)),
+    ):
+        for column in columns:
+            old = table[:, column]
+            table[:, column] = np.where(old >= 0, place[old], old)
+    return Decided(decided.nodes[order], deps, decided.bookings, copies, blocks, steps)
 
 
 def _reason(status: int, count: Array, machine: Machine, expanded: Expanded, workload: Workload) -> Infeasible:

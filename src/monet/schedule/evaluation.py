@@ -188,4 +188,3 @@ def infeasible(
         seconds_to_evaluate=seconds,
         reason=reason,
     )  # fmt: skip
-

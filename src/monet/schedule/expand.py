@@ -51,7 +51,9 @@ class CostTable:
             run = matrix_held if held else matrix_streamed
             return run(nest, instance, border, self.objective)
         if operator.family == "attention":
-            raise MappingError(f"operator {operator.op.name}: fused attention has no cost model; use --attention explicit")
+            raise MappingError(
+                f"operator {operator.op.name}: fused attention has no cost model; use --attention explicit"
+            )
         part = nest.points / max(1, operator.nest.points)
         work = {name: math.ceil(count * part - 1e-9) for name, count in operator.work}
         return vector_step(nest, work, operator.extent, instance, border, not held)
@@ -274,21 +276,27 @@ class Expansion:
         both = np.stack([table, extra], axis=1).reshape(-1, d.ENTRY_COLUMNS)
         return both, np.repeat(owner, 2)
 
-    def finish(self, gangs: Sequence[tuple[int, int, bool]], operators: Sequence[OperatorSteps]) -> Expanded:
-        """All arrays, with blocks and their uses in gang order. ``gangs``: (first step, last step, leaves chip)."""
+    def finish(self, gangs: Sequence[tuple[int, int, bool, int]], operators: Sequence[OperatorSteps]) -> Expanded:
+        """All arrays, with blocks and their uses in gang order. ``gangs``: (first step, last step, leaves
+        chip, gangs whose reads go ahead of its writes)."""
         entries = np.concatenate(self.entry_rows)
-        steps = np.concatenate(self.step_rows)
-        table = np.array(gangs, np.int64).reshape(-1, 3)
+        steps, parts = np.concatenate(self.step_rows), np.concatenate(self.part_rows)
+        table = np.array(gangs, np.int64).reshape(-1, 4)
         gang_of = np.zeros(len(steps), np.int64)
         lengths = table[:, 1] - table[:, 0]
         gang_of[_ranges(table[:, 0], lengths)] = np.repeat(np.arange(len(table)), lengths)
+        goes_on = _goes_on(steps, gang_of) & np.repeat(
+            [one.held for one in operators], [one.steps.count for one in operators]
+        )
+        parts[goes_on, 3] = 0
+        steps[:, d.TICKS] = parts.sum(axis=1)
         entry_gang = np.repeat(gang_of, steps[:, d.ENTRY_END] - steps[:, d.ENTRY_START])
         pairs = np.unique(entries[:, d.E_BLOCK] * (len(table) + 1) + entry_gang)
         owner, uses = np.divmod(pairs, len(table) + 1)
         blocks = self._blocks(entries, owner)
         work = np.concatenate(self.work_rows) if self.work_rows else np.zeros((0, 3), np.int64)
         return Expanded(
-            table, steps, work, entries, blocks, uses.astype(np.int64), np.concatenate(self.part_rows),
+            table, steps, work, entries, blocks, uses.astype(np.int64), parts,
             np.concatenate(self.block_storage), tuple(operators),
         )  # fmt: skip
 
@@ -329,6 +337,15 @@ class Expansion:
     _group: Sequence[int] = ()
 
 
+def _goes_on(steps: Array, gang_of: Array) -> Array:
+    """Steps whose core did a tile of the same operator just before."""
+    order = np.lexsort((gang_of, steps[:, d.CORE]))
+    core, operator = steps[order, d.CORE], steps[order, d.OPERATOR]
+    same = np.zeros(len(steps), bool)
+    same[order[1:]] = (core[1:] == core[:-1]) & (operator[1:] == operator[:-1])
+    return same
+
+
 def _shares(size: Array, touch: Touch) -> Array:
     """Bytes split over the blocks a step touches, adding up exactly."""
     many = np.diff(touch.pointer)
@@ -355,19 +372,27 @@ def expand(
     from monet.schedule.ordering import gang_order
 
     building, found = Expansion(workload, machine, plan), list[OperatorSteps]()
-    gangs: list[tuple[int, int, bool]] = []
+    gangs: list[tuple[int, int, bool, int]] = []
     members: list[int] = []
     for number, group in enumerate(groups):
         here = []
         for operator in group.operators:
             one = operator_steps(
-                operator, plan.placements[operator.op.name], group.tiles[operator.number], group.held, number, table, plan
+                operator,
+                plan.placements[operator.op.name],
+                group.tiles[operator.number],
+                group.held,
+                number,
+                table,
+                plan,
             )
             building.add(one)
             here.append(one)
             members.append(number)
         found += here
         order = gang_order(here, building)
-        gangs += [(*span, plan.boundary == "dram" and i == 0) for i, span in enumerate(order)]
+        # a pipeline over several cores has a tile of every operator in flight on each of them
+        ahead = plan.prefetch * len(here) * len({name for one in here for name in one.placement.cores})
+        gangs += [(*span, plan.boundary == "dram" and i == 0, ahead) for i, span in enumerate(order)]
     building._group = members
     return building.finish(gangs, found)

@@ -204,18 +204,19 @@ def touched_blocks(operand: Operand, seen: Tensor, nest: LoopNest, steps: Steps,
     """The blocks of a storage that each step touches through ``operand`` (all of them where views mix axes)."""
     if not grid.edges:
         return Touch(np.arange(steps.count + 1), np.full(steps.count, grid.base), np.ones(steps.count))
-    axes = axis_map(seen, grid.tensor)
+    axes = axis_map(seen, grid.tensor) if len(operand.indices) == len(seen.shape) else None
     if axes is None:
         every = np.arange(grid.base, grid.base + grid.count)
         sizes = grid.sizes(2**40) / 2**40
-        return Touch(
-            np.arange(steps.count + 1) * grid.count, np.tile(every, steps.count), np.tile(sizes, steps.count)
-        )
+        return Touch(np.arange(steps.count + 1) * grid.count, np.tile(every, steps.count), np.tile(sizes, steps.count))
     firsts, lasts, lows, highs = [], [], [], []
     for axis, edge in grid.edges.items():
         here = axes.get(axis, axis)
         low, high, _ = axis_range(operand.indices[here], operand.shape[here], nest, steps)
-        low, high = np.broadcast_to(low, steps.count), np.broadcast_to(np.maximum(high, np.asarray(low) + 1), steps.count)
+        low, high = (
+            np.broadcast_to(low, steps.count),
+            np.broadcast_to(np.maximum(high, np.asarray(low) + 1), steps.count),
+        )
         firsts.append(np.searchsorted(edge, low, side="right") - 1)
         lasts.append(np.minimum(np.searchsorted(edge, high, side="left"), len(edge) - 1))
         lows.append(low)

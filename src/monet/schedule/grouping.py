@@ -120,9 +120,7 @@ def _tile(workload: Workload, group: Group | None, operators: list[Operator]) ->
     last = operators[-1]
     for dim, _ in group.tile:
         if dim not in last.nest.sizes:
-            raise PlanError(
-                f"group of {last.op.name}: it has no dimension {dim!r}; {nearest(dim, last.nest.sizes)}"
-            )
+            raise PlanError(f"group of {last.op.name}: it has no dimension {dim!r}; {nearest(dim, last.nest.sizes)}")
     dims = {operator.number: dict[int, str]() for operator in operators}
     dims[last.number] = {g: dim for g, (dim, _) in enumerate(group.tile)}
     _spread(operators, dims)
@@ -197,6 +195,8 @@ def splittable(operator: Operator) -> frozenset[str]:
     normalisation does not reduce over them."""
     nest = operator.nest
     found: set[str] = set()
+    if any(len(operand.indices) != len(tensor.shape) for operand, tensor in operator.operands):
+        return frozenset()  # its nest says nothing about axes
     for operand in nest.writes[:1]:
         for index in operand.indices:
             dim = main_dim(index, operator)

@@ -26,9 +26,10 @@ def gang_order(members: list[OperatorSteps], building: Expansion) -> list[tuple[
     position = np.repeat(np.arange(len(members)), tiles)
     tile = np.concatenate([np.arange(count) for count in tiles])
     order = np.lexsort((tile, position, need))
-    starts = np.array([one.base for one in members])[position] + tile * np.array(
-        [one.steps.pieces for one in members]
-    )[position]
+    starts = (
+        np.array([one.base for one in members])[position]
+        + tile * np.array([one.steps.pieces for one in members])[position]
+    )
     widths = np.array([one.steps.pieces for one in members])[position]
     return [(int(starts[i]), int(starts[i] + widths[i])) for i in order]
 

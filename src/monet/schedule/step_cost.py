@@ -46,7 +46,11 @@ class OperandCost:
 
 @dataclass(frozen=True, slots=True)
 class StepCost:
-    """Cycles of the core by use, traffic by operand (in the nest's order), joules by level at and below the border."""
+    """Cycles of the core by use, traffic by operand (in the nest's order), joules by level at and below the border.
+
+    ``switch``: dispatch, and of a held step the way of the first operands down and of the last sums up. A core that goes
+    on with the next tile of the same operator does not pay it again: the array stays filled.
+    """
 
     useful: float
     under_use: float
@@ -119,7 +123,8 @@ def _of_alone(nest: LoopNest, core: Core, border: Border, found: Alone) -> StepC
     for operand in nest.operands:
         slot = found.binding.slot(operand.name)
         moved = {
-            flow: sum(one.bits for one in found.border_accesses if (one.slot, one.flow) == (slot, flow)) for flow in Flow
+            flow: sum(one.bits for one in found.border_accesses if (one.slot, one.flow) == (slot, flow))
+            for flow in Flow
         }
         level = border.memory_of(slot)
         if level is None:  # streamed past the memory
@@ -158,11 +163,12 @@ def _held(nest: LoopNest, core: Core, border: Border, objective: str) -> StepCos
     by_slot = {binding.slot(one.name): one.dtype for one in nest.operands}
     useful = min(_useful_cycles(nest, core, by_slot["I"], by_slot["W"]), cost.compute_cycles)
     energy = {level: joules for level, joules in found.energy_j_by_level.items() if level != "stream"}
+    edges = cost.fill_cycles + cost.drain_cycles
     return StepCost(
         useful,
         cost.compute_cycles - useful,
-        cost.cycles - cost.compute_cycles,
-        float(core.dispatch_cycles),
+        cost.cycles - cost.compute_cycles - edges,
+        core.dispatch_cycles + edges,
         tuple(operands),
         tuple(sorted(energy.items())),
         cost.bound_by,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from monet.graph.counts import call_of
 from monet.graph.graph import Graph
-from monet.graph.kind import Family, kind_named
-from monet.graph.loop_nest import LoopNest, Operand
+from monet.graph.kind import Call, Family, kind_named
+from monet.graph.loop_nest import LoopNest, Operand, index
 from monet.graph.op import Op
 from monet.graph.tensor import Role, Tensor
 from monet.mapping.errors import MappingError
@@ -76,19 +76,21 @@ class Workload:
         found: list[Operator] = []
         for op in self.graph.ops:
             kind = kind_named(op.kind)
-            if kind.family is Family.VIEW or not op.outputs:
-                continue
-            if kind.nest is None:
-                raise MappingError(f"operator {op.name} ({op.kind}) has no loop nest")
             call = call_of(self.graph, op)
-            nest, tensors = kind.nest(call), (*call.inputs, *call.outputs)
+            copies = kind.family is Family.VIEW and _copies(call)
+            if not op.outputs or (kind.family is Family.VIEW and not copies):
+                continue
+            if kind.nest is None and not copies:
+                raise MappingError(f"operator {op.name} ({op.kind}) has no loop nest")
+            nest = kind.nest(call) if kind.nest else _copy_nest(call)
+            tensors = (*call.inputs, *call.outputs)
             touched = {operand.slot for operand in nest.operands}
             retained = set(kind.retained)
             found.append(
                 Operator(
                     len(found),
                     op,
-                    kind.family,
+                    Family.MOVE if copies else kind.family,
                     nest,
                     tuple(kind.work(call).items()),
                     reduced_extent(op.kind, call),
@@ -126,3 +128,20 @@ class Workload:
         passes = 1 + max((op.micro_batch for op in graph.ops), default=0)
         first = graph.tensors[graph.inputs[0]] if graph.inputs else None
         return (first.shape[0] if first and first.shape else 1) * passes
+
+
+def _copies(call: Call) -> bool:
+    """Whether a view has to copy (a reshape of what is not laid out that way): its result has a storage of its own."""
+    taken = {tensor.storage for tensor in call.inputs}
+    return any(tensor.storage not in taken for tensor in call.outputs)
+
+
+def _copy_nest(call: Call) -> LoopNest:
+    """Every element read and written once, in no particular layout."""
+    operands = [
+        Operand("out0" if slot else "in0", slot, one.dtype, (one.elements,), (index("A0"),), slot > 0)
+        for slot, one in enumerate((*call.inputs[:1], call.out))
+    ]
+    slots = (0, len(call.inputs))
+    placed = tuple(replace(one, slot=slot) for one, slot in zip(operands, slots, strict=True))
+    return LoopNest((("A0", call.out.elements),), placed)
