@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
-
 from monet.mapping.compiled import kernel
 from monet.schedule.nodes import (
     COMPUTE,
@@ -30,6 +28,7 @@ from monet.schedule.nodes import (
     book,
     book_route,
     depend,
+    inner,
     join,
     open_node,
 )
@@ -45,13 +44,13 @@ from monet.schedule.residency import (
     GUARD,
     GUARD_CORE,
     IN_DRAM,
+    LEADER,
     NEVER,
     NEXT,
     NO_ROOM,
     NOT_YET,
     PERSISTENT,
     PIN,
-    LEADER,
     READY,
     SIZE,
     THROUGH,
@@ -85,7 +84,7 @@ FIRST_STEP, LAST_STEP, LEAVES_CHIP, AHEAD = range(4)  # AHEAD: gangs whose reads
     OUT_NODE,
     RUN,
     DONE,
-) = range(13)  # noqa: E501
+) = range(13)
 STEP_COLUMNS = 13
 # columns of a step's buffers
 WORK_MEMORY, WORK_BYTES, WORK_COPY = range(3)
@@ -102,7 +101,7 @@ OK, NO_SPACE, NOWHERE = 0, 1, 2
 NODES, DEPS, BOOKINGS, MEMORIES, CHUNKS, BLOCKS, COPIES_OF, GANGS, STEPS, WORK, ENTRIES, PENDING = range(12)
 
 
-@numba.njit(cache=True)
+@inner
 def _take(count: Array, state: Any, at: Array, uses: Array, routes: Any, where: int, size: int, later: int) -> int:
     return take(
         count, state[NODES], state[DEPS], state[BOOKINGS], state[MEMORIES], state[CHUNKS], state[BLOCKS],
@@ -110,12 +109,12 @@ def _take(count: Array, state: Any, at: Array, uses: Array, routes: Any, where: 
     )  # fmt: skip
 
 
-@numba.njit(cache=True)
+@inner
 def _drop(count: Array, state: Any, at: Array, one: int) -> None:
     release(count, state[MEMORIES], state[CHUNKS], state[BLOCKS], state[COPIES_OF], at, one)
 
 
-@numba.njit(cache=True)
+@inner
 def _reserve(count: Array, state: Any, at: Array, uses: Array, routes: Any, gang: int) -> int:
     """Take the space of all buffers and held blocks of a gang."""
     memory, block, copy = state[MEMORIES], state[BLOCKS], state[COPIES_OF]
@@ -152,7 +151,7 @@ def _reserve(count: Array, state: Any, at: Array, uses: Array, routes: Any, gang
     return OK
 
 
-@numba.njit(cache=True)
+@inner
 def _admit(count: Array, state: Any, at: Array, uses: Array, routes: Any, gang: int) -> None:
     """Results that may stay on chip do so if that drives out only what is needed later than they are."""
     block, copy, steps, entry = state[BLOCKS], state[COPIES_OF], state[STEPS], state[ENTRIES]
@@ -180,7 +179,7 @@ def _admit(count: Array, state: Any, at: Array, uses: Array, routes: Any, gang: 
             block[number, COPIES] += 1
 
 
-@numba.njit(cache=True)
+@inner
 def _nearest(state: Any, at: Array, routes: Any, number: int, where: int) -> int:
     """The memory to get a block from: the on-chip copy with the shortest way, else DRAM."""
     copy, pointer, exists = state[COPIES_OF], routes[0], routes[4]
@@ -197,7 +196,7 @@ def _nearest(state: Any, at: Array, routes: Any, number: int, where: int) -> int
     return best
 
 
-@numba.njit(cache=True)
+@inner
 def _chain(state: Any, at: Array, gang: int, held: bool) -> None:
     """Link the entries of a gang that want the same block from outside: the first of them leads, for a multicast."""
     block, steps, entry = state[BLOCKS], state[STEPS], state[ENTRIES]
@@ -221,7 +220,7 @@ def _chain(state: Any, at: Array, gang: int, held: bool) -> None:
             block[number, LEADER] = e
 
 
-@numba.njit(cache=True)
+@inner
 def _from(count: Array, state: Any, at: Array, routes: Any, number: int, where: int) -> int:
     """The source of a block; written to DRAM first if it can only be reached there. Negative if it is nowhere."""
     source = _nearest(state, at, routes, number, where)
@@ -243,7 +242,7 @@ def _from(count: Array, state: Any, at: Array, routes: Any, number: int, where: 
     return source
 
 
-@numba.njit(cache=True)
+@inner
 def _transfer(count: Array, state: Any, at: Array, routes: Any, lead: int, source: int, size: int, step: int) -> int:
     """One transfer of a block to every entry of a chain, each link of the ways booked once."""
     node, dep, booking = state[NODES], state[DEPS], state[BOOKINGS]
@@ -266,7 +265,7 @@ def _transfer(count: Array, state: Any, at: Array, routes: Any, lead: int, sourc
     return new
 
 
-@numba.njit(cache=True)
+@inner
 def _fetch(count: Array, state: Any, at: Array, routes: Any, gang: int) -> int:
     """Bring the held blocks that are missing."""
     _chain(state, at, gang, True)
@@ -288,7 +287,7 @@ def _fetch(count: Array, state: Any, at: Array, routes: Any, gang: int) -> int:
     return OK
 
 
-@numba.njit(cache=True)
+@inner
 def _stream(count: Array, state: Any, at: Array, routes: Any, gang: int) -> int:
     """Streams of a gang: what must be there before the array starts, then what passes while it runs."""
     _chain(state, at, gang, False)
@@ -325,7 +324,7 @@ def _stream(count: Array, state: Any, at: Array, routes: Any, gang: int) -> int:
     return OK
 
 
-@numba.njit(cache=True)
+@inner
 def _shared(count: Array, state: Any, at: Array, routes: Any, lead: int, step: int, size: int, column: int) -> None:
     """A stream that several steps share, or that comes from another core's memory."""
     entry = state[ENTRIES]
@@ -338,7 +337,7 @@ def _shared(count: Array, state: Any, at: Array, routes: Any, lead: int, step: i
         e = entry[e, E_NEXT]
 
 
-@numba.njit(cache=True)
+@inner
 def _private(count: Array, state: Any, routes: Any, at: Array, step: int, size: int, wait: bool) -> int:
     """All that one step streams from DRAM for itself, as one node."""
     node, dep, block, steps, entry = state[NODES], state[DEPS], state[BLOCKS], state[STEPS], state[ENTRIES]
@@ -361,7 +360,7 @@ def _private(count: Array, state: Any, routes: Any, at: Array, step: int, size: 
     return new
 
 
-@numba.njit(cache=True)
+@inner
 def _leaving(count: Array, state: Any, routes: Any, at: Array, step: int, after: int) -> int:
     """Streamed results of a step: while it runs (``after`` negative), or the last of them once it is done."""
     node, dep, steps, entry = state[NODES], state[DEPS], state[STEPS], state[ENTRIES]
@@ -384,7 +383,7 @@ def _leaving(count: Array, state: Any, routes: Any, at: Array, step: int, after:
     return new
 
 
-@numba.njit(cache=True)
+@inner
 def _run(count: Array, state: Any, at: Array, gang: int) -> None:
     """The compute nodes of a gang, and what they wait for."""
     node, dep, booking, copy = state[NODES], state[DEPS], state[BOOKINGS], state[COPIES_OF]
@@ -403,7 +402,7 @@ def _run(count: Array, state: Any, at: Array, gang: int) -> None:
                 depend(count, node, dep, new, entry[e, E_ROOM], 0, SPACE)
                 depend(count, node, dep, new, copy[one, READY], 0, DATA)
                 depend(count, node, dep, new, copy[one, GUARD], 0, DATA)
-            elif (kind == HOLD_READ or kind == STREAM_READ) and one >= 0:
+            elif kind in (HOLD_READ, STREAM_READ) and one >= 0:
                 depend(count, node, dep, new, copy[one, READY], 0, DATA)
         book(count, node, booking, new, core, steps[s, TICKS])
         steps[s, RUN], done = new, new
@@ -425,14 +424,14 @@ def _run(count: Array, state: Any, at: Array, gang: int) -> None:
                 guard_with(count, node, dep, copy, one, done, core)
 
 
-@numba.njit(cache=True)
+@inner
 def _after_stream(count: Array, node: Array, dep: Array, done: int, stream: int) -> None:
     """Wait for a stream's last byte; its latency was paid with its first one."""
     if stream >= 0:
         depend(count, node, dep, done, stream, -node[stream, LATENCY], DATA)
 
 
-@numba.njit(cache=True)
+@inner
 def _wait(count: Array, state: Any, at: Array, new: int, number: int) -> None:
     """Depend on a block wherever it is."""
     block, copy = state[BLOCKS], state[COPIES_OF]
@@ -445,7 +444,7 @@ def _wait(count: Array, state: Any, at: Array, new: int, number: int) -> None:
             return
 
 
-@numba.njit(cache=True)
+@inner
 def _written(count: Array, state: Any, at: Array, s: int, e: int, out: int, gang: int) -> None:
     """What a result changes: its copy is the only valid one, in the memory or in DRAM."""
     block, copy, steps, entry = state[BLOCKS], state[COPIES_OF], state[STEPS], state[ENTRIES]
@@ -476,7 +475,7 @@ def _written(count: Array, state: Any, at: Array, s: int, e: int, out: int, gang
             pending[0, 1] += 1
 
 
-@numba.njit(cache=True)
+@inner
 def _finish(count: Array, state: Any, at: Array, routes: Any, uses: Array, gang: int) -> None:
     """Results leave or stay, buffers are freed, and blocks that nobody uses again go."""
     block, copy, steps = state[BLOCKS], state[COPIES_OF], state[STEPS]
@@ -502,7 +501,7 @@ def _finish(count: Array, state: Any, at: Array, routes: Any, uses: Array, gang:
             _retire(count, state, at, uses, number, end)
 
 
-@numba.njit(cache=True)
+@inner
 def _retire(count: Array, state: Any, at: Array, uses: Array, number: int, end: int) -> None:
     """Let a block go everywhere if nobody uses it again and it need not be written."""
     block = state[BLOCKS]
@@ -516,7 +515,7 @@ def _retire(count: Array, state: Any, at: Array, uses: Array, number: int, end: 
         block[number, DRAM_TO] = end
 
 
-@numba.njit(cache=True)
+@inner
 def _flush(count: Array, state: Any, at: Array, routes: Any, uses: Array, upto: int) -> None:
     """Write results that are due to DRAM, in the order in which they were made."""
     block, pending = state[BLOCKS], state[PENDING]
@@ -532,7 +531,7 @@ def _flush(count: Array, state: Any, at: Array, routes: Any, uses: Array, upto: 
         pending[0, 0] += 1
 
 
-@numba.njit(cache=True)
+@inner
 def _clear_chip(count: Array, state: Any, at: Array, routes: Any, uses: Array) -> None:
     """Boundary ``dram``: nothing stays on chip from one group to the next."""
     _flush(count, state, at, routes, uses, NEVER)

@@ -39,8 +39,9 @@ def select_phases(graph: Graph, phases: Iterable[str]) -> Graph:
 
     wanted = set()
     for name in phases:
-        if name not in Phase:
-            raise PlanError(f"--phases {name!r}: {nearest(name, [one.value for one in Phase])}")
+        known = [one.value for one in Phase]
+        if name not in known:
+            raise PlanError(f"--phases {name!r}: {nearest(name, known)}")
         wanted.add(Phase(name))
     ops = tuple(op for op in graph.ops if op.phase in wanted)
     if not ops:
@@ -63,9 +64,10 @@ def evaluate(
 ) -> Result:
     """Cost ``graph`` on ``accelerator``. What cannot run gives an infeasible result.
 
-    ``plan`` may be plain values, as saved. Without one, ``fusion`` (auto or none) and ``boundary`` (keep or dram) say how
-    the default plan is made. ``allocation`` places operators on cores: name → core, or cores and split. ``inputs`` is kept in the result as it is, for ``rerun``. A ``scheduler`` of the same graph and accelerator saves
-    analysing them again.
+    ``plan`` may be plain values, as saved. Without one, ``fusion`` (auto or none) and ``boundary`` (keep or dram) say
+    how the default plan is made. ``allocation`` places operators on cores: name → core, or cores and split. ``inputs``
+    is kept in the result as it is, for ``rerun``. A ``scheduler`` of the same graph and accelerator saves analysing
+    them again.
     """
     from monet.schedule.default_plan import default_plan
 

@@ -356,13 +356,13 @@ def _shares(size: Array, touch: Touch) -> Array:
     ends = np.rint((upto - before) * size).astype(np.int64)
     starts = np.roll(ends, 1)
     starts[touch.pointer[:-1]] = 0
-    return np.maximum(0, ends - starts)
+    return np.asarray(np.maximum(0, ends - starts))
 
 
 def _ranges(starts: Array, lengths: Array) -> Array:
     """starts[0] … starts[0]+lengths[0]-1, then the next, …"""
     offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return np.repeat(starts, lengths) + offsets
+    return np.asarray(np.repeat(starts, lengths) + offsets)
 
 
 def expand(

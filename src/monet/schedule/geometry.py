@@ -6,7 +6,6 @@ operand; overlap with the blocks of a storage says what it reads and writes. Blo
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -177,7 +176,7 @@ def cut_axes(operand: Operand, nest: LoopNest, steps: Steps) -> dict[int, Array]
     if steps.whole:
         return edges
     for axis, (index, length) in enumerate(zip(operand.indices, operand.shape, strict=True)):
-        low, high, varies = axis_range(index, length, nest, steps)
+        low, _, varies = axis_range(index, length, nest, steps)
         if varies:
             starts = np.unique(low)
             starts = starts[(starts > 0) & (starts < length)]
@@ -246,8 +245,3 @@ def _enumerate(
         overlap = np.minimum(edge[at + 1], high[step]) - np.maximum(edge[at], low[step])
         share *= overlap / (high[step] - low[step])
     return Touch(pointer, grid.base + number, share)
-
-
-def product_of(counts: Mapping[str, int]) -> list[tuple[int, ...]]:
-    """All tile indices of a grid."""
-    return list(itertools.product(*(range(count) for count in counts.values())))

@@ -6,11 +6,19 @@ passes after them. Nodes are only ever appended, and depend only on earlier ones
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import numba
 
 Array = Any
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def inner(function: Function) -> Function:
+    """Compile a function that only kernels call."""
+    return cast(Function, numba.njit(cache=True)(function))
+
 
 # columns of a node
 KIND, STEP, OPERATOR, BYTES, LATENCY, DURATION, DEP_START, DEP_END, BOOK_START, BOOK_END, SOURCE, TARGET, TARGETS = (
@@ -30,10 +38,10 @@ N_NODE, N_DEP, N_BOOK, N_COPY, OPERATOR_NOW, FAILED_MEMORY, FAILED_BYTES, GANG_N
 N_COUNTERS = 8
 
 
-@numba.njit(cache=True)
+@inner
 def open_node(count: Array, node: Array, kind: int, step: int, size: int, source: int, target: int) -> int:
     """Append a node without dependencies or bookings; they are added next, before any other node is opened."""
-    number = count[N_NODE]
+    number: int = count[N_NODE]
     count[N_NODE] += 1
     row = node[number]
     row[KIND], row[STEP], row[OPERATOR], row[BYTES] = kind, step, count[OPERATOR_NOW], size
@@ -44,7 +52,7 @@ def open_node(count: Array, node: Array, kind: int, step: int, size: int, source
     return number
 
 
-@numba.njit(cache=True)
+@inner
 def depend(count: Array, node: Array, dep: Array, number: int, on: int, lag: int, reason: int) -> None:
     """The node opened last waits for ``on`` (nothing if negative) and ``lag`` ticks more."""
     if on >= 0:
@@ -54,7 +62,7 @@ def depend(count: Array, node: Array, dep: Array, number: int, on: int, lag: int
         node[number, DEP_END] = count[N_DEP]
 
 
-@numba.njit(cache=True)
+@inner
 def book(count: Array, node: Array, booking: Array, number: int, resource: int, ticks: int) -> None:
     """The node opened last occupies a resource; one that it has already is occupied for the longer time."""
     for i in range(node[number, BOOK_START], node[number, BOOK_END]):
@@ -69,7 +77,7 @@ def book(count: Array, node: Array, booking: Array, number: int, resource: int, 
     node[number, DURATION] = max(node[number, DURATION], ticks)
 
 
-@numba.njit(cache=True)
+@inner
 def book_route(
     count: Array,
     node: Array,
@@ -89,7 +97,7 @@ def book_route(
         book(count, node, booking, number, way[i], ticks)
 
 
-@numba.njit(cache=True)
+@inner
 def join(count: Array, node: Array, dep: Array, first: int, second: int, reason: int) -> int:
     """A node that ends when both others have; one of them itself if that is enough."""
     if first < 0 or first == second:

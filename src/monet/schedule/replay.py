@@ -1,4 +1,4 @@
-"""Time: replay the nodes that ``decide`` fixed. Only max and +, so no duration that shrinks ever makes anything later."""
+"""Time: replay the nodes that ``decide`` fixed. Only max and +: a shorter duration never makes anything later."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def replay(
     node: Array, dep: Array, booking: Array, start: Array, end: Array, cause: Array, why: Array, free: Array,
     waits: Array, cores: int,
 ) -> None:  # fmt: skip
-    """Start and end of every node; ``cause`` is the node it waited for last (-1: none), ``why`` 0 data, 1 space, 2 queue.
+    """Start and end of every node; ``cause``: what it waited for last (-1: none); ``why``: 0 data, 1 space, 2 queue.
 
     ``free`` holds, by resource, when it is free. ``waits`` gets, by core, ticks of waiting by reason: the gap before a
     node is followed back along what it waited for, and each part of it is charged to what was going on then.

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
-
 from monet.schedule.nodes import (
     EVICT,
     GANG_NOW,
@@ -18,6 +16,7 @@ from monet.schedule.nodes import (
     SPACE,
     book_route,
     depend,
+    inner,
     join,
     open_node,
 )
@@ -44,7 +43,7 @@ CHUNK_BYTES, CHUNK_EVENT, CHUNK_NEXT = range(3)
     DRAM_TO,
     COPIES,
     LEADER,
-) = range(14)  # noqa: E501
+) = range(14)
 BLOCK_COLUMNS = 14
 # columns of a copy: a block in a memory, or (block -1) the buffers of a step
 BLOCK, MEMORY, BYTES_HERE, READY, GUARD, GUARD_CORE, FROM, TO, PREVIOUS, NEXT = range(10)
@@ -55,13 +54,14 @@ NOT_YET = -2  # DRAM_FROM of a block that is not in DRAM; TO of a copy that is s
 NO_ROOM = -3
 
 
-@numba.njit(cache=True)
+@inner
 def next_use(block: Array, uses: Array, number: int) -> int:
     """The gang that uses a block next."""
-    return uses[block[number, USE]] if block[number, USE] < block[number, USE_END] else NEVER
+    use: int = uses[block[number, USE]] if block[number, USE] < block[number, USE_END] else NEVER
+    return use
 
 
-@numba.njit(cache=True)
+@inner
 def free_bytes(memory: Array, chunk: Array, count: Array, where: int, size: int, event: int) -> None:
     """Queue freed bytes; they may be taken once ``event`` has ended."""
     number = chunk[0, CHUNK_NEXT]  # row 0 counts the rows in use
@@ -75,10 +75,10 @@ def free_bytes(memory: Array, chunk: Array, count: Array, where: int, size: int,
     memory[where, FREE] += size
 
 
-@numba.njit(cache=True)
+@inner
 def add_copy(count: Array, memory: Array, copy: Array, number: int, where: int, size: int) -> int:
     """Note that ``size`` bytes of a memory now belong to a block (or to a step's buffers)."""
-    new = count[N_COPY]
+    new: int = count[N_COPY]
     count[N_COPY] += 1
     row = copy[new]
     row[BLOCK], row[MEMORY], row[BYTES_HERE] = number, where, size
@@ -90,7 +90,7 @@ def add_copy(count: Array, memory: Array, copy: Array, number: int, where: int, 
     return new
 
 
-@numba.njit(cache=True)
+@inner
 def release(count: Array, memory: Array, chunk: Array, block: Array, copy: Array, at: Array, old: int) -> None:
     """A copy goes; its bytes are free once its guard has ended."""
     row = copy[old]
@@ -107,7 +107,7 @@ def release(count: Array, memory: Array, chunk: Array, block: Array, copy: Array
         block[row[BLOCK], COPIES] -= 1
 
 
-@numba.njit(cache=True)
+@inner
 def guard_with(count: Array, node: Array, dep: Array, copy: Array, one: int, user: int, core: int) -> None:
     """A copy may not go before ``user`` has ended. Users on one core end in order; others are joined."""
     if core >= 0 and copy[one, GUARD_CORE] == core:
@@ -119,7 +119,7 @@ def guard_with(count: Array, node: Array, dep: Array, copy: Array, one: int, use
         copy[one, GUARD_CORE] = core
 
 
-@numba.njit(cache=True)
+@inner
 def write_back(
     count: Array, node: Array, dep: Array, booking: Array, block: Array, copy: Array, at: Array, routes: Any,
     number: int, kind: int,
@@ -144,7 +144,7 @@ def write_back(
     return False
 
 
-@numba.njit(cache=True)
+@inner
 def farthest(block: Array, copy: Array, memory: Array, uses: Array, where: int, gang: int, later_than: int) -> int:
     """The copy in a memory whose next use is farthest (after ``later_than``); clean ones first among equals."""
     best, best_use, best_clean = -1, later_than, False
@@ -160,7 +160,7 @@ def farthest(block: Array, copy: Array, memory: Array, uses: Array, where: int, 
     return best
 
 
-@numba.njit(cache=True)
+@inner
 def take(
     count: Array, node: Array, dep: Array, booking: Array, memory: Array, chunk: Array, block: Array, copy: Array,
     at: Array, uses: Array, routes: Any, where: int, size: int, later_than: int,

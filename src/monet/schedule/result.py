@@ -108,17 +108,18 @@ class CriticalStep:
 class Result:
     """What one step costs.
 
-    ``energy_breakdown``: ``static`` and ``dynamic``; and ``by_level``, ``by_core``, ``by_phase``, ``by_operator``, each of
-    which adds up to ``energy_j`` (static energy is an entry ``static`` of its own). ``memory_peak_bytes``: memory →
+    ``energy_breakdown``: ``static`` and ``dynamic``; and ``by_level``, ``by_core``, ``by_phase``, ``by_operator``, each
+    of which adds up to ``energy_j`` (static energy is an entry ``static`` of its own). ``memory_peak_bytes``: memory →
     category → bytes at the moment of the peak, with their ``total``. ``dram_bytes``: ``read``, ``write``, ``total``.
-    ``phases``: phase → start_s, end_s, busy_s, energy_j, dram_bytes, macs, operators. ``cores``, ``links`` and ``operators`` are
-    tables: one dictionary per row, the same keys in every row.
+    ``phases``: phase → start_s, end_s, busy_s, energy_j, dram_bytes, macs, operators. ``cores``, ``links`` and
+    ``operators`` are tables: one dictionary per row, the same keys in every row.
 
-    ``cores`` rows: name, template, kind, clock_hz, busy_s, utilisation, macs, energy_j, operators, tiles, time (parts in
-    seconds, names of ``TIME_PARTS``), time_ticks (the same in ticks, adding up to ``ticks`` exactly).
-    ``links`` rows: name, endpoints, bytes, busy_s, utilisation, energy_j, bandwidth_bytes_per_s (DRAM channels are rows too).
-    ``operators`` rows: name, kind, family, phase, layer, group, cores, tiles, start_s, end_s, latency_s, busy_s, cycles, macs,
-    work, utilisation, energy_j, dram_read_bytes, dram_write_bytes, link_bytes, input_bytes, output_bytes, bound_by, recompute.
+    ``cores`` rows: name, template, kind, clock_hz, busy_s, utilisation, macs, energy_j, operators, tiles, time (parts
+    in seconds, names of ``TIME_PARTS``), time_ticks (the same in ticks, adding up to ``ticks`` exactly).
+    ``links`` rows: name, endpoints, bytes, busy_s, utilisation, energy_j, bandwidth_bytes_per_s (DRAM is a row too).
+    ``operators`` rows: name, kind, family, phase, layer, group, cores, split, tiles, start_s, end_s, latency_s, busy_s,
+    cycles, macs, work, utilisation, energy_j, dram_read_bytes, dram_write_bytes, link_bytes, input_bytes,
+    output_bytes, bound_by, recompute.
     """
 
     model: str

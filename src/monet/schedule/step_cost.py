@@ -1,4 +1,4 @@
-"""What one step costs: a nest (a whole operator, a piece or a tile of it) on one core. Each distinct one is costed once.
+"""What one step costs: a nest (an operator, a piece or a tile of it) on one core. Each distinct one is costed once.
 
 Two ways to run. *Streamed*: operands lie outside and pass through buffers as the mapper's DRAM-level tiling asks (an
 operator alone). *Held*: every operand lies in the core's memory (a tile inside a fusion group).
@@ -48,8 +48,8 @@ class OperandCost:
 class StepCost:
     """Cycles of the core by use, traffic by operand (in the nest's order), joules by level at and below the border.
 
-    ``switch``: dispatch, and of a held step the way of the first operands down and of the last sums up. A core that goes
-    on with the next tile of the same operator does not pay it again: the array stays filled.
+    ``switch``: dispatch, and of a held step the way of the first operands down and of the last sums up. A core that
+    goes on with the next tile of the same operator does not pay it again: the array stays filled.
     """
 
     useful: float
@@ -106,9 +106,9 @@ def _pack(cost: StepCost) -> dict[str, Any]:
 
 def _unpack(stored: Mapping[str, Any]) -> StepCost:
     operands = tuple(OperandCost(*row) for row in stored["operands"])
-    return StepCost(
-        *stored["cycles"], operands, tuple((level, joules) for level, joules in stored["energy"]), stored["by"]
-    )
+    useful, under_use, stall, switch = stored["cycles"]
+    energy = tuple((level, joules) for level, joules in stored["energy"])
+    return StepCost(useful, under_use, stall, switch, operands, energy, stored["by"])
 
 
 def _useful_cycles(nest: LoopNest, core: Core, first: str, second: str) -> float:

@@ -106,7 +106,9 @@ class Workload:
     def storages(self) -> dict[str, Storage]:
         """Storages that executed operators touch, by the name of the tensor that owns them."""
         graph, found = self.graph, dict[str, Storage]()
-        outputs = {graph.tensors[name].storage for name in graph.outputs}
+        # a training step leaves its loss behind; what the model put out on the way is free once backward has read it
+        wanted = (graph.loss,) if graph.loss else graph.outputs
+        outputs = {graph.tensors[name].storage for name in wanted}
         for operator in self.operators:
             for name in (*operator.op.inputs, *operator.op.outputs):
                 storage = graph.tensors[name].storage
