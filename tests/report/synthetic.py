@@ -85,12 +85,10 @@ class Toy:
         rate = (core.core.units or core.core.lanes) * core.core.clock_hz * 0.6
         ticks = max(4, round((macs or work) / rate * TICKS / self.tiles_per_op))
         depends = max((self.ready[self.graph.tensors[name].storage] for name in op.inputs), default=0)
-        first = self.free[core.name]
-        begin = None
+        first, begin = self.free[core.name], len(self.events)
         for _ in range(self.tiles_per_op):
             arrived = self.transfer(position, core, inputs // self.tiles_per_op + 64, depends, "read")
             start = max(self.free[core.name], arrived, depends)
-            begin = start if begin is None else begin
             wait = start - self.free[core.name]
             self.parts[core.name]["waiting_for_dependency" if depends > first else "waiting_for_dram"] += wait
             useful, under, stall = (round(ticks * share) for share in (0.6, 0.22, 0.1))
@@ -102,9 +100,10 @@ class Toy:
             written = self.transfer(position, core, outputs // self.tiles_per_op + 64, start + ticks, "write")
         for name in op.outputs:
             self.ready[self.graph.tensors[name].storage] = written
-        self.spans.append((begin or 0, written))
+        began = min(start for start, *_ in self.events[begin:])
+        self.spans.append((began, written))
         bound = "dram" if (inputs + outputs) / 6.4e9 > ticks * self.tiles_per_op / TICKS else "compute"
-        self.rows.append(self.row(op, core, macs, work, inputs, outputs, begin or 0, written, ticks, bound))
+        self.rows.append(self.row(op, core, macs, work, inputs, outputs, began, written, ticks, bound))
 
     def row(
         self, op: Op, core: CoreInstance, macs: int, work: int, inputs: int, outputs: int, start: int, end: int,

@@ -114,9 +114,9 @@ def _operators(rows: dict[str, Any], top: int) -> Table | None:
     made = table(title, "operator", "time A", "time B", "change", "energy A", "energy B", "off-chip A", "off-chip B")
     for row in changed[:top]:
         before, after = row["first"], row["second"]
-        ratio = after["latency_s"] / before["latency_s"] if before["latency_s"] else None
+        ratio = after["span_s"] / before["span_s"] if before["span_s"] else None
         made.add_row(
-            row["name"], seconds(before["latency_s"]), seconds(after["latency_s"]), change_text(ratio),
+            row["name"], seconds(before["span_s"]), seconds(after["span_s"]), change_text(ratio),
             joules(before["energy_j"]), joules(after["energy_j"]), nbytes(before["dram_bytes"]), nbytes(after["dram_bytes"]),
         )  # fmt: skip
     for where, names in only.items():

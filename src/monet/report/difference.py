@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from monet.report.html import time_partition
+from monet.report.spans import operator_spans, phase_spans
 from monet.schedule.result import Result
 
 HEADLINE = (
@@ -16,7 +17,6 @@ HEADLINE = (
     ("utilisation", ""),
 )
 PHASE_FIELDS = (("span_s", "s"), ("busy_s", "s"), ("energy_j", "J"), ("dram_bytes", "B"), ("macs", "MAC"))
-OPERATOR_FIELDS = ("latency_s", "energy_j", "dram_bytes")
 
 
 def row(name: str, unit: str, first: float, second: float) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def _phase_value(result: Result, phase: str, field: str) -> float:
     values = result.phases.get(phase)
     if values is None:
         return 0.0
-    return float(values["end_s"] - values["start_s"] if field == "span_s" else values[field])
+    return phase_spans(result)[phase].seconds if field == "span_s" else float(values[field])
 
 
 def _label(phase: str, field: str) -> str:
@@ -59,12 +59,15 @@ def _table(first: Mapping[str, float], second: Mapping[str, float], unit: str) -
 
 def _operators(first: Result, second: Result) -> dict[str, Any]:
     """Matched by name. Changed ones come with their figures, largest change of time first."""
-    before, after = ({one["name"]: _figures(one) for one in result.operators} for result in (first, second))
+    before, after = (
+        {one["name"]: _figures(one, spans[one["name"]].seconds) for one in result.operators}
+        for result, spans in ((first, operator_spans(first)), (second, operator_spans(second)))
+    )
     both = [name for name in before if name in after]
     changed = [
         {"name": name, "first": before[name], "second": after[name]} for name in both if before[name] != after[name]
     ]
-    changed.sort(key=lambda one: (-abs(one["second"]["latency_s"] - one["first"]["latency_s"]), one["name"]))
+    changed.sort(key=lambda one: (-abs(one["second"]["span_s"] - one["first"]["span_s"]), one["name"]))
     return {
         "only_first": [name for name in before if name not in after],
         "only_second": [name for name in after if name not in before],
@@ -73,9 +76,9 @@ def _operators(first: Result, second: Result) -> dict[str, Any]:
     }
 
 
-def _figures(operator: Mapping[str, Any]) -> dict[str, float]:
+def _figures(operator: Mapping[str, Any], took: float) -> dict[str, float]:
     moved = operator["dram_read_bytes"] + operator["dram_write_bytes"]
-    return {"latency_s": operator["latency_s"], "energy_j": operator["energy_j"], "dram_bytes": moved}
+    return {"span_s": took, "energy_j": operator["energy_j"], "dram_bytes": moved}
 
 
 def _shares(result: Result) -> dict[str, float]:

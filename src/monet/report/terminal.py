@@ -12,6 +12,7 @@ from rich.text import Text
 from monet.report.html import critical_path, energy, headline, time_partition
 from monet.report.html.operators import row_of
 from monet.report.quantities import joules, nbytes, percent, quantity, seconds, times
+from monet.report.spans import operator_spans, phase_spans
 from monet.schedule.result import Result
 
 SLOWEST = 10
@@ -65,11 +66,12 @@ def _headline(result: Result) -> Table:
 
 def _phases(result: Result) -> Table:
     made = table("Phases", "phase", "from", "to", "core time", "energy", "off-chip", "MACs", "operators")
+    spans = phase_spans(result)
     for name, row in result.phases.items():
         made.add_row(
             name,
-            seconds(row["start_s"]),
-            seconds(row["end_s"]),
+            seconds(spans[name].start_s),
+            seconds(spans[name].end_s),
             seconds(row["busy_s"]),
             joules(row["energy_j"]),
             nbytes(row["dram_bytes"]),
@@ -149,13 +151,14 @@ def _operators(result: Result) -> Table:
         f"Slowest of {len(result.operators)} operators",
         *("operator", "phase", "core", "time", "share", "used", "energy", "off-chip", "bound by"),
     )
-    slowest = sorted(result.operators, key=lambda row: (-row["latency_s"], row["name"]))[:SLOWEST]
-    for row in (row_of(result, one) for one in slowest):
+    spans = operator_spans(result)
+    slowest = sorted(result.operators, key=lambda row: (-spans[row["name"]].seconds, row["name"]))[:SLOWEST]
+    for row in (row_of(result, one, spans[one["name"]]) for one in slowest):
         made.add_row(
             row["name"],
             row["phase"],
             row["core"],
-            seconds(row["latency_s"]),
+            seconds(row["span_s"]),
             percent(row["share"]),
             percent(row["utilisation"]),
             joules(row["energy_j"]),

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from monet.report.spans import phase_spans
 from monet.schedule.result import EVENT_KINDS, Result
 
 PHASES = ("forward", "loss", "backward", "update")
@@ -24,7 +25,7 @@ def resource_kinds(result: Result) -> list[str]:
 def info(result: Result) -> dict[str, Any]:
     """Rows in the order of drawing, and per row the starts (as differences), lengths, operators and kinds of its
     events: about eight characters of JSON an event and column."""
-    timeline, kinds = result.timeline, resource_kinds(result)
+    timeline, kinds, second = result.timeline, resource_kinds(result), result.ticks_per_second
     busy = {row["name"]: float(row["utilisation"]) for row in result.links}
     busy |= {row["name"]: float(row["busy_s"]) / (result.latency_s or 1.0) for row in result.cores}
     rows = []
@@ -46,12 +47,8 @@ def info(result: Result) -> dict[str, Any]:
         "phases": list(PHASES),
         "events": len(timeline),
         "bands": [
-            {
-                "phase": name,
-                "begin": row["start_s"] * result.ticks_per_second,
-                "end": row["end_s"] * result.ticks_per_second,
-            }
-            for name, row in result.phases.items()
+            {"phase": name, "begin": span.start_s * second, "end": span.end_s * second}
+            for name, span in phase_spans(result).items()
         ],
     }
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from monet.report.html import critical_path
 from monet.report.quantities import joules, nbytes, percent, quantity, seconds, times
+from monet.report.spans import operator_spans
 from monet.schedule.result import Result
 
 BOUND_NAMES = {
@@ -112,9 +113,10 @@ def _number(count: int, what: str) -> str:
 def limits(result: Result) -> dict[str, tuple[float, int]]:
     """What bounds the operators → (sum of their times, how many they are), largest first."""
     table: dict[str, tuple[float, int]] = {}
+    spans = operator_spans(result)
     for row in result.operators:
         took, number = table.get(str(row["bound_by"]), (0.0, 0))
-        table[str(row["bound_by"])] = (took + row["latency_s"], number + 1)
+        table[str(row["bound_by"])] = (took + spans[row["name"]].seconds, number + 1)
     return dict(sorted(table.items(), key=lambda one: (-one[1][0], one[0])))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from monet.report.html.roofline import operations
+from monet.report.spans import Span, operator_spans
 from monet.schedule.result import Result
 
 # key, heading, unit ("" for words, "n" for plain counts, "%" for shares), what it means
@@ -14,9 +15,9 @@ COLUMNS = (
     ("phase", "phase", "", "part of the training step"),
     ("core", "core", "", "where it runs"),
     ("group", "group", "", "fusion group"),
-    ("latency_s", "time", "s", "from its first event to its last"),
-    ("share", "share", "%", "its time over the time of the step; operators overlap"),
-    ("busy_s", "busy", "s", "core time"),
+    ("span_s", "time", "s", "its tiles and the transfers right before and after them"),
+    ("share", "share", "%", "its time over the time of the step; operators may overlap"),
+    ("busy_s", "core time", "s", "time in which cores compute it, summed over them"),
     ("operations", "work", "op", "two per multiply-accumulate, otherwise scalar operations"),
     ("utilisation", "used", "%", "of the arrays it runs on"),
     ("energy_j", "energy", "J", "dynamic energy"),
@@ -31,14 +32,17 @@ def _cores(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} + {len(names) - 1}" if names else ""
 
 
-def row_of(result: Result, row: Any) -> dict[str, Any]:
+def row_of(result: Result, row: Any, span: Span) -> dict[str, Any]:
     """One operator with the columns of the table."""
     return {
         **{key: row[key] for key, *_ in COLUMNS if key in row},
         "name": f"{row['name']} (again)" if row.get("recompute") else row["name"],
         "core": _cores(list(row["cores"])),
         "group": str(row["group"]),
-        "share": row["latency_s"] / result.latency_s if result.latency_s else 0.0,
+        "span_s": span.seconds,
+        # of the arrays while it runs: a result has it over all its events, prefetches included
+        "utilisation": min(1.0, row["utilisation"] * row["latency_s"] / span.seconds) if span.seconds else 0.0,
+        "share": span.seconds / result.latency_s if result.latency_s else 0.0,
         "operations": operations(row),
         "dram_bytes": row["dram_read_bytes"] + row["dram_write_bytes"],
     }
@@ -47,7 +51,8 @@ def row_of(result: Result, row: Any) -> dict[str, Any]:
 def info(result: Result) -> dict[str, Any]:
     """Column descriptions and rows of plain values in that order."""
     keys = [key for key, *_ in COLUMNS]
-    rows = [row_of(result, row) for row in result.operators]
+    spans = operator_spans(result)
+    rows = [row_of(result, row, spans[row["name"]]) for row in result.operators]
     return {
         "columns": [{"key": key, "label": label, "unit": unit, "about": about} for key, label, unit, about in COLUMNS],
         "rows": [[row[key] for key in keys] for row in rows],

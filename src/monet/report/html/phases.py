@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from monet.report.spans import phase_spans
 from monet.schedule.result import Result
 
 # key, heading, unit
@@ -19,9 +20,8 @@ MEASURES = (
 
 def info(result: Result) -> dict[str, Any]:
     """One bar per measure, split by phase."""
-    table = {
-        name: {**row, "span_s": float(row["end_s"]) - float(row["start_s"])} for name, row in result.phases.items()
-    }
+    spans = phase_spans(result)
+    table = {name: {**row, "span_s": spans[name].seconds} for name, row in result.phases.items()}
     return {
         "phases": list(table),
         "measures": [

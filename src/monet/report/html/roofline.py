@@ -7,6 +7,7 @@ from typing import Any
 
 from monet.report.html.gantt import PHASES
 from monet.report.quantities import quantity
+from monet.report.spans import operator_spans
 from monet.schedule.result import Result
 
 
@@ -40,10 +41,11 @@ def operations(row: Any) -> float:
 def info(result: Result) -> dict[str, Any]:
     """Points and roofs. Operators without off-chip traffic stand at the right edge (``x`` is None)."""
     flat, slope = roofs(result)
+    spans = operator_spans(result)
     points = []
     for index, row in enumerate(result.operators):
         moved = row["dram_read_bytes"] + row["dram_write_bytes"]
-        done, took = operations(row), row["latency_s"]
+        done, took = operations(row), spans[row["name"]].seconds
         if not done or not took:
             continue
         points.append(

@@ -106,13 +106,15 @@ monet.gantt.layout = (rows, width) => {
 
 monet.gantt.bands = (context, data, view, left, right) => {
   const scale = (right - left) / (view.end - view.begin);
+  let labelled = 0; // labels of phases that overlap would, too
   for (const band of data.bands) {
     const x0 = Math.max(left, left + (band.begin - view.begin) * scale);
     const x1 = Math.min(right, left + (band.end - view.begin) * scale);
     if (x1 <= x0) continue;
     context.fillStyle = monet.colour(band.phase);
     context.fillRect(x0, 20, Math.max(1, x1 - x0), 4);
-    if (x1 - x0 > 60) {
+    if (x1 - x0 > 60 && x0 >= labelled) {
+      labelled = x0 + context.measureText(band.phase).width + 8;
       context.fillStyle = monet.colour("soft");
       context.textAlign = "left";
       context.fillText(monet.fitted(context, band.phase, x1 - x0 - 4), x0 + 2, 10);

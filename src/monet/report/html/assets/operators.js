@@ -1,7 +1,7 @@
 // The operator table: sorts by any column, filters by words and phase, shows the rest on demand.
 
 monet.draw.operators = (host, data, shared) => {
-  const state = { by: data.columns.findIndex((column) => column.key === "latency_s"), down: true, words: "", phase: "", shown: 60 };
+  const state = { by: data.columns.findIndex((column) => column.key === "span_s"), down: true, words: "", phase: "", shown: 60 };
   const phaseAt = data.columns.findIndex((column) => column.key === "phase");
   const phases = [...new Set(data.rows.map((row) => row[phaseAt]))];
   const count = monet.element("span", { class: "hint", style: "margin:0" });
