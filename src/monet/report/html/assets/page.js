@@ -9,7 +9,7 @@ monet.PANELS = [
   ["time_partition", "Where each core's time goes", "Every bar is the whole step; its parts add up exactly. The figure at the right is the share of time in which the core computes.", "half"],
   ["critical_path", "Critical path", "The operators that hold most of the chain of tiles and transfers that sets the length of the step: only what is on it can shorten it.", "half"],
   ["energy", "Energy", "", ""],
-  ["roofline", "Roofline", "Rate reached by every operator against its operations per off-chip byte. Under the slope DRAM limits, under the flat roof the arrays do.", ""],
+  ["roofline", "Roofline", "Rate reached by every operator against its operations per off-chip byte. Under the slope DRAM limits, under the flat roof the arrays do; above the slope stand operators whose data was fetched before they ran.", ""],
   ["hardware", "Hardware", "Point at a core, memory or link for its figures.", ""],
   ["operators", "Operators", "Click a heading to sort, a row to see the operator on the timeline.", ""],
 ];
