@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 
-from cores import streaming, three_level, two_level
-from nests import conv, linear, matmul
-
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import OPERANDS, Core
 from monet.mapping.frame import Frame, Stream
 from monet.mapping.mapping import Cut, Loop, Mapping
 from monet.mapping.search import frames
+from tests.mapping.cores import streaming, three_level, two_level
+from tests.mapping.nests import conv, linear, matmul
 
 
 def random_nest(rng: random.Random, largest: int = 4, most: int = 1500) -> LoopNest:

@@ -7,14 +7,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from cores import two_level
-from nests import conv, linear
-
 from monet.graph.loop_nest import LoopNest, Operand, index
 from monet.mapping import cache as cache_module
 from monet.mapping.cache import ResultCache, key_of
 from monet.mapping.search import search
 from monet.mapping.stored import pack, unpack
+from tests.mapping.cores import two_level
+from tests.mapping.nests import conv, linear
 
 
 def renamed(n: int, k: int, c: int) -> LoopNest:

@@ -6,10 +6,10 @@ import random
 import sys
 
 import pytest
-from random_cases import random_core, random_frame, random_mapping, random_nest
-from simulator import simulate
 
 from monet.mapping.cost import frame_cost
+from tests.mapping.random_cases import random_core, random_frame, random_mapping, random_nest
+from tests.mapping.simulator import simulate
 
 COST = sys.modules[frame_cost.__module__]  # the package's name for it is the function
 

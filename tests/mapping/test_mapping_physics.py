@@ -7,9 +7,6 @@ import random
 from dataclasses import replace
 
 import pytest
-from cores import three_level, two_level
-from nests import conv, linear
-from random_cases import STREAM, random_core, random_nest
 
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core, Flow
@@ -19,6 +16,9 @@ from monet.mapping.mapping import Binding, Unrolled
 from monet.mapping.search import NO_CONSTRAINTS, Mapped, best_tiling_of, evaluate, search
 from monet.mapping.spatial import footprints_of, frame_of, is_legal
 from monet.mapping.tiling import OBJECTIVES
+from tests.mapping.cores import three_level, two_level
+from tests.mapping.nests import conv, linear
+from tests.mapping.random_cases import STREAM, random_core, random_nest
 
 
 def best(nest: LoopNest, core: Core, objective: str) -> Mapped:

@@ -6,11 +6,11 @@ import math
 import random
 
 import pytest
-from exhaustive import best_score, loops_of
-from random_cases import random_core, random_frame, random_nest
 
 from monet.mapping.cost import energy_j, frame_cost
 from monet.mapping.tiling import OBJECTIVES, Constraints, candidate_tiles, search_frame
+from tests.mapping.exhaustive import best_score, loops_of
+from tests.mapping.random_cases import random_core, random_frame, random_nest
 
 
 def small_frame(rng: random.Random, ragged: bool):

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from nests import conv, linear
 
 from monet.graph.loop_nest import LoopNest
 from monet.hardware import load_hardware
 from monet.mapping.alone import Alone, alone
 from monet.mapping.border import border_of
+from tests.mapping.nests import conv, linear
 
 LAYERS = {
     "conv1": (64, 3, 112, 7, 2, 3, 1),

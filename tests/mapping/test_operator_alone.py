@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 
 import pytest
-from nests import conv, linear, matmul
 
 from monet.hardware import load_hardware
 from monet.hardware.accelerator import TransposedRead
@@ -17,6 +16,7 @@ from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.search import search
 from monet.mapping.tile_nest import tile_shapes
 from monet.mapping.tiling import OBJECTIVES
+from tests.mapping.nests import conv, linear, matmul
 
 NESTS = {
     "forward": conv(N=2, K=48, C=24, OY=14, OX=14, FY=3, FX=3, pad=1),
