@@ -13,7 +13,7 @@ MEASURES = (
     ("busy_s", "core time", "s"),
     ("energy_j", "energy", "J"),
     ("dram_bytes", "off-chip traffic", "B"),
-    ("macs", "multiply-accumulates", "MAC"),
+    ("macs", "work on arrays", "MAC"),
     ("operators", "operators", ""),
 )
 

@@ -7,7 +7,7 @@ monet.draw.operators = (host, data, shared) => {
   const count = monet.element("span", { class: "hint", style: "margin:0" });
   const body = monet.element("tbody");
   const more = monet.element("button", { type: "button", style: "margin-top:10px", onclick: () => { state.shown = Infinity; fill(); } });
-  const heads = data.columns.map((column, index) => monet.element("th", { class: column.unit ? "" : "words", title: column.about, scope: "col" },
+  const heads = data.columns.map((column, index) => monet.element("th", { class: monet.cellClass(column), title: column.about, scope: "col" },
     monet.element("button", {
       type: "button", onclick: () => {
         state.down = state.by === index ? !state.down : Boolean(column.unit);
@@ -47,11 +47,15 @@ monet.chosenRows = (data, state, phaseAt) => {
   return kept.sort((one, other) => sign * (numeric ? one[by] - other[by] : String(one[by]).localeCompare(String(other[by]), "en", { numeric: true })));
 };
 
+// words to the left; on a narrow screen the columns of WIDE step aside for the figures
+monet.WIDE = ["kind", "core", "group"];
+monet.cellClass = (column) => (column.unit ? "" : "words") + (monet.WIDE.includes(column.key) ? " wide" : "");
+
 monet.operatorRow = (data, row, phaseAt, shared) => {
   const cells = data.columns.map((column, index) => {
     const value = row[index];
     if (!column.unit) {
-      return monet.element("td", { class: "words", title: value }, ...(index === phaseAt ? [monet.swatch(value)] : []), String(value));
+      return monet.element("td", { class: monet.cellClass(column), title: value }, ...(index === phaseAt ? [monet.swatch(value)] : []), String(value));
     }
     if (column.key === "share")
       return monet.element("td", {}, monet.percent(value), monet.element("span", { class: "share" }, monet.element("i", { style: `width:${Math.min(100, 100 * value)}%` })));
