@@ -10,10 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chromium import load, needs_chromium
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic import infeasible, synthetic
 
 from monet.errors import MonetError
 from monet.report.html import page, write_html
@@ -30,6 +28,8 @@ from monet.report.html.phases import info as phases_info
 from monet.report.html.roofline import info as roofline_info
 from monet.report.html.time_partition import info as partition_info
 from monet.schedule.result import CATEGORIES, TIME_PARTS, Result
+from tests.report.chromium import load, needs_chromium
+from tests.report.synthetic import infeasible, synthetic
 
 FIGURES = 11
 

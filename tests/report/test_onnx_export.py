@@ -11,7 +11,6 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from tests.report.onnx_cases import Case, all_cases
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as KernelMissing
 
 from monet.errors import MonetError, UnsupportedOperators
@@ -23,6 +22,7 @@ from monet.report.onnx import export_onnx, to_model
 from monet.report.onnx.model import DOMAIN
 from monet.report.onnx.table import WRITERS
 from monet.training import TrainingOptions, prepare, training_step
+from tests.report.onnx_cases import Case, all_cases
 
 Array = np.ndarray[Any, Any]
 

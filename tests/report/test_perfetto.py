@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from synthetic import synthetic
 
 from monet.report.perfetto import PROCESSES, info, write_trace
 from monet.schedule.result import CATEGORIES
+from tests.report.synthetic import synthetic
 
 
 def test_one_track_per_core_link_and_dram() -> None:

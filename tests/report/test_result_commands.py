@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import typer
-from synthetic import infeasible, synthetic
 from typer.testing import CliRunner
 
 from monet.commands import job as job_module
@@ -24,6 +23,7 @@ from monet.report.difference import unequal
 from monet.report.explanation import info as explanation_info
 from monet.report.result_file import read_result, write_result
 from monet.schedule.result import Result
+from tests.report.synthetic import infeasible, synthetic
 
 app = typer.Typer()
 for command in (explain, diff, rerun):

@@ -6,10 +6,10 @@ import dataclasses
 
 import numpy as np
 import pytest
-from synthetic import synthetic
 
 from monet.report.spans import operator_spans, phase_spans
 from monet.schedule.result import Result, Timeline
+from tests.report.synthetic import synthetic
 
 SECOND = 4.0  # ticks in a second
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from synthetic import infeasible, synthetic
 
 from monet.report.quantities import nbytes, percent, quantity, seconds
 from monet.report.table import COLUMNS, csv_text, write_csv
 from monet.report.terminal import bar, render
+from tests.report.synthetic import infeasible, synthetic
 
 
 def shown(renderable: object, width: int) -> str:
