@@ -1,0 +1,194 @@
+"""Random small graphs, accelerators and plans. Sizes come from short lists, so that mappings repeat and stay cheap."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+from monet.graph import Graph, GraphBuilder
+from monet.hardware.accelerator import Accelerator
+from monet.hardware.loading import describe_text
+from monet.hardware.resolve import resolve
+from monet.schedule.engine import NoSchedule, Schedule, Scheduler
+from monet.schedule.grouping import splittable
+from monet.schedule.plan import Group, Placement, Plan, PlanError
+from monet.training import training_step
+
+CORES = """
+  pe:
+    kind: matrix
+    {layout}
+    axes:
+      across: {{size: 4, multicast: [I]}}
+      down: {{size: 4, reduce: true}}
+    rates: {{int8: {{}}, fp32: {{products_per_cycle: 0.5}}}}
+    zero_skipping: true
+    memories:
+      - {{name: sums, operands: [O], per: [across], size_bytes: 4, ports: 2r2w, bandwidth_bits_per_cycle: 32}}
+      - {{name: sram, size_bytes: {sram}, bandwidth_bits_per_cycle: 128}}
+  simd:
+    kind: vector
+    vector: {{lanes: 4, dtypes: [int8, int32, int64, bool, fp32]}}
+    memories:
+      - {{name: local, size_bytes: {local}, bandwidth_bits_per_cycle: 64}}
+"""
+SHARED = """
+memories:
+  buffer: {{size_bytes: {sram}, bandwidth_bits_per_cycle: 128}}
+cores:
+  pe:
+    kind: matrix
+    axes:
+      across: {{size: 4, multicast: [I]}}
+      down: {{size: 4, reduce: true}}
+    rates: {{int8: {{}}, fp32: {{products_per_cycle: 0.5}}}}
+    zero_skipping: true
+    memories:
+      - {{name: sums, operands: [O], per: [across], size_bytes: 4, ports: 2r2w, bandwidth_bits_per_cycle: 32}}
+      - {{name: buffer, memory: buffer}}
+  simd:
+    kind: vector
+    vector: {{lanes: 4, dtypes: [int8, int32, int64, bool, fp32]}}
+    memories:
+      - {{name: buffer, memory: buffer}}
+"""
+NETWORKS = {
+    "bus": "  bus: {{bus: [pe, simd, dram], bandwidth_bits_per_cycle: {link}}}",
+    "mesh": "  noc: {{mesh: pe, bandwidth_bits_per_cycle: 32}}\n"
+    "  to_simd: {{link: ['pe[0,0]', simd], bandwidth_bits_per_cycle: 32}}\n"
+    "  bus: {{bus: [pe, simd, dram], hub: dram, bandwidth_bits_per_cycle: {link}}}",
+    "shared": "  port: {{link: [buffer, dram], bandwidth_bits_per_cycle: {link}, shared_directions: true}}",
+}
+HEAD = """
+name: small
+node_nm: 28
+clock_hz: {clock} MHz
+"""
+DRAM = """
+dram:
+  dram: {{kind: custom, capacity_bytes: 1 GiB, bandwidth_bits_per_cycle: {dram}, latency_s: {latency} ns, burst_bytes: 8,
+         read_energy_j_per_bit: 5 pJ/bit, write_energy_j_per_bit: 6 pJ/bit, static_power_w: 0.01}}
+network:
+"""
+
+
+@cache
+def accelerator(
+    network: str = "bus",
+    *,
+    sram: int = 8192,
+    local: int = 4096,
+    link: int = 32,
+    dram: int = 16,
+    latency: int = 40,
+    clock: int = 500,
+) -> Accelerator:
+    """A small accelerator: four matrix cores and a vector core, or one of each on a shared memory."""
+    layout = {"bus": "count: 3", "mesh": "mesh: 2x2"}.get(network, "")
+    cores = SHARED if network == "shared" else "cores:" + CORES
+    text = (HEAD + cores + DRAM + NETWORKS[network] + "\n").format(
+        layout=layout, sram=sram, local=local, link=link, dram=dram, latency=latency, clock=clock
+    )
+    return resolve(describe_text(text, "small"))
+
+
+def random_accelerator(seed: random.Random) -> Accelerator:
+    """One of a few dozen."""
+    return accelerator(
+        seed.choice(sorted(NETWORKS)),
+        sram=seed.choice((3072, 8192, 65536)),
+        local=seed.choice((2048, 16384)),
+        link=seed.choice((16, 64)),
+        dram=seed.choice((8, 64)),
+        latency=seed.choice((0, 40)),
+    )
+
+
+def random_graph(seed: random.Random) -> Graph:
+    """A handful of layers with a branch now and then; inference, or a whole training step."""
+    builder = GraphBuilder("random")
+    channels, size = seed.choice((4, 8)), seed.choice((6, 8))
+    x = builder.input("image", (seed.choice((1, 2)), channels, size, size))
+    earlier: list[str] = []
+    for number in range(seed.randint(1, 4)):
+        kind = seed.choice(("conv", "conv", "relu", "norm", "add", "pointwise"))
+        with builder.scope(f"layer{number}"):
+            if kind in ("conv", "pointwise"):
+                window = 3 if kind == "conv" else 1
+                out = seed.choice((4, 8))
+                weight = builder.parameter("weight", (out, channels, window, window))
+                pad = ((window // 2,) * 2,) * 2
+                x = builder.emit("conv", x, weight, stride=(1, 1), padding=pad, dilation=(1, 1), groups=1)
+                channels = out
+            elif kind == "relu":
+                x = builder.emit("relu", x)
+            elif kind == "norm":
+                x = builder.emit("softmax", x, axis=1)
+            else:
+                same = [one for one in earlier if builder.tensors[one].shape == builder.tensors[x].shape]
+                x = builder.emit("add", x, same[0] if same else x)
+        earlier.append(x)
+    if all(op.kind != "conv" for op in builder.ops):
+        weight = builder.parameter("last.weight", (4, channels, 1, 1))
+        x = builder.emit("conv", x, weight, stride=(1, 1), padding=((0, 0),) * 2, dilation=(1, 1), groups=1)
+    graph = builder.build([x])
+    return training_step(graph, loss="sum") if seed.random() < 0.5 else graph
+
+
+def random_plan(seed: random.Random, scheduler: Scheduler) -> Plan:
+    """Some chains fused, some operators placed or split by hand."""
+    workload, cores = scheduler.workload, scheduler.machine.accelerator.cores
+    groups: list[Group] = []
+    current: list[str] = []
+    for operator in workload.operators:
+        if len(operator.operands[-1][1].shape) == 4 and seed.random() < 0.6:
+            current.append(operator.op.name)
+            continue
+        groups += _group(seed, scheduler, current)
+        current = []
+    groups += _group(seed, scheduler, current)
+    placements = {}
+    for operator in workload.operators:
+        if seed.random() < 0.3:
+            wanted = [c for c in cores if (c.core.modes if operator.is_matrix else c.core.lanes)]
+            dims = sorted(dim for dim in splittable(operator) if operator.nest.sizes[dim] >= len(wanted) > 1)
+            if dims and seed.random() < 0.5 and not _windowed(operator, dims[0]):
+                placements[operator.op.name] = Placement(tuple(c.name for c in wanted), dims[0])
+            else:
+                placements[operator.op.name] = Placement((seed.choice(wanted).name,))
+    return Plan(
+        tuple(groups),
+        placements,
+        boundary=seed.choice(("keep", "dram")),
+        prefetch=seed.choice((0, 1, 2)),
+        buffer_share=seed.choice((0.5, 1.0)),
+    )
+
+
+def _windowed(operator, dim: str) -> bool:
+    return any(
+        dim in {name for name, _ in index.terms} and len(index.terms) > 1
+        for operand in operator.nest.writes
+        for index in operand.indices
+    )
+
+
+def _group(seed: random.Random, scheduler: Scheduler, names: list[str]) -> list[Group]:
+    if len(names) < 2:
+        return []
+    last = next(one for one in scheduler.workload.operators if one.op.name == names[-1])
+    dims = [dim for dim in sorted(splittable(last)) if last.nest.sizes[dim] > 1]
+    if not dims:
+        return []
+    dim = seed.choice(dims)
+    return [Group(tuple(names), ((dim, seed.choice((1, 2))),), seed.choice(("cached", "recomputed")))]
+
+
+def random_schedule(number: int) -> tuple[Scheduler, Schedule] | None:
+    """A schedule from a seed, or None if the plan is not legal or does not fit."""
+    seed = random.Random(number)
+    scheduler = Scheduler(random_graph(seed), random_accelerator(seed))
+    try:
+        return scheduler, scheduler.schedule(random_plan(seed, scheduler))
+    except (NoSchedule, PlanError):
+        return None

@@ -1,0 +1,57 @@
+"""The compiled kernels against a plain reading of the same rules: identical times, identical occupancy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from monet.schedule import nodes as n
+from monet.schedule import residency as r
+from tests.schedule.cases import random_schedule
+from tests.schedule.reference import Reference
+
+KINDS = {n.COMPUTE: "compute", n.READ: "read", n.WRITE: "write", n.MOVE: "move", n.EVICT: "evict"}
+
+
+def compare(number: int) -> bool:
+    """Whether the case could run; raises if kernels and reference differ."""
+    found = random_schedule(number)
+    if found is None:
+        return False
+    scheduler, schedule = found
+    expected = Reference(schedule.expanded, scheduler.machine, schedule.plan.prefetch).run()
+    nodes, timed = schedule.decided.nodes, schedule.timed
+    ours = [
+        (KINDS[int(row[n.KIND])], int(row[n.BYTES]), int(row[n.SOURCE]), int(row[n.TARGET]), int(start), int(end))
+        for row, start, end in zip(nodes, timed.start, timed.end, strict=True)
+        if row[n.KIND] != n.JOIN
+    ]
+    theirs = [(o.kind, o.bytes, o.source, o.target, o.start, o.end) for o in expected.nodes if o.kind != "done"]
+    assert ours == theirs
+    assert timed.makespan == max(o.end for o in expected.nodes)
+    copies = schedule.decided.copies
+    lives = sorted(
+        (int(row[r.MEMORY]), int(row[r.BYTES_HERE]), int(timed.start[row[r.FROM]]),
+         int(timed.end[row[r.TO]]) if row[r.TO] >= 0 else -1)
+        for row in copies
+    )  # fmt: skip
+    reference = sorted(
+        (o.memory, o.bytes, o.came.start, max(g.end for g in o.gone) if o.gone else -1) for o in expected.copies
+    )
+    assert lives == reference
+    return True
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_kernels_do_what_the_plain_reading_says(block: int) -> None:
+    ran = sum(compare(number) for number in range(40 * block, 40 * block + 40))
+    assert ran >= 25
+
+
+def test_replay_alone_is_a_longest_path() -> None:
+    scheduler, schedule = next(found for found in map(random_schedule, range(100)) if found)
+    start, end = schedule.timed.start, schedule.timed.end
+    for row, begun in zip(schedule.decided.nodes, start, strict=True):
+        for dep in schedule.decided.deps[row[n.DEP_START] : row[n.DEP_END]]:
+            assert begun >= end[dep[n.NODE]] + dep[n.LAG]
+    assert np.all(end >= start)
