@@ -104,7 +104,7 @@ def random_accelerator(seed: random.Random) -> Accelerator:
     )
 
 
-def random_graph(seed: random.Random) -> Graph:
+def random_graph(seed: random.Random, prefix: str = "") -> Graph:
     """A handful of layers with a branch now and then; inference, or a whole training step."""
     builder = GraphBuilder("random")
     channels, size = seed.choice((4, 8)), seed.choice((6, 8))
@@ -112,7 +112,7 @@ def random_graph(seed: random.Random) -> Graph:
     earlier: list[str] = []
     for number in range(seed.randint(1, 4)):
         kind = seed.choice(("conv", "conv", "relu", "norm", "add", "pointwise"))
-        with builder.scope(f"layer{number}"):
+        with builder.scope(f"{prefix}layer{number}"):
             if kind in ("conv", "pointwise"):
                 window = 3 if kind == "conv" else 1
                 out = seed.choice((4, 8))

@@ -94,7 +94,5 @@ def time_s(ticks: int, machine: Machine) -> float:
 def _thin(total: Array, peak: int) -> Array:
     """Of every run of moments the one with most bytes."""
     edges = np.linspace(0, len(total), MOST_POINTS // 2 + 1).astype(np.int64)
-    best = [
-        low + int(np.argmax(total[low:high])) for low, high in pairwise(edges.tolist()) if high > low
-    ]
+    best = [low + int(np.argmax(total[low:high])) for low, high in pairwise(edges.tolist()) if high > low]
     return np.unique(np.concatenate(([0, peak, len(total) - 1], best)))

@@ -7,14 +7,14 @@ operands that are not split are multicast. Light ones run on one core, that of t
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from monet.errors import MonetError, nearest
-from monet.hardware.accelerator import CoreInstance
+from monet.hardware.accelerator import Core, CoreInstance
 from monet.mapping.errors import DoesNotFit, MappingError
+from monet.mapping.search import frames
 from monet.schedule.expand import CostTable
-from monet.schedule.geometry import make_steps
+from monet.schedule.geometry import make_steps, step_nest
 from monet.schedule.grouping import main_dim, splittable
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Placement, Plan, PlanError
@@ -137,10 +137,17 @@ def _best_split(operator: Operator, instances: list[CoreInstance]) -> tuple[str,
         longest = -(-size // pieces)
         if pieces < 2:
             continue
-        score = longest / size * _under_use(operator, instances[0], dim, longest)
+        score = _array_cycles(operator, core, dim, longest) if operator.is_matrix else longest / size
         if best is None or (score, rank) < best[:2]:
             best = score, rank, dim, -(-size // longest)
     return (best[2], best[3]) if best else None
+
+
+def _array_cycles(operator: Operator, core: Core, dim: str, longest: int) -> float:
+    """Cycles the array itself takes for the longest piece, at the best unrolling that its wires allow."""
+    pieces = -(-operator.nest.sizes[dim] // longest)
+    piece = step_nest(operator.nest, make_steps(operator.nest, {}, dim, pieces), pieces // 2)
+    return min(frame.compute_cycles for frame in frames(piece, core, None, limit=1))
 
 
 def _one_writer(operator: Operator) -> frozenset[str]:
@@ -157,23 +164,6 @@ def _one_writer(operator: Operator) -> frozenset[str]:
         if operand is operator.nest.writes[0]:
             found &= plain
     return frozenset(found)
-
-
-def _under_use(operator: Operator, instance: CoreInstance, dim: str, longest: int) -> float:
-    """How much longer a piece takes because an axis of the array that wants this dimension is no longer filled."""
-    if not operator.is_matrix:
-        return 1.0
-    wants = [axis.size for axis in instance.core.axes if axis.dims is None or dim in axis.dims]
-    other = [
-        axis.size
-        for axis in instance.core.axes
-        if axis.dims is not None and dim in axis.dims
-        and not any(operator.nest.sizes.get(one, 1) >= axis.size for one in axis.dims if one != dim)
-    ]  # fmt: skip
-    if not wants or not other:
-        return 1.0
-    size = max(other)
-    return math.ceil(longest / size) * size / longest
 
 
 def _why_not(operator: Operator, errors: list[tuple[CoreInstance, MonetError]]) -> Infeasible:

@@ -24,6 +24,7 @@ from monet.mapping.search import search
 from monet.mapping.spatial import frame_of
 from monet.mapping.vector import PASSES, VectorCost, supports, vector_cost
 
+STEP_VERSION = 2  # raise it with every change of what a step costs or how it is stored
 STREAM_SHARE = 8  # a held tile's streamed operand is there before the array starts to this fraction
 
 
@@ -84,7 +85,7 @@ def matrix_streamed(nest: LoopNest, instance: CoreInstance, border: Border, obje
     def compute() -> dict[str, Any]:
         return _pack(_of_alone(nest, core, border, alone(nest, core, border, objective)))
 
-    key = key_of("streamed step", nest, core, border, objective)
+    key = key_of("streamed step", nest, core, border, objective, STEP_VERSION)
     return _unpack(default_cache().get_or(key, compute))
 
 
@@ -95,7 +96,9 @@ def matrix_held(nest: LoopNest, instance: CoreInstance, border: Border, objectiv
     def compute() -> dict[str, Any]:
         return _pack(_held(nest, core, border, objective))
 
-    return _unpack(default_cache().get_or(key_of("held step", nest, core, border.stream, objective), compute))
+    return _unpack(
+        default_cache().get_or(key_of("held step", nest, core, border.stream, objective, STEP_VERSION), compute)
+    )
 
 
 def _pack(cost: StepCost) -> dict[str, Any]:

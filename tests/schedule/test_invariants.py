@@ -1,0 +1,135 @@
+"""What must hold for any graph, accelerator and plan (design 3.7), on a thousand random cases."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monet.schedule import nodes as n
+from monet.schedule.engine import Schedule, Scheduler, run_replay
+from monet.schedule.evaluation import measure
+from monet.schedule.plan import Placement, Plan
+from monet.schedule.result import TIME_PARTS, Result
+from tests.schedule.cases import accelerator, random_graph, random_plan, random_schedule
+
+
+def result_of(scheduler: Scheduler, schedule: Schedule) -> Result:
+    return measure(scheduler, schedule, {}, 0.0)
+
+
+def check(scheduler: Scheduler, schedule: Schedule) -> None:
+    result = result_of(scheduler, schedule)
+    assert result.feasible
+    check_bounds(scheduler, schedule, result)
+    check_sums(result)
+    for trace in result.memory[1:]:
+        assert trace.peak_bytes <= trace.capacity_bytes
+        assert trace.bytes.min() >= 0
+        assert trace.bytes[:, -1].sum() >= 0
+
+
+def check_bounds(scheduler: Scheduler, schedule: Schedule, result: Result) -> None:
+    slack = 1 + 1e-9
+    bounds = result.bounds
+    assert result.latency_s * slack >= bounds.latency_s
+    assert result.memory[0].peak_bytes >= bounds.memory_bytes
+    dram = scheduler.machine.accelerator.drams[0]
+    assert result.latency_s * slack >= result.dram_bytes["total"] / dram.bandwidth_bytes_per_s
+    assert result.dram_bytes["total"] >= bounds.dram_s * dram.bandwidth_bytes_per_s * (1 - 1e-9) - 1
+    for link in result.links:
+        assert link["busy_s"] <= result.latency_s * slack
+        if len(link["endpoints"]) == 2:
+            assert result.latency_s * slack >= link["bytes"] / link["bandwidth_bytes_per_s"]
+
+
+def check_sums(result: Result) -> None:
+    for name in ("by_level", "by_core", "by_phase", "by_operator"):
+        assert math.isclose(math.fsum(result.energy_breakdown[name].values()), result.energy_j, rel_tol=1e-9)
+    for core in result.cores:
+        assert set(core["time_ticks"]) == set(TIME_PARTS)
+        assert sum(core["time_ticks"].values()) == result.ticks
+        assert min(core["time_ticks"].values()) >= 0
+    read = sum(row["dram_read_bytes"] for row in result.operators)
+    written = sum(row["dram_write_bytes"] for row in result.operators)
+    assert {"read": read, "write": written, "total": read + written} == result.dram_bytes
+    assert sum(row["dram_bytes"] for row in result.phases.values()) == result.dram_bytes["total"]
+    for peak in result.memory_peak_bytes.values():
+        assert sum(value for key, value in peak.items() if key != "total") == peak["total"]
+
+
+def check_monotone(scheduler: Scheduler, schedule: Schedule, seed: random.Random) -> None:
+    """Any set of shorter durations and latencies is never slower, node by node."""
+    decided = schedule.decided
+    shrink = np.array([seed.random() for _ in range(len(decided.bookings))])
+    bookings = decided.bookings.copy()
+    bookings[:, n.TICKS] = (bookings[:, n.TICKS] * shrink).astype(np.int64)
+    nodes = decided.nodes.copy()
+    for row in nodes:
+        ticks = bookings[row[n.BOOK_START] : row[n.BOOK_END], n.TICKS]
+        row[n.DURATION] = ticks.max(initial=0)
+    faster = run_replay(replace(decided, nodes=nodes, bookings=bookings), scheduler.machine)
+    assert np.all(faster.start <= schedule.timed.start)
+    assert np.all(faster.end <= schedule.timed.end)
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_invariants(block: int) -> None:
+    ran = 0
+    for number in range(1000 + 100 * block, 1100 + 100 * block):
+        found = random_schedule(number)
+        if found:
+            ran += 1
+            check(*found)
+            if number % 4 == 0:
+                check_monotone(*found, random.Random(number))
+    assert ran >= 60
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(st.integers(0, 10**6), st.sampled_from(["bus", "mesh", "shared"]))
+def test_twice_the_clock_and_bandwidth_is_half_the_time(number: int, network: str) -> None:
+    ticks = []
+    for clock, latency in ((500, 40), (1000, 20)):
+        seed = random.Random(number)
+        scheduler = Scheduler(random_graph(seed), accelerator(network, sram=65536, latency=latency, clock=clock))
+        plan = replace(random_plan(seed, scheduler), groups=())
+        ticks.append(scheduler.schedule(plan).timed.makespan)
+    assert ticks[0] == ticks[1]
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(st.integers(0, 10**6))
+def test_names_do_not_matter(number: int) -> None:
+    found = []
+    for prefix in ("", "other"):
+        seed = random.Random(number)
+        scheduler = Scheduler(random_graph(seed, prefix), accelerator("mesh", sram=65536, local=65536))
+        found.append(scheduler.schedule(random_plan(seed, scheduler)).timed.makespan)
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("boundary", ["keep", "dram"])
+def test_one_core_is_no_split_and_plans_are_deterministic(boundary: str) -> None:
+    scheduler = Scheduler(random_graph(random.Random(5)), accelerator("mesh", sram=65536))
+    core = {op.op.name: ("pe[0,0]" if op.is_matrix else "simd") for op in scheduler.workload.operators}
+    plain = Plan((), {name: Placement((one,)) for name, one in core.items()}, boundary)
+    split = Plan((), {name: Placement((one,), "OY") for name, one in core.items()}, boundary)
+    first, second, again = (scheduler.schedule(plan).timed for plan in (plain, split, plain))
+    assert np.array_equal(first.end, second.end)
+    assert np.array_equal(first.end, again.end)
+
+
+def test_more_memory_moves_no_more_bytes_in_a_fused_chain() -> None:
+    seed = random.Random(3)
+    graph = random_graph(seed)
+    moved = []
+    for sram in (8192, 65536):
+        scheduler = Scheduler(graph, accelerator("shared", sram=sram))
+        moved.append(result_of(scheduler, scheduler.schedule(Plan())).dram_bytes["total"])
+    assert moved[1] <= moved[0]

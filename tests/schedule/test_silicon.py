@@ -1,0 +1,43 @@
+"""Two measured chips, described as published, and peak memory as the framework's tracker measured it."""
+
+from __future__ import annotations
+
+import pytest
+
+from monet.frontends import load_model
+from monet.hardware import load_hardware
+from monet.schedule.engine import Scheduler
+from monet.schedule.occupancy import traces
+from monet.schedule.plan import Plan
+from monet.schedule.silicon import aimc_segment, depfin_fsrcnn
+from monet.training import training_step
+
+
+@pytest.mark.parametrize(
+    ("case", "hardware", "measured", "accuracy"),
+    [(depfin_fsrcnn, "depfin", 6.18e6, 0.96), (aimc_segment, "aimc-4x4", 66_302, 0.95)],
+)
+def test_latency_of_a_measured_chip(case, hardware: str, measured: float, accuracy: float) -> None:
+    graph, plan = case()
+    scheduler = Scheduler(graph, load_hardware(hardware))
+    cycles = scheduler.schedule(plan).timed.makespan / 1024
+    assert 1 - abs(1 - cycles / measured) >= accuracy
+
+
+# Forward and backward with plain SGD, PyTorch 2.13: bytes in MB.
+PEAKS = [
+    ("resnet18", {"batch": 1}, 111.5),
+    ("resnet18", {"batch": 32}, 782.5),
+    ("gpt2-mini", {"batch": 8, "sequence": 256}, 1740.9),
+    ("bert-base", {"sequence": 128}, 876.3),
+    ("mlp-robot", {"batch": 4096}, 33.4),
+]
+
+
+@pytest.mark.parametrize(("model", "sizes", "megabytes"), PEAKS)
+def test_peak_memory_as_the_framework_has_it(model: str, sizes: dict[str, int], megabytes: float) -> None:
+    scheduler = Scheduler(training_step(load_model(model, **sizes)), load_hardware("edge-tpu"))
+    schedule = scheduler.schedule(Plan(boundary="dram"))
+    trace = traces(schedule, scheduler.machine, scheduler.workload)[0]
+    assert trace.peak_bytes / 1e6 == pytest.approx(megabytes, rel=0.05)
+    assert trace.peak_operator
