@@ -30,7 +30,7 @@ from monet.hardware.accelerator import OPERANDS, Core, Flow
 from monet.mapping.border import Border
 from monet.mapping.cost import Access, Cost, entries, frame_cost, tile_elements
 from monet.mapping.errors import DoesNotFit, MappingError
-from monet.mapping.footprint import Extent, divisors, footprint, tables
+from monet.mapping.footprint import Extent, Window, divisors, footprint, tables
 from monet.mapping.frame import Crossing, Frame
 from monet.mapping.mapping import Binding, Loop, Mapping, Unrolled
 from monet.mapping.search import NO_CONSTRAINTS, Mapped, cached_tiling, evaluate
@@ -187,14 +187,31 @@ def dram_tiles(size: int, taps: bool) -> tuple[int, ...]:
     return tuple(found)
 
 
+def _in_padding(window: Window, size: int, tile: int) -> bool:
+    """Whether the first or the last tile of a window over one dimension lies outside the tensor altogether."""
+    last = (size - 1) // tile * tile
+    return tile < size and (
+        window.offset + window.a * (tile - 1) < 0 or window.offset + window.a * last >= window.length
+    )
+
+
 class _TileArrays:
     """Arrays for the ranking kernel."""
 
     def __init__(self, nest: LoopNest, frame: Frame, border: Border) -> None:
         self.nest, self.frame, self.dims = nest, frame, tuple(frame.sizes)
         touched = [frame.footprints[slot] for slot in OPERANDS]
-        taps = {window.v for one in touched for window in one.windows if window.v}
-        self.tiles = tuple(dram_tiles(frame.sizes[dim], dim in taps) for dim in self.dims)
+        # taps of a window; where one row of outputs is left, the window has only its taps to move it
+        taps = {window.v or window.u for one in touched for window in one.windows}
+        alone = [window for one in touched for window in one.windows if not window.v]
+        self.tiles = tuple(
+            tuple(
+                tile
+                for tile in dram_tiles(frame.sizes[dim], dim in taps)
+                if not any(window.u == dim and _in_padding(window, frame.sizes[dim], tile) for window in alone)
+            )
+            for dim in self.dims
+        )
         many = max(map(len, self.tiles), default=1)
         index = {dim: d for d, dim in enumerate(self.dims)}
         counts, steps = np.ones((len(self.dims), many)), np.ones((len(self.dims), many))
