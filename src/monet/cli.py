@@ -6,10 +6,15 @@ import sys
 
 import typer
 
+from monet.commands import diff as diff_command
+from monet.commands import explain as explain_command
 from monet.commands import graph as graph_command
 from monet.commands import hardware as hardware_command
 from monet.commands import map as map_command
 from monet.commands import models as models_command
+from monet.commands import rerun as rerun_command
+from monet.commands import run as run_command
+from monet.commands import validate as validate_command
 from monet.errors import MonetError
 
 app = typer.Typer(
@@ -19,10 +24,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-app.command("models")(models_command.models)
+app.command("run")(run_command.run)
 app.command("graph")(graph_command.graph)
-app.add_typer(hardware_command.app, name="hardware")
 app.command("map")(map_command.map_command)
+app.command("explain")(explain_command.explain)
+app.command("diff")(diff_command.diff)
+app.command("rerun")(rerun_command.rerun)
+app.command("validate")(validate_command.validate)
+app.command("models")(models_command.models)
+app.add_typer(hardware_command.app, name="hardware")
 
 
 @app.callback(invoke_without_command=True)
