@@ -87,7 +87,10 @@ def test_reduced_dimensions_of_the_three_conv_nests() -> None:
     graph, _ = one_op("conv", [(2, 3, 5, 5), (4, 3, 3, 3)], **geometry)
     assert nest_of(graph, graph.ops[0]).reduced == {"C", "FY", "FX"}
     graph, _ = one_op("conv_transpose", [(2, 4, 5, 5), (4, 3, 3, 3)], spatial=(5, 5), **geometry)
-    assert nest_of(graph, graph.ops[0]).reduced == {"K"}
+    assert nest_of(graph, graph.ops[0]).reduced == {"K", "FY", "FX"}  # gather form
+    strided = {**geometry, "stride": (2, 2)}
+    graph, _ = one_op("conv_transpose", [(2, 4, 3, 3), (4, 3, 3, 3)], spatial=(5, 5), **strided)
+    assert nest_of(graph, graph.ops[0]).reduced == {"K"}  # scatter form
     graph, _ = one_op("conv_weight_gradient", [(2, 3, 5, 5), (2, 4, 5, 5)], taps=(3, 3), **geometry)
     assert nest_of(graph, graph.ops[0]).reduced == {"N", "OY", "OX"}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from monet.graph.loop_nest import LoopNest, Operand, index
 
 
@@ -30,6 +32,16 @@ def conv(
     )
     dims = (("N", N), ("G", G), ("K", K), ("C", C), ("OY", OY), ("OX", OX), ("FY", FY), ("FX", FX))
     return LoopNest(dims, operands)
+
+
+def backwards(nest: LoopNest) -> LoopNest:
+    """The same convolution with its filter walked backwards, as the gather form of an input gradient has it."""
+    sizes = nest.sizes
+    taps = tuple(index((dim, -1), offset=sizes[dim] - 1) for dim in ("FY", "FX"))
+    operands = tuple(
+        replace(one, indices=(*one.indices[:2], *taps)) if one.name == "w" else one for one in nest.operands
+    )
+    return LoopNest(nest.dims, operands)
 
 
 def linear(N: int, K: int, C: int, dtype: str = "int8") -> LoopNest:

@@ -10,7 +10,7 @@ from monet.mapping.frame import Frame, Stream
 from monet.mapping.mapping import Cut, Loop, Mapping
 from monet.mapping.search import frames
 from tests.mapping.cores import streaming, three_level, two_level
-from tests.mapping.nests import conv, linear, matmul
+from tests.mapping.nests import backwards, conv, linear, matmul
 
 
 def random_nest(rng: random.Random, largest: int = 4, most: int = 1500) -> LoopNest:
@@ -31,11 +31,12 @@ def _nest(rng: random.Random, largest: int) -> LoopNest:
     if kind == "matmul":
         return matmul(size(), size(), size(), size())
     f, pad = rng.choice([1, 2, 3]), rng.choice([0, 1])
-    return conv(
+    flip = backwards if rng.random() < 0.2 else lambda nest: nest
+    return flip(conv(
         rng.choice(["y", "x", "w"]), N=rng.choice([1, 1, 2]), G=rng.choice([1, 1, 2]), K=size(), C=size(), OY=size(),
         OX=size(), FY=f if pad else rng.choice([1, f]), FX=f, stride=rng.choice([1, 1, 2]),
         dilation=rng.choice([1, 1, 2]), pad=pad if f > 1 else 0,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 STREAM = Stream(16.0, 10e-12, 12e-12)

@@ -82,12 +82,15 @@ def _classify(nest: LoopNest, operand: Operand) -> Footprint:
 
 
 def _is_plain(terms: tuple[tuple[str, int], ...], offset: int, length: int, nest: LoopNest) -> bool:
-    reach = 0
-    for name, factor in sorted(terms, key=lambda term: term[1]):
-        if factor <= reach:
+    """Whether distinct points touch distinct positions, all inside the tensor; an axis may be walked backwards."""
+    reach, low = 0, offset
+    for name, factor in sorted(terms, key=lambda term: abs(term[1])):
+        if abs(factor) <= reach:
             return False
-        reach += factor * (nest.sizes[name] - 1)
-    return offset >= 0 and offset + reach < length
+        span = abs(factor) * (nest.sizes[name] - 1)
+        reach += span
+        low -= span if factor < 0 else 0
+    return low >= 0 and low + reach < length
 
 
 def _window(terms: tuple[tuple[str, int], ...], index: Index, operand: Operand, axis: int) -> Window:

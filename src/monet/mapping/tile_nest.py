@@ -127,9 +127,10 @@ def _operand(nest: LoopNest, operand: Operand, lengths: Mapping[str, int], place
             shape.append(length)
             indices.append(Index(index.terms, offset))
             continue
-        reach = sum(factor * (lengths.get(name, nest.sizes[name]) - 1) for name, factor in index.terms)
+        spans = [factor * (lengths.get(name, nest.sizes[name]) - 1) for name, factor in index.terms]
+        reach, backwards = sum(map(abs, spans)), -sum(span for span in spans if span < 0)
         shape.append(reach + 1)
-        indices.append(Index(index.terms, 0))
+        indices.append(Index(index.terms, backwards))
     return replace(operand, shape=tuple(shape), indices=tuple(indices))
 
 

@@ -115,8 +115,43 @@ def _nest_conv(call: Call) -> LoopNest:
 
 
 def _nest_transpose(call: Call) -> LoopNest:
+    """Scatter form: the forward's nest with a windowed output. Where stride is one and sizes are kept, the gather form.
+
+    Both have the same points; the second walks the filter backwards over a window of y, writes every element of x in
+    one place, and so can be cut along rows.
+    """
     y, w = call.inputs[:2]
+    if set(call.attrs["stride"]) == {1} and y.shape[2:] == call.out.shape[2:]:
+        return _nest_gather(call)
     return _nest(call.out, w, y, (len(call.inputs), 1, 0), "x", call.attrs)
+
+
+def _nest_gather(call: Call) -> LoopNest:
+    (y, w), x, attrs = call.inputs[:2], call.out, call.attrs
+    groups, rank = attrs["groups"], len(x.shape) - 2
+    names, taps = SPATIAL[-rank:], w.shape[2:]
+    k_group, c_group = y.shape[1] // groups, x.shape[1] // groups
+    rows = tuple(index(f"O{axis}") for axis in names)
+    window = tuple(
+        index(f"O{axis}", (f"F{axis}", dilation), offset=pad[0] - dilation * (size - 1))
+        for axis, size, dilation, pad in zip(names, taps, attrs["dilation"], attrs["padding"], strict=True)
+    )
+    backwards = tuple(index((f"F{axis}", -1), offset=size - 1) for axis, size in zip(names, taps, strict=True))
+    k_index, c_index = index(("G", k_group), "K"), index(("G", c_group), "C")
+    dims = (
+        ("N", x.shape[0]),
+        ("G", groups),
+        ("K", k_group),
+        ("C", c_group),
+        *((f"O{axis}", size) for axis, size in zip(names, x.shape[2:], strict=True)),
+        *((f"F{axis}", size) for axis, size in zip(names, taps, strict=True)),
+    )
+    operands = (
+        Operand("y", 0, y.dtype, y.shape, (index("N"), k_index, *window), False),
+        Operand("w", 1, w.dtype, w.shape, (k_index, index("C"), *backwards), False),
+        Operand("x", len(call.inputs), x.dtype, x.shape, (index("N"), c_index, *rows), True),
+    )
+    return LoopNest(dims, operands)
 
 
 def _nest_weight_gradient(call: Call) -> LoopNest:
