@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,8 @@ class CostTable:
     def __init__(self, machine: Machine, objective: str = "latency") -> None:
         self.machine, self.objective = machine, objective
         self._known: dict[tuple[Any, ...], StepCost] = {}
+        self.steps: dict[tuple[Any, ...], OperatorSteps] = {}  # by operator, placement, tiles
+        self.rows: dict[tuple[Any, ...], Rows] = {}  # of operators whose surroundings have not changed either
 
     def cost(
         self, operator: Operator, steps: Steps, number: int, instance: CoreInstance, held: bool, share: float
@@ -71,6 +74,7 @@ class OperatorSteps:
     classes: Array
     costs: tuple[StepCost, ...]
     group: int
+    key: tuple[Any, ...]
     base: int = 0
 
 
@@ -89,86 +93,98 @@ class Expanded:
     operators: tuple[OperatorSteps, ...]
 
 
-def operator_steps(
-    operator: Operator,
-    placement: Placement,
-    tiles: Mapping[str, tuple[Array, Array]],
-    held: bool,
-    group: int,
-    table: CostTable,
-    plan: Plan,
-) -> OperatorSteps:
-    """Steps and costs of one operator under a plan."""
-    accelerator = table.machine.accelerator
-    instances = tuple(accelerator.instance(name) for name in placement.cores)
-    steps = make_steps(operator.nest, tiles, placement.split, len(instances))
-    classes, first = shape_classes(operator.nest, steps)
+def operator_steps(operator: Operator, group: TiledGroup, number: int, table: CostTable, plan: Plan) -> OperatorSteps:
+    """Steps and costs of one operator under a plan, looked up if they were asked for before."""
+    placement = plan.placements[operator.op.name]
     share = plan.buffer_share if plan.boundary == "keep" else 1.0
-    costs = tuple(
-        table.cost(operator, steps, int(number), instances[int(number) % len(instances)], held, share)
-        for number in first
-    )
-    return OperatorSteps(operator, placement, instances, steps, held, classes, costs, group)
+    key = (operator.number, placement, group.key, group.held, share)
+    if key not in table.steps:
+        accelerator = table.machine.accelerator
+        instances = tuple(accelerator.instance(name) for name in placement.cores)
+        steps = make_steps(operator.nest, group.tiles[operator.number], placement.split, len(instances))
+        classes, first = shape_classes(operator.nest, steps)
+        costs = tuple(
+            table.cost(operator, steps, int(one), instances[int(one) % len(instances)], group.held, share)
+            for one in first
+        )
+        table.steps[key] = OperatorSteps(operator, placement, instances, steps, group.held, classes, costs, 0, key)
+    found = copy(table.steps[key])
+    found.group = number
+    return found
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one operator, and the storages that it is the first to touch."""
+
+    steps: Array  # entries and buffers are counted from the operator's own first
+    parts: Array
+    entries: Array
+    work: Array
+    grids: tuple[tuple[str, Grid, Array, Array], ...]
 
 
 class Expansion:
     """Collects rows operator by operator."""
 
-    def __init__(self, workload: Workload, machine: Machine, plan: Plan) -> None:
-        self.workload, self.machine, self.plan = workload, machine, plan
+    def __init__(self, workload: Workload, table: CostTable, plan: Plan) -> None:
+        self.workload, self.machine, self.plan, self.table = workload, table.machine, plan, table
         self.grids: dict[str, Grid] = {}
+        self.origin: dict[str, tuple[Any, ...]] = {}  # storage → who cut it, and its first block
+        self.new: list[tuple[str, Grid, Array, Array]] = []
+        self.rows: list[Rows] = []
+        self.n_blocks = self.n_steps = 0
         self.block_sizes: list[Array] = []
         self.block_storage: list[Array] = []
-        self.n_blocks = self.n_steps = self.n_entries = self.n_work = 0
-        self.step_rows: list[Array] = []
-        self.part_rows: list[Array] = []
-        self.entry_rows: list[Array] = []
-        self.work_rows: list[Array] = []
-
-    def grid(self, one: OperatorSteps, position: int) -> Grid:
-        """The blocks of an operand's storage, cut by whoever touches it first."""
-        operand, tensor = one.operator.operands[position]
-        return self.grid_of(tensor, cut_axes(operand, one.operator.nest, one.steps))
 
     def grid_of(self, tensor: Tensor, edges: Mapping[int, Array]) -> Grid:
-        """The blocks of a storage."""
+        """The blocks of a storage, cut by whoever touches it first."""
         storage = tensor.storage
         if storage not in self.grids:
-            owner = self.workload.storages[storage].tensor
-            if tensor.elements != owner.elements:
-                tensor, edges = owner, {}
+            found = self.workload.storages[storage]
+            if tensor.elements != found.tensor.elements:
+                tensor, edges = found.tensor, {}
             grid = Grid(tensor, edges, self.n_blocks)
-            self.grids[storage] = grid
-            self.block_sizes.append(grid.sizes(owner.bytes))
-            self.block_storage.append(np.full(grid.count, self.workload.storages[storage].number))
-            self.n_blocks += grid.count
+            self._note(storage, grid, grid.sizes(found.tensor.bytes), np.full(grid.count, found.number))
         return self.grids[storage]
 
+    def _note(self, storage: str, grid: Grid, sizes: Array, owner: Array) -> None:
+        self.new.append((storage, grid, sizes, owner))
+        self.grids[storage] = grid
+        self.block_sizes.append(sizes)
+        self.block_storage.append(owner)
+        self.n_blocks += len(sizes)
+
     def add(self, one: OperatorSteps) -> None:
-        """Rows of one operator's steps."""
-        one.base = self.n_steps
+        """Rows of one operator's steps; the same as last time if nothing around them has changed."""
+        one.base, self.new = self.n_steps, []
+        seen = tuple(self.origin.get(storage) for storage in one.operator.storages)
+        key = (one.key, self.plan.boundary, seen, self.n_blocks if None in seen else -1)
+        rows = self.table.rows.get(key)
+        if rows is None:
+            rows = self.table.rows[key] = self._rows(one)
+        else:
+            for new in rows.grids:
+                self._note(*new)
+        for storage, grid, _, _ in rows.grids:
+            self.origin[storage] = (one.key, grid.base)
+        self.rows.append(rows)
+        self.n_steps += one.steps.count
+
+    def _rows(self, one: OperatorSteps) -> Rows:
         count = one.steps.count
         rows = np.zeros((count, d.STEP_COLUMNS), np.int64)
         cores = np.array([self.machine.core_index[instance.name] for instance in one.instances])
         rows[:, d.CORE] = np.tile(cores, count // len(cores))
         rows[:, d.OPERATOR] = one.operator.number
         parts = self._parts(one)[one.classes]
-        rows[:, d.TICKS] = parts.sum(axis=1)
         entries, per_step = self._entries(one)
-        ends = self.n_entries + np.cumsum(per_step)
+        ends = np.cumsum(per_step)
         rows[:, d.ENTRY_START], rows[:, d.ENTRY_END] = ends - per_step, ends
         work, per_step = self._work(one)
-        ends = self.n_work + np.cumsum(per_step)
+        ends = np.cumsum(per_step)
         rows[:, d.WORK_START], rows[:, d.WORK_END] = ends - per_step, ends
-        self.step_rows.append(rows)
-        self.part_rows.append(parts)
-        self.entry_rows.append(entries)
-        self.work_rows.append(work)
-        self.n_steps, self.n_entries, self.n_work = (
-            self.n_steps + count,
-            self.n_entries + len(entries),
-            self.n_work + len(work),
-        )
+        return Rows(rows, parts, entries, work, tuple(self.new))
 
     def _parts(self, one: OperatorSteps) -> Array:
         """Ticks of a step by use; rounded so that they add up to the ticks of the whole step."""
@@ -214,7 +230,7 @@ class Expansion:
         tables: list[Array] = []
         owners: list[Array] = []
         for position, (operand, tensor) in enumerate(operator.operands):
-            grid = self.grid(one, position)
+            grid = self.grids.get(tensor.storage) or self.grid_of(tensor, cut_axes(operand, operator.nest, one.steps))
             touch = touched_blocks(operand, tensor, operator.nest, one.steps, grid)
             table, owner = self._operand_entries(one, position, touch)
             tables.append(table)
@@ -279,8 +295,18 @@ class Expansion:
     def finish(self, gangs: Sequence[tuple[int, int, bool, int]], operators: Sequence[OperatorSteps]) -> Expanded:
         """All arrays, with blocks and their uses in gang order. ``gangs``: (first step, last step, leaves
         chip, gangs whose reads go ahead of its writes)."""
-        entries = np.concatenate(self.entry_rows)
-        steps, parts = np.concatenate(self.step_rows), np.concatenate(self.part_rows)
+        entries = np.concatenate([one.entries for one in self.rows])
+        steps = np.concatenate([one.steps for one in self.rows])
+        parts = np.concatenate([one.parts for one in self.rows])
+        work = np.concatenate([one.work for one in self.rows])
+        each = np.array([len(one.steps) for one in self.rows])
+        for columns, sizes in (
+            ((d.ENTRY_START, d.ENTRY_END), [len(one.entries) for one in self.rows]),
+            ((d.WORK_START, d.WORK_END), [len(one.work) for one in self.rows]),
+        ):
+            before = np.repeat(np.cumsum(sizes) - sizes, each)
+            for column in columns:
+                steps[:, column] += before
         table = np.array(gangs, np.int64).reshape(-1, 4)
         gang_of = np.zeros(len(steps), np.int64)
         lengths = table[:, 1] - table[:, 0]
@@ -293,14 +319,14 @@ class Expansion:
         entry_gang = np.repeat(gang_of, steps[:, d.ENTRY_END] - steps[:, d.ENTRY_START])
         pairs = np.unique(entries[:, d.E_BLOCK] * (len(table) + 1) + entry_gang)
         owner, uses = np.divmod(pairs, len(table) + 1)
-        blocks = self._blocks(entries, owner)
-        work = np.concatenate(self.work_rows) if self.work_rows else np.zeros((0, 3), np.int64)
+        groups = np.repeat([one.group for one in operators], [len(one.entries) for one in self.rows])
+        blocks = self._blocks(entries, owner, groups)
         return Expanded(
             table, steps, work, entries, blocks, uses.astype(np.int64), parts,
             np.concatenate(self.block_storage), tuple(operators),
         )  # fmt: skip
 
-    def _blocks(self, entries: Array, owner: Array) -> Array:
+    def _blocks(self, entries: Array, owner: Array, groups: Array) -> Array:
         from monet.schedule import residency as r
 
         sizes = np.concatenate(self.block_sizes)
@@ -314,8 +340,7 @@ class Expansion:
         blocks[:, r.PERSISTENT] = persistent
         written = np.isin(entries[:, d.E_KIND], (d.HOLD_WRITE, d.STREAM_WRITE, d.KEEP_WRITE))
         blocks[:, r.WRITES_LEFT] = np.bincount(entries[written, d.E_BLOCK], minlength=len(sizes))
-        groups = self._leaves_group(entries, len(sizes))
-        blocks[:, r.THROUGH] = persistent | groups
+        blocks[:, r.THROUGH] = persistent | self._leaves_group(entries, len(sizes), groups)
         counts = np.bincount(owner, minlength=len(sizes))
         ends = np.cumsum(counts)
         blocks[:, r.USE], blocks[:, r.USE_END] = ends - counts, ends
@@ -324,17 +349,14 @@ class Expansion:
         blocks[:, r.DRAM_TO] = r.NOT_YET
         return blocks
 
-    def _leaves_group(self, entries: Array, count: int) -> Array:
+    def _leaves_group(self, entries: Array, count: int, groups: Array) -> Array:
         """Blocks that are written through under boundary ``dram``: those that another group uses."""
         if self.plan.boundary != "dram":
             return np.zeros(count, bool)
-        groups = np.concatenate([np.full(len(rows), self._group[i]) for i, rows in enumerate(self.entry_rows)])
         low, high = np.full(count, 2**62), np.full(count, -1)
         np.minimum.at(low, entries[:, d.E_BLOCK], groups)
         np.maximum.at(high, entries[:, d.E_BLOCK], groups)
         return np.asarray(low != high)
-
-    _group: Sequence[int] = ()
 
 
 def _goes_on(steps: Array, gang_of: Array) -> Array:
@@ -371,28 +393,15 @@ def expand(
     """All arrays of a plan. ``groups`` are in execution order, with tiles for every operator."""
     from monet.schedule.ordering import gang_order
 
-    building, found = Expansion(workload, machine, plan), list[OperatorSteps]()
+    building, found = Expansion(workload, table, plan), list[OperatorSteps]()
     gangs: list[tuple[int, int, bool, int]] = []
-    members: list[int] = []
     for number, group in enumerate(groups):
-        here = []
-        for operator in group.operators:
-            one = operator_steps(
-                operator,
-                plan.placements[operator.op.name],
-                group.tiles[operator.number],
-                group.held,
-                number,
-                table,
-                plan,
-            )
+        here = [operator_steps(operator, group, number, table, plan) for operator in group.operators]
+        for one in here:
             building.add(one)
-            here.append(one)
-            members.append(number)
         found += here
-        order = gang_order(here, building)
+        order = gang_order(here, building.rows[-len(here) :], building.n_blocks)
         # a pipeline over several cores has a tile of every operator in flight on each of them
         ahead = plan.prefetch * len(here) * len({name for one in here for name in one.placement.cores})
         gangs += [(*span, plan.boundary == "dram" and i == 0, ahead) for i, span in enumerate(order)]
-    building._group = members
     return building.finish(gangs, found)

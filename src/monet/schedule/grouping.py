@@ -33,6 +33,7 @@ class TiledGroup:
     operators: tuple[Operator, ...]
     tiles: Mapping[int, Ranges]
     held: bool  # operands lie in the memory; otherwise the one operator streams
+    key: object = None  # equal for equal tiles
 
 
 def tiled_groups(workload: Workload, plan: Plan) -> tuple[TiledGroup, ...]:
@@ -60,28 +61,6 @@ def _members(workload: Workload, plan: Plan) -> list[tuple[Group | None, list[in
     return found
 
 
-def dependencies(workload: Workload) -> list[tuple[int, int]]:
-    """Pairs (earlier, later) of operators where the later reads or overwrites what the earlier wrote or read."""
-    last_write: dict[str, int] = {}
-    readers: dict[str, list[int]] = {}
-    pairs: set[tuple[int, int]] = set()
-    tensors = workload.graph.tensors
-    for operator in workload.operators:
-        here = operator.number
-        for name in operator.op.inputs:
-            storage = tensors[name].storage
-            if storage in last_write:
-                pairs.add((last_write[storage], here))
-            readers.setdefault(storage, []).append(here)
-        for name in operator.op.outputs:
-            storage = tensors[name].storage
-            pairs.update((one, here) for one in readers.get(storage, ()) if one != here)
-            if storage in last_write and last_write[storage] != here:
-                pairs.add((last_write[storage], here))
-            last_write[storage], readers[storage] = here, []
-    return sorted(pair for pair in pairs if pair[0] != pair[1])
-
-
 def _group_order(
     workload: Workload, members: list[tuple[Group | None, list[int]]]
 ) -> list[tuple[Group | None, list[int]]]:
@@ -89,7 +68,7 @@ def _group_order(
     owner = {op: number for number, (_, ops) in enumerate(members) for op in ops}
     after: dict[int, set[int]] = {number: set() for number in range(len(members))}
     waiting = dict.fromkeys(range(len(members)), 0)
-    for earlier, later in dependencies(workload):
+    for earlier, later in workload.dependencies:
         a, b = owner[earlier], owner[later]
         if a != b and b not in after[a]:
             after[a].add(b)
@@ -140,7 +119,7 @@ def _tile(workload: Workload, group: Group | None, operators: list[Operator]) ->
     }
     if group.halo == "recomputed":
         tiles = _recomputed(operators, tiles)
-    return TiledGroup(tuple(operators), tiles, True)
+    return TiledGroup(tuple(operators), tiles, True, group)
 
 
 def _spread(operators: Sequence[Operator], dims: dict[int, dict[int, str]]) -> None:

@@ -43,12 +43,11 @@ def open_node(count: Array, node: Array, kind: int, step: int, size: int, source
     """Append a node without dependencies or bookings; they are added next, before any other node is opened."""
     number: int = count[N_NODE]
     count[N_NODE] += 1
-    row = node[number]
-    row[KIND], row[STEP], row[OPERATOR], row[BYTES] = kind, step, count[OPERATOR_NOW], size
-    row[LATENCY], row[DURATION] = 0, 0
-    row[DEP_START], row[DEP_END] = count[N_DEP], count[N_DEP]
-    row[BOOK_START], row[BOOK_END] = count[N_BOOK], count[N_BOOK]
-    row[SOURCE], row[TARGET], row[TARGETS] = source, target, 1
+    node[number, KIND], node[number, STEP], node[number, BYTES] = kind, step, size
+    node[number, OPERATOR], node[number, LATENCY], node[number, DURATION] = count[OPERATOR_NOW], 0, 0
+    node[number, DEP_START], node[number, DEP_END] = count[N_DEP], count[N_DEP]
+    node[number, BOOK_START], node[number, BOOK_END] = count[N_BOOK], count[N_BOOK]
+    node[number, SOURCE], node[number, TARGET], node[number, TARGETS] = source, target, 1
     return number
 
 
@@ -56,8 +55,8 @@ def open_node(count: Array, node: Array, kind: int, step: int, size: int, source
 def depend(count: Array, node: Array, dep: Array, number: int, on: int, lag: int, reason: int) -> None:
     """The node opened last waits for ``on`` (nothing if negative) and ``lag`` ticks more."""
     if on >= 0:
-        row = dep[count[N_DEP]]
-        row[NODE], row[LAG], row[REASON] = on, lag, reason
+        new = count[N_DEP]
+        dep[new, NODE], dep[new, LAG], dep[new, REASON] = on, lag, reason
         count[N_DEP] += 1
         node[number, DEP_END] = count[N_DEP]
 
@@ -70,8 +69,7 @@ def book(count: Array, node: Array, booking: Array, number: int, resource: int, 
             booking[i, TICKS] = max(booking[i, TICKS], ticks)
             node[number, DURATION] = max(node[number, DURATION], ticks)
             return
-    row = booking[count[N_BOOK]]
-    row[RESOURCE], row[TICKS] = resource, ticks
+    booking[count[N_BOOK], RESOURCE], booking[count[N_BOOK], TICKS] = resource, ticks
     count[N_BOOK] += 1
     node[number, BOOK_END] = count[N_BOOK]
     node[number, DURATION] = max(node[number, DURATION], ticks)

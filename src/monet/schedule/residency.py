@@ -80,10 +80,10 @@ def add_copy(count: Array, memory: Array, copy: Array, number: int, where: int, 
     """Note that ``size`` bytes of a memory now belong to a block (or to a step's buffers)."""
     new: int = count[N_COPY]
     count[N_COPY] += 1
-    row = copy[new]
-    row[BLOCK], row[MEMORY], row[BYTES_HERE] = number, where, size
-    row[READY], row[GUARD], row[GUARD_CORE], row[FROM], row[TO] = -1, -1, -1, -1, NOT_YET
-    row[PREVIOUS], row[NEXT] = -1, memory[where, FIRST]
+    copy[new, BLOCK], copy[new, MEMORY], copy[new, BYTES_HERE] = number, where, size
+    copy[new, READY], copy[new, GUARD], copy[new, GUARD_CORE] = -1, -1, -1
+    copy[new, FROM], copy[new, TO] = -1, NOT_YET
+    copy[new, PREVIOUS], copy[new, NEXT] = -1, memory[where, FIRST]
     if memory[where, FIRST] >= 0:
         copy[memory[where, FIRST], PREVIOUS] = new
     memory[where, FIRST] = new
@@ -93,18 +93,18 @@ def add_copy(count: Array, memory: Array, copy: Array, number: int, where: int, 
 @inner
 def release(count: Array, memory: Array, chunk: Array, block: Array, copy: Array, at: Array, old: int) -> None:
     """A copy goes; its bytes are free once its guard has ended."""
-    row = copy[old]
-    if row[PREVIOUS] >= 0:
-        copy[row[PREVIOUS], NEXT] = row[NEXT]
+    before, after, where, number = copy[old, PREVIOUS], copy[old, NEXT], copy[old, MEMORY], copy[old, BLOCK]
+    if before >= 0:
+        copy[before, NEXT] = after
     else:
-        memory[row[MEMORY], FIRST] = row[NEXT]
-    if row[NEXT] >= 0:
-        copy[row[NEXT], PREVIOUS] = row[PREVIOUS]
-    free_bytes(memory, chunk, count, row[MEMORY], row[BYTES_HERE], row[GUARD])
-    row[TO] = row[GUARD]
-    if row[BLOCK] >= 0:
-        at[row[BLOCK], row[MEMORY]] = -1
-        block[row[BLOCK], COPIES] -= 1
+        memory[where, FIRST] = after
+    if after >= 0:
+        copy[after, PREVIOUS] = before
+    free_bytes(memory, chunk, count, where, copy[old, BYTES_HERE], copy[old, GUARD])
+    copy[old, TO] = copy[old, GUARD]
+    if number >= 0:
+        at[number, where] = -1
+        block[number, COPIES] -= 1
 
 
 @inner

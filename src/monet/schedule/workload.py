@@ -47,6 +47,12 @@ class Operator:
         """Whether it runs on a multiply-accumulate array."""
         return self.family in MATRIX
 
+    @cached_property
+    def storages(self) -> tuple[str, ...]:
+        """Storages it touches or waits for."""
+        tensors = (*(tensor for _, tensor in self.operands), *self.waits, *self.untouched)
+        return tuple(dict.fromkeys(tensor.storage for tensor in tensors))
+
     @property
     def macs(self) -> int:
         """Multiply-accumulates on an array."""
@@ -122,6 +128,28 @@ class Workload:
                         owner.role in _STAYS or storage in outputs,
                     )
         return found
+
+    @cached_property
+    def dependencies(self) -> tuple[tuple[int, int], ...]:
+        """Pairs (earlier, later) of operators where the later reads or overwrites what the earlier wrote or read."""
+        last_write: dict[str, int] = {}
+        readers: dict[str, list[int]] = {}
+        pairs: set[tuple[int, int]] = set()
+        tensors = self.graph.tensors
+        for operator in self.operators:
+            here = operator.number
+            for name in operator.op.inputs:
+                storage = tensors[name].storage
+                if storage in last_write:
+                    pairs.add((last_write[storage], here))
+                readers.setdefault(storage, []).append(here)
+            for name in operator.op.outputs:
+                storage = tensors[name].storage
+                pairs.update((one, here) for one in readers.get(storage, ()) if one != here)
+                if storage in last_write and last_write[storage] != here:
+                    pairs.add((last_write[storage], here))
+                last_write[storage], readers[storage] = here, []
+        return tuple(sorted(pair for pair in pairs if pair[0] != pair[1]))
 
     @property
     def batch(self) -> int:
