@@ -81,11 +81,16 @@ def test_wires_are_respected_and_counts_add_up(seed: int) -> None:
     assert found.energy_j == pytest.approx(math.fsum(found.energy_j_by_level.values()), rel=1e-12)
 
 
+def latency(nest: LoopNest, core: Core) -> float:
+    """What the search minimises: the mapping's cycles, with the way of its resident operands through the top memory."""
+    return best_tiling_of(nest, core, "latency", STREAM, NO_CONSTRAINTS, 4)[1].cycles
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_more_bandwidth_is_never_slower(seed: int) -> None:
     nest, core, _ = case(seed)
     wider = replace(core, levels=tuple(_wider(level) for level in core.levels))
-    assert best(nest, wider, "latency").cost.cycles <= best(nest, core, "latency").cost.cycles * (1 + 1e-5)
+    assert latency(nest, wider) <= latency(nest, core) * (1 + 1e-5)
 
 
 def _wider(level):  # type: ignore[no-untyped-def]
