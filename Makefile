@@ -6,9 +6,10 @@ READY  := $(VENV)/.ready
 
 .PHONY: demo test lint bench clean
 
-demo: $(READY)            ## from a fresh machine to the training graph of ResNet-18
+demo: $(READY)            ## from a fresh machine to a report of one training step of ResNet-18
 	@mkdir -p out
-	$(BIN)/monet graph resnet18 --batch 8 --optimizer adam --onnx out/resnet18-training.onnx --json out/resnet18.json
+	$(BIN)/monet run resnet18 --hardware edge-tpu --optimizer adam --report out/resnet18.html --json out/resnet18.json
+	@echo "open out/resnet18.html"
 
 test: $(READY) lint       ## lint, types, import boundaries, tests
 	$(BIN)/python -m pytest -n 2

@@ -4,6 +4,9 @@
 >>> step = monet.training_step(monet.load_model("resnet18", batch=8), optimizer="adam")
 >>> monet.summarise(step)["saved_for_backward_bytes"]
 172692228
+>>> result = monet.evaluate(step, monet.load_hardware("edge-tpu"))
+>>> result.latency_s, result.energy_j, result.peak_memory_bytes["dram"]["activations"]  # doctest: +SKIP
+>>> result.report("resnet18.html")  # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -15,8 +18,10 @@ if TYPE_CHECKING:
     from monet.errors import MonetError
     from monet.frontends import load_model
     from monet.graph import Graph
+    from monet.hardware import load_hardware
     from monet.numerics import execute
     from monet.report.graph_summary import summarise
+    from monet.schedule import Result, evaluate
     from monet.training import TrainingOptions, training_step
 
 __version__ = "0.1.0"
@@ -24,8 +29,11 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "Graph": "monet.graph",
     "MonetError": "monet.errors",
+    "Result": "monet.schedule",
     "TrainingOptions": "monet.training",
+    "evaluate": "monet.schedule",
     "execute": "monet.numerics",
+    "load_hardware": "monet.hardware",
     "load_model": "monet.frontends",
     "summarise": "monet.report.graph_summary",
     "training_step": "monet.training",
@@ -34,8 +42,11 @@ _PUBLIC = {
 __all__ = [
     "Graph",
     "MonetError",
+    "Result",
     "TrainingOptions",
+    "evaluate",
     "execute",
+    "load_hardware",
     "load_model",
     "summarise",
     "training_step",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -190,6 +191,10 @@ class Result:
         for name in ("cores", "links", "operators", "notes"):
             known[name] = tuple(known.get(name, ()))
         return cls(**known)
+
+    def report(self, path: str) -> None:
+        """Write the HTML report: one file that works offline."""
+        import_module("monet.report.html").write_html(self, path)  # reports are above this stage
 
     def __str__(self) -> str:
         from monet.schedule.text import format_result  # printing is needed only here
