@@ -1,6 +1,6 @@
 """A first hour with monet: a model, its training step, an accelerator, a result, and what would make it better.
 
-Run it as a script, or paste it cell by cell into a notebook; every object prints itself. Files go to the current folder.
+Run it as a script, or cell by cell in a notebook; every object prints itself. Files go to the current folder.
 """
 
 # %% A model is a graph. Zoo names, ONNX files and torch modules all come in through load_model.
