@@ -66,8 +66,8 @@ clock_hz: {clock} MHz
 """
 DRAM = """
 dram:
-  dram: {{kind: custom, capacity_bytes: 1 GiB, bandwidth_bits_per_cycle: {dram}, latency_s: {latency} ns, burst_bytes: 8,
-         read_energy_j_per_bit: 5 pJ/bit, write_energy_j_per_bit: 6 pJ/bit, static_power_w: 0.01}}
+  dram: {{kind: custom, capacity_bytes: 1 GiB, bandwidth_bits_per_cycle: {dram}, latency_s: {latency} ns,
+         burst_bytes: 8, read_energy_j_per_bit: 5 pJ/bit, write_energy_j_per_bit: 6 pJ/bit, static_power_w: 0.01}}
 network:
 """
 

@@ -49,7 +49,7 @@ def test_kernels_do_what_the_plain_reading_says(block: int) -> None:
 
 
 def test_replay_alone_is_a_longest_path() -> None:
-    scheduler, schedule = next(found for found in map(random_schedule, range(100)) if found)
+    _, schedule = next(found for found in map(random_schedule, range(100)) if found)
     start, end = schedule.timed.start, schedule.timed.end
     for row, begun in zip(schedule.decided.nodes, start, strict=True):
         for dep in schedule.decided.deps[row[n.DEP_START] : row[n.DEP_END]]:

@@ -1,11 +1,169 @@
-"""The default plan: ``auto`` fuses what is sure to gain, ``none`` runs every operator alone."""
+"""The default plan. ``none`` runs every operator alone; ``auto`` also fuses runs of vector operators that can share
+tiles on one core, if the whole schedule gains by it.
+
+A run is a stretch of operators next to each other in execution order, each reading a result of the run, all cut along
+corresponding dimensions. Training-mode batch norm reduces over samples and pixels, so runs with one are cut along
+channels; softmax and layer norm are never cut along what they reduce over. An operator that overwrites something
+made outside of the run does not join: its blocks are not the run's to cut.
+"""
 
 from __future__ import annotations
 
-from monet.schedule.engine import Scheduler
-from monet.schedule.plan import Plan
+from collections.abc import Iterator
+from dataclasses import replace
+
+from monet.errors import MonetError, nearest
+from monet.hardware.accelerator import CoreInstance
+from monet.schedule.engine import NoSchedule, Schedule, Scheduler
+from monet.schedule.geometry import make_steps
+from monet.schedule.grouping import corresponding, splittable
+from monet.schedule.plan import Group, Placement, Plan, PlanError
+from monet.schedule.workload import STAYS, Operator
+
+FUSIONS = ("auto", "none")
+LONGEST = 8  # operators in a run
+TILES = (4, 8, 16, 32, 64, 128)  # a run is cut into the fewest of these that fit; four let transfers overlap
+ROOM = 0.5  # share of the memory that the blocks of a tile may take; the rest is for the next tile
+
+
+def default_schedule(scheduler: Scheduler, fusion: str, boundary: str, placements: dict[str, Placement]) -> Schedule:
+    """The schedule of the default plan: the better of fused and unfused for ``auto``."""
+    if fusion not in FUSIONS:
+        raise PlanError(f"--fusion {fusion!r}: {nearest(fusion, FUSIONS)}, or a YAML file")
+    plain = scheduler.schedule(Plan(placements=placements, boundary=boundary))
+    if fusion == "none":
+        return plain
+    fused = fused_plan(scheduler, plain.plan, placements)
+    if not fused.groups:
+        return plain
+    try:
+        found = scheduler.schedule(fused)
+    except NoSchedule:
+        return plain
+    return found if found.timed.makespan < plain.timed.makespan else plain
 
 
 def default_plan(scheduler: Scheduler, fusion: str = "auto", boundary: str = "keep") -> Plan:
-    """A plan with groups but without placements; the scheduler completes it."""
-    return Plan(boundary=boundary)
+    """The plan of ``default_schedule``, placements included."""
+    return default_schedule(scheduler, fusion, boundary, {}).plan
+
+
+def fused_plan(scheduler: Scheduler, plain: Plan, given: dict[str, Placement]) -> Plan:
+    """Runs of operators as groups, with a tile for each and the core that is best for all of it."""
+    groups, placements = [], dict(plain.placements)
+    for run in _runs(scheduler, plain):
+        found = _group(scheduler, run, plain, given)
+        if found:
+            group, core = found
+            groups.append(group)
+            placements |= {operator.op.name: Placement((core,)) for operator in run if operator.op.name not in given}
+    return replace(plain, groups=tuple(groups), placements=placements)
+
+
+def _runs(scheduler: Scheduler, plain: Plan) -> Iterator[list[Operator]]:
+    """Maximal stretches of connected operators that one core can run."""
+    run: list[Operator] = []
+    for operator in scheduler.workload.operators:
+        if run and not (len(run) < LONGEST and _joins(scheduler, run, operator, plain)):
+            yield run
+            run = []
+        if _may_fuse(operator) and _own_results(scheduler, run, operator):
+            run.append(operator)
+        elif run:
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def _may_fuse(operator: Operator) -> bool:
+    return not operator.is_matrix and bool(splittable(operator)) and operator.op.phase != "update"
+
+
+def _own_results(scheduler: Scheduler, run: list[Operator], operator: Operator) -> bool:
+    """Whether all that an operator writes is new, or was made in the run."""
+    made = {tensor.storage for one in run for operand, tensor in one.operands if operand.written}
+    graph = scheduler.workload.graph
+    outputs = set(operator.op.outputs)
+    return all(
+        tensor.storage in made or tensor.storage in outputs or graph.tensors[tensor.storage].role in STAYS
+        for operand, tensor in operator.operands
+        if operand.written
+    )
+
+
+def _joins(scheduler: Scheduler, run: list[Operator], operator: Operator, plain: Plan) -> bool:
+    if not _may_fuse(operator) or not _own_results(scheduler, run, operator):
+        return False
+    made = {tensor.storage for one in run for operand, tensor in one.operands if operand.written}
+    reads = any(tensor.storage in made for operand, tensor in operator.operands if not operand.written)
+    return reads and bool(_common_dims([*run, operator]))
+
+
+def _common_dims(run: list[Operator]) -> list[str]:
+    """Dimensions of the last operator along which every operator of a run can be cut."""
+    last, found = run[-1], []
+    for dim in splittable(last):
+        dims, reached = {last.number: dim}, [last]
+        while reached:
+            here = reached.pop()
+            for there in run:
+                if there.number not in dims:
+                    other = corresponding(here, dims[here.number], there)
+                    if other and other in splittable(there):
+                        dims[there.number] = other
+                        reached.append(there)
+        if len(dims) == len(run):
+            found.append(dim)
+    order = [name for name, _ in last.nest.dims]
+    return sorted(found, key=order.index)
+
+
+def _group(
+    scheduler: Scheduler, run: list[Operator], plain: Plan, given: dict[str, Placement]
+) -> tuple[Group, str] | None:
+    if len(run) < 2:
+        return None
+    core = _best_core(scheduler, run, given)
+    if core is None:
+        return None
+    sizes = {scheduler.machine.accelerator.memory(name).size_bytes for _, name in core.memories}
+    last = run[-1]
+    for dim in _common_dims(run):
+        size = last.nest.sizes[dim]
+        for tiles in TILES:
+            if tiles <= size and _working_set(run, tiles) <= ROOM * min(sizes):
+                tile = -(-size // tiles)
+                return Group(tuple(operator.op.name for operator in run), ((dim, tile),)), core.name
+    return None
+
+
+def _working_set(run: list[Operator], tiles: int) -> float:
+    """Bytes of all tensors of a run in one tile; small ones (per channel) are counted whole."""
+    tensors = {tensor.storage: tensor for one in run for _, tensor in one.operands}
+    return sum(tensor.bytes / (tiles if len(tensor.shape) > 1 else 1) for tensor in tensors.values())
+
+
+def _best_core(scheduler: Scheduler, run: list[Operator], given: dict[str, Placement]) -> CoreInstance | None:
+    """The core that does the whole run fastest; None if no core does all of it."""
+    best: tuple[float, CoreInstance] | None = None
+    seen: set[str] = set()
+    templates = [instance.template for instance in scheduler.machine.accelerator.cores]
+    several = {name for name in templates if templates.count(name) > 1}  # there, operators are split instead
+    for instance in scheduler.machine.accelerator.cores:
+        if instance.template in seen or instance.core.lanes <= 0 or instance.template in several:
+            continue
+        seen.add(instance.template)
+        try:
+            seconds = sum(
+                scheduler.costs.cost(one, make_steps(one.nest, {}, "", 1), 0, instance, False, 1.0).cycles
+                for one in run
+            )
+        except MonetError:
+            continue
+        seconds /= instance.core.clock_hz
+        if best is None or seconds < best[0]:
+            best = seconds, instance
+    if best and any(given.get(one.op.name, Placement((best[1].name,))).cores != (best[1].name,) for one in run):
+        return None
+    return best[1] if best else None

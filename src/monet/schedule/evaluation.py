@@ -69,25 +69,24 @@ def evaluate(
     is kept in the result as it is, for ``rerun``. A ``scheduler`` of the same graph and accelerator saves analysing
     them again.
     """
-    from monet.schedule.default_plan import default_plan
+    from monet.schedule.default_plan import default_schedule
 
-    began, given_plan = time.perf_counter(), plan is not None
+    began = time.perf_counter()
     if phases:
         graph = select_phases(graph, phases)
     scheduler = scheduler or Scheduler(graph, accelerator, objective)
     if isinstance(plan, Mapping):
         plan = Plan.from_dict(plan)
     given = {"hardware": as_json(accelerator), "phases": list(phases), "objective": objective} | dict(inputs or {})
-    plan = plan if plan is not None else Plan(boundary=boundary)
-    if allocation:
-        placed = Plan.from_dict({"allocation": allocation}).placements
-        plan = replace(plan, placements={**plan.placements, **placed})
+    placed = Plan.from_dict({"allocation": allocation}).placements if allocation else {}
     try:
-        if not given_plan:
-            plan = replace(default_plan(scheduler, fusion, boundary), placements=plan.placements)
-        schedule = scheduler.schedule(plan)
+        if plan is None:
+            schedule = default_schedule(scheduler, fusion, boundary, dict(placed))
+        else:
+            plan = replace(plan, placements={**plan.placements, **placed})
+            schedule = scheduler.schedule(plan)
     except NoSchedule as error:
-        return infeasible(scheduler, plan, error.reason, given, time.perf_counter() - began)
+        return infeasible(scheduler, plan or Plan(boundary=boundary), error.reason, given, time.perf_counter() - began)
     return measure(scheduler, schedule, given, began)
 
 

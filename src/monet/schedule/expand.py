@@ -10,11 +10,23 @@ from typing import Any
 
 import numpy as np
 
+from monet.graph.dtypes import dtype_named
+from monet.graph.loop_nest import Operand
 from monet.graph.tensor import Tensor
 from monet.hardware.accelerator import CoreInstance
 from monet.mapping.errors import MappingError
 from monet.schedule import decide as d
-from monet.schedule.geometry import Grid, Steps, Touch, cut_axes, make_steps, shape_classes, step_nest, touched_blocks
+from monet.schedule.geometry import (
+    Grid,
+    Steps,
+    Touch,
+    box_elements,
+    cut_axes,
+    make_steps,
+    shape_classes,
+    step_nest,
+    touched_blocks,
+)
 from monet.schedule.grouping import TiledGroup
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Placement, Plan
@@ -133,6 +145,7 @@ class Expansion:
         self.origin: dict[str, tuple[Any, ...]] = {}  # storage → who cut it, and its first block
         self.new: list[tuple[str, Grid, Array, Array]] = []
         self.rows: list[Rows] = []
+        self.regions: dict[str, Array] = {}  # by slot: bytes that every step of the operator at hand reads into buffers
         self.n_blocks = self.n_steps = 0
         self.block_sizes: list[Array] = []
         self.block_storage: list[Array] = []
@@ -178,6 +191,7 @@ class Expansion:
         rows[:, d.CORE] = np.tile(cores, count // len(cores))
         rows[:, d.OPERATOR] = one.operator.number
         parts = self._parts(one)[one.classes]
+        self.regions = {}
         entries, per_step = self._entries(one)
         ends = np.cumsum(per_step)
         rows[:, d.ENTRY_START], rows[:, d.ENTRY_END] = ends - per_step, ends
@@ -200,28 +214,27 @@ class Expansion:
 
     def _work(self, one: OperatorSteps) -> tuple[Array, Array]:
         """Buffers of every step, one row per memory."""
-        count, rows = one.steps.count, list[Array]()
+        count, rows = one.steps.count, list[list[int]]()
         per_step = np.zeros(count, np.int64)
-        needed: dict[tuple[int, str], int] = {}
-        for number, cost in enumerate(one.costs):
-            for part in cost.operands:
-                if part.buffer:
-                    needed[number, part.slot] = needed.get((number, part.slot), 0) + part.buffer
+        needed = {slot: size.copy() for slot, size in self.regions.items()}
+        for position in range(len(one.operator.operands)):
+            slot = one.costs[0].operands[position].slot
+            size = np.array([cost.operands[position].buffer for cost in one.costs], np.int64)[one.classes]
+            if size.any():
+                needed[slot] = needed.get(slot, 0) + size
         if not needed:
             return np.zeros((0, 3), np.int64), per_step
         memories = [
             {slot: self.machine.memory_index[instance.memory_of(slot)] for slot, _ in instance.memories}
             for instance in one.instances
         ]
-        steps = np.arange(count)
-        for step in steps:
+        for step in range(count):
             found: dict[int, int] = {}
             for slot, where in memories[step % len(memories)].items():
-                size = needed.get((int(one.classes[step]), slot), 0)
-                if size:
-                    found[where] = found.get(where, 0) + size
+                if slot in needed and needed[slot][step]:
+                    found[where] = found.get(where, 0) + int(needed[slot][step])
             per_step[step] = len(found)
-            rows += [np.array([where, size, -1], np.int64) for where, size in found.items()]
+            rows += [[where, size, -1] for where, size in found.items()]
         return np.array(rows, np.int64).reshape(-1, 3), per_step
 
     def _entries(self, one: OperatorSteps) -> tuple[Array, Array]:
@@ -230,8 +243,14 @@ class Expansion:
         tables: list[Array] = []
         owners: list[Array] = []
         for position, (operand, tensor) in enumerate(operator.operands):
-            grid = self.grids.get(tensor.storage) or self.grid_of(tensor, cut_axes(operand, operator.nest, one.steps))
-            touch = touched_blocks(operand, tensor, operator.nest, one.steps, grid)
+            grid = self.grids.get(tensor.storage) or self._cut(one, operand, tensor)
+            if grid.regions is not None and self._same_group(one, tensor.storage) and one.steps.tiles == grid.count:
+                tile = (
+                    np.arange(one.steps.count) // one.steps.pieces
+                )  # each tile has what it needs in a block of its own
+                touch = Touch(np.arange(one.steps.count + 1), grid.base + tile, np.ones(one.steps.count))
+            else:
+                touch = touched_blocks(operand, tensor, operator.nest, one.steps, grid)
             table, owner = self._operand_entries(one, position, touch)
             tables.append(table)
             owners.append(owner)
@@ -250,6 +269,21 @@ class Expansion:
         owner = np.concatenate(owners)
         order = np.argsort(owner, kind="stable")
         return np.concatenate(tables)[order], np.bincount(owner, minlength=count)
+
+    def _cut(self, one: OperatorSteps, operand: Operand, tensor: Tensor) -> Grid:
+        """Blocks of a storage that this operator is the first to touch."""
+        nest, steps = one.operator.nest, one.steps
+        edges, group = cut_axes(operand, nest, steps), one.key[2]
+        if not (operand.written and edges and group and group.halo == "recomputed" and steps.pieces == 1):
+            return self.grid_of(tensor, edges)
+        regions = -(-box_elements(operand, nest, steps) * dtype_named(operand.dtype).bits // 8)
+        found = self.workload.storages[tensor.storage]
+        grid = Grid(tensor, {}, self.n_blocks, regions)
+        self._note(tensor.storage, grid, regions, np.full(grid.count, found.number))
+        return grid
+
+    def _same_group(self, one: OperatorSteps, storage: str) -> bool:
+        return storage not in self.origin or self.origin[storage][0][2] == one.key[2]
 
     def _memories(self, one: OperatorSteps, slot: str) -> Array:
         """The memory of a slot on every core of an operator; for a slot without one, the core's first."""
@@ -271,6 +305,7 @@ class Expansion:
         streams = parts[0].streams
         if one.held and not streams:
             table[:, d.E_KIND] = d.HOLD_WRITE if operand.written else d.HOLD_READ
+            self._region(one, position, touch, table)
             return table, owner
         size = np.array([part.bytes for part in parts])[classes]
         first = np.array([part.first for part in parts])[classes]
@@ -282,7 +317,7 @@ class Expansion:
             table[:, d.E_SHARE] = 0 if cut or len(one.instances) == 1 else position + 1
             return table, owner
         persistent = self.workload.storages[tensor.storage].persistent
-        keep = self.plan.boundary == "keep" and not persistent and not streams
+        keep = self.plan.boundary == "keep" and not persistent and not streams and not _shared_blocks(table)
         table[:, d.E_KIND] = d.KEEP_WRITE if keep else d.STREAM_WRITE
         spilled = np.array([part.spilled for part in parts])[classes]
         if not spilled.any():
@@ -291,6 +326,22 @@ class Expansion:
         extra[:, d.E_KIND], extra[:, d.E_BYTES], extra[:, d.E_FIRST] = d.SPILL, _shares(spilled, touch), 0
         both = np.stack([table, extra], axis=1).reshape(-1, d.ENTRY_COLUMNS)
         return both, np.repeat(owner, 2)
+
+    def _region(self, one: OperatorSteps, position: int, touch: Touch, table: Array) -> None:
+        """A tile that needs only a part of large blocks (cut along other axes by whoever made them) does not hold them:
+        it reads its own region into a buffer. Nor does it hold a block that several memories write parts of."""
+        operand, _ = one.operator.operands[position]
+        elements = box_elements(operand, one.operator.nest, one.steps)
+        region = -(-elements * dtype_named(operand.dtype).bits // 8)
+        if operand.written:
+            if not _shared_blocks(table):
+                return
+        elif 2 * region.sum() >= np.concatenate(self.block_sizes)[touch.block].sum():
+            return
+        table[:, d.E_KIND] = d.STREAM_WRITE if operand.written else d.STREAM_READ
+        table[:, d.E_BYTES] = table[:, d.E_FIRST] = _shares(np.repeat(region, np.diff(touch.pointer)), touch)
+        slot = one.costs[0].operands[position].slot
+        self.regions[slot] = self.regions.get(slot, 0) + region
 
     def finish(self, gangs: Sequence[tuple[int, int, bool, int]], operators: Sequence[OperatorSteps]) -> Expanded:
         """All arrays, with blocks and their uses in gang order. ``gangs``: (first step, last step, leaves
@@ -357,6 +408,12 @@ class Expansion:
         np.minimum.at(low, entries[:, d.E_BLOCK], groups)
         np.maximum.at(high, entries[:, d.E_BLOCK], groups)
         return np.asarray(low != high)
+
+
+def _shared_blocks(table: Array) -> bool:
+    """Whether some block is written from more than one memory."""
+    pairs = np.unique(table[:, (d.E_BLOCK, d.E_MEMORY)], axis=0)
+    return len(pairs) > len(np.unique(pairs[:, 0]))
 
 
 def _goes_on(steps: Array, gang_of: Array) -> Array:

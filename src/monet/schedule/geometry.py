@@ -76,6 +76,15 @@ def axis_range(index: Index, length: int, nest: LoopNest, steps: Steps) -> tuple
     return max(0, int(low)), min(length, int(high)), False
 
 
+def box_elements(operand: Operand, nest: LoopNest, steps: Steps) -> Array:
+    """Elements of an operand that every step touches."""
+    count = np.ones(steps.count, np.int64)
+    for index, length in zip(operand.indices, operand.shape, strict=True):
+        low, high, _ = axis_range(index, length, nest, steps)
+        count = count * np.maximum(1, np.asarray(high) - np.asarray(low))
+    return count
+
+
 def step_nest(nest: LoopNest, steps: Steps, number: int) -> LoopNest:
     """The nest of one step: lengths of its ranges, windows clipped as they lie."""
     at = {dim: (int(low[number]), int(high[number])) for dim, (low, high) in steps.ranges.items()}
@@ -139,6 +148,7 @@ class Grid:
     tensor: Tensor
     edges: Mapping[int, Array]
     base: int
+    regions: Array | None = None  # recomputed halo: bytes of one block per tile; they overlap
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -148,10 +158,12 @@ class Grid:
     @property
     def count(self) -> int:
         """Number of blocks."""
-        return math.prod(self.counts)
+        return len(self.regions) if self.regions is not None else math.prod(self.counts)
 
     def sizes(self, total_bytes: int) -> Array:
-        """Bytes of every block; they add up to ``total_bytes`` exactly."""
+        """Bytes of every block; they add up to ``total_bytes`` exactly, unless they overlap."""
+        if self.regions is not None:
+            return self.regions
         if not self.edges:
             return np.array([total_bytes], np.int64)
         shares = np.ones(1)
@@ -201,12 +213,13 @@ def axis_map(seen: Tensor, cut: Tensor) -> dict[int, int] | None:
 
 def touched_blocks(operand: Operand, seen: Tensor, nest: LoopNest, steps: Steps, grid: Grid) -> Touch:
     """The blocks of a storage that each step touches through ``operand`` (all of them where views mix axes)."""
-    if not grid.edges:
+    if grid.regions is None and not grid.edges:
         return Touch(np.arange(steps.count + 1), np.full(steps.count, grid.base), np.ones(steps.count))
-    axes = axis_map(seen, grid.tensor) if len(operand.indices) == len(seen.shape) else None
+    mixed = grid.regions is not None or len(operand.indices) != len(seen.shape)
+    axes = None if mixed else axis_map(seen, grid.tensor)
     if axes is None:
         every = np.arange(grid.base, grid.base + grid.count)
-        sizes = grid.sizes(2**40) / 2**40
+        sizes = grid.sizes(2**40) / grid.sizes(2**40).sum()
         return Touch(np.arange(steps.count + 1) * grid.count, np.tile(every, steps.count), np.tile(sizes, steps.count))
     firsts, lasts, lows, highs = [], [], [], []
     for axis, edge in grid.edges.items():

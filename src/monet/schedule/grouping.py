@@ -109,7 +109,9 @@ def _tile(workload: Workload, group: Group | None, operators: list[Operator]) ->
         cut = {
             dims[operator.number][g]: even_cuts(operator.nest.sizes[dims[operator.number][g]], counts[g])
             for g in range(len(counts))
-            if g in dims[operator.number] and operator.nest.sizes[dims[operator.number][g]] >= counts[g] > 1
+            if g in dims[operator.number]
+            and dims[operator.number][g] in tileable(operator)
+            and operator.nest.sizes[dims[operator.number][g]] >= counts[g] > 1
         }
         tiles[operator.number] = cut
     tiles[last.number] = {
@@ -123,7 +125,8 @@ def _tile(workload: Workload, group: Group | None, operators: list[Operator]) ->
 
 
 def _spread(operators: Sequence[Operator], dims: dict[int, dict[int, str]]) -> None:
-    """Carry the cut dimensions from operator to operator along the axes of the tensors they share."""
+    """Carry the cut dimensions from operator to operator along the axes of the tensors they share; also past one that
+    cannot be cut there, which is then a barrier: it waits for all tiles before it and holds up all after it."""
     changed = True
     while changed:
         changed = False
@@ -137,7 +140,7 @@ def _spread(operators: Sequence[Operator], dims: dict[int, dict[int, str]]) -> N
                     if g in dims[there.number]:
                         continue
                     found = corresponding(here, dim, there)
-                    if found and found in splittable(there) and found not in dims[there.number].values():
+                    if found and found not in dims[there.number].values():
                         dims[there.number][g] = found
                         changed = True
 
@@ -184,6 +187,13 @@ def splittable(operator: Operator) -> frozenset[str]:
     if operator.extent:
         found -= reduced_dims(operator)
     return frozenset(found)
+
+
+def tileable(operator: Operator) -> frozenset[str]:
+    """Dimensions along which an operator can run tile by tile: also those that it sums over, as the results then
+    stay in place as accumulators from the first tile to the last."""
+    summed = operator.nest.reduced - TAPS if operator.is_matrix or operator.op.kind == "reduce_sum" else frozenset()
+    return splittable(operator) | summed
 
 
 def reduced_dims(operator: Operator) -> set[str]:

@@ -24,7 +24,7 @@ _CATEGORY = {
     Role.GRADIENT: GRADIENTS,
     Role.STATE: OPTIMIZER_STATE,
 }
-_STAYS = frozenset({Role.PARAMETER, Role.BUFFER, Role.STATE})
+STAYS = frozenset({Role.PARAMETER, Role.BUFFER, Role.STATE})
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Workload:
                         owner,
                         _CATEGORY.get(owner.role, ACTIVATIONS),
                         storage not in graph.producer,
-                        owner.role in _STAYS or storage in outputs,
+                        owner.role in STAYS or storage in outputs,
                     )
         return found
 

@@ -1,0 +1,215 @@
+"""Plans: read and written, checked, defaulted; barriers and saved tensors; infeasible is a result, not a crash."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+from typer import Typer
+from typer.testing import CliRunner
+
+from monet.commands.run import run
+from monet.errors import MonetError
+from monet.frontends import load_model
+from monet.graph import GraphBuilder
+from monet.hardware import load_hardware
+from monet.schedule import Group, Placement, Plan, Result, Scheduler, evaluate, load_plan, plan_text
+from monet.schedule import decide as d
+from monet.schedule.default_plan import default_plan
+from monet.schedule.plan import PlanError
+from monet.schedule.silicon import convolution_chain
+from monet.training import training_step
+from tests.schedule.cases import accelerator
+
+CLI = Typer()
+CLI.command()(run)
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Scheduler:
+    return Scheduler(training_step(load_model("resnet18-cifar")), load_hardware("edge-tpu"))
+
+
+def test_a_plan_survives_yaml(scheduler: Scheduler, tmp_path) -> None:
+    plan = default_plan(scheduler)
+    assert plan.groups
+    path = tmp_path / "plan.yaml"
+    path.write_text(plan_text(plan))
+    assert load_plan(str(path)) == plan
+    again = scheduler.schedule(load_plan(str(path)))
+    assert again.timed.makespan == scheduler.schedule(plan).timed.makespan
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"bondary": "keep"}, "did you mean 'boundary'"),
+        ({"boundary": "l2"}, "allowed are keep, dram"),
+        ({"prefetch": -1}, "prefetch"),
+        ({"groups": [{"operators": []}]}, "groups.0"),
+        ({"groups": [{"operators": ["a"], "tile": {"OY": 0}}]}, "groups.0.tile.OY"),
+        ({"allocation": {"conv1": {"core": "x"}}}, "allocation.conv1"),
+    ],
+)
+def test_bad_plans_say_where(values: dict[str, object], message: str) -> None:
+    with pytest.raises(PlanError, match=message):
+        Plan.from_dict(values)
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        (Plan((Group(("conv9",)),)), "conv1"),
+        (Plan((Group(("conv1", "bn1"), (("OZ", 1),)),)), "no dimension 'OZ'"),
+        (Plan((Group(("conv1", "bn1")), Group(("bn1", "relu")))), "also in groups.0"),
+        (Plan((Group(("conv1", "relu"), (("A2", 4),)),)), "circle"),
+        (Plan((), {"conv1": Placement(("pe",))}), "no core 'pe'"),
+        (Plan((), {"conv1": Placement(("pe[0,0]", "pe[1,0]"), "C")}), "split 'C'"),
+        (Plan((), {"fc": Placement(tuple(f"pe[{i},{j}]" for i in range(4) for j in range(4)), "N")}), "split|values"),
+    ],
+)
+def test_plans_that_do_not_fit_the_graph(scheduler: Scheduler, plan: Plan, message: str) -> None:
+    with pytest.raises(PlanError, match=message):
+        scheduler.schedule(plan)
+
+
+def test_batch_norm_waits_for_every_tile_of_its_producer() -> None:
+    roomy = load_hardware("edge-tpu", {"cores.simd.memories.sram.size_bytes": 4194304})
+    scheduler = Scheduler(training_step(load_model("resnet18-cifar")), roomy)
+    plan = Plan(
+        (Group(("conv1", "bn1", "relu"), (("A2", 8),)),),
+        {"conv1": Placement(("pe[0,0]",)), "relu": Placement(("simd",))},
+    )
+    schedule = scheduler.schedule(plan)
+    operators = {one.operator.op.name: one for one in schedule.expanded.operators}
+    assert operators["conv1"].steps.tiles == operators["relu"].steps.tiles == 4
+    assert operators["bn1"].steps.tiles == 1
+    order = [int(schedule.expanded.steps[first, d.OPERATOR]) for first, *_ in schedule.expanded.gangs[:9]]
+    names = [scheduler.workload.operators[number].op.name for number in order]
+    assert names[:6] == ["conv1"] * 4 + ["bn1", "relu"]
+
+
+def test_rows_run_depth_first_and_cached_halo_computes_nothing_twice() -> None:
+    graph = convolution_chain("chain", 4, 16, 16, [(4, 3), (4, 3), (4, 3)])
+    names = tuple(op.name for op in graph.ops)
+    results = {}
+    for halo in ("cached", "recomputed"):
+        scheduler = Scheduler(graph, accelerator("shared", sram=65536))
+        plan = Plan((Group(names, (("OY", 2),), halo),))
+        results[halo] = scheduler.schedule(plan)
+    work = {
+        halo: sum(
+            int((one.steps.ranges["OY"][1] - one.steps.ranges["OY"][0]).sum()) for one in schedule.expanded.operators
+        )
+        for halo, schedule in results.items()
+    }
+    assert work["cached"] == 3 * 16
+    assert work["recomputed"] == 16 + (6 * 4 + 2 * 3) + (6 * 6 + 2 * 4)
+    gangs = results["recomputed"].expanded.gangs
+    first = [int(results["recomputed"].expanded.steps[row[0], d.OPERATOR]) for row in gangs[:6]]
+    assert first == [0, 1, 2, 0, 1, 2]
+
+
+def test_fusing_a_chain_saves_the_traffic_between_its_layers() -> None:
+    graph = convolution_chain("chain", 4, 32, 32, [(8, 3), (8, 3), (4, 3)])
+    names = tuple(op.name for op in graph.ops)
+    small = accelerator("shared", sram=8192)
+    alone = evaluate(graph, small, Plan(boundary="dram"))
+    fused = evaluate(graph, small, Plan((Group(names, (("OY", 1),)),), boundary="dram"))
+    compulsory = fused.bounds.dram_s * small.drams[0].bandwidth_bytes_per_s
+    assert fused.dram_bytes["total"] == pytest.approx(compulsory)
+    assert fused.dram_bytes["total"] < 0.5 * alone.dram_bytes["total"]
+    assert fused.energy_j < alone.energy_j
+
+
+def test_results_stay_on_chip_under_keep_and_leave_it_under_dram() -> None:
+    graph = convolution_chain("chain", 4, 8, 8, [(4, 3), (4, 3)])
+    large = accelerator("shared", sram=65536)
+    kept, written = (evaluate(graph, large, fusion="none", boundary=one) for one in ("keep", "dram"))
+    between = 4 * 8 * 8
+    assert written.dram_bytes["total"] - kept.dram_bytes["total"] >= 2 * between
+
+
+def test_what_does_not_fit_is_a_result_with_a_reason() -> None:
+    graph = convolution_chain("chain", 8, 16, 16, [(8, 3), (8, 3)])
+    names = tuple(op.name for op in graph.ops)
+    result = evaluate(graph, accelerator("shared", sram=3072), Plan((Group(names, (("OY", 16),)),)))
+    assert not result.feasible
+    assert result.reason is not None
+    assert result.reason.operator == "conv0"
+    assert result.reason.level == "buffer"
+    assert result.reason.bytes_short > 0
+    assert "infeasible" in str(result)
+    assert Result.from_json(json.loads(json.dumps(result.to_json()))).reason == result.reason
+
+
+def test_dram_that_is_too_small_is_infeasible_and_still_measured() -> None:
+    tiny = load_hardware("edge-tpu", {"dram.dram.capacity_bytes": 500000})
+    result = evaluate(training_step(load_model("mlp-robot")), tiny)
+    assert not result.feasible
+    assert result.reason is not None
+    assert result.reason.level == "dram"
+    assert result.latency_s > 0
+
+
+def test_phases_and_inference() -> None:
+    step, hardware = training_step(load_model("mlp-robot")), load_hardware("edge-tpu")
+    whole = evaluate(step, hardware, fusion="none")
+    update = evaluate(step, hardware, fusion="none", phases=["update"])
+    assert set(update.phases) == {"update"}
+    assert update.latency_s < whole.latency_s
+    inference = evaluate(load_model("mlp-robot"), hardware)
+    assert inference.mode == "inference"
+    assert set(inference.phases) == {"forward"}
+    with pytest.raises(MonetError, match="forward"):
+        evaluate(step, hardware, phases=["forwards"])
+
+
+def test_the_command_writes_everything_and_says_when_it_does_not_fit(tmp_path) -> None:
+    files = {name: tmp_path / f"out.{name}" for name in ("json", "html", "trace", "csv", "yaml")}
+    arguments = [
+        "mlp-robot", "--hardware", "edge-tpu", "--batch", "4", "--json", str(files["json"]),
+        "--report", str(files["html"]), "--trace", str(files["trace"]), "--csv", str(files["csv"]),
+        "--save-plan", str(files["yaml"]),
+    ]  # fmt: skip
+    done = CliRunner().invoke(CLI, arguments)
+    assert done.exit_code == 0, done.output
+    assert all(path.stat().st_size for path in files.values())
+    values = json.loads(files["json"].read_text())
+    wanted = (
+        "latency_s cycles energy_j energy_breakdown memory_peak_bytes dram_bytes phases cores links operators feasible "
+        "plan seconds_to_evaluate"
+    )
+    assert set(wanted.split()) <= set(values)
+    assert Plan.from_dict(yaml.safe_load(files["yaml"].read_text())).to_dict() == values["plan"]
+    again = CliRunner().invoke(
+        CLI, ["mlp-robot", "--hardware", "edge-tpu", "--batch", "4", "--fusion", str(files["yaml"]), "--json", "-"]
+    )
+    assert json.loads(again.stdout)["latency_s"] == values["latency_s"]
+    full = CliRunner().invoke(CLI, ["mlp-robot", "--hardware", "edge-tpu", "--set", "dram.dram.capacity_bytes=1000"])
+    assert full.exit_code == 3
+
+
+def test_a_weight_gradient_accumulates_in_place_over_the_tiles_of_its_group() -> None:
+    builder = GraphBuilder("one")
+    x = builder.input("image", (1, 4, 16, 16))
+    weight = builder.parameter("weight", (4, 4, 3, 3))
+    y = builder.emit("conv", x, weight, name="conv", stride=(1, 1), padding=((1, 1),) * 2, dilation=(1, 1), groups=1)
+    y = builder.emit("relu", y, name="relu")
+    step = training_step(builder.build([y]), loss="sum")
+    scheduler = Scheduler(step, accelerator("shared", sram=65536))
+    names = [one.op.name for one in scheduler.workload.operators]
+    gradient = next(name for name in names if name.endswith("conv_weight_gradient"))
+    masked = next(name for name in names if name.endswith("relu_gradient"))
+    plan = Plan((Group((masked, gradient), (("OY", 4),)),))
+    schedule = scheduler.schedule(plan)
+    found = next(one for one in schedule.expanded.operators if one.operator.op.name == gradient)
+    assert found.steps.tiles == 4
+    steps = schedule.expanded.steps[found.base : found.base + 4]
+    entries = [schedule.expanded.entries[row[d.ENTRY_START] : row[d.ENTRY_END]] for row in steps]
+    written = {int(one[d.E_BLOCK]) for rows in entries for one in rows if one[d.E_KIND] == d.HOLD_WRITE}
+    assert len(written) == 1  # one accumulator, from the first tile to the last
+    result = evaluate(step, accelerator("shared", sram=65536), plan)
+    row = next(one for one in result.operators if one["name"] == gradient)
+    assert row["dram_write_bytes"] == 0
