@@ -1,10 +1,11 @@
-"""Networks and plans of two measured chips, as published with Stream's validation (KULeuven-MICAS/stream, branch
-validation, commit 34853444). Each is a chain of convolutions, fused, with the tiles and cores of the chip."""
+"""Networks and plans that others have published figures for: two measured chips of Stream's validation
+(KULeuven-MICAS/stream, branch validation, commit 34853444), and Stream's own ResNet-18 on its quad-core accelerator."""
 
 from __future__ import annotations
 
 from monet.graph.builder import GraphBuilder
 from monet.graph.graph import Graph
+from monet.graph.tensor import Role
 from monet.schedule.plan import Group, Placement, Plan
 
 
@@ -38,3 +39,45 @@ def aimc_segment() -> tuple[Graph, Plan]:
     group = Group(tuple(op.name for op in graph.ops), (("OY", 1), ("OX", 2)))
     cores = {op.name: Placement((f"cimu_{number}",)) for number, op in enumerate(graph.ops)}
     return graph, Plan((group,), cores, boundary="keep", prefetch=1)
+
+
+def stream_resnet18() -> Graph:
+    """ResNet-18 as Stream schedules it: int8, batch one, norms folded into the convolutions, no activations."""
+    builder = GraphBuilder("resnet18-stream")
+
+    def conv(name: str, x: str, out: int, window: int, stride: int) -> str:
+        shape = (out, builder.tensors[x].shape[1], window, window)
+        weight = builder.root(f"{name}.weight", shape, "int8", Role.PARAMETER)
+        pad = (window // 2, window // 2)
+        return builder.emit(
+            "conv", x, weight, name=name, stride=(stride, stride), padding=(pad, pad), dilation=(1, 1), groups=1
+        )
+
+    x = conv("conv1", builder.input("image", (1, 3, 224, 224), "int8"), 64, 7, 2)
+    x = builder.emit(
+        "max_pool", x, name="maxpool", kernel=(3, 3), stride=(2, 2), padding=((1, 1), (1, 1)), dilation=(1, 1),
+        ceil=False, index_dtype="int8",
+    )  # fmt: skip
+    for stage, (channels, stride) in enumerate(((64, 1), (128, 2), (256, 2), (512, 2)), 1):
+        for block in range(2):
+            name, step = f"layer{stage}.{block}", stride if block == 0 else 1
+            y = conv(f"{name}.conv2", conv(f"{name}.conv1", x, channels, 3, step), channels, 3, 1)
+            if step == 2:
+                x = conv(f"{name}.downsample", x, channels, 1, 2)
+            x = builder.emit("add", y, x, name=f"{name}.add")
+    x = builder.emit("reduce_mean", x, name="avgpool", axes=(2, 3), keepdims=False)
+    return builder.build([x])
+
+
+def stream_plan(graph: Graph, fused: bool, split: bool) -> Plan:
+    """Stream's schedules of it: two stacks fused row by row or layer by layer, convolutions split in K over the four
+    cores or one core after another; nothing stays on chip between stacks."""
+    names, convolutions = [op.name for op in graph.ops], [op.name for op in graph.ops if op.kind == "conv"]
+    cores = tuple(f"tensor[{number}]" for number in range(4))
+    first, second = names.index("layer2.0.add") + 1, names.index("layer4.0.conv1")
+    groups = (Group(tuple(names[:first]), (("A2", 1),)), Group(tuple(names[first:second]), (("A2", 1),)))
+    placements = {
+        name: Placement(cores, "K") if split else Placement((cores[number % 4],))
+        for number, name in enumerate(convolutions)
+    }
+    return Plan(groups if fused else (), placements, boundary="dram")

@@ -1,0 +1,104 @@
+"""How fast schedules are found, against the budgets and against Stream's CPU time for the same network.
+
+python benchmarks/schedule.py
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable
+
+from monet.frontends import load_model
+from monet.hardware import load_hardware
+from monet.schedule.default_plan import default_plan
+from monet.schedule.engine import Scheduler, first_come_first_served, run_decide, run_replay
+from monet.schedule.evaluation import evaluate
+from monet.schedule.expand import expand
+from monet.schedule.grouping import tiled_groups
+from monet.schedule.plan import Plan
+from monet.schedule.silicon import stream_plan, stream_resnet18
+from monet.training import training_step
+
+STREAM_FUSED_S = 119.0  # CPU seconds of Stream's fused ResNet-18 inference on such a machine
+REPEATS = 5
+
+
+def best_of(function: Callable[[], object], repeats: int = REPEATS) -> float:
+    times = []
+    for _ in range(repeats):
+        began = time.process_time()
+        function()
+        times.append(time.process_time() - began)
+    return min(times)
+
+
+def row(what: str, seconds: float, budget: float) -> None:
+    print(f"{what:<72} {seconds * 1e3:9.1f} ms  budget {budget * 1e3:6.0f} ms  {seconds / budget:5.2f}×")
+
+
+def resnet18() -> None:
+    graph = training_step(load_model("resnet18"))
+    evaluate(graph, load_hardware("edge-tpu"))
+    sizes = iter(range(1_900_000, 2_000_000, 1000))
+
+    def new_core() -> None:
+        evaluate(graph, load_hardware("edge-tpu", {"cores.pe.memories.sram.size_bytes": next(sizes)}), fusion="none")
+
+    row("ResNet-18 step on edge-tpu, new core", best_of(new_core, 3), 0.2)
+    widths = iter(range(65, 99))
+
+    def new_dram() -> None:
+        evaluate(graph, load_hardware("edge-tpu", {"dram.dram.bandwidth_bits_per_cycle": next(widths)}), fusion="none")
+
+    row("ResNet-18 step on edge-tpu, new DRAM", best_of(new_dram, 3), 0.05)
+    scheduler = Scheduler(graph, load_hardware("edge-tpu"))
+    plan = default_plan(scheduler)
+    row("ResNet-18 step on edge-tpu, new plan only", best_of(lambda: scheduler.schedule(plan)), 0.01)
+    row(
+        "ResNet-18 step on edge-tpu, everything measured",
+        best_of(lambda: evaluate(graph, load_hardware("edge-tpu"))),
+        0.2,
+    )
+    full = scheduler.complete(plan)
+    expanded = expand(
+        scheduler.workload, scheduler.machine, full, tiled_groups(scheduler.workload, full), scheduler.costs
+    )
+
+    def kernels() -> int:
+        decided = first_come_first_served(
+            run_decide(expanded, scheduler.machine, scheduler.workload), scheduler.machine
+        )
+        run_replay(decided, scheduler.machine)
+        return len(decided.nodes) + len(decided.bookings)
+
+    events = kernels()
+    seconds = best_of(kernels)
+    print(f"{'scheduler, tile events (nodes and bookings) per second':<72} {events / seconds:12,.0f}  budget 1,000,000")
+
+
+def stream() -> None:
+    graph, hardware = stream_resnet18(), load_hardware("tpu-like-quad")
+    evaluate(graph, hardware, stream_plan(graph, True, True))
+    seconds = best_of(lambda: evaluate(graph, hardware, stream_plan(graph, True, True)))
+    print(f"{'Stream ResNet-18, two fused stacks, K split over four cores':<72} {seconds * 1e3:9.1f} ms", end="")
+    print(f"  Stream {STREAM_FUSED_S:.0f} s, {STREAM_FUSED_S / seconds:,.0f} times as long")
+
+
+def transformers() -> None:
+    hardware = load_hardware("fusemax")
+    graph = training_step(load_model("gpt2-small", sequence=1024))
+    evaluate(graph, hardware)
+    small = best_of(lambda: evaluate(graph, hardware), 2)
+    row("GPT-2 small step, 1,024 tokens, on fusemax", small, 0.5)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{'memory of this process so far':<72} {peak:9.0f} MB  budget    500 MB  {peak / 500:5.2f}×")
+    schedulers = {12: Scheduler(graph, hardware)}
+    times = {12: best_of(lambda: schedulers[12].schedule(Plan()), 2)}
+    print(f"{'GPT-2 small step, new plan only':<72} {times[12] * 1e3:9.1f} ms")
+
+
+if __name__ == "__main__":
+    resnet18()
+    stream()
+    transformers()
