@@ -119,3 +119,19 @@ def test_analog_cells_hold_one_tile_and_are_loaded_while_the_array_waits() -> No
     assert found.cycles >= found.compute_cycles + weights / border.bits_per_cycle
     with pytest.raises(DoesNotFit, match="operand w does not fit level 'cells'"):
         search(nest, instance.core)
+
+
+def test_rare_tiles_with_wider_windows_get_a_mapping_of_their_own() -> None:
+    """Strided depthwise convolutions in registers of one value: the clipped tile is frequent, the full one rare."""
+    from monet import load_hardware, load_model, training_step
+    from monet.mapping import border_of
+    from monet.mapping.operators import cost_op
+
+    npu = load_hardware("micro-npu")
+    borders = {one.name: border_of(npu, one) for one in npu.cores}
+    step = training_step(load_model("mobilenetv2", image=64, batch=2))
+    strided = [op for op in step.ops if op.attrs.get("groups", 1) > 1 and 2 in op.attrs["stride"]]
+    assert len(strided) > 5
+    for op in strided:
+        _, cost = cost_op(step, op, npu.cores, borders, "latency")
+        assert cost.cycles > 0

@@ -129,7 +129,7 @@ def alone(
     if best is None:
         assert problem is not None
         raise problem
-    return _add_up(nest, core, border, best[1])
+    return _add_up(nest, core, border, best[1], objective)
 
 
 def alone_as(
@@ -425,13 +425,24 @@ def fit_mapping(mapping: Mapping, nest: LoopNest) -> Mapping:
     return Mapping(mapping.mode, mapping.binding, tuple(unrolled), loops, mapping.cuts)
 
 
-def _add_up(nest: LoopNest, core: Core, border: Border, plan: _Plan) -> Alone:
+def _rare_tile(nest: LoopNest, core: Core, border: Border, mapping: Mapping, objective: str) -> Mapped:
+    """A tile of another shape: the steady tile's mapping cut to fit, or one of its own if its windows are wider."""
+    fitted = fit_mapping(mapping, nest)
+    try:
+        return evaluate(frame_of(nest, core, fitted.mode, fitted.binding, fitted.unrolled, border.stream), fitted)
+    except DoesNotFit:
+        if not objective:
+            raise
+    frame, tiling = cached_tiling(nest, core, objective, border.stream, NO_CONSTRAINTS, MAX_UNROLLINGS)
+    return evaluate(frame, tiling.mapping)
+
+
+def _add_up(nest: LoopNest, core: Core, border: Border, plan: _Plan, objective: str = "") -> Alone:
+    """All tiles together. Without an objective the mapping is given, and a tile that it does not fit is an error."""
     mapped, shapes = evaluate(plan.frame, plan.mapping), plan.tiles.shapes()
     parts = [(shapes[0].count, mapped)]
     for shape in shapes[1:]:
-        fitted = fit_mapping(plan.mapping, shape.nest)
-        frame = frame_of(shape.nest, core, fitted.mode, fitted.binding, fitted.unrolled, border.stream)
-        parts.append((shape.count, evaluate(frame, fitted)))
+        parts.append((shape.count, _rare_tile(shape.nest, core, border, plan.mapping, objective)))
     crossed = _crossed(nest, plan.frame.binding, core, border, plan.order, plan.tile)
     below: dict[str, float] = {}
     accesses: dict[tuple[str, str, Flow], Access] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from collections.abc import Mapping as Dictionary
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from monet.errors import nearest
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import OPERANDS
 from monet.mapping.alone import Alone
@@ -120,15 +122,28 @@ _STATIONARY = re.compile(r"^(?:keep\s+)?(\w+)\s+stationary$")
 _AT_MOST = re.compile(r"^(?:tile\s+)?(?:([\w.\-]+):)?\s*(\w+)\s*(?:<=|≤)\s*(\d+)$")
 
 
-def read_constraints(texts: list[str], operands: Dictionary[str, str]) -> Constraints:
-    """``keep W stationary``, ``tile OY <= 4``, ``LEVEL:OY<=4``; ``operands`` says which operand a slot name means."""
+def read_constraints(
+    texts: list[str], operands: Dictionary[str, str], dims: Iterable[str], levels: Iterable[str]
+) -> Constraints:
+    """``keep W stationary``, ``tile OY <= 4``, ``LEVEL:OY<=4``; ``operands`` says which operand a slot name means.
+
+    ``dims`` and ``levels`` are the names that exist: a constraint on anything else would constrain nothing.
+    """
+    dims, levels = tuple(dims), tuple(levels)
     stationary, tiles = set(), []
     for text in texts:
         pinned, limited = _STATIONARY.match(text.strip()), _AT_MOST.match(text.strip())
         if pinned and pinned[1] in (*operands, *operands.values()):
             stationary.add(operands.get(pinned[1], pinned[1]))
         elif limited:
-            tiles.append((limited[1] or "", limited[2], int(limited[3])))
+            level, dim, most = limited[1] or "", limited[2], int(limited[3])
+            if dim not in dims:
+                raise MappingError(f"--constraint {text!r}: no dimension {dim!r}; {nearest(dim, dims)}")
+            if level and level not in levels:
+                raise MappingError(f"--constraint {text!r}: no memory level {level!r}; {nearest(level, levels)}")
+            if most < 1:
+                raise MappingError(f"--constraint {text!r}: a tile has at least 1 element")
+            tiles.append((level, dim, most))
         else:
             raise MappingError(
                 f"--constraint {text!r}: expected 'keep W stationary', 'OY<=4' or 'LEVEL:OY<=4', with W one of I, W, O"

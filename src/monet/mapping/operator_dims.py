@@ -9,6 +9,7 @@ from monet.mapping.errors import MappingError
 
 _CONV = ("N", "G", "K", "C", "OY", "OX", "FY", "FX")
 _GEOMETRY = {"stride": 1, "dilation": 1, "pad": -1, "IY": 0, "IX": 0}
+LARGEST = 10**9  # tiles along a dimension are spelt out one by one
 OPERATORS = {
     "conv": "y",
     "conv_transpose": "x",
@@ -35,8 +36,12 @@ def _sizes(text: str, allowed: tuple[str, ...]) -> dict[str, int]:
         name, _, value = part.partition("=")
         if name not in allowed:
             raise MappingError(f"--dims {part!r}: unknown dimension {name!r}; {nearest(name, allowed)}")
-        if not value.isdigit() or (int(value) < 1 and name not in ("pad",)):
+        if not value.isdecimal() or (int(value) < 1 and name != "pad"):
             raise MappingError(f"--dims {part!r}: expected a positive whole number, got {value!r}")
+        if int(value) > LARGEST:
+            raise MappingError(f"--dims {part!r}: the largest size is {LARGEST:,}")
+        if name in sizes:
+            raise MappingError(f"--dims {part!r}: {name} is given twice")
         sizes[name] = int(value)
     if not sizes:
         raise MappingError(f"--dims is needed: some of {', '.join(allowed)}, for example K=64,C=64")

@@ -150,4 +150,4 @@ def _explain(nest: LoopNest, core: Core, stream: Stream | None, limit: int) -> N
                     shortest = problem
     if shortest:
         raise shortest
-    raise MappingError(f"no mapping satisfies the constraints for {nest}")
+    raise MappingError(f"no mapping satisfies the constraints: {nest}")

@@ -329,7 +329,7 @@ def _constraints(
             if level in ("", crossing.level.name) and dim in dims and dim in frame.footprints[crossing.slot].dims:
                 d = dims.index(dim)
                 fitting = [i for i, tile in enumerate(tiles[d]) if tile * frame.factors[dim] <= most]
-                limits[k, d] = max(fitting, default=-1)
+                limits[k, d] = min(limits[k, d], max(fitting, default=-1))
     return limits, pinned
 
 
