@@ -23,6 +23,7 @@ from monet.schedule.workload import STAYS, Operator
 FUSIONS = ("auto", "none")
 LONGEST = 8  # operators in a run
 TILES = (4, 8, 16, 32, 64, 128)  # a run is cut into the fewest of these that fit; four let transfers overlap
+MOST_PIECES = 256  # transfers that gathering the tiles of a run may take
 ROOM = 0.5  # share of the memory that the blocks of a tile may take; the rest is for the next tile
 
 
@@ -128,14 +129,26 @@ def _group(
     if core is None:
         return None
     sizes = {scheduler.machine.accelerator.memory(name).size_bytes for _, name in core.memories}
-    last = run[-1]
+    last, gathered = run[-1], _pieces(scheduler, run, plain)
     for dim in _common_dims(run):
         size = last.nest.sizes[dim]
         for tiles in TILES:
+            if tiles * gathered > MOST_PIECES:
+                break
             if tiles <= size and _working_set(run, tiles) <= ROOM * min(sizes):
                 tile = -(-size // tiles)
                 return Group(tuple(operator.op.name for operator in run), ((dim, tile),)), core.name
     return None
+
+
+def _pieces(scheduler: Scheduler, run: list[Operator], plain: Plan) -> int:
+    """Pieces in which what a run reads from outside lies on different cores: a tile gathers from all of them."""
+    tensors, producer = scheduler.workload.graph.tensors, scheduler.workload.graph.producer
+    inside = {one.op.name for one in run}
+    read = {tensors[name].storage for one in run for name in one.op.inputs}
+    makers = {producer[storage].name for storage in read if storage in producer} - inside
+    pieces = [len(plain.placements[name].cores) for name in makers if name in plain.placements]
+    return sum(count for count in pieces if count > 1)
 
 
 def _working_set(run: list[Operator], tiles: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -147,6 +148,7 @@ class Expansion:
         self.rows: list[Rows] = []
         self.regions: dict[str, Array] = {}  # by slot: bytes that every step of the operator at hand reads into buffers
         self.n_blocks = self.n_steps = 0
+        self.bases: list[int] = []
         self.block_sizes: list[Array] = []
         self.block_storage: list[Array] = []
 
@@ -164,6 +166,7 @@ class Expansion:
     def _note(self, storage: str, grid: Grid, sizes: Array, owner: Array) -> None:
         self.new.append((storage, grid, sizes, owner))
         self.grids[storage] = grid
+        self.bases.append(self.n_blocks)
         self.block_sizes.append(sizes)
         self.block_storage.append(owner)
         self.n_blocks += len(sizes)
@@ -317,7 +320,7 @@ class Expansion:
             table[:, d.E_SHARE] = 0 if cut or len(one.instances) == 1 else position + 1
             return table, owner
         persistent = self.workload.storages[tensor.storage].persistent
-        keep = self.plan.boundary == "keep" and not persistent and not streams and not _shared_blocks(table)
+        keep = self.plan.boundary == "keep" and not persistent and not streams and not _shared_blocks(table, one)
         table[:, d.E_KIND] = d.KEEP_WRITE if keep else d.STREAM_WRITE
         spilled = np.array([part.spilled for part in parts])[classes]
         if not spilled.any():
@@ -334,14 +337,19 @@ class Expansion:
         elements = box_elements(operand, one.operator.nest, one.steps)
         region = -(-elements * dtype_named(operand.dtype).bits // 8)
         if operand.written:
-            if not _shared_blocks(table):
+            if not _shared_blocks(table, one):
                 return
-        elif 2 * region.sum() >= np.concatenate(self.block_sizes)[touch.block].sum():
+        elif 2 * region.sum() >= self._bytes_of(touch.block):
             return
         table[:, d.E_KIND] = d.STREAM_WRITE if operand.written else d.STREAM_READ
         table[:, d.E_BYTES] = table[:, d.E_FIRST] = _shares(np.repeat(region, np.diff(touch.pointer)), touch)
         slot = one.costs[0].operands[position].slot
         self.regions[slot] = self.regions.get(slot, 0) + region
+
+    def _bytes_of(self, blocks: Array) -> int:
+        """Bytes of some blocks of one storage."""
+        place = bisect_right(self.bases, int(blocks[0])) - 1
+        return int(self.block_sizes[place][blocks - self.bases[place]].sum())
 
     def finish(self, gangs: Sequence[tuple[int, int, bool, int]], operators: Sequence[OperatorSteps]) -> Expanded:
         """All arrays, with blocks and their uses in gang order. ``gangs``: (first step, last step, leaves
@@ -410,10 +418,13 @@ class Expansion:
         return np.asarray(low != high)
 
 
-def _shared_blocks(table: Array) -> bool:
+def _shared_blocks(table: Array, one: OperatorSteps) -> bool:
     """Whether some block is written from more than one memory."""
-    pairs = np.unique(table[:, (d.E_BLOCK, d.E_MEMORY)], axis=0)
-    return len(pairs) > len(np.unique(pairs[:, 0]))
+    if len(one.instances) == 1:
+        return False
+    first = np.full(int(table[:, d.E_BLOCK].max(initial=0)) + 1, -1)
+    first[table[:, d.E_BLOCK]] = table[:, d.E_MEMORY]
+    return bool((first[table[:, d.E_BLOCK]] != table[:, d.E_MEMORY]).any())
 
 
 def _goes_on(steps: Array, gang_of: Array) -> Array:

@@ -225,22 +225,29 @@ class Measures:
         nodes, bookings, timed = self.schedule.decided.nodes, self.schedule.decided.bookings, self.schedule.timed
         if not len(nodes):
             return ()
-        names, number = self.workload.operators, int(np.argmax(timed.end))
-        until, steps = int(timed.end[number]), list[CriticalStep]()
+        kinds, starts, causes, operators = self.kind, timed.start, timed.cause, self.operator
+        number, until = int(np.argmax(timed.end)), timed.makespan
+        found: list[tuple[int, int, int, int, int]] = []  # operator, resource, kind, start, end; latest first
         while number >= 0:
-            row = nodes[number]
-            start = int(timed.start[number])
-            if row[n.KIND] != n.JOIN and until > start:
-                booked = bookings[row[n.BOOK_START] : row[n.BOOK_END]]
-                where = int(booked[np.argmax(booked[:, n.TICKS]), n.RESOURCE]) if len(booked) else -1
-                resource = self.machine.resource_names[where] if where >= 0 else ""
-                name, kind = names[int(row[n.OPERATOR])].op.name, EVENT_KINDS[int(row[n.KIND])]
-                step = CriticalStep(name, resource, kind, start * self.seconds, until * self.seconds)
-                last = steps[-1] if steps else None
-                if last and (last.operator, last.resource, last.kind) == (name, resource, kind):
-                    steps[-1] = CriticalStep(name, resource, kind, step.start_s, last.end_s)
+            start, kind = starts.item(number), kinds.item(number)
+            if kind != n.JOIN and until > start:
+                first, last = nodes.item(number, n.BOOK_START), nodes.item(number, n.BOOK_END)
+                where = -1
+                if last > first:
+                    rows = bookings[first:last]
+                    where = int(rows[np.argmax(rows[:, n.TICKS]), n.RESOURCE]) if last > first + 1 else rows.item(0, 0)
+                what = (operators.item(number), where, kind)
+                if found and found[-1][:3] == what:
+                    found[-1] = (*what, start, found[-1][4])
                 else:
-                    steps.append(step)
+                    found.append((*what, start, until))
                 until = start
-            number = int(timed.cause[number])
+            number = causes.item(number)
+        names, resources = self.workload.operators, (*self.machine.resource_names, "")
+        steps = [
+            CriticalStep(
+                names[op].op.name, resources[where], EVENT_KINDS[kind], start * self.seconds, end * self.seconds
+            )
+            for op, where, kind, start, end in found
+        ]
         return tuple(reversed(steps))
