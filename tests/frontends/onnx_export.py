@@ -212,6 +212,19 @@ class Rotary(nn.Module):
         return self.down(F.silu(self.gate(x)) * self.up(x))
 
 
+class Points(nn.Module):
+    """Two clouds through one encoder, whose norms are used twice, and the largest value over all points."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Conv1d(3, 8, 1), nn.BatchNorm1d(8), nn.ReLU(), nn.Conv1d(8, 6, 1))
+        self.norm, self.head = nn.BatchNorm1d(6), nn.Linear(6, 4)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        first, second = (self.norm(self.encoder(cloud)) for cloud in (x, y))
+        return self.head((first.max(2)[0] - second.min(2)[0]).abs())
+
+
 class Recurrent(nn.Module):
     def __init__(self, kind: str) -> None:
         super().__init__()
@@ -225,6 +238,11 @@ class Recurrent(nn.Module):
 
 def tokens(batch: int = 2, length: int = 6, seed: int = 0) -> tuple[Tensor, ...]:
     return (torch.randint(0, 50, (batch, length), generator=torch.Generator().manual_seed(seed)),)
+
+
+def clouds() -> tuple[Tensor, ...]:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(3, 3, 17, generator=generator), torch.randn(3, 3, 17, generator=generator)
 
 
 def image(batch: int = 2, size: int = 32, channels: int = 3) -> tuple[Tensor, ...]:

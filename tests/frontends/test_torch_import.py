@@ -14,6 +14,7 @@ from monet.graph.verify import verify
 from monet.numerics.executor import execute, random_values
 from monet.training import training_step
 from tests import torch_oracle
+from tests.frontends.onnx_export import Points, clouds
 from tests.torch_models import MODELS, make, tokens
 from tests.torch_transformers import Gpt2
 
@@ -121,6 +122,16 @@ def test_modes_are_kept_and_frozen_norms_stay_fixed() -> None:
     module.train()
     module[1].eval()
     assert "batch_norm_fixed" in {op.kind for op in load_module(module, (image,)).ops}
+
+
+def test_a_norm_used_twice_updates_its_statistics_twice() -> None:
+    torch.manual_seed(0)
+    module, inputs = Points(), clouds()
+    step = verify(training_step(verify(load_module(module, inputs)), optimizer="sgd"))
+    assert saved_bytes(step) == torch_oracle.saved_bytes(module, inputs)
+    errors = torch_oracle.compare_step(module.double(), step, in_double(inputs), "sgd")
+    assert errors.keys() >= {"buffer"}
+    assert max(errors.values()) <= TOLERANCE, errors
 
 
 def test_frozen_parameters_are_not_trained() -> None:

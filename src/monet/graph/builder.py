@@ -31,6 +31,7 @@ class GraphBuilder:
         self.values: dict[str, np.ndarray[Any, Any]] = {}
         self.inputs: list[str] = []
         self.usual_loss = "cross-entropy"
+        self._rewritten: dict[str, str] = {}
         self._scope: tuple[str, ...] = ()
         self._phase = Phase.FORWARD
         self._micro_batch = 0
@@ -68,6 +69,10 @@ class GraphBuilder:
     def buffer(self, name: str, shape: Sequence[int], dtype: str = "fp32") -> str:
         """Declare a buffer (running statistics): kept between steps, not trained."""
         return self.root(self._scoped(name), shape, dtype, Role.BUFFER)
+
+    def current(self, buffer: str) -> str:
+        """The tensor that holds the value of ``buffer`` now: a layer used twice reads what its first use left."""
+        return self._rewritten.get(buffer, buffer)
 
     def state(self, name: str, shape: Sequence[int], dtype: str = "fp32") -> str:
         """Declare optimizer state."""
@@ -160,6 +165,8 @@ class GraphBuilder:
             storage = arguments[alias].storage
             owner = self.tensors[storage].role
             role = output.role or (arguments[alias].role if owner in _KEPT else default)
+            if output.role is Role.BUFFER:
+                self._rewritten[storage] = name
         self.tensors[name] = Tensor(name, output.shape, output.dtype, role, storage, strides)
         return name
 

@@ -119,7 +119,8 @@ def _batch_norm(t: Translation, node: Node) -> str:
     x = t.tensor(node, 0)
     if len(t.shape(x)) == 1:
         raise ModelError("batch norm needs a batch and a channel axis")
-    rest = [t.weight(node, 1), t.weight(node, 2), _running(t, node, 3, "mean"), _running(t, node, 4, "var")]
+    running = [t.builder.current(_running(t, node, at, what)) for at, what in ((3, "mean"), (4, "var"))]
+    rest = [t.weight(node, 1), t.weight(node, 2), *running]
     momentum = round(1.0 - float(node.get("momentum", 0.9)), 6)
     return t.emit(node, "batch_norm", x, *rest, epsilon=_epsilon(node), momentum=momentum)
 

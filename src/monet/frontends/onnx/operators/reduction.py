@@ -39,6 +39,23 @@ def reduction(kind: str, before: str = "", after: str = "") -> Rule:
     return rule
 
 
+def _extreme(kind: str, sign: int) -> Rule:
+    """A largest or smallest value. The dynamo exporter says where it came from: ``max(dim)`` keeps only the places."""
+
+    def rule(t: Translation, node: Node) -> Value:
+        x = t.tensor(node, 0)
+        axes = _axes(t, node, len(t.shape(x)))
+        written = " ".join(entry.value for entry in node.proto.metadata_props if entry.key.endswith("fx_node"))
+        if len(axes) != 1 or not any(f"aten.{name}.dim]" in written for name in ("max", "min")):
+            return _reduce(t, node, kind, x)
+        place = t.emit(node, "argmax", x if sign > 0 else t.emit(node, "neg", x), axes=axes, keepdims=True)
+        y = t.emit(node, "gather_elements", x, place, axis=axes[0])
+        keep = bool(node.get("keepdims", 1))
+        return t.reshape(node, y, tuple(n for axis, n in enumerate(t.shape(y)) if keep or axis not in axes))
+
+    return rule
+
+
 def _log_sum_exp(t: Translation, node: Node) -> str:
     """Shifted by the maximum, which takes no gradient of its own."""
     x = t.tensor(node, 0)
@@ -107,8 +124,8 @@ def _product(t: Translation, node: Node) -> str:
 REDUCTION: dict[str, Rule] = {
     "ReduceSum": reduction("reduce_sum"),
     "ReduceMean": reduction("reduce_mean"),
-    "ReduceMax": reduction("reduce_max"),
-    "ReduceMin": reduction("reduce_min"),
+    "ReduceMax": _extreme("reduce_max", 1),
+    "ReduceMin": _extreme("reduce_min", -1),
     "ReduceL1": reduction("reduce_sum", before="abs"),
     "ReduceL2": reduction("reduce_sum", before="square", after="sqrt"),
     "ReduceSumSquare": reduction("reduce_sum", before="square"),

@@ -19,7 +19,7 @@ def _affine(t: Translation, x: str, weight: str | None, bias: str | None) -> lis
 @aten("batch_norm.default")
 def _batch_norm(t: Translation, a: Any) -> Ref:
     affine = _affine(t, a.input, a.weight, a.bias)
-    running = [a.running_mean, a.running_var] if a.running_mean is not None else []
+    running = [t.builder.current(name) for name in (a.running_mean, a.running_var) if name is not None]
     if a.training:
         return t.emit("batch_norm", a.input, *affine, *running, epsilon=a.eps, momentum=a.momentum)
     return t.emit("batch_norm_fixed", a.input, *affine, *running, epsilon=a.eps)
