@@ -74,9 +74,8 @@ def _operator(
     from monet.mapping.operator_dims import operator_nest
 
     instance, nest = _matrix_core(accelerator, core, kind, dims, precision)
-    pinned = read_constraints(
-        constraints, dict(zip("IWO", (one.name for one in (*nest.reads, *nest.writes)), strict=True))
-    )
+    operands = dict(zip("IWO", (one.name for one in (*nest.reads, *nest.writes)), strict=True))
+    pinned = read_constraints(constraints, operands, nest.sizes, _level_names(accelerator))
     if mapping:
         from monet.mapping.alone import alone_as
         from monet.mapping.border import border_of
@@ -91,6 +90,10 @@ def _operator(
         nest = operator_nest(kind, dims, nest.operands[0].dtype)
     result = operator_json(found, nest, accelerator, instance) | {"objective": objective}
     return result, operator_text(kind, found, nest, accelerator, instance)
+
+
+def _level_names(accelerator: Accelerator) -> set[str]:
+    return {level.name for one in accelerator.cores for level in one.core.levels}
 
 
 def _matrix_core(
@@ -299,14 +302,16 @@ def _usual_precision(accelerator: Accelerator) -> str:
 def _model(
     graph: Graph, accelerator: Accelerator, core: str, objective: str, constraints: list[str]
 ) -> tuple[dict[str, Any], str]:
+    from monet.graph.counts import nest_of
     from monet.graph.kind import MAC_FAMILIES, kind_named
     from monet.mapping.errors import MappingError
     from monet.mapping.mapping_file import read_constraints
     from monet.mapping.operators import map_graph
 
-    costs, unmapped = map_graph(
-        graph, accelerator, objective, core, read_constraints(constraints, {"I": "x", "W": "w", "O": "y"})
-    )
+    nests = (nest_of(graph, op) for op in graph.ops if kind_named(op.kind).family in MAC_FAMILIES)
+    dims = {dim for nest in nests if nest for dim in nest.sizes} if constraints else set()
+    pinned = read_constraints(constraints, {"I": "x", "W": "w", "O": "y"}, dims, _level_names(accelerator))
+    costs, unmapped = map_graph(graph, accelerator, objective, core, pinned)
     lost = [one for one in unmapped if kind_named(one.op.kind).family in MAC_FAMILIES]
     if lost or not costs:  # arithmetic that nothing runs is an error; missing vector lanes leave a table with a gap
         first = {one.reason: one.op.name for one in reversed(lost or unmapped)}
