@@ -139,8 +139,6 @@ class Machine:
             number = self.link_resources[index][0 if forward else 1]
             books[number] = books.get(number, 0.0) + 8 / link.bandwidth_bits_per_s * self.ticks_per_second
             lag, joules, here = lag + link.latency_s, joules + 8 * link.energy_j_per_bit, there
-        if not books:  # two memories on one endpoint: the narrower port sets the pace of the copy
-            books = {}
         return list(books.items()), lag, joules
 
     def _next(self, index: int, here: str, target: str) -> str:
