@@ -57,6 +57,18 @@ def test_constraints_pin_parts() -> None:
     assert all(loop["dim"] != "FX" for loop in held["mapping"]["loops"][cut["position"] :])
 
 
+def test_constraints_hold_for_the_tile_from_dram_too() -> None:
+    large = [*CONV[:-1], "K=64,C=64,OY=56,OX=56,FY=3,FX=3", "--json", "-"]
+    held = json.loads(run(*large, "--constraint", "tile OY <= 7", "--constraint", "OY<=28"))
+    assert held["mapping"]["dram"]["tile"]["OY"] <= 7
+    weights = 64 * 64 * 9
+    free = json.loads(run(*large))
+    assert free["accesses"]["dram"]["W"]["reads"] > weights
+    once = json.loads(run(*large, "--constraint", "keep W stationary"))
+    assert once["accesses"]["dram"]["W"]["reads"] == weights
+    assert once["cycles"] >= free["cycles"]
+
+
 def test_a_model_layer_by_layer() -> None:
     found = json.loads(
         run("resnet18", "--hardware", "tpu-like", "--precision", "int8", "--mode", "inference", "--json", "-")

@@ -94,7 +94,7 @@ def alone(
 ) -> Alone:
     """The best way found to run ``nest`` on ``core`` from and to DRAM."""
     frame, whole = cached_tiling(nest, core, objective, border.stream, constraints, MAX_UNROLLINGS, resident=False)
-    arrays = _TileArrays(nest, frame, border)
+    arrays = _TileArrays(nest, frame, border, constraints)
     counts = frame_cost(frame, whole.mapping)
     streams = {slot: counts.stream_bits(slot) for slot in core.streamed}
     prices = arrays.prices(border, objective, whole.energy_j, streams, counts)
@@ -103,6 +103,8 @@ def alone(
     uncertain = core.weights_resident or counts.bound_by != "compute" or frame.transpose_cycles > 0
     scores, rows = rank(*arrays.arguments, *prices, 3 * FINALISTS if uncertain else FINALISTS)
     if not math.isfinite(scores[0]):
+        if constraints != NO_CONSTRAINTS:
+            raise MappingError(f"no tile that fits satisfies the constraints: {nest}")
         raise _does_not_fit(nest, frame, border)
     best: tuple[float, _Plan] | None = None
     problem: DoesNotFit | None = None
@@ -198,8 +200,9 @@ def _in_padding(window: Window, size: int, tile: int) -> bool:
 class _TileArrays:
     """Arrays for the ranking kernel."""
 
-    def __init__(self, nest: LoopNest, frame: Frame, border: Border) -> None:
+    def __init__(self, nest: LoopNest, frame: Frame, border: Border, constraints: Constraints) -> None:
         self.nest, self.frame, self.dims = nest, frame, tuple(frame.sizes)
+        self.stationary = constraints.stationary
         touched = [frame.footprints[slot] for slot in OPERANDS]
         # taps of a window; where one row of outputs is left, the window has only its taps to move it
         taps = {window.v or window.u for one in touched for window in one.windows}
@@ -237,6 +240,15 @@ class _TileArrays:
                 found, a, b = tables(window, u, v, tiles_u, tiles_v), len(tiles_u), len(tiles_v)
                 largest[s, w, :a, :b], total[s, w, :a, :b] = found.largest, found.total
                 kept_u[s, w, :a, :a, :b], kept_v[s, w, :b, :b, :a] = found.kept_u, found.kept_v
+        for s, slot in enumerate(OPERANDS):  # a tile that the constraints forbid has no room
+            for d, most in self._limits(slot, border, constraints):
+                forbidden = np.array(self.tiles[d]) > most
+                widths[s, d * many : d * many + len(forbidden)][forbidden] = np.inf
+                for w, (u, v) in enumerate(window_dims[s]):
+                    if u == d:
+                        largest[s, w, : len(forbidden)][forbidden] = np.inf
+                    elif v == d:
+                        largest[s, w, :, : len(forbidden)][:, forbidden] = np.inf
         relevant = np.array([[dim in one.dims for dim in self.dims] for one in touched], np.uint8)
         plain = np.array([[dim in one.plain for dim in self.dims] for one in touched], np.uint8)
         self.arguments: tuple[Any, ...] = (
@@ -245,18 +257,27 @@ class _TileArrays:
             windows_of, window_dims, largest, total, kept_u, kept_v,
         )  # fmt: skip
 
+    def _limits(self, slot: str, border: Border, constraints: Constraints) -> list[tuple[int, int]]:
+        """(dimension, largest tile) that the constraints ask of a slot's tile in its top memory."""
+        level, dims = border.memory_of(slot), self.frame.footprints[slot].dims
+        return [
+            (self.dims.index(dim), most)
+            for name, dim, most in constraints.tiles
+            if level is not None and name in ("", level.name) and dim in dims and dim in self.dims
+        ]
+
     def prices(
         self, border: Border, objective: str, joules: float, streams: Dictionary[str, int], counts: Cost
     ) -> tuple[Any, ...]:
         """Per slot: elements over plain dimensions, bits of one, memory (-1: streamed), room in it, bits streamed,
-        joules per bit coming in and going out, results, cycles of transposing it. Scalars: cycles per bit, latency,
-        joules below the border, leakage per cycle, objective, cycles per step, bits of a result, cycles that every
-        tile adds, weight of energy, cycles of array and ports.
+        joules per bit coming in and going out, results, cycles of transposing it, whether it may enter
+        only once. Scalars: cycles per bit, latency, joules below the border, leakage per cycle, objective, cycles per
+        step, bits of a result, cycles that every tile adds, weight of energy, cycles of array and ports.
         """
         overhead = counts.fill_cycles + counts.drain_cycles - self.frame.transpose_cycles
         busy = counts.cycles - counts.fill_cycles - counts.drain_cycles
         frame, names = self.frame, [name for _, name, _ in border.memories]
-        per_slot = np.zeros((3, 9))
+        per_slot = np.zeros((3, 10))
         turning = frame.core.transposed_read.cycles_per_element if frame.transpose_cycles else 0.0
         source = border.stream
         for s, slot in enumerate(OPERANDS):
@@ -272,6 +293,7 @@ class _TileArrays:
                 plain, frame.bits[slot], memory, room, streams.get(slot, 0), source.read_energy_j_per_bit + fill,
                 source.write_energy_j_per_bit + drain, frame.distinct_results if slot == "O" else 0,
                 turning * frame.elements(slot) if slot in frame.transposed else 0.0,
+                frame.binding.operand(slot) in self.stationary,
             )  # fmt: skip
         scalars = np.array(
             [

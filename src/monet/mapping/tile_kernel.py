@@ -31,7 +31,7 @@ def rank_tiles(
     total: Array,
     kept_u: Array,  # [slot, window, tile u, span, tile v]
     kept_v: Array,
-    per_slot: Array,  # [slot, 9] see alone._TileArrays.prices
+    per_slot: Array,  # [slot, 10] see alone._TileArrays.prices
     scalars: Array,  # [10] see there
     keep: int,
 ) -> tuple[Array, Array]:
@@ -91,11 +91,14 @@ def rank_tiles(
                         if not slides:
                             continue
                     moved, joules, first, last = 0.0, joules_fixed, 0.0, 0.0
+                    allowed = True
                     for m in range(slots):
                         visits = 1.0
                         for d in range(dims):
                             if not relevant[m, d] and (m != stationary or per_slot[m, 2] < 0):
                                 visits *= counts[d, pick[d]]
+                        if per_slot[m, 9] > 0 and visits > 1:
+                            allowed = False
                         if per_slot[m, 2] < 0:
                             bits = per_slot[m, 4] * visits
                             moved += bits
@@ -130,7 +133,7 @@ def rank_tiles(
                         score = joules + leak * cycles
                     elif objective == 2:
                         score = cycles * joules
-                    if score < scores[keep - 1] * (1 - 1e-12):
+                    if allowed and score < scores[keep - 1] * (1 - 1e-12):
                         at = keep - 1
                         while at > 0 and score < scores[at - 1] * (1 - 1e-12):
                             scores[at] = scores[at - 1]
