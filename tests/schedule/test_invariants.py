@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from monet.schedule import nodes as n
 from monet.schedule.engine import Schedule, Scheduler, run_replay
 from monet.schedule.evaluation import measure
-from monet.schedule.plan import Placement, Plan
+from monet.schedule.plan import Placement, Plan, PlanError
 from monet.schedule.result import TIME_PARTS, Result
 from tests.schedule.cases import accelerator, random_graph, random_plan, random_schedule
 
@@ -133,3 +133,17 @@ def test_more_memory_moves_no_more_bytes_in_a_fused_chain() -> None:
         scheduler = Scheduler(graph, accelerator("shared", sram=sram))
         moved.append(result_of(scheduler, scheduler.schedule(Plan())).dram_bytes["total"])
     assert moved[1] <= moved[0]
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_a_scheduler_that_has_seen_other_plans_gives_the_same_answer(number: int) -> None:
+    seed = random.Random(number)
+    graph, hardware = random_graph(seed), accelerator("mesh", sram=65536, local=65536)
+    used = Scheduler(graph, hardware)
+    plans = [random_plan(seed, used) for _ in range(3)]
+    for plan in plans:
+        try:
+            found = used.schedule(plan).timed
+        except PlanError:
+            continue
+        assert np.array_equal(found.end, Scheduler(graph, hardware).schedule(plan).timed.end)

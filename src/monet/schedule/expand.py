@@ -6,7 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -135,6 +135,8 @@ class Rows:
     entries: Array
     work: Array
     grids: tuple[tuple[str, Grid, Array, Array], ...]
+    storage: Array  # of every entry, as a position in the operator's storages
+    bases: Array  # first block of each of these storages
 
 
 class Expansion:
@@ -143,7 +145,7 @@ class Expansion:
     def __init__(self, workload: Workload, table: CostTable, plan: Plan) -> None:
         self.workload, self.machine, self.plan, self.table = workload, table.machine, plan, table
         self.grids: dict[str, Grid] = {}
-        self.origin: dict[str, tuple[Any, ...]] = {}  # storage → who cut it, and its first block
+        self.origin: dict[str, tuple[Any, ...]] = {}  # storage → who cut it
         self.new: list[tuple[str, Grid, Array, Array]] = []
         self.rows: list[Rows] = []
         self.regions: dict[str, Array] = {}  # by slot: bytes that every step of the operator at hand reads into buffers
@@ -172,20 +174,30 @@ class Expansion:
         self.n_blocks += len(sizes)
 
     def add(self, one: OperatorSteps) -> None:
-        """Rows of one operator's steps; the same as last time if nothing around them has changed."""
+        """Rows of one operator's steps; those of last time if the storages it touches are cut as they were then."""
         one.base, self.new = self.n_steps, []
-        seen = tuple(self.origin.get(storage) for storage in one.operator.storages)
-        key = (one.key, self.plan.boundary, seen, self.n_blocks if None in seen else -1)
+        storages = one.operator.storages
+        key = (one.key, self.plan.boundary, tuple(self.origin.get(storage) for storage in storages))
         rows = self.table.rows.get(key)
         if rows is None:
             rows = self.table.rows[key] = self._rows(one)
         else:
-            for new in rows.grids:
-                self._note(*new)
-        for storage, grid, _, _ in rows.grids:
-            self.origin[storage] = (one.key, grid.base)
+            for storage, grid, sizes, owner in rows.grids:
+                self._note(storage, replace(grid, base=self.n_blocks), sizes, owner)
+            rows = self._moved(rows, np.array([self.grids[storage].base for storage in storages], np.int64))
+        for storage, *_ in rows.grids:
+            self.origin[storage] = one.key
         self.rows.append(rows)
         self.n_steps += one.steps.count
+
+    def _moved(self, rows: Rows, bases: Array) -> Rows:
+        """The same rows with the blocks of every storage counted from where they start now."""
+        shift = bases - rows.bases
+        if not shift.any():
+            return rows
+        entries = rows.entries.copy()
+        entries[:, d.E_BLOCK] += shift[rows.storage]
+        return replace(rows, entries=entries, bases=bases)
 
     def _rows(self, one: OperatorSteps) -> Rows:
         count = one.steps.count
@@ -201,7 +213,10 @@ class Expansion:
         work, per_step = self._work(one)
         ends = np.cumsum(per_step)
         rows[:, d.WORK_START], rows[:, d.WORK_END] = ends - per_step, ends
-        return Rows(rows, parts, entries, work, tuple(self.new))
+        bases = np.array([self.grids[storage].base for storage in one.operator.storages], np.int64)
+        order = np.argsort(bases)
+        storage = order[np.searchsorted(bases[order], entries[:, d.E_BLOCK], side="right") - 1]
+        return Rows(rows, parts, entries, work, tuple(self.new), storage, bases)
 
     def _parts(self, one: OperatorSteps) -> Array:
         """Ticks of a step by use; rounded so that they add up to the ticks of the whole step."""
@@ -286,7 +301,7 @@ class Expansion:
         return grid
 
     def _same_group(self, one: OperatorSteps, storage: str) -> bool:
-        return storage not in self.origin or self.origin[storage][0][2] == one.key[2]
+        return storage not in self.origin or self.origin[storage][2] == one.key[2]
 
     def _memories(self, one: OperatorSteps, slot: str) -> Array:
         """The memory of a slot on every core of an operator; for a slot without one, the core's first."""
