@@ -24,7 +24,8 @@ def execute(
     """Run ``graph`` on ``values`` (every input, label, parameter, buffer and state by name).
 
     Returns the tensors named in ``want``; by default outputs, loss, gradients and updated values. Floats are computed
-    in ``compute`` whatever their declared dtype; with ``compute=None`` every tensor is rounded to its own. Values are dropped after their last reader, so memory follows the graph's liveness.
+    in ``compute`` whatever their declared dtype; with ``compute=None`` every tensor is rounded to its own. Values are
+    dropped after their last reader, so memory follows the graph's liveness.
     """
     wanted = set(_default_wants(graph) if want is None else want)
     unknown = wanted - set(graph.tensors)
