@@ -77,6 +77,11 @@ def test_text_and_files(tmp_path: Path) -> None:
         (["graph", "resnet18", "--attention", "fused"], "no attention found"),
         (["graph", "resnet18", "--json", "missing/dir/x.json"], "cannot write"),
         (["graph", "resnet18", "--mode", "train"], "training, inference"),
+        (["graph", "resnet18", "--learning-rate", "nan"], "--learning-rate nan"),
+        (["graph", "resnet18", "--weight-decay", "-1"], "--weight-decay -1"),
+        (["graph", "resnet18", "--clip-norm", "nan"], "--clip-norm nan"),
+        (["graph", "resnet18", "--input", "1x3x8x8"], "only a torch module"),
+        (["graph", "resnet18", "--dimension", "N=4"], "only an ONNX file"),
     ],
 )
 def test_bad_input_is_one_clear_error(arguments: list[str], message: str, tmp_path: Path) -> None:
@@ -85,6 +90,22 @@ def test_bad_input_is_one_clear_error(arguments: list[str], message: str, tmp_pa
     assert message in result.stderr
     assert "Traceback" not in result.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_a_module_that_fails_gives_one_line(tmp_path: Path) -> None:
+    lines = (
+        "from torch import nn, randn",
+        "class Mismatch(nn.Module):",
+        "    def forward(self, x):",
+        "        return x[:, :3] + x",
+        "def make():",
+        "    return Mismatch(), (randn(2, 4),)",
+    )
+    (tmp_path / "model.py").write_text("\n".join(lines))
+    result = monet("graph", "model.py:make", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "torch.export failed" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_unknown_option_exits_with_two() -> None:

@@ -30,7 +30,18 @@ def load_model(
     for option, value in (("--batch", batch), ("--image", image), ("--sequence", sequence)):
         if value is not None and value < 1:
             raise ModelError(f"{option} {value}: at least 1 is needed")
-    if ".py:" in model:
+    is_python = ".py:" in model
+    if inputs and not is_python:
+        raise ModelError(
+            f"--input {inputs[0]}: only a torch module (file.py:function) is told its inputs, not {model!r}"
+        )
+    if dimensions and (is_python or model in ZOO):
+        name, size = next(iter(dimensions.items()))
+        raise ModelError(f"--dimension {name}={size}: only an ONNX file has dynamic axes, not {model!r}")
+    for option, value in (("--image", image), ("--sequence", sequence)):
+        if value is not None and is_python:
+            raise ModelError(f"{option} {value}: the sizes of a torch module are those of its inputs; take --input")
+    if is_python:
         from monet.frontends.torch import load_python
 
         return load_python(model, batch=batch, inputs=inputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -80,8 +81,8 @@ def emit_update(
 
 def emit_clip(builder: GraphBuilder, gradients: list[str], max_norm: float) -> str:
     """Append the global norm of all gradients and the coefficient that scales them; return the coefficient."""
-    if max_norm <= 0:
-        raise MonetError(f"--clip-norm {max_norm}: the largest norm must be above 0")
+    if not 0 < max_norm < math.inf:
+        raise MonetError(f"--clip-norm {max_norm}: the largest norm must be finite and above 0")
     with builder.at(Phase.UPDATE, "clip"):
         squares = [builder.emit("square_sum", gradient) for gradient in gradients]
         return builder.emit("clip_coefficient", *squares, max_norm=max_norm)

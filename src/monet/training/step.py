@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from monet.errors import MonetError
@@ -75,6 +76,9 @@ def _check(model: Graph, options: TrainingOptions, precision: Precision) -> None
         raise MonetError(f"--saved {options.saved!r}: allowed are framework, compact")
     if options.accumulate < 1:
         raise MonetError(f"--accumulate {options.accumulate}: at least one pass is needed")
+    for option, number in (("--learning-rate", options.rate), ("--weight-decay", options.decay)):
+        if number is not None and not (math.isfinite(number) and number >= 0):
+            raise MonetError(f"{option} {number}: expected a finite number, not below 0")
     if not model.outputs:
         raise MonetError(f"{model.name}: the model has no output to attach a loss to")
 

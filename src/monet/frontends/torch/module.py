@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -75,7 +76,7 @@ def _export(torch: Any, module: Any, inputs: tuple[Any, ...], title: str) -> Any
     if not module.training:
         module.train()
     try:
-        with warnings.catch_warnings(), _without_values(torch, module) as moved:
+        with warnings.catch_warnings(), _quiet(), _without_values(torch, module) as moved:
             warnings.simplefilter("ignore")
             return torch.export.export(module, moved(inputs), strict=False)
     except MonetError:
@@ -85,6 +86,17 @@ def _export(torch: Any, module: Any, inputs: tuple[Any, ...], title: str) -> Any
     finally:
         for part, mode in modes.items():
             part.training = mode
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the tracebacks that PyTorch logs before it raises: the error says it all."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 @contextmanager
