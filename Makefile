@@ -22,6 +22,9 @@ lint: $(READY)
 
 bench: $(READY)           ## what the performance figures in the README come from
 	$(BIN)/python benchmarks/build_graphs.py
+	$(BIN)/python benchmarks/mapper_search_time.py
+	$(BIN)/python benchmarks/mapper_against_zigzag.py
+	$(BIN)/python benchmarks/schedule.py
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
