@@ -69,6 +69,13 @@ def test_constraints_hold_for_the_tile_from_dram_too() -> None:
     assert once["cycles"] >= free["cycles"]
 
 
+def test_an_integer_array_takes_a_model_in_its_own_type() -> None:
+    found = json.loads(run("resnet18", "--hardware", "eyeriss", "--mode", "inference", "--json", "-"))
+    assert found["macs"] == 1_814_073_344
+    with pytest.raises(MonetError, match="int16 is for inference"):
+        run("resnet18", "--hardware", "eyeriss")
+
+
 def test_a_model_layer_by_layer() -> None:
     found = json.loads(
         run("resnet18", "--hardware", "tpu-like", "--precision", "int8", "--mode", "inference", "--json", "-")

@@ -24,7 +24,7 @@ def map_command(
     core: Annotated[str, typer.Option("--core", help="Core instance; default: the one that does it best.")] = "",
     dims: Annotated[str, typer.Option("--dims", help="K=64,C=64,OY=56,OX=56,FY=3,FX=3; also N, G, stride, dilation, pad, B.")] = "",
     objective: Annotated[str, typer.Option("--objective", help="latency, energy or edp.")] = "latency",
-    precision: Annotated[str, typer.Option("--precision", help="int8, bf16, fp16, fp32 …; default: what the core has.")] = "",
+    precision: Annotated[str, typer.Option("--precision", help="int8, int16, bf16, fp16, fp32 …; default: what the core has.")] = "",
     mode: Annotated[str, typer.Option("--mode", help="training, or inference: forward only.")] = "training",
     batch: Annotated[int | None, typer.Option("--batch", help="Samples per step.")] = None,
     image: Annotated[int | None, typer.Option("--image", help="Image height and width.")] = None,
@@ -296,7 +296,7 @@ def _graph(
 def _usual_precision(accelerator: Accelerator) -> str:
     """The widest policy that some array of the hardware has a rate for."""
     rates = {rate.inputs for one in accelerator.cores for rate in one.core.rates}
-    return next((name for name in ("fp32", "bf16", "fp16", "int8") if (name, name) in rates), "fp32")
+    return next((name for name in ("fp32", "bf16", "fp16", "int16", "int8") if (name, name) in rates), "fp32")
 
 
 def _model(

@@ -19,7 +19,7 @@ def run(
     image: Annotated[int | None, typer.Option(help="Image height and width.")] = None,
     sequence: Annotated[int | None, typer.Option(help="Tokens per sample.")] = None,
     optimizer: Annotated[str, typer.Option(help="sgd, momentum, adam or adamw.")] = "sgd",
-    precision: Annotated[str, typer.Option(help="fp32, bf16 or fp16 (mixed, fp32 master weights), int8 (inference).")] = "fp32",
+    precision: Annotated[str, typer.Option(help="fp32, bf16 or fp16 (mixed, fp32 master weights), int16, int8 (inference).")] = "fp32",
     mode: Annotated[str, typer.Option(help="training, or inference: forward only.")] = "training",
     phases: Annotated[str, typer.Option(help="Only some of forward,loss,backward,update.")] = "",
     fusion: Annotated[str, typer.Option(help="auto, none, or a YAML file with a plan.")] = "auto",

@@ -30,6 +30,7 @@ POLICIES = {
         Precision("fp32", "fp32"),
         Precision("bf16", "bf16", master="fp32"),
         Precision("fp16", "fp16", master="fp32"),
+        Precision("int16", "int16", trainable=False),
         Precision("int8", "int8", trainable=False),
     )
 }
