@@ -78,6 +78,8 @@ def test_an_open_axis_of_another_name_asks_for_it(tmp_path: Path) -> None:
     )  # fmt: skip
     assert load_onnx(path, batch=7).tensors["x"].shape == (7, 4)
     assert load_onnx(path, dimensions={"rows": 5}).tensors["x"].shape == (5, 4)
+    with pytest.raises(ModelError, match="no axis is called so; did you mean 'rows'"):
+        load_onnx(path, dimensions={"rows": 5, "row": 5})
 
 
 def test_another_image_size(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from monet.frontends.onnx.file import File, read_file
 from monet.frontends.onnx.folding import Array
 from monet.frontends.onnx.operators import RULES
 from monet.frontends.onnx.patterns import recover
-from monet.frontends.onnx.sizes import InputShape, Sizes, changed, input_shapes
+from monet.frontends.onnx.sizes import InputShape, Sizes, changed, check_names, input_shapes
 from monet.frontends.onnx.translation import Translation, Unsupported
 from monet.graph import Graph
 from monet.graph.verify import verify
@@ -31,6 +31,7 @@ def load_onnx(
     UnsupportedOperators with every operator that has no rule, ModelError for anything else that is wrong.
     """
     file = read_file(path)
+    check_names(file, dimensions or {})
     inputs = input_shapes(file, Sizes(batch, image, sequence, dimensions))
     stored = _stored_shapes(file, inputs)
     translation = _translate(file, {entry.name: entry.shape for entry in inputs}, inputs, stored)

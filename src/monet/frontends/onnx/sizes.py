@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from monet.errors import ModelError
+from monet.errors import ModelError, nearest
 from monet.frontends.onnx.element_types import dtype_of
 from monet.frontends.onnx.file import File
 from monet.graph.dtypes import DTYPES
@@ -67,6 +67,17 @@ def _check(sizes: Sizes) -> None:
             raise ModelError(f"{option} {size}: a size must be at least 1")
 
 
+def check_names(file: File, dimensions: Mapping[str, int]) -> None:
+    """Every dimension asked for must exist: an axis is called by the file's name for it, or ``input:axis``."""
+    known = set()
+    for entry in file.graph.input:
+        for axis, dim in enumerate(entry.type.tensor_type.shape.dim):
+            known |= {f"{entry.name}:{axis}", dim.dim_param} - {""}
+    for name in dimensions:
+        if name not in known:
+            raise ModelError(f"{file.path}: --dimension {name!r}: no axis is called so; {nearest(name, known)}")
+
+
 def _batch_axis(file: File, name: str, rank: int) -> int:
     """The first axis, or the second where the input enters a recurrent layer as (time, batch, …)."""
     names = {name}
@@ -110,7 +121,7 @@ def _size(file: File, name: str, axis: int, dim: Any, role: str, sizes: Sizes, f
     if given is not None:
         return given
     key = dim.dim_param or f"{name}:{axis}"
-    option = f"--{role} N" if role else f"dimensions {{{key!r}: N}}"
+    option = f"--{role} N" if role else f"--dimension {key}=N"
     called = f" ({dim.dim_param!r})" if dim.dim_param else ""
     raise ModelError(f"{file.path}: axis {axis}{called} of input {name!r} has no fixed size; set it with {option}")
 
