@@ -51,6 +51,9 @@ def main() -> None:
     except MonetError as error:
         sys.stderr.write(f"monet: {error}\n")
         sys.exit(2)
+    except MemoryError:
+        sys.stderr.write("monet: not enough memory for sizes this large\n")
+        sys.exit(2)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)

@@ -135,3 +135,13 @@ def test_rare_tiles_with_wider_windows_get_a_mapping_of_their_own() -> None:
     for op in strided:
         _, cost = cost_op(step, op, npu.cores, borders, "latency")
         assert cost.cycles > 0
+
+
+def test_operands_that_dram_cannot_hold_are_an_error() -> None:
+    from monet import load_hardware
+    from monet.mapping import border_of
+
+    npu = load_hardware("micro-npu")  # 32 MiB outside
+    instance = next(one for one in npu.cores if one.core.modes)
+    with pytest.raises(DoesNotFit, match=r"operand w does not fit level 'external'.*bytes short"):
+        alone(linear(1, 4096, 25088, "fp32"), instance.core, border_of(npu, instance))

@@ -93,6 +93,7 @@ def alone(
     nest: LoopNest, core: Core, border: Border, objective: str = "latency", constraints: Constraints = NO_CONSTRAINTS
 ) -> Alone:
     """The best way found to run ``nest`` on ``core`` from and to DRAM."""
+    border.check_room(nest)
     frame, whole = cached_tiling(nest, core, objective, border.stream, constraints, MAX_UNROLLINGS, resident=False)
     arrays = _TileArrays(nest, frame, border, constraints)
     counts = frame_cost(frame, whole.mapping)

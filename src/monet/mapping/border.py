@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from monet.graph.dtypes import storage_bytes
+from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import OPERANDS, Accelerator, CoreInstance, MemoryLevel
 from monet.hardware.errors import HardwareError
+from monet.mapping.errors import DoesNotFit
 from monet.mapping.frame import Stream
 
 
@@ -23,6 +26,8 @@ class Border:
     link_energy_j_per_bit: float
     latency_cycles: float
     memories: tuple[tuple[str, str, MemoryLevel], ...]
+    dram: str
+    dram_bytes: int
 
     @property
     def stream(self) -> Stream:
@@ -32,6 +37,14 @@ class Border:
             self.read_energy_j_per_bit + self.link_energy_j_per_bit,
             self.write_energy_j_per_bit + self.link_energy_j_per_bit,
         )
+
+    def check_room(self, nest: LoopNest) -> None:
+        """Raise if DRAM cannot hold the operands of a nest; the largest one is named."""
+        sizes = {one.name: storage_bytes(math.prod(one.shape), one.dtype) for one in nest.operands}
+        if sum(sizes.values()) > self.dram_bytes:
+            largest = max(sizes, key=lambda name: sizes[name])
+            free = max(0, self.dram_bytes - sum(sizes.values()) + sizes[largest])
+            raise DoesNotFit(largest, self.dram, sizes[largest], free)
 
     def memory_of(self, slot: str) -> MemoryLevel | None:
         """The top memory of a slot, or None if it is streamed."""
@@ -55,4 +68,6 @@ def border_of(accelerator: Accelerator, instance: CoreInstance) -> Border:
         math.fsum(link.energy_j_per_bit for link in route),
         (dram.latency_s + math.fsum(link.latency_s for link in route)) * clock,
         memories,
+        dram.name,
+        dram.capacity_bytes,
     )

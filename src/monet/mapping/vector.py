@@ -94,6 +94,7 @@ def reduced_extent(kind: str, call: Call) -> int:
 
 def vector_cost(nest: LoopNest, work: Mapping[str, int], core: Core, border: Border, extent: int = 0) -> VectorCost:
     """Cost of vector work on ``core``. ``extent``: elements a normalising operator reduces over (0: none)."""
+    border.check_room(nest)
     if core.lanes <= 0:
         raise MappingError(f"the core has no vector lanes for {', '.join(work) or 'copies'}")
     dtype = _compute_dtype(nest, core)
