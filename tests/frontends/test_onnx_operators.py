@@ -22,6 +22,7 @@ IMAGE = np.cos(np.arange(2 * 4 * 7 * 6, dtype=F)).reshape(2, 4, 7, 6)
 
 NONE, STEP, TWO, PADDED = np.zeros(0, F), {"strides": [2, 2]}, {"group": 2}, {"count_include_pad": 1}
 TRANSPOSED = {**STEP, "pads": [1, 1, 1, 1], "output_padding": [1, 1]}
+ADD = {"reduction": "add"}
 FLOOR = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
 
 
@@ -86,6 +87,10 @@ CASES: dict[str, Case] = {
     "gather one": ("Gather", [X, np.asarray(-1, I)], {"axis": 2}, 17),
     "gather elements": ("GatherElements", [X, np.asarray([[[0, 1, 1]]], I)], {"axis": 2}, 17),
     "gather nd": ("GatherND", [X, np.asarray([[0, 1], [1, -1]], I)], {}, 17),
+    "scatter elements": ("ScatterElements", [X, np.asarray([[[0, -1, 2]]], I), weight(1, 1, 3)], {"axis": 2}, 17),
+    "scatter add": ("ScatterElements", [X, np.asarray([[[0, 1, 1]]], I), weight(1, 1, 3)], {"axis": 2, **ADD}, 18),
+    "scatter nd": ("ScatterND", [X, np.asarray([[0, 1], [1, -1]], I), weight(2, 6)], {}, 17),
+    "scatter nd add": ("ScatterND", [X, np.asarray([[[1], [1]]], I), weight(1, 2, 4, 6)], ADD, 18),
     "depth to space": ("DepthToSpace", [IMAGE], {"blocksize": 2, "mode": "CRD"}, 17),
     "depth to space by columns": ("DepthToSpace", [IMAGE], {"blocksize": 2}, 17),
     "space to depth": ("SpaceToDepth", [IMAGE[:, :, :6]], {"blocksize": 2}, 17),

@@ -277,6 +277,26 @@ LOOKUPS: dict[str, Function] = {
     "embedding": lambda x: F.embedding(torch.tensor([[0, 3], [3, 1]]), x[0]),
     "one_hot": lambda x: x[0, :3] * F.one_hot(torch.tensor([0, 5, 1]), 6),
     "embedding_padding": lambda x: F.embedding(torch.tensor([0, 3, 3, 1]), x[0], padding_idx=3),
+    "scatter_add": lambda x: x.scatter_add(1, (x[:, :3, :5] > 0).long(), x[:, :3, :5].exp()),
+    "scatter_add_": lambda x: x.new_zeros(2, 3, 6).scatter_add_(1, (x > 0).long(), x),
+    "scatter": lambda x: x.scatter(2, torch.tensor([[[1, 0], [3, 5]]]), x[:1, :2, :2].exp()),
+    "scatter_value": lambda x: x.scatter(2, torch.tensor([[[1, 0], [3, 5]]]), 0.5),
+    "scatter_reduce": lambda x: x.scatter_reduce(1, (x > 0).long(), x.exp(), "sum"),
+    "scatter_reduce_anew": lambda x: x.scatter_reduce(1, (x > 0).long(), x.exp(), "sum", include_self=False),
+    "index_add": lambda x: x.index_add(1, torch.tensor([0, 2, 2]), x[:, 1:].exp(), alpha=3),
+    "index_add_": lambda x: x.new_zeros(3, 6).index_add_(0, torch.tensor([0, 2, 2, 1]), x[0]),
+    "index_copy": lambda x: x.index_copy(2, torch.tensor([4, 1]), x[..., :2].exp()),
+    "index_fill": lambda x: x.index_fill(1, torch.tensor([3, 1]), 2.0),
+    "index_put": lambda x: x.index_put((torch.tensor([0, 1]), torch.tensor([-1, 2])), x[0, 0].exp()),
+    "index_put_add": lambda x: x.index_put((torch.tensor([0, 0]),), x.exp(), accumulate=True),
+    "index_put_mask": lambda x: x.index_put((x[..., 0] > 0,), x.new_full((), 3.0)),
+}
+
+KEEPING_PLACES: dict[str, Function] = {  # positions that depend on data
+    "scatter_add": lambda x: x.scatter_add(1, (x > 0).long(), x.exp()),
+    "scatter": lambda x: x.scatter(1, (x > 0).long(), x.exp()),
+    "index_add": lambda x: x.index_add(1, (x[0, :, 0] > 0).long(), x.exp()),
+    "index_copy": lambda x: x.index_copy(1, (x[0, :, 0] > 0).long(), x.exp()),
 }
 
 PRODUCTS: dict[str, Function] = {
@@ -431,6 +451,13 @@ def test_weight_norm() -> None:
 )
 def test_activations_keep_what_torch_keeps(name: str) -> None:
     module, inputs = Around(getattr(F, name), (2, 4, 6)), (torch.zeros(2, 4, 6),)
+    step = training_step(load_module(module, inputs), loss="sum")
+    assert saved_bytes(step) == torch_oracle.saved_bytes(module, inputs, "sum")
+
+
+@pytest.mark.parametrize("name", KEEPING_PLACES)
+def test_places_are_kept_as_torch_keeps_them(name: str) -> None:
+    module, inputs = Around(KEEPING_PLACES[name], (2, 4, 6)), (torch.zeros(2, 4, 6),)
     step = training_step(load_module(module, inputs), loss="sum")
     assert saved_bytes(step) == torch_oracle.saved_bytes(module, inputs, "sum")
 

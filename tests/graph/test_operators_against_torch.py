@@ -304,6 +304,16 @@ def test_gathers() -> None:
     check("gather_elements", lambda x, i: torch.gather(x, 1, i), [normal(2, 3), rows[:, :2]], {"axis": 1})
 
 
+def test_scatters() -> None:
+    x, rows, source = normal(4, 3), np.array([0, 2, 2, 1, 0]), normal(5, 3, seed=2)
+    check("index_add", lambda x, i, y: x.index_add(0, i, y), [x, rows, source], {"axis": 0})
+    check("index_add", lambda x, i, y: x.index_add(1, i, y), [x.T.copy(), rows, source.T.copy()], {"axis": 1})
+    check("index_copy", lambda x, i, y: x.index_copy(1, i, y), [x, rows[1:2], normal(4, 1)], {"axis": -1})
+    places = np.array([[0, 3], [2, 3], [2, 0], [1, 1], [3, 1]])  # fewer columns than x, more rows
+    check("scatter_add", lambda x, i, y: x.scatter_add(0, i, y), [x, places, source[:, :2]], {"axis": 0})
+    check("scatter", lambda x, i, y: x.scatter(1, i, y), [x, np.array([[2, 0], [1, 2]]), normal(2, 2)], {"axis": 1})
+
+
 def test_shapes() -> None:
     x = normal(2, 3, 4)
     check("reshape", lambda x: x.reshape(4, 6), [x], {"shape": (4, 6)})

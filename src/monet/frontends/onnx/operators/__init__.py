@@ -10,6 +10,7 @@ from monet.frontends.onnx.operators.matmul import MATMUL
 from monet.frontends.onnx.operators.pooling import POOLING
 from monet.frontends.onnx.operators.recurrent import RECURRENT
 from monet.frontends.onnx.operators.reduction import REDUCTION
+from monet.frontends.onnx.operators.scatter import SCATTER
 from monet.frontends.onnx.operators.shape import SHAPE
 from monet.frontends.onnx.translation import Rule
 
@@ -17,6 +18,7 @@ RULES: dict[str, Rule] = {
     **ELEMENTWISE,
     **SHAPE,
     **GATHER,
+    **SCATTER,
     **MATMUL,
     **LAYERS,
     **POOLING,

@@ -54,6 +54,11 @@ def _gather_nd(t: Translation, node: Node) -> str:
     """The leading axes are looked up together: merge them, and merge the coordinates into one position."""
     if node.get("batch_dims", 0):
         raise Unsupported("batch_dims")
+    return t.emit(node, "gather", *merged(t, node), axis=0)
+
+
+def merged(t: Translation, node: Node) -> tuple[str, str]:
+    """The first input with the axes looked up together as one, and positions on it."""
     x, positions = t.tensor(node, 0), t.operand(node, 1)
     shape, places = t.shape(x), t.shape_of(positions) if positions is not None else ()
     depth = places[-1]
@@ -63,8 +68,7 @@ def _gather_nd(t: Translation, node: Node) -> str:
         flat = t.make(Known((wrapped * steps).sum(-1).astype(np.int64), f"{positions.name}.flat"))
     else:
         flat = _flat_positions(t, node, str(positions), steps)
-    merged = t.reshape(node, x, (math.prod(shape[:depth]), *shape[depth:]))
-    return t.emit(node, "gather", merged, flat, axis=0)
+    return t.reshape(node, x, (math.prod(shape[:depth]), *shape[depth:])), flat
 
 
 def _flat_positions(t: Translation, node: Node, positions: str, steps: list[int]) -> str:

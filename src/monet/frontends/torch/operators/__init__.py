@@ -12,6 +12,7 @@ from monet.frontends.torch.operators import (
     pooling,
     recurrent,
     reduction,
+    scatter,
     views,
 )
 
@@ -27,5 +28,6 @@ __all__ = [
     "pooling",
     "recurrent",
     "reduction",
+    "scatter",
     "views",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from monet.frontends.torch.translation import Ref, Translation, Unsupported, aten
@@ -34,20 +35,25 @@ def _gather(t: Translation, a: Any) -> Ref:
 
 @aten("index.Tensor")
 def _index(t: Translation, a: Any) -> Ref:
-    """Indexing by integer tensors on neighbouring axes, which are joined into one; booleans change shapes with data."""
-    given = [(axis, index) for axis, index in enumerate(a.indices) if index is not None]
+    """Indexing by integer tensors; booleans change shapes with data."""
+    x, rows, axis = joined(t, a.self, a.indices)
+    return t.emit("gather", x, rows, axis=axis)
+
+
+def joined(t: Translation, x: str, indices: Sequence[Any]) -> tuple[Ref, Ref, int]:
+    """``x`` with the indexed axes, which have to be neighbours, joined into one; the positions on it; that axis."""
+    given = [(axis, index) for axis, index in enumerate(indices) if index is not None]
     if any(t.tensor(index).dtype == "bool" for _, index in given):
         raise Unsupported("booleans, whose result has no fixed shape")
     axes = [axis for axis, _ in given]
     if axes != list(range(axes[0], axes[-1] + 1)):
         raise Unsupported("index tensors on axes that are not neighbours")
-    shape, first = t.shape(a.self), axes[0]
+    shape, first = t.shape(x), axes[0]
     rows = _positive(t, given[0][1], shape[first])
     for axis, index in given[1:]:
         rows = t.emit("add", t.emit("scale", rows, factor=shape[axis]), _positive(t, index, shape[axis]))
-    joined = math.prod(shape[axis] for axis in axes)
-    x = t.reshape(a.self, (*shape[:first], joined, *shape[axes[-1] + 1 :]))
-    return t.emit("gather", x, rows, axis=first)
+    merged = math.prod(shape[axis] for axis in axes)
+    return t.reshape(x, (*shape[:first], merged, *shape[axes[-1] + 1 :])), rows, first
 
 
 def _positive(t: Translation, index: str, size: int) -> Ref:

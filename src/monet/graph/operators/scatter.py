@@ -1,0 +1,130 @@
+"""Writes at looked-up positions: whole slices (index_*) or single elements (scatter*), stored or added."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from monet.errors import ModelError
+from monet.graph.backward import Backward
+from monet.graph.dtypes import DTYPES
+from monet.graph.kind import Array, Call, Family, OpKind, Output, register
+from monet.graph.loop_nest import LoopNest
+from monet.graph.op import Attributes
+from monet.graph.operators.nests import axes_of, over
+from monet.graph.operators.reduction import normalise_axes
+from monet.graph.tensor import Tensor
+
+
+def _axis(attrs: Attributes, rank: int) -> int:
+    return normalise_axes((attrs["axis"],), rank)[0]
+
+
+def _infer_index(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    x, positions, source = inputs
+    axis = _axis(attrs, len(x.shape))
+    wanted = (*x.shape[:axis], positions.elements, *x.shape[axis + 1 :])
+    if len(positions.shape) != 1 or DTYPES[positions.dtype].is_float or source.shape != wanted:
+        raise ModelError(f"cannot write {source} at positions {positions} on axis {axis} of {x}")
+    return (Output(x.shape, x.dtype),)
+
+
+def _infer_scatter(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    x, positions, source = inputs
+    axis, fits = _axis(attrs, len(x.shape)), len(x.shape) == len(positions.shape)
+    fits = fits and all(p <= n for a, (p, n) in enumerate(zip(positions.shape, x.shape, strict=True)) if a != axis)
+    if not fits or DTYPES[positions.dtype].is_float or source.shape != positions.shape:
+        raise ModelError(f"cannot scatter {source} to positions {positions} on axis {axis} of {x}")
+    return (Output(x.shape, x.dtype),)
+
+
+def _slices(attrs: Attributes, positions: Array, rank: int) -> Any:
+    return (*([slice(None)] * _axis(attrs, rank)), positions)
+
+
+def _elements(attrs: Attributes, positions: Array, rank: int) -> Any:
+    grid: list[Array] = list(np.indices(positions.shape))
+    grid[_axis(attrs, rank)] = positions
+    return tuple(grid)
+
+
+def _evaluate_index_copy(attrs: Attributes, x: Array, positions: Array, source: Array) -> Array:
+    out = x.copy()
+    out[_slices(attrs, positions, x.ndim)] = source
+    return out
+
+
+def _evaluate_index_add(attrs: Attributes, x: Array, positions: Array, source: Array) -> Array:
+    out = x.copy()
+    np.add.at(out, _slices(attrs, positions, x.ndim), source)
+    return out
+
+
+def _evaluate_scatter(attrs: Attributes, x: Array, positions: Array, source: Array) -> Array:
+    out = x.copy()
+    out[_elements(attrs, positions, x.ndim)] = source
+    return out
+
+
+def _evaluate_scatter_add(attrs: Attributes, x: Array, positions: Array, source: Array) -> Array:
+    out = x.copy()
+    np.add.at(out, _elements(attrs, positions, x.ndim), source)
+    return out
+
+
+def _nest(call: Call) -> LoopNest:
+    """All of ``x`` and of the source pass once, whichever is longer; where each element lands is data."""
+    x, positions, source = call.inputs
+    shape = tuple(max(sizes) for sizes in zip(x.shape, source.shape, strict=True))
+    every = axes_of(range(len(shape)))
+    where = every if len(positions.shape) == len(shape) else (every[_axis(call.attrs, len(shape))],)
+    return over(shape, call, [every, where, every, every])
+
+
+def _adds(call: Call) -> dict[str, int]:
+    return {"add": call.inputs[2].elements}
+
+
+def _read_back(b: Backward, by_element: bool) -> str:
+    """What the output's gradient holds where the source was written."""
+    axis, (_, positions, _) = _axis(b.attrs, len(b.shape(0))), b.inputs
+    if not by_element:
+        return b.emit("gather", b.gradient, positions, axis=axis)
+    g, shape = b.gradient, b.shape(1)
+    cut = tuple(a for a, size in enumerate(b.shape(0)) if a != axis and shape[a] < size)
+    if cut:
+        stops = tuple(shape[a] for a in cut)
+        g = b.emit("slice", g, axes=cut, starts=(0,) * len(cut), stops=stops, steps=(1,) * len(cut))
+    return b.emit("gather_elements", g, positions, axis=axis)
+
+
+def _store_rule(b: Backward) -> tuple[str | None, ...]:
+    """What is overwritten gets no gradient: zeros are stored there."""
+    by_element, kept = b.op.kind == "scatter", None
+    if b.needs[0]:
+        zero = b.emit("fill", shape=(), value=0.0, dtype=b.tensor(b.gradient).dtype)
+        zeros = b.emit("expand", zero, shape=b.shape(2))
+        kept = b.emit(b.op.kind, b.gradient, b.inputs[1], zeros, axis=b.attrs["axis"])
+    return kept, None, _read_back(b, by_element) if b.needs[2] else None
+
+
+def _add_rule(b: Backward) -> tuple[str | None, ...]:
+    kept = b.gradient if b.needs[0] else None
+    return kept, None, _read_back(b, b.op.kind == "scatter_add") if b.needs[2] else None
+
+
+register(
+    OpKind("index_copy", Family.MOVE, _infer_index, _evaluate_index_copy, _nest, gradient=_store_rule),
+    OpKind("index_add", Family.VECTOR, _infer_index, _evaluate_index_add, _nest, _adds, _add_rule),
+    OpKind(
+        "scatter",
+        Family.MOVE,
+        _infer_scatter,
+        _evaluate_scatter,
+        _nest,
+        gradient=_store_rule,
+        onnx=("ScatterElements",),
+    ),
+    OpKind("scatter_add", Family.VECTOR, _infer_scatter, _evaluate_scatter_add, _nest, _adds, _add_rule),
+)
