@@ -101,6 +101,7 @@ CASES: dict[str, Case] = {
     "where fill": ("Where", [X[:, :, :1] > 0, np.asarray(-5, F), X], {}, 17),
     "flatten": ("Flatten", [IMAGE], {"axis": -2}, 17),
     "squeeze": ("Squeeze", [X[:, :1], np.asarray([1], I)], {}, 17),
+    "top k": ("TopK", [X, np.asarray([3], I)], {"axis": 1, "largest": 0}, 17),
     "argmin": ("ArgMin", [X], {"axis": -1, "keepdims": 0}, 17),
 }  # fmt: skip
 
@@ -108,7 +109,7 @@ CASES: dict[str, Case] = {
 @pytest.mark.parametrize("case", CASES)
 def test_operator_computes_what_the_runtime_does(case: str, tmp_path: Path) -> None:
     op, arrays, attributes, opset = CASES[case]
-    count = 3 if op == "Split" else 1
+    count = {"Split": 3, "TopK": 2}.get(op, 1)
     names = [f"x{position}" if array.size else "" for position, array in enumerate(arrays)]
     outputs = [f"y{position}" for position in range(count)]
     node = helper.make_node(op, names, outputs, **attributes)
@@ -116,12 +117,13 @@ def test_operator_computes_what_the_runtime_does(case: str, tmp_path: Path) -> N
     if arrays[0].ndim == 0:
         data = [1]
     kind = TensorProto.INT64 if "Arg" in op else TensorProto.FLOAT
+    kinds = (TensorProto.FLOAT, TensorProto.INT64) if op == "TopK" else (kind,) * count
     stored = [position for position, name in enumerate(names) if name and position not in data]
     graph = helper.make_graph(
         [node],
         "one",
         [_info(names[position], arrays[position]) for position in data],
-        [helper.make_tensor_value_info(name, kind, None) for name in outputs],
+        [helper.make_tensor_value_info(name, kind, None) for name, kind in zip(outputs, kinds, strict=True)],
         [numpy_helper.from_array(arrays[position], names[position]) for position in stored],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)

@@ -263,6 +263,11 @@ REDUCTIONS: dict[str, Function] = {
     "cumsum": lambda x: x.cumsum(1),
     "argmax": lambda x: x * x.argmax(-1, keepdim=True),
     "argmin": lambda x: x * x.argmin(),
+    "topk": lambda x: torch.mul(*x.topk(2, 1)),
+    "topk_smallest": lambda x: x.topk(3, largest=False)[0],
+    "sort": lambda x: x.sort()[0].cumsum(-1),
+    "sort_descending": lambda x: torch.mul(*torch.sort(x, stable=True, dim=1, descending=True)),
+    "argsort": lambda x: x * x.argsort(1),
     "any": lambda x: x * (x > 1).any(-1, keepdim=True),
     "all": lambda x: x * (x > -1).all(),
 }
@@ -289,14 +294,25 @@ LOOKUPS: dict[str, Function] = {
     "index_fill": lambda x: x.index_fill(1, torch.tensor([3, 1]), 2.0),
     "index_put": lambda x: x.index_put((torch.tensor([0, 1]), torch.tensor([-1, 2])), x[0, 0].exp()),
     "index_put_add": lambda x: x.index_put((torch.tensor([0, 0]),), x.exp(), accumulate=True),
+    "mixture": lambda x: mixture(x),
     "index_put_mask": lambda x: x.index_put((x[..., 0] > 0,), x.new_full((), 3.0)),
 }
+
+
+def mixture(x: Tensor) -> Tensor:
+    """Routing of a mixture of experts: the two best scores of each token, written back to their places."""
+    scores, experts = x.softmax(-1).topk(2)
+    return torch.zeros_like(x).scatter(-1, experts, scores / scores.sum(-1, keepdim=True)) @ x.mT
+
 
 KEEPING_PLACES: dict[str, Function] = {  # positions that depend on data
     "scatter_add": lambda x: x.scatter_add(1, (x > 0).long(), x.exp()),
     "scatter": lambda x: x.scatter(1, (x > 0).long(), x.exp()),
     "index_add": lambda x: x.index_add(1, (x[0, :, 0] > 0).long(), x.exp()),
     "index_copy": lambda x: x.index_copy(1, (x[0, :, 0] > 0).long(), x.exp()),
+    "topk": lambda x: x.topk(2, 1)[0],
+    "sort": lambda x: x.sort(1)[0],
+    "mixture": mixture,
 }
 
 PRODUCTS: dict[str, Function] = {

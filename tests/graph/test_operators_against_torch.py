@@ -270,6 +270,13 @@ def test_softmax(axis: int) -> None:
     check("cumsum", lambda x: torch.cumsum(x, axis), [normal(3, 4)], {"axis": axis, "reverse": False})
 
 
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize(("axis", "k"), [(0, 1), (1, 2), (-1, 4)])
+def test_topk(axis: int, k: int, largest: bool) -> None:
+    attrs = {"axis": axis, "k": k, "largest": largest}
+    check("topk", lambda x: torch.topk(x, k, axis, largest)[0], [normal(2, 3, 4)], attrs)
+
+
 def test_norms() -> None:
     x, weight, bias = normal(3, 4, 5), normal(4, seed=2), normal(4, seed=3)
     function = lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True)  # noqa: E731

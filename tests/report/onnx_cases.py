@@ -139,6 +139,9 @@ def reductions() -> list[Case]:
     cases.append(Case("reduce_sum", (X,), {"axes": (), "keepdims": False}))
     cases.append(Case("reduce_extreme_gradient", (f(2, 4), X, f(2, 4)), {"axes": (1,)}))
     cases.append(Case("argmax", (X,), {"axes": (1,), "keepdims": False}))
+    for largest in (True, False):
+        cases.append(Case("topk", (X,), {"axis": 2, "k": 3, "largest": largest}))
+        cases.append(Case("topk", (i(3, 7, 2),), {"axis": 0, "k": 7, "largest": largest}))
     cases += [Case("cumsum", (X,), {"axis": 1, "reverse": reverse}) for reverse in (False, True)]
     for kind in ("softmax", "log_softmax"):
         cases.append(Case(kind, (X,), {"axis": 1}))

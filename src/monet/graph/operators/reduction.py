@@ -1,4 +1,4 @@
-"""Reductions over axes, softmax and its logarithm, cumulative sums."""
+"""Reductions over axes, the largest few, softmax and its logarithm, cumulative sums."""
 
 from __future__ import annotations
 
@@ -157,6 +157,50 @@ def _cumsum_rule(b: Backward) -> tuple[str | None, ...]:
 register(
     OpKind("argmax", Family.VECTOR, _infer_argmax, _evaluate_argmax, _nest_reduce, _reduce_work),
     OpKind("cumsum", Family.VECTOR, _infer_same, _evaluate_cumsum, elementwise, per_element({"add": 1}), _cumsum_rule),
+)
+
+
+# --- the k largest (or smallest) of an axis, in order ---------------------------------------------------------------
+
+
+def _infer_topk(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    (x,), k = inputs, attrs["k"]
+    (axis,) = normalise_axes((attrs["axis"],), len(x.shape))
+    if not 0 < k <= x.shape[axis]:
+        raise ModelError(f"cannot pick {k} of the {x.shape[axis]} elements on axis {axis} of {x}")
+    shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
+    return Output(shape, x.dtype), Output(shape, "int64", "indices")
+
+
+def _evaluate_topk(attrs: Attributes, x: Array) -> tuple[Array, Array]:
+    """Equal elements keep their order."""
+    axis = attrs["axis"]
+    if attrs["largest"]:  # sorted from the back, so that no element has to be negated
+        order = x.shape[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis=axis, kind="stable"), axis)
+    else:
+        order = np.argsort(x, axis=axis, kind="stable")
+    order = np.take(order, np.arange(attrs["k"]), axis=axis)
+    return np.take_along_axis(x, order, axis=axis), order
+
+
+def _nest_topk(call: Call) -> LoopNest:
+    """Every element is looked at; those kept fill the front of the axis."""
+    every = tuple(index(f"A{axis}") for axis in range(len(call.inputs[0].shape)))
+    return over(call.inputs[0].shape, call, [every] * 3)
+
+
+def _topk_work(call: Call) -> dict[str, int]:
+    """Each element sinks into a heap of k."""
+    return {"max": call.inputs[0].elements * max(1, (call.attrs["k"] - 1).bit_length())}
+
+
+def _topk_rule(b: Backward) -> tuple[str | None, ...]:
+    (axis,) = normalise_axes((b.attrs["axis"],), len(b.shape(0)))
+    return (b.emit("gather_elements_gradient", b.gradient, b.op.outputs[1], axis=axis, shape=b.shape(0)),)
+
+
+register(
+    OpKind("topk", Family.VECTOR, _infer_topk, _evaluate_topk, _nest_topk, _topk_work, _topk_rule, ("TopK",)),
 )
 
 

@@ -56,6 +56,14 @@ def _extreme(kind: str, sign: int) -> Rule:
     return rule
 
 
+def _top_k(t: Translation, node: Node) -> tuple[str, ...]:
+    """How many is an input, an attribute in old files."""
+    x = t.tensor(node, 0)
+    k = int(t.required(node, 1, "how many").flat[0]) if node.input(1) else int(node.get("k"))
+    axis = node.get("axis", -1) % len(t.shape(x))
+    return t.emit_all(node, "topk", x, axis=axis, k=k, largest=bool(node.get("largest", 1)))
+
+
 def _log_sum_exp(t: Translation, node: Node) -> str:
     """Shifted by the maximum, which takes no gradient of its own."""
     x = t.tensor(node, 0)
@@ -122,6 +130,7 @@ def _product(t: Translation, node: Node) -> str:
 
 
 REDUCTION: dict[str, Rule] = {
+    "TopK": _top_k,
     "ReduceSum": reduction("reduce_sum"),
     "ReduceMean": reduction("reduce_mean"),
     "ReduceMax": _extreme("reduce_max", 1),

@@ -84,6 +84,26 @@ def _min_dim(t: Translation, a: Any) -> tuple[Ref, Ref]:
     return _with_indices(t, a, t.emit("neg", a.self))
 
 
+@aten("topk.default")
+def _topk(t: Translation, a: Any) -> tuple[Ref, ...]:
+    return t.emit_all("topk", a.self, axis=t.axis(a.self, a.dim), k=int(a.k), largest=bool(a.largest))
+
+
+def _ordered(t: Translation, a: Any) -> tuple[Ref, ...]:
+    axis = t.axis(a.self, a.dim)
+    return t.emit_all("topk", a.self, axis=axis, k=t.shape(a.self)[axis], largest=bool(a.descending))
+
+
+@aten("sort.default", "sort.stable")
+def _sort(t: Translation, a: Any) -> tuple[Ref, ...]:
+    return _ordered(t, a)
+
+
+@aten("argsort.default", "argsort.stable")
+def _argsort(t: Translation, a: Any) -> Ref:
+    return _ordered(t, a)[1]
+
+
 @aten("var.correction", "var.default", "var.dim")
 def _var(t: Translation, a: Any) -> Ref:
     return _variance(t, a)[0]

@@ -46,6 +46,13 @@ def _argmax(b: Body) -> Value:
     return b.node("ArgMax", x, dtype="int64", axis=axis, keepdims=int(b.call.attrs["keepdims"]))
 
 
+@writes("topk")
+def _topk(b: Body) -> tuple[Value, ...]:
+    (x,), attrs = b.native("TopK"), b.call.attrs
+    how = {"axis": attrs["axis"], "largest": int(attrs["largest"]), "sorted": 1}
+    return b.node_all("TopK", x, b.integers(attrs["k"]), dtypes=(x.dtype, "int64"), **how)
+
+
 @writes("cumsum")
 def _cumsum(b: Body) -> Value:
     (x,) = b.native("CumSum")
