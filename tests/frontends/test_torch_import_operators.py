@@ -356,6 +356,10 @@ IMAGES: dict[str, Function] = {  # on (2, 4, 8, 8)
     "adaptive_avg_one": lambda x: F.adaptive_avg_pool2d(x, 1),
     "adaptive_max": lambda x: F.adaptive_max_pool2d(x, 4),
     "adaptive_avg1d": lambda x: F.adaptive_avg_pool1d(x[:, 0], 4),
+    "adaptive_uneven": lambda x: F.adaptive_avg_pool2d(x, (3, 7)),
+    "adaptive_mixed": lambda x: F.adaptive_avg_pool2d(x[:, :, :2], (7, 4)),
+    "adaptive_uneven1d": lambda x: F.adaptive_avg_pool1d(x[0], 5),
+    "adaptive_uneven3d": lambda x: F.adaptive_avg_pool3d(x, (3, 5, 8)),
     "adaptive_grow": lambda x: F.adaptive_avg_pool2d(x, 16),
     "nearest": lambda x: F.interpolate(x, scale_factor=2),
     "nearest_size": lambda x: F.interpolate(x, size=(12, 5)),
@@ -467,6 +471,13 @@ def test_weight_norm() -> None:
 )
 def test_activations_keep_what_torch_keeps(name: str) -> None:
     module, inputs = Around(getattr(F, name), (2, 4, 6)), (torch.zeros(2, 4, 6),)
+    step = training_step(load_module(module, inputs), loss="sum")
+    assert saved_bytes(step) == torch_oracle.saved_bytes(module, inputs, "sum")
+
+
+@pytest.mark.parametrize("name", ["adaptive_avg", "adaptive_uneven", "adaptive_uneven1d", "adaptive_grow"])
+def test_adaptive_averages_keep_what_torch_keeps(name: str) -> None:
+    module, inputs = Around(IMAGES[name], (2, 4, 8, 8)), (torch.zeros(2, 4, 8, 8),)
     step = training_step(load_module(module, inputs), loss="sum")
     assert saved_bytes(step) == torch_oracle.saved_bytes(module, inputs, "sum")
 

@@ -71,9 +71,18 @@ def test_every_zoo_model_is_valid_as_a_training_step() -> None:
     from monet.frontends import ZOO
 
     for model in ZOO.values():
-        image = 32 if model.image and model.name != "vgg16" else None
+        image = 32 if model.image else None
         sequence = 16 if model.sequence else None
         verify(training_step(model(batch=2, image=image, sequence=sequence), optimizer="adam"))
+
+
+@pytest.mark.parametrize(
+    ("image", "kind"), [(224, "reshape"), (448, "avg_pool"), (32, "adaptive_avg_pool"), (300, "adaptive_avg_pool")]
+)
+def test_vgg_takes_any_image_size(image: int, kind: str) -> None:
+    graph = load_model("vgg16", batch=1, image=image)
+    pooled = max(position for position, op in enumerate(graph.ops) if op.kind == "max_pool")
+    assert graph.ops[pooled + 1].kind == kind
 
 
 def test_every_kind_is_complete() -> None:

@@ -164,6 +164,12 @@ def test_resize(size: int, out: int, mode: str, align: bool) -> None:
 
 
 @fast
+@given(sizes=st.lists(st.integers(1, 9), min_size=2, max_size=2), out=st.tuples(st.integers(1, 8), st.integers(1, 8)))
+def test_adaptive_average(sizes: list[int], out: tuple[int, int]) -> None:
+    check("adaptive_avg_pool", lambda x: F.adaptive_avg_pool2d(x, out), [normal(2, 2, *sizes)], {"spatial": out})
+
+
+@fast
 @given(
     n=small,
     c=st.integers(1, 4),

@@ -314,6 +314,10 @@ def resampling() -> list[Case]:
         attrs = {"mode": mode, "scales": scales, "align_corners": align}
         cases.append(Case("resize", (f(2, 3, *sizes),), {**attrs, "spatial": out}))
         cases.append(Case("resize_gradient", (f(2, 3, *out),), {**attrs, "shape": (2, 3, *sizes)}))
+    for sizes, out in (((5, 9), (3, 7)), ((2, 7), (7, 2)), ((5,), (3,)), ((3, 4, 5), (2, 4, 3))):
+        wide, narrow = f(2, 3, *sizes), f(2, 3, *out)
+        cases.append(Case("adaptive_avg_pool", (wide,), {"spatial": out}))
+        cases.append(Case("adaptive_avg_pool_gradient", (narrow, wide), {"shape": (2, 3, *sizes)}))
     return cases
 
 

@@ -76,7 +76,7 @@ def vgg16(name: str, batch: int, image: int, *, classes: int = 1000) -> Graph:
 
 
 def _adaptive_average(net: Layers, x: str, size: int) -> str:
-    """Average to size × size where the input divides evenly; smaller inputs are spread, as adaptive pooling does."""
+    """Average to size × size, in equal windows where the input divides evenly."""
     height = net.shape(x)[2]
     if height == size:
         return x
@@ -86,14 +86,7 @@ def _adaptive_average(net: Layers, x: str, size: int) -> str:
             "avg_pool", x, name="avgpool", kernel=kernel, stride=kernel, padding=((0, 0),) * 2, dilation=(1, 1),
             ceil=False, count_padding=True,
         )  # fmt: skip
-    if size % height == 0:
-        scales = (size / height,) * 2
-        return net.builder.emit(
-            "resize", x, name="avgpool", spatial=(size, size), scales=scales, mode="nearest", align_corners=False
-        )
-    from monet.errors import ModelError
-
-    raise ModelError(f"vgg16 needs an image size that is a multiple of 224, or one that divides it; got {height * 32}")
+    return net.builder.emit("adaptive_avg_pool", x, name="avgpool", spatial=(size, size))
 
 
 # (expansion, channels, repeats, stride), Sandler et al. 2018, table 2

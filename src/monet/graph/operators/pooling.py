@@ -1,4 +1,4 @@
-"""Pooling with its gradients, and resampling (nearest, bilinear)."""
+"""Pooling with its gradients, adaptive averages, and resampling (nearest, bilinear)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from monet.graph.kind import Array, Call, Family, OpKind, Output, register
 from monet.graph.loop_nest import LoopNest, Operand, index
 from monet.graph.op import Attributes
 from monet.graph.operators.convolution import SPATIAL
-from monet.graph.operators.nests import elementwise, over
+from monet.graph.operators.nests import axes_of, elementwise, over
 from monet.graph.tensor import Tensor
 
 TAP_INDEX = "uint8"  # index type of the compact form: which tap of the window won, instead of a position in the plane
@@ -286,5 +286,74 @@ register(
     OpKind("resize", Family.VECTOR, _infer_resize, _evaluate_resize, _nest_resize, _resize_work, _resize_rule),
     OpKind(
         "resize_gradient", Family.VECTOR, _infer_pool_gradient, _evaluate_resize_gradient, _nest_resize, _resize_work
+    ),
+)
+
+
+# --- adaptive average: the output size is given, windows may differ in size and overlap -------------------------------
+
+
+def adaptive_matrix(size: int, out: int) -> Array:
+    """The averages of one axis as a matrix (out, size): window i reaches from ⌊i·size/out⌋ to ⌈(i+1)·size/out⌉."""
+    place, position = np.arange(out)[:, None], np.arange(size)
+    inside = (position >= place * size // out) & (position < -(-(place + 1) * size // out))
+    return np.asarray(inside / inside.sum(axis=1, keepdims=True))
+
+
+def _infer_adaptive(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    x, out = inputs[0], attrs["spatial"]
+    if len(x.shape) != len(out) + 2 or min(*x.shape[2:], *out) < 1:
+        raise ModelError(f"cannot average {x} to {list(out)}")
+    return (Output((*x.shape[:2], *out), x.dtype),)
+
+
+def _adaptive_matrices(spatial: tuple[int, ...], out: tuple[int, ...]) -> list[Array]:
+    return [adaptive_matrix(size, target) for size, target in zip(spatial, out, strict=True)]
+
+
+def _evaluate_adaptive(attrs: Attributes, x: Array) -> Array:
+    return _apply(_adaptive_matrices(x.shape[2:], attrs["spatial"]), x)
+
+
+def _evaluate_adaptive_gradient(attrs: Attributes, g: Array, *_: Array) -> Array:
+    return _apply([matrix.T for matrix in _adaptive_matrices(attrs["shape"][2:], g.shape[2:])], g)
+
+
+def _adaptive_rule(b: Backward) -> tuple[str | None, ...]:
+    return (b.emit("adaptive_avg_pool_gradient", b.gradient, b.inputs[0], shape=b.shape(0)),)
+
+
+def _nest_adaptive(call: Call) -> LoopNest:
+    """Each axis as long as the longer side has it; the input that the framework merely keeps is not read."""
+    shape = tuple(max(sizes) for sizes in zip(call.inputs[0].shape, call.out.shape, strict=True))
+    every = axes_of(range(len(shape)))
+    return over(shape, call, [every, *([None] * (len(call.inputs) - 1)), every])
+
+
+def _adaptive_work(call: Call) -> dict[str, int]:
+    """One addition per element of every window."""
+    x, y = call.inputs[-1].shape, (call.out if len(call.inputs) == 1 else call.inputs[0]).shape
+    taps = (int(np.count_nonzero(matrix)) for matrix in _adaptive_matrices(x[2:], y[2:]))
+    return {"add": math.prod(x[:2]) * math.prod(taps)}
+
+
+register(
+    OpKind(
+        "adaptive_avg_pool",
+        Family.VECTOR,
+        _infer_adaptive,
+        _evaluate_adaptive,
+        _nest_adaptive,
+        _adaptive_work,
+        _adaptive_rule,
+    ),
+    OpKind(
+        "adaptive_avg_pool_gradient",
+        Family.VECTOR,
+        _infer_pool_gradient,
+        _evaluate_adaptive_gradient,
+        _nest_adaptive,
+        _adaptive_work,
+        retained=(1,),
     ),
 )

@@ -89,12 +89,8 @@ def _adaptive_avg(t: Translation, a: Any, rank: int) -> Ref:
         axes = tuple(range(t.rank(a.self) - rank, t.rank(a.self)))
         return t.emit("reduce_mean", a.self, axes=axes, keepdims=True)
     x, added = batched(t, a.self, rank)
-    if any(size % target and target % size for size, target in zip(sizes, out, strict=True)):
-        raise Unsupported(f"{list(sizes)} to {list(out)}: windows of different sizes")
-    if all(target % size == 0 for size, target in zip(sizes, out, strict=True)) and sizes != out:
-        scales = tuple(target / size for size, target in zip(sizes, out, strict=True))
-        repeated = t.emit("resize", x, mode="nearest", spatial=out, scales=scales, align_corners=False)
-        return unbatched(t, repeated, added)
+    if any(size % target for size, target in zip(sizes, out, strict=True)):
+        return unbatched(t, t.emit("adaptive_avg_pool", x, spatial=out), added)
     return unbatched(t, t.emit("avg_pool", x, **_adaptive_window(t, x, rank), count_padding=False), added)
 
 

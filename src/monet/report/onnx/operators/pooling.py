@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from monet.graph.kind import Array
-from monet.graph.operators.pooling import TAP_INDEX, axis_weights
+from monet.graph.operators.pooling import TAP_INDEX, adaptive_matrix, axis_weights
 from monet.report.onnx.body import Body, Value
 from monet.report.onnx.operators.convolution import scatter_windows
 from monet.report.onnx.operators.shape import scatter_axis
@@ -184,3 +184,27 @@ def _axis(b: Body, size: int, count: int, scale: float, behind: int) -> tuple[Va
         return low, high, None
     first, second = (b.array(row.reshape(-1, *([1] * behind)), b.compute) for row in weights)
     return low, high, (first, second)
+
+
+# --- adaptive average: a matrix per axis ------------------------------------------------------------------------------
+
+
+def _by_matrices(b: Body, matrices: Sequence[Array]) -> Value:
+    """The first input with the elements of each spatial axis combined by a matrix (new size, old size)."""
+    x, rank = b.inputs[0], len(matrices) + 2
+    for axis, matrix in enumerate(matrices, start=2):
+        order = [rank - 1 if place == axis else axis if place == rank - 1 else place for place in range(rank)]
+        x = b.node("MatMul", x.transpose(order), b.array(matrix.T, x.dtype)).transpose(order)
+    return x
+
+
+@writes("adaptive_avg_pool")
+def _adaptive_avg_pool(b: Body) -> Value:
+    sizes = zip(b.shape(0)[2:], b.call.out.shape[2:], strict=True)
+    return _by_matrices(b, [adaptive_matrix(size, out) for size, out in sizes])
+
+
+@writes("adaptive_avg_pool_gradient")
+def _adaptive_avg_pool_gradient(b: Body) -> Value:
+    sizes = zip(b.call.out.shape[2:], b.shape(0)[2:], strict=True)
+    return _by_matrices(b, [adaptive_matrix(size, out).T for size, out in sizes])
