@@ -286,6 +286,8 @@ LOOKUPS: dict[str, Function] = {
     "scatter_add_": lambda x: x.new_zeros(2, 3, 6).scatter_add_(1, (x > 0).long(), x),
     "scatter": lambda x: x.scatter(2, torch.tensor([[[1, 0], [3, 5]]]), x[:1, :2, :2].exp()),
     "scatter_value": lambda x: x.scatter(2, torch.tensor([[[1, 0], [3, 5]]]), 0.5),
+    "scatter_rows": lambda x: x.new_zeros(2, 3, 6).scatter_add(1, (x[0, :, :1] > 0).long().expand(2, 4, 6), x),
+    "scatter_rows_stored": lambda x: x.scatter(2, torch.tensor([4, 1]).expand(2, 4, 2), x[..., :2].exp()),
     "scatter_reduce": lambda x: x.scatter_reduce(1, (x > 0).long(), x.exp(), "sum"),
     "scatter_reduce_anew": lambda x: x.scatter_reduce(1, (x > 0).long(), x.exp(), "sum", include_self=False),
     "index_add": lambda x: x.index_add(1, torch.tensor([0, 2, 2]), x[:, 1:].exp(), alpha=3),
@@ -306,6 +308,8 @@ def mixture(x: Tensor) -> Tensor:
 
 
 KEEPING_PLACES: dict[str, Function] = {  # positions that depend on data
+    "gather": lambda x: x.gather(2, (x[:, :3] > 0).long()),
+    "scatter_rows": lambda x: x.scatter_add(1, (x[0, :, :1] > 0).long().expand(2, 4, 6), x.exp()),
     "scatter_add": lambda x: x.scatter_add(1, (x > 0).long(), x.exp()),
     "scatter": lambda x: x.scatter(1, (x > 0).long(), x.exp()),
     "index_add": lambda x: x.index_add(1, (x[0, :, 0] > 0).long(), x.exp()),
@@ -487,6 +491,11 @@ def test_places_are_kept_as_torch_keeps_them(name: str) -> None:
     module, inputs = Around(KEEPING_PLACES[name], (2, 4, 6)), (torch.zeros(2, 4, 6),)
     step = training_step(load_module(module, inputs), loss="sum")
     assert saved_bytes(step) == torch_oracle.saved_bytes(module, inputs, "sum")
+
+
+def test_positions_of_whole_slices_are_recognised() -> None:
+    graph = load_module(Around(LOOKUPS["scatter_rows"], (2, 4, 6)), (torch.zeros(2, 4, 6),))
+    assert "index_add" in {op.kind for op in graph.ops}
 
 
 def test_dropout_keeps_a_mask() -> None:

@@ -158,6 +158,7 @@ def look_ups() -> list[Case]:
         Case("gather_gradient", (f(3, 2), i(4, 2, dtype="int32")), {"axis": 1, "shape": (3, 4)}),
         Case("gather_elements", (X, i(3, 2, 5, 4)), {"axis": 1}),
         Case("gather_elements_gradient", (f(2, 5, 4), i(3, 2, 5, 4)), {"axis": 1, "shape": (2, 3, 4)}),
+        Case("gather_elements_gradient", (f(2, 5, 4), i(3, 2, 5, 4), X), {"axis": 1, "shape": (2, 3, 4)}),
         Case("index_add", (X, i(3, 5), f(2, 5, 4)), {"axis": 1}),
         Case("index_add", (f(6), i(6, 9), f(9)), {"axis": 0}),
         Case("index_copy", (X, i(3, 1), f(2, 1, 4)), {"axis": -2}),

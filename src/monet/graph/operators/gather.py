@@ -117,17 +117,20 @@ def _nest_by_position(call: Call) -> LoopNest:
     looked_up = (*every[:axis], Index(()), *every[axis + 1 :])
     gradient = call.out.shape != positions.shape or call.inputs[0].shape == positions.shape
     maps = [every, every, looked_up] if gradient else [looked_up, every, every]
-    return over(positions.shape, call, maps)
+    kept = [None] * (len(call.inputs) - 2)  # what the framework holds on to, unread
+    return over(positions.shape, call, [*maps[:2], *kept, maps[2]])
 
 
 def _gather_elements_rule(b: Backward) -> tuple[str | None, ...]:
+    """``keeps_input``: the framework's own gather holds on to its input; a maximum by position does not."""
     if not b.needs[0]:
         return None, None
-    name = b.emit("gather_elements_gradient", b.gradient, b.inputs[1], axis=b.attrs["axis"], shape=b.shape(0))
-    return name, None
+    kept = b.inputs[:1] if b.attrs.get("keeps_input") else ()
+    attrs = {"axis": b.attrs["axis"], "shape": b.shape(0)}
+    return b.emit("gather_elements_gradient", b.gradient, b.inputs[1], *kept, **attrs), None
 
 
-def _evaluate_gather_elements_gradient(attrs: Attributes, g: Array, positions: Array) -> Array:
+def _evaluate_gather_elements_gradient(attrs: Attributes, g: Array, positions: Array, *_: Array) -> Array:
     out = np.zeros(attrs["shape"], g.dtype)
     grid = list(np.indices(positions.shape))
     grid[attrs["axis"]] = positions
@@ -189,5 +192,6 @@ register(
         _evaluate_gather_elements_gradient,
         _nest_by_position,
         _adds,
+        retained=(2,),
     ),
 )

@@ -47,7 +47,7 @@ def _gather_elements(t: Translation, node: Node) -> str:
     if cut:
         stops = tuple(t.shape(positions)[other] for other in cut)
         x = t.emit(node, "slice", x, axes=cut, starts=(0,) * len(cut), stops=stops, steps=(1,) * len(cut))
-    return t.emit(node, "gather_elements", x, positions, axis=axis)
+    return t.emit(node, "gather_elements", x, positions, axis=axis, keeps_input=True)
 
 
 def _gather_nd(t: Translation, node: Node) -> str:

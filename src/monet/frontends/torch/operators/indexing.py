@@ -30,7 +30,7 @@ def _gather(t: Translation, a: Any) -> Ref:
     for other, (size, wanted) in enumerate(zip(t.shape(x), t.shape(index), strict=True)):
         if other != axis and wanted < size:
             x = t.slice(x, other, 0, wanted)
-    return t.emit("gather_elements", x, index, axis=axis)
+    return t.emit("gather_elements", x, index, axis=axis, keeps_input=True)
 
 
 @aten("index.Tensor")

@@ -19,8 +19,24 @@ def _source(t: Translation, a: Any, source: Any) -> Ref:
     return t.cast(source, t.out_dtype)
 
 
+def _rows(t: Translation, a: Any, axis: int) -> Ref | None:
+    """One position per slice, where the positions are such a list spread over the other axes, as for graphs."""
+    spread, shape = t.source(a.index), t.shape(a.index)
+    if spread is None or spread.kind != "expand" or spread.outputs[0] != a.index:
+        return None
+    if any(size != t.shape(a.self)[other] for other, size in enumerate(shape) if other != axis):
+        return None
+    inner = t.shape(spread.inputs[0])
+    inner = (*([1] * (len(shape) - len(inner))), *inner)
+    return t.reshape(spread.inputs[0], (shape[axis],)) if math.prod(inner) == inner[axis] == shape[axis] else None
+
+
 def _scatter(t: Translation, a: Any, kind: str, source: Any, x: str = "") -> Ref:
-    return t.emit(kind, x or a.self, a.index, _source(t, a, source), axis=t.axis(a.self, a.dim))
+    axis, written = t.axis(a.self, a.dim), _source(t, a, source)
+    rows = _rows(t, a, axis)
+    if rows is None:
+        return t.emit(kind, x or a.self, a.index, written, axis=axis)
+    return t.emit("index_add" if kind == "scatter_add" else "index_copy", x or a.self, rows, written, axis=axis)
 
 
 @aten("scatter.src")

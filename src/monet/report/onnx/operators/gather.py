@@ -57,7 +57,7 @@ def _gather_gradient(b: Body) -> Value:
 
 @writes("gather_elements_gradient")
 def _gather_elements_gradient(b: Body) -> Value:
-    g, positions = b.inputs
+    g, positions = b.inputs[:2]
     zeros = b.full(b.call.out.shape, 0, g.dtype)
     axis = b.call.attrs["axis"]
     return b.node("ScatterElements", zeros, positions.cast("int64"), g, axis=axis, reduction="add")
