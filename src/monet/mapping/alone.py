@@ -21,17 +21,18 @@ import math
 from collections.abc import Callable
 from collections.abc import Mapping as Dictionary
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import OPERANDS, Core, Flow
+from monet.hardware.accelerator import OPERANDS, Core, Flow, MemoryLevel
 from monet.mapping.border import Border
 from monet.mapping.cost import Access, Cost, entries, frame_cost, tile_elements
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.footprint import Extent, Window, divisors, footprint, tables
-from monet.mapping.frame import Crossing, Frame
+from monet.mapping.frame import Crossing, Frame, Stream
 from monet.mapping.mapping import Binding, Loop, Mapping, Unrolled
 from monet.mapping.search import NO_CONSTRAINTS, Mapped, cached_tiling, evaluate
 from monet.mapping.spatial import MAX_UNROLLINGS, frame_of, mirror_of
@@ -39,6 +40,7 @@ from monet.mapping.tile_kernel import rank_tiles
 from monet.mapping.tile_nest import Tiles, TileShape, tiles_of
 from monet.mapping.tiling import OBJECTIVES, Constraints
 
+Memories = tuple[tuple[str, str, MemoryLevel], ...]  # slot, name, level: the top memories of a border
 MOST_TILES, FINALISTS = 6, 8
 SPARE = 1e-3  # at objective latency, doubling the energy counts as 0.1 % of the cycles
 
@@ -94,9 +96,9 @@ def alone(
 ) -> Alone:
     """The best way found to run ``nest`` on ``core`` from and to DRAM."""
     border.check_room(nest)
-    frame, whole = cached_tiling(nest, core, objective, border.stream, constraints, MAX_UNROLLINGS, resident=False)
-    arrays = _TileArrays(nest, frame, border, constraints)
-    counts = frame_cost(frame, whole.mapping)
+    source = border.stream if core.streamed else None
+    bench = _bench(nest, core, border.memories, objective, source, constraints)
+    frame, whole, arrays, counts = bench.frame, bench.whole, bench.arrays, bench.counts
     streams = {slot: counts.stream_bits(slot) for slot in core.streamed}
     prices = arrays.prices(border, objective, whole.energy_j, streams, counts)
     rank: Callable[..., tuple[Any, Any]] = rank_tiles
@@ -123,7 +125,7 @@ def alone(
             continue  # rows and columns changed over
         last = tile
         try:
-            plan = _plan(nest, core, border, objective, constraints, arrays, row, whole.energy_j)
+            plan = _plan(bench, border, row)
         except DoesNotFit as error:  # the estimate knows the cells of an analog array only as a whole
             problem = error
             continue
@@ -132,7 +134,7 @@ def alone(
     if best is None:
         assert problem is not None
         raise problem
-    return _add_up(nest, core, border, best[1], objective)
+    return _add_up(bench.sums(best[1].choice), core, border)
 
 
 def alone_as(
@@ -152,7 +154,9 @@ def alone_as(
     tiles = tiles_of(nest, whole)
     frame = frame_of(tiles.steady().nest, core, mapping.mode, mapping.binding, mapping.unrolled, border.stream)
     _check_room(nest, core, border, mapping.binding, whole, counts)
-    return _add_up(nest, core, border, _Plan(0.0, loops, whole, tiles, frame, mapping))
+    moved = _moved(nest, core, border.memories, border.stream, mapping.binding, loops, whole)
+    choice = _Choice(loops, whole, tiles, frame, mapping, 0.0, 0.0, moved)
+    return _add_up(_sums(nest, core, border.stream, choice), core, border)
 
 
 def _check_room(
@@ -201,7 +205,7 @@ def _in_padding(window: Window, size: int, tile: int) -> bool:
 class _TileArrays:
     """Arrays for the ranking kernel."""
 
-    def __init__(self, nest: LoopNest, frame: Frame, border: Border, constraints: Constraints) -> None:
+    def __init__(self, nest: LoopNest, frame: Frame, memories: Memories, constraints: Constraints) -> None:
         self.nest, self.frame, self.dims = nest, frame, tuple(frame.sizes)
         self.stationary = constraints.stationary
         touched = [frame.footprints[slot] for slot in OPERANDS]
@@ -242,7 +246,7 @@ class _TileArrays:
                 largest[s, w, :a, :b], total[s, w, :a, :b] = found.largest, found.total
                 kept_u[s, w, :a, :a, :b], kept_v[s, w, :b, :b, :a] = found.kept_u, found.kept_v
         for s, slot in enumerate(OPERANDS):  # a tile that the constraints forbid has no room
-            for d, most in self._limits(slot, border, constraints):
+            for d, most in self._limits(slot, memories, constraints):
                 forbidden = np.array(self.tiles[d]) > most
                 widths[s, d * many : d * many + len(forbidden)][forbidden] = np.inf
                 for w, (u, v) in enumerate(window_dims[s]):
@@ -258,9 +262,10 @@ class _TileArrays:
             windows_of, window_dims, largest, total, kept_u, kept_v,
         )  # fmt: skip
 
-    def _limits(self, slot: str, border: Border, constraints: Constraints) -> list[tuple[int, int]]:
+    def _limits(self, slot: str, memories: Memories, constraints: Constraints) -> list[tuple[int, int]]:
         """(dimension, largest tile) that the constraints ask of a slot's tile in its top memory."""
-        level, dims = border.memory_of(slot), self.frame.footprints[slot].dims
+        level = next((level for name, _, level in memories if name == slot), None)
+        dims = self.frame.footprints[slot].dims
         return [
             (self.dims.index(dim), most)
             for name, dim, most in constraints.tiles
@@ -334,97 +339,172 @@ def _memory_name(border: Border, slot: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
-    score: float
+class _Choice:
+    """A tile with its loop order and the mapping of its most frequent shape: nothing here depends on DRAM, unless the
+    core streams from it."""
+
     order: tuple[Loop, ...]
     tile: dict[str, int]
     tiles: Tiles
     frame: Frame
     mapping: Mapping
-
-
-def _plan(
-    nest: LoopNest,
-    core: Core,
-    border: Border,
-    objective: str,
-    constraints: Constraints,
-    arrays: _TileArrays,
-    row: Any,
-    least_joules: float,
-) -> _Plan:
-    """A finalist with its most frequent tile mapped; the score counts all tiles as that one."""
-    tile, order = arrays.tile(row), arrays.order(row)
-    tiles_found = tiles_of(nest, tile)
-    frame, tiling = cached_tiling(
-        tiles_found.steady().nest, core, objective, border.stream, constraints, MAX_UNROLLINGS
-    )
-    crossed = _crossed(nest, frame.binding, core, border, order, tile)
-    tiles = math.prod(loop.trips for loop in order)
-    streamed, core_cycles = 0, tiling.cycles
-    if core.streamed:
-        counts = frame_cost(frame, tiling.mapping)
-        streamed, core_cycles = sum(counts.stream_bits(slot) for slot in core.streamed) * tiles, counts.cycles
-    busy = (crossed.read_bits + crossed.write_bits + streamed) / border.bits_per_cycle
-    edges = crossed.first_cycles + crossed.last_cycles
-    cycles = edges + max(core_cycles * tiles + crossed.serial_cycles, busy - edges)
-    joules = tiling.energy_j * tiles + math.fsum(crossed.joules.values())
-    if objective == "latency":
-        score = cycles * (1 + SPARE * joules / least_joules)
-    else:
-        score = joules + core.leakage_w / core.clock_hz * cycles if objective == "energy" else cycles * joules
-    return _Plan(score, order, tile, tiles_found, frame, tiling.mapping)
+    cycles: float
+    energy_j: float
+    moved: _Moved
 
 
 @dataclass(frozen=True, slots=True)
-class _Crossed:
+class _Plan:
+    score: float
+    choice: _Choice
+
+
+class _Bench:
+    """All that stays when only DRAM or the way to it changes: the tiles to choose from, and those looked at so far."""
+
+    def __init__(
+        self, nest: LoopNest, core: Core, memories: Memories, objective: str, source: Stream | None, limits: Constraints
+    ) -> None:
+        self.nest, self.core, self.memories, self.objective = nest, core, memories, objective
+        self.source, self.constraints = source, limits
+        self.frame, self.whole = cached_tiling(nest, core, objective, source, limits, MAX_UNROLLINGS, resident=False)
+        self.arrays = _TileArrays(nest, self.frame, memories, limits)
+        self.counts = frame_cost(self.frame, self.whole.mapping)
+        self._choices: dict[tuple[int, ...], _Choice] = {}
+        self._sums: dict[int, _Sums] = {}
+
+    def choice(self, row: Any) -> _Choice:
+        """A row of the kernel's answer, with its most frequent tile mapped."""
+        key = tuple(row.tolist())
+        if key not in self._choices:
+            tile, order = self.arrays.tile(row), self.arrays.order(row)
+            tiles = tiles_of(self.nest, tile)
+            frame, tiling = cached_tiling(
+                tiles.steady().nest, self.core, self.objective, self.source, self.constraints, MAX_UNROLLINGS
+            )
+            moved = _moved(self.nest, self.core, self.memories, self.source, frame.binding, order, tile)
+            self._choices[key] = _Choice(
+                order, tile, tiles, frame, tiling.mapping, tiling.cycles, tiling.energy_j, moved
+            )
+        return self._choices[key]
+
+    def sums(self, choice: _Choice) -> _Sums:
+        """All tiles of a choice together."""
+        if id(choice) not in self._sums:  # choices live as long as the bench does
+            self._sums[id(choice)] = _sums(self.nest, self.core, self.source, choice, self.objective)
+        return self._sums[id(choice)]
+
+
+@lru_cache(maxsize=1024)
+def _bench(
+    nest: LoopNest, core: Core, memories: Memories, objective: str, source: Stream | None, constraints: Constraints
+) -> _Bench:
+    return _Bench(nest, core, memories, objective, source, constraints)
+
+
+def _plan(bench: _Bench, border: Border, row: Any) -> _Plan:
+    """A finalist with its most frequent tile mapped; the score counts all tiles as that one."""
+    choice, core, objective = bench.choice(row), bench.core, bench.objective
+    crossed = _crossed(choice.moved, border)
+    tiles = math.prod(loop.trips for loop in choice.order)
+    streamed, core_cycles = 0, choice.cycles
+    if core.streamed:
+        counts = frame_cost(choice.frame, choice.mapping)
+        streamed, core_cycles = sum(counts.stream_bits(slot) for slot in core.streamed) * tiles, counts.cycles
+    busy = (choice.moved.read_bits + choice.moved.write_bits + streamed) / border.bits_per_cycle
+    edges = crossed.first_cycles + crossed.last_cycles
+    cycles = edges + max(core_cycles * tiles + crossed.serial_cycles, busy - edges)
+    joules = choice.energy_j * tiles + math.fsum(crossed.joules.values())
+    if objective == "latency":
+        score = cycles * (1 + SPARE * joules / bench.whole.energy_j)
+    else:
+        score = joules + core.leakage_w / core.clock_hz * cycles if objective == "energy" else cycles * joules
+    return _Plan(score, choice)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """Bits between DRAM and the top memories over all tiles. ``first``: of every input's first tile; ``last``: of the
+    last results; ``serial``: of cells that are loaded while the array waits."""
+
     read_bits: int
     write_bits: int
-    first_cycles: float
-    last_cycles: float
+    first: tuple[int, ...]
+    last: tuple[int, ...]
+    serial: tuple[int, ...]
     accesses: tuple[Access, ...]
-    joules: dict[str, float]
-    serial_cycles: float  # loading cells, which the array waits for
+    joules: tuple[tuple[str, float], ...]  # of the top memories
 
 
-def _crossed(
-    nest: LoopNest, binding: Binding, core: Core, border: Border, order: tuple[Loop, ...], tile: Dictionary[str, int]
-) -> _Crossed:
+def _moved(
+    nest: LoopNest,
+    core: Core,
+    memories: Memories,
+    source: Stream | None,
+    binding: Binding,
+    order: tuple[Loop, ...],
+    tile: Dictionary[str, int],
+) -> _Moved:
     """What passes between DRAM and the top memories over all tiles; streams are not in it."""
-    flat = frame_of(nest, core, core.modes[0].name, binding, (), border.stream)
+    flat = frame_of(nest, core, core.modes[0].name, binding, (), source)
     loops = (*order, *(Loop(dim, size) for dim, size in tile.items()))
-    read, written, serial = 0, 0, 0.0
-    first = last = border.latency_cycles
+    read, written = 0, 0
+    first, last, serial = list[int](), list[int](), list[int]()
     accesses: list[Access] = []
-    for slot, _, level in border.memories:
+    for slot, _, level in memories:
         crossing = Crossing(slot, level, None, 1, 1, 1)
         entered = entries(flat, crossing, loops, len(order))
         held, bits = tile_elements(flat, crossing, dict(tile)), flat.bits[slot]
         if slot != "O":
             read += entered * bits
-            first += held * bits / border.bits_per_cycle
+            first.append(held * bits)
             if level.instances > 1:
-                serial += (entered - held) * bits / border.bits_per_cycle
+                serial.append((entered - held) * bits)
             accesses.append(Access(level.name, slot, Flow.FILL, entered, entered * bits, entered * bits))
             continue
         again = entered - flat.distinct_results
         out = again * bits + flat.distinct_results * flat.result_bits
         read, written = read + again * bits, written + out
-        last += held * flat.result_bits / border.bits_per_cycle
+        last.append(held * flat.result_bits)
         accesses.append(Access(level.name, slot, Flow.FILL, again, again * bits, again * bits))
         accesses.append(Access(level.name, slot, Flow.DRAIN, entered, out, out))
     if core.transposed_read.kind == "explicit":  # a transposing copy of its own: once more through DRAM
         copied = sum(flat.elements(slot) * flat.bits[slot] for slot in flat.transposed)
         read, written = read + copied, written + copied
+    joules = []
+    for access in accesses:
+        level = core.level(access.level)
+        per_bit = level.read_energy_j_per_bit if access.flow.is_read else level.write_energy_j_per_bit
+        joules.append((access.level, access.bits * per_bit))
+    return _Moved(read, written, tuple(first), tuple(last), tuple(serial), tuple(accesses), tuple(joules))
+
+
+@dataclass(frozen=True, slots=True)
+class _Crossed:
+    first_cycles: float
+    last_cycles: float
+    joules: dict[str, float]
+    serial_cycles: float  # loading cells, which the array waits for
+
+
+def _crossed(moved: _Moved, border: Border) -> _Crossed:
+    """Cycles and joules of what passes between DRAM and the top memories."""
+    first = last = border.latency_cycles
+    serial = 0.0
+    for bits in moved.first:
+        first += bits / border.bits_per_cycle
+    for bits in moved.last:
+        last += bits / border.bits_per_cycle
+    for bits in moved.serial:
+        serial += bits / border.bits_per_cycle
+    read, written = moved.read_bits, moved.write_bits
     joules: dict[str, float] = {
         "dram": read * border.read_energy_j_per_bit + written * border.write_energy_j_per_bit,
         "link": (read + written) * border.link_energy_j_per_bit,
     }
-    for access in accesses:
-        level = core.level(access.level)
-        per_bit = level.read_energy_j_per_bit if access.flow.is_read else level.write_energy_j_per_bit
-        joules[access.level] = joules.get(access.level, 0.0) + access.bits * per_bit
-    return _Crossed(read, written, first, last, tuple(accesses), joules, serial)
+    for level, spent in moved.joules:
+        joules[level] = joules.get(level, 0.0) + spent
+    return _Crossed(first, last, joules, serial)
 
 
 # --- adding up --------------------------------------------------------------------------------------------------------
@@ -448,25 +528,38 @@ def fit_mapping(mapping: Mapping, nest: LoopNest) -> Mapping:
     return Mapping(mapping.mode, mapping.binding, tuple(unrolled), loops, mapping.cuts)
 
 
-def _rare_tile(nest: LoopNest, core: Core, border: Border, mapping: Mapping, objective: str) -> Mapped:
+def _rare_tile(nest: LoopNest, core: Core, source: Stream | None, mapping: Mapping, objective: str) -> Mapped:
     """A tile of another shape: the steady tile's mapping cut to fit, or one of its own if its windows are wider."""
     fitted = fit_mapping(mapping, nest)
     try:
-        return evaluate(frame_of(nest, core, fitted.mode, fitted.binding, fitted.unrolled, border.stream), fitted)
+        return evaluate(frame_of(nest, core, fitted.mode, fitted.binding, fitted.unrolled, source), fitted)
     except DoesNotFit:
         if not objective:
             raise
-    frame, tiling = cached_tiling(nest, core, objective, border.stream, NO_CONSTRAINTS, MAX_UNROLLINGS)
+    frame, tiling = cached_tiling(nest, core, objective, source, NO_CONSTRAINTS, MAX_UNROLLINGS)
     return evaluate(frame, tiling.mapping)
 
 
-def _add_up(nest: LoopNest, core: Core, border: Border, plan: _Plan, objective: str = "") -> Alone:
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """All tiles together, at and below the top memories."""
+
+    choice: _Choice
+    shapes: tuple[TileShape, ...]
+    mapped: Mapped
+    macs: int
+    compute_cycles: float
+    cycles: float
+    accesses: tuple[Access, ...]
+    joules: dict[str, float]
+
+
+def _sums(nest: LoopNest, core: Core, source: Stream | None, choice: _Choice, objective: str = "") -> _Sums:
     """All tiles together. Without an objective the mapping is given, and a tile that it does not fit is an error."""
-    mapped, shapes = evaluate(plan.frame, plan.mapping), plan.tiles.shapes()
+    mapped, shapes = evaluate(choice.frame, choice.mapping), choice.tiles.shapes()
     parts = [(shapes[0].count, mapped)]
     for shape in shapes[1:]:
-        parts.append((shape.count, _rare_tile(shape.nest, core, border, plan.mapping, objective)))
-    crossed = _crossed(nest, plan.frame.binding, core, border, plan.order, plan.tile)
+        parts.append((shape.count, _rare_tile(shape.nest, core, source, choice.mapping, objective)))
     below: dict[str, float] = {}
     accesses: dict[tuple[str, str, Flow], Access] = {}
     for count, one in parts:
@@ -481,34 +574,50 @@ def _add_up(nest: LoopNest, core: Core, border: Border, plan: _Plan, objective: 
                 old.bits + count * access.bits,
                 old.billed_bits + count * access.billed_bits,
             )
-    read, written = crossed.read_bits, crossed.write_bits
+    below.pop("stream", None)
+    return _Sums(
+        choice,
+        shapes,
+        mapped,
+        nest.points,
+        sum(count * one.cost.compute_cycles for count, one in parts),
+        sum(count * one.cost.cycles for count, one in parts),
+        tuple(accesses.values()),
+        below,
+    )
+
+
+def _add_up(sums: _Sums, core: Core, border: Border) -> Alone:
+    """All tiles with what crosses the border for them."""
+    choice = sums.choice
+    crossed = _crossed(choice.moved, border)
+    read, written = choice.moved.read_bits, choice.moved.write_bits
     joules_across = dict(crossed.joules)
-    for access in accesses.values():  # streams are DRAM traffic
+    for access in sums.accesses:  # streams are DRAM traffic
         if access.level == "stream":
             read += access.bits if access.flow.is_read else 0
             written += 0 if access.flow.is_read else access.bits
             per_bit = border.read_energy_j_per_bit if access.flow.is_read else border.write_energy_j_per_bit
             joules_across["dram"] += access.bits * per_bit
             joules_across["link"] += access.bits * border.link_energy_j_per_bit
-    below.pop("stream", None)
     return Alone(
-        plan.frame.binding,
-        plan.order,
-        tuple(plan.tile.items()),
-        shapes,
-        mapped,
-        nest.points,
-        mapped.cost.units,
-        sum(count * one.cost.compute_cycles for count, one in parts),
-        sum(count * one.cost.cycles for count, one in parts) + crossed.serial_cycles,
+        choice.frame.binding,
+        choice.order,
+        tuple(choice.tile.items()),
+        sums.shapes,
+        sums.mapped,
+        sums.macs,
+        sums.mapped.cost.units,
+        sums.compute_cycles,
+        sums.cycles + crossed.serial_cycles,
         crossed.first_cycles + core.dispatch_cycles,
         crossed.last_cycles,
         (read + written) / border.bits_per_cycle,
         read,
         written,
-        tuple(accesses.values()),
-        crossed.accesses,
-        below,
+        sums.accesses,
+        choice.moved.accesses,
+        dict(sums.joules),
         joules_across,
     )
 

@@ -91,7 +91,8 @@ def cached_tiling(
         counts = [tiling.score, tiling.cycles, tiling.energy_j, tiling.nodes]
         return {"counts": counts, "mapping": pack(tiling.mapping, nest)}
 
-    key = key_of("tiling", nest, core, objective, stream, constraints, limit, resident)
+    source = stream if core.streamed else None  # without a streamed slot nothing here depends on DRAM
+    key = key_of("tiling", nest, core, objective, source, constraints, limit, resident)
     stored = default_cache().get_or(key, compute)
     if fresh:
         return fresh[0]

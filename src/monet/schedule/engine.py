@@ -19,7 +19,7 @@ from monet.schedule.placement import complete_placements
 from monet.schedule.plan import Plan
 from monet.schedule.replay import replay
 from monet.schedule.result import Infeasible
-from monet.schedule.workload import Workload
+from monet.schedule.workload import Workload, workload_of
 
 Array = np.ndarray[Any, Any]
 
@@ -75,7 +75,7 @@ class Scheduler:
     """One graph on one accelerator. ``schedule`` may be called with any number of plans."""
 
     def __init__(self, graph: Graph, accelerator: Accelerator, objective: str = "latency") -> None:
-        self.workload, self.machine = Workload(graph), Machine(accelerator)
+        self.workload, self.machine = workload_of(graph), Machine(accelerator)
         self.costs = CostTable(self.machine, objective)
 
     def complete(self, plan: Plan) -> Plan:

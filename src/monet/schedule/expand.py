@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,7 +42,7 @@ class CostTable:
     def __init__(self, machine: Machine, objective: str = "latency") -> None:
         self.machine, self.objective = machine, objective
         self._known: dict[tuple[Any, ...], StepCost] = {}
-        self.steps: dict[tuple[Any, ...], OperatorSteps] = {}  # by operator, placement, tiles
+        self.steps: dict[tuple[Any, ...], tuple[tuple[CoreInstance, ...], Steps, Array, tuple[StepCost, ...]]] = {}
         self.rows: dict[tuple[Any, ...], Rows] = {}  # of operators whose surroundings have not changed either
 
     def cost(
@@ -111,7 +110,9 @@ def operator_steps(operator: Operator, group: TiledGroup, number: int, table: Co
     placement = plan.placements[operator.op.name]
     share = plan.buffer_share if plan.boundary == "keep" else 1.0
     key = (operator.number, placement, group.key, group.held, share)
-    if key not in table.steps:
+    alike = key if group.key else (operator.key, placement, None, group.held, share)
+    known = table.steps.get(alike)
+    if known is None:
         accelerator = table.machine.accelerator
         instances = tuple(accelerator.instance(name) for name in placement.cores)
         steps = make_steps(operator.nest, group.tiles[operator.number], placement.split, len(instances))
@@ -120,23 +121,51 @@ def operator_steps(operator: Operator, group: TiledGroup, number: int, table: Co
             table.cost(operator, steps, int(one), instances[int(one) % len(instances)], group.held, share)
             for one in first
         )
-        table.steps[key] = OperatorSteps(operator, placement, instances, steps, group.held, classes, costs, 0, key)
-    found = copy(table.steps[key])
-    found.group = number
-    return found
+        known = table.steps[alike] = instances, steps, classes, costs
+    instances, steps, classes, costs = known
+    return OperatorSteps(operator, placement, instances, steps, group.held, classes, costs, number, key)
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of one operator, and the storages that it is the first to touch."""
+    """Rows of one operator, and the storages that it is the first to touch. Operator and storages are not named, so
+    that operators alike share them."""
 
     steps: Array  # entries and buffers are counted from the operator's own first
     parts: Array
     entries: Array
     work: Array
-    grids: tuple[tuple[str, Grid, Array, Array], ...]
+    grids: tuple[tuple[int, Grid, Array], ...]  # (position in the operator's storages, blocks, their bytes)
     storage: Array  # of every entry, as a position in the operator's storages
     bases: Array  # first block of each of these storages
+
+    @property
+    def bytes(self) -> int:
+        """What keeping them takes."""
+        return 1000 + sum(one.nbytes for one in (self.steps, self.parts, self.entries, self.work, self.storage))
+
+
+class RowStore:
+    """Rows by content, for operators that are alike in one graph, on other machines or under other plans."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._rows: dict[tuple[Any, ...], Rows] = {}
+        self._bytes, self._most = 0, most_bytes
+
+    def get(self, key: tuple[Any, ...]) -> Rows | None:
+        """The rows kept for a key."""
+        return self._rows.get(key)
+
+    def keep(self, key: tuple[Any, ...], rows: Rows) -> None:
+        """Keep rows; all others go when there are too many."""
+        if self._bytes > self._most:
+            self._rows.clear()
+            self._bytes = 0
+        self._rows[key] = rows
+        self._bytes += rows.bytes
+
+
+ALIKE = RowStore(64 * 2**20)
 
 
 class Expansion:
@@ -146,13 +175,13 @@ class Expansion:
         self.workload, self.machine, self.plan, self.table = workload, table.machine, plan, table
         self.grids: dict[str, Grid] = {}
         self.origin: dict[str, tuple[Any, ...]] = {}  # storage → who cut it
-        self.new: list[tuple[str, Grid, Array, Array]] = []
+        self.new: list[tuple[str, Grid, Array]] = []
         self.rows: list[Rows] = []
         self.regions: dict[str, Array] = {}  # by slot: bytes that every step of the operator at hand reads into buffers
         self.n_blocks = self.n_steps = 0
         self.bases: list[int] = []
         self.block_sizes: list[Array] = []
-        self.block_storage: list[Array] = []
+        self.storages: list[int] = []  # numbers, in the order of their blocks
 
     def grid_of(self, tensor: Tensor, edges: Mapping[int, Array]) -> Grid:
         """The blocks of a storage, cut by whoever touches it first."""
@@ -162,15 +191,15 @@ class Expansion:
             if tensor.elements != found.tensor.elements:
                 tensor, edges = found.tensor, {}
             grid = Grid(tensor, edges, self.n_blocks)
-            self._note(storage, grid, grid.sizes(found.tensor.bytes), np.full(grid.count, found.number))
+            self._note(storage, grid, grid.sizes(found.tensor.bytes))
         return self.grids[storage]
 
-    def _note(self, storage: str, grid: Grid, sizes: Array, owner: Array) -> None:
-        self.new.append((storage, grid, sizes, owner))
+    def _note(self, storage: str, grid: Grid, sizes: Array) -> None:
+        self.new.append((storage, grid, sizes))
         self.grids[storage] = grid
         self.bases.append(self.n_blocks)
         self.block_sizes.append(sizes)
-        self.block_storage.append(owner)
+        self.storages.append(self.workload.storages[storage].number)
         self.n_blocks += len(sizes)
 
     def add(self, one: OperatorSteps) -> None:
@@ -180,15 +209,40 @@ class Expansion:
         key = (one.key, self.plan.boundary, tuple(self.origin.get(storage) for storage in storages))
         rows = self.table.rows.get(key)
         if rows is None:
-            rows = self.table.rows[key] = self._rows(one)
-        else:
-            for storage, grid, sizes, owner in rows.grids:
-                self._note(storage, replace(grid, base=self.n_blocks), sizes, owner)
-            rows = self._moved(rows, np.array([self.grids[storage].base for storage in storages], np.int64))
-        for storage, *_ in rows.grids:
-            self.origin[storage] = one.key
-        self.rows.append(rows)
+            alike = self._content(one)
+            rows = ALIKE.get(alike)
+            if rows is None:
+                rows = self._rows(one)
+                ALIKE.keep(alike, rows)
+            self.table.rows[key] = rows
+        if not self.new:
+            for position, grid, sizes in rows.grids:
+                self._note(storages[position], replace(grid, base=self.n_blocks), sizes)
+        for position, *_ in rows.grids:
+            self.origin[storages[position]] = one.key
+        self.rows.append(self._moved(rows, np.array([self.grids[storage].base for storage in storages], np.int64)))
         self.n_steps += one.steps.count
+
+    def _content(self, one: OperatorSteps) -> tuple[Any, ...]:
+        """Everything that an operator's rows depend on; no names, so that it is equal for operators alike."""
+        operator, group, steps = one.operator, one.key[2], one.steps
+        storages = []
+        for storage in operator.storages:
+            grid = self.grids.get(storage)
+            cut = (grid.content, self._same_group(one, storage)) if grid else None
+            owner = self.workload.storages[storage]
+            storages.append((cut, owner.persistent, owner.tensor.shape, owner.tensor.strides, owner.tensor.dtype))
+        ranges = tuple((dim, low.tobytes(), high.tobytes()) for dim, (low, high) in steps.ranges.items())
+        index = self.machine.memory_index
+        places = tuple(
+            (self.machine.core_index[core.name], *((slot, index[name]) for slot, name in core.memories))
+            for core in one.instances
+        )
+        pace = self.machine.accelerator.clock_hz / one.instances[0].core.clock_hz
+        return (
+            operator.alike, steps.tiles, steps.pieces, ranges, one.held, group is not None and group.halo,
+            one.placement.split, self.plan.boundary, one.costs, places, pace, tuple(storages),
+        )  # fmt: skip
 
     def _moved(self, rows: Rows, bases: Array) -> Rows:
         """The same rows with the blocks of every storage counted from where they start now."""
@@ -204,7 +258,6 @@ class Expansion:
         rows = np.zeros((count, d.STEP_COLUMNS), np.int64)
         cores = np.array([self.machine.core_index[instance.name] for instance in one.instances])
         rows[:, d.CORE] = np.tile(cores, count // len(cores))
-        rows[:, d.OPERATOR] = one.operator.number
         parts = self._parts(one)[one.classes]
         self.regions = {}
         entries, per_step = self._entries(one)
@@ -216,7 +269,9 @@ class Expansion:
         bases = np.array([self.grids[storage].base for storage in one.operator.storages], np.int64)
         order = np.argsort(bases)
         storage = order[np.searchsorted(bases[order], entries[:, d.E_BLOCK], side="right") - 1]
-        return Rows(rows, parts, entries, work, tuple(self.new), storage, bases)
+        position = {name: place for place, name in enumerate(one.operator.storages)}
+        new = tuple((position[name], grid, sizes) for name, grid, sizes in self.new)
+        return Rows(rows, parts, entries, work, new, storage, bases)
 
     def _parts(self, one: OperatorSteps) -> Array:
         """Ticks of a step by use; rounded so that they add up to the ticks of the whole step."""
@@ -295,9 +350,8 @@ class Expansion:
         if not (operand.written and edges and group and group.halo == "recomputed" and steps.pieces == 1):
             return self.grid_of(tensor, edges)
         regions = -(-box_elements(operand, nest, steps) * dtype_named(operand.dtype).bits // 8)
-        found = self.workload.storages[tensor.storage]
         grid = Grid(tensor, {}, self.n_blocks, regions)
-        self._note(tensor.storage, grid, regions, np.full(grid.count, found.number))
+        self._note(tensor.storage, grid, regions)
         return grid
 
     def _same_group(self, one: OperatorSteps, storage: str) -> bool:
@@ -374,6 +428,7 @@ class Expansion:
         parts = np.concatenate([one.parts for one in self.rows])
         work = np.concatenate([one.work for one in self.rows])
         each = np.array([len(one.steps) for one in self.rows])
+        steps[:, d.OPERATOR] = np.repeat([one.operator.number for one in operators], each)
         for columns, sizes in (
             ((d.ENTRY_START, d.ENTRY_END), [len(one.entries) for one in self.rows]),
             ((d.WORK_START, d.WORK_END), [len(one.work) for one in self.rows]),
@@ -397,14 +452,14 @@ class Expansion:
         blocks = self._blocks(entries, owner, groups)
         return Expanded(
             table, steps, work, entries, blocks, uses.astype(np.int64), parts,
-            np.concatenate(self.block_storage), tuple(operators),
+            self._owners(), tuple(operators),
         )  # fmt: skip
 
     def _blocks(self, entries: Array, owner: Array, groups: Array) -> Array:
         from monet.schedule import residency as r
 
         sizes = np.concatenate(self.block_sizes)
-        storage = np.concatenate(self.block_storage)
+        storage = self._owners()
         every = list(self.workload.storages.values())
         root = np.array([one.is_root for one in every])[storage]
         persistent = np.array([one.persistent for one in every])[storage]
@@ -422,6 +477,10 @@ class Expansion:
         blocks[:, r.DRAM_FROM] = np.where(root, -1, r.NOT_YET)
         blocks[:, r.DRAM_TO] = r.NOT_YET
         return blocks
+
+    def _owners(self) -> Array:
+        """The storage of every block."""
+        return np.repeat(np.array(self.storages, np.int64), [len(one) for one in self.block_sizes])
 
     def _leaves_group(self, entries: Array, count: int, groups: Array) -> Array:
         """Blocks that are written through under boundary ``dram``: those that another group uses."""

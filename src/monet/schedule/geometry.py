@@ -160,6 +160,13 @@ class Grid:
         """Number of blocks."""
         return len(self.regions) if self.regions is not None else math.prod(self.counts)
 
+    @property
+    def content(self) -> tuple[Any, ...]:
+        """How it is cut, whatever the storage is called and wherever its blocks are."""
+        edges = tuple((axis, edge.tobytes()) for axis, edge in self.edges.items())
+        regions = None if self.regions is None else self.regions.tobytes()
+        return self.tensor.shape, self.tensor.strides, edges, regions
+
     def sizes(self, total_bytes: int) -> Array:
         """Bytes of every block; they add up to ``total_bytes`` exactly, unless they overlap."""
         if self.regions is not None:
@@ -199,7 +206,7 @@ def cut_axes(operand: Operand, nest: LoopNest, steps: Steps) -> dict[int, Array]
 
 def axis_map(seen: Tensor, cut: Tensor) -> dict[int, int] | None:
     """Axis of ``cut`` → axis of ``seen`` when both address the same elements the same way; None if not understood."""
-    if seen.name == cut.name or (seen.shape == cut.shape and seen.strides == cut.strides):
+    if seen.shape == cut.shape and seen.strides == cut.strides:
         return {axis: axis for axis in range(len(cut.shape))}
     if seen.elements != cut.elements:
         return None

@@ -8,7 +8,7 @@ scale with the clock.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,7 @@ from monet.mapping.border import Border, border_of
 
 Array = np.ndarray[Any, Any]
 TICKS_PER_CYCLE = 1024
+UNLIMITED = 2**62  # bytes
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Machine:
     @cached_property
     def capacity(self) -> Array:
         """Bytes of every memory; DRAM is not limited here (its peak is checked afterwards)."""
-        return np.array([2**62, *(memory.size_bytes for memory in self.accelerator.memories)], np.int64)
+        return np.array([UNLIMITED, *(memory.size_bytes for memory in self.accelerator.memories)], np.int64)
 
     @cached_property
     def link_resources(self) -> tuple[tuple[int, int], ...]:
@@ -88,8 +89,10 @@ class Machine:
 
     @cached_property
     def borders(self) -> dict[str, Border]:
-        """What each core sees of DRAM when it is alone; equal cores share one."""
-        return {instance.name: border_of(self.accelerator, instance) for instance in self.accelerator.cores}
+        """What each core sees of DRAM when it is alone. DRAM is not limited here either: an operator may work in
+        place, which its nest does not say."""
+        found = {instance.name: border_of(self.accelerator, instance) for instance in self.accelerator.cores}
+        return {name: replace(border, dram_bytes=UNLIMITED) for name, border in found.items()}
 
     @cached_property
     def routes(self) -> Routes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -52,6 +53,14 @@ class Operator:
         """Storages it touches or waits for."""
         tensors = (*(tensor for _, tensor in self.operands), *self.waits, *self.untouched)
         return tuple(dict.fromkeys(tensor.storage for tensor in tensors))
+
+    @cached_property
+    def alike(self) -> tuple[object, ...]:
+        """Equal for operators that do the same to tensors of the same layout, shared among them in the same way."""
+        place = {storage: position for position, storage in enumerate(self.storages)}
+        tensors = ([tensor for _, tensor in self.operands], self.waits, self.untouched)
+        layouts = (tuple((one.shape, one.strides, place[one.storage]) for one in some) for some in tensors)
+        return (self.key, self.family, *layouts)
 
     @property
     def macs(self) -> int:
@@ -158,6 +167,18 @@ class Workload:
         passes = 1 + max((op.micro_batch for op in graph.ops), default=0)
         first = graph.tensors[graph.inputs[0]] if graph.inputs else None
         return (first.shape[0] if first and first.shape else 1) * passes
+
+
+_recent: deque[Workload] = deque(maxlen=4)
+
+
+def workload_of(graph: Graph) -> Workload:
+    """The analysis of a graph; that of the same graph a moment ago is used again."""
+    for one in tuple(_recent):
+        if one.graph is graph:
+            return one
+    _recent.append(Workload(graph))
+    return _recent[-1]
 
 
 def _copies(call: Call) -> bool:
