@@ -14,6 +14,7 @@ from monet.frontends.torch.operators import (
     reduction,
     scatter,
     views,
+    windows,
 )
 
 __all__ = [
@@ -30,4 +31,5 @@ __all__ = [
     "reduction",
     "scatter",
     "views",
+    "windows",
 ]

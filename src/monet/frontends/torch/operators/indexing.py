@@ -17,6 +17,31 @@ def _embedding(t: Translation, a: Any) -> Ref:
     return t.emit("embedding", a.weight, a.indices, **padding)
 
 
+_BAG_REDUCTIONS = ("reduce_sum", "reduce_mean", "reduce_max")
+
+
+@aten("embedding_bag.padding_idx", "embedding_bag.default")
+def _embedding_bag(t: Translation, a: Any) -> tuple[Ref | None, ...]:
+    """Bags of one size each: rows looked up, weighted and reduced. The other results are for the framework's use."""
+    rows, bags = t.shape(a.indices)[0], t.out_shape[0]
+    if a.scale_grad_by_freq or getattr(a, "padding_idx", None) is not None:
+        raise Unsupported("padding, or gradients scaled by frequency")
+    if rows % bags or not _counts_by(t, a.offsets, rows // bags):
+        raise Unsupported("bags that may differ in size")
+    looked_up = t.reshape(t.emit("embedding", a.weight, a.indices), (bags, rows // bags, t.out_shape[1]))
+    if a.per_sample_weights is not None:
+        looked_up = t.emit("mul", looked_up, t.reshape(a.per_sample_weights, (bags, rows // bags, 1)))
+    return t.emit(_BAG_REDUCTIONS[a.mode], looked_up, axes=(1,), keepdims=False), None, None, None
+
+
+def _counts_by(t: Translation, x: str, step: int) -> bool:
+    """Whether ``x`` is 0, step, 2·step, …, known without running the model."""
+    source, value = t.source(x), t.builder.values.get(x)
+    if source is not None and source.kind == "iota":
+        return source.attrs.get("start", 0) == 0 and (source.attrs.get("step", 1) == step or t.shape(x) == (1,))
+    return value is not None and value.tolist() == [step * place for place in range(value.size)]
+
+
 @aten("index_select.default")
 def _index_select(t: Translation, a: Any) -> Ref:
     return t.emit("gather", a.self, a.index, axis=t.axis(a.self, a.dim))
