@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from enum import Enum
 from functools import lru_cache
 from typing import Any
@@ -43,6 +43,12 @@ def plain(value: Any) -> Any:
     return value
 
 
+@lru_cache(maxsize=4096, typed=True)
+def _plain_part(value: Hashable) -> Any:
+    """``plain`` of a part of many keys; whoever gets it does not change it."""
+    return plain(value)
+
+
 @lru_cache(maxsize=1024)
 def core_fingerprint(core: Core) -> str:
     """Hash of everything about a core."""
@@ -55,11 +61,11 @@ def nest_fingerprint(nest: LoopNest) -> str:
     return hashlib.sha256(json.dumps(plain(nest.canonical())).encode()).hexdigest()
 
 
-def key_of(what: str, nest: LoopNest, core: Core, *rest: Any) -> str:
+def key_of(what: str, nest: LoopNest, core: Core, *rest: Hashable) -> str:
     """The content key of a result."""
     wired = any(axis.dims is not None for mode in core.modes for axis in mode.axes)
     names = [name for name, size in nest.dims if size > 1] if wired else []  # axes ask for dimensions by name
-    parts = [what, MODEL_VERSION, nest_fingerprint(nest), names, core_fingerprint(core), *(plain(one) for one in rest)]
+    parts = [what, MODEL_VERSION, nest_fingerprint(nest), names, core_fingerprint(core), *map(_plain_part, rest)]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from monet.mapping.compiled import kernel
 from monet.schedule.nodes import (
     COMPUTE,
@@ -93,6 +95,7 @@ E_BLOCK, E_MEMORY, E_KIND, E_BYTES, E_FIRST, E_ROOM, E_NEW, E_SOURCE, E_IN, E_TH
 ENTRY_COLUMNS = 12
 # kinds of entries
 HOLD_READ, STREAM_READ, HOLD_WRITE, STREAM_WRITE, WAIT, KEEP_WRITE, SPILL = range(7)
+WRITES = np.isin(np.arange(7), (HOLD_WRITE, STREAM_WRITE, KEEP_WRITE))  # by kind
 # sources of an entry that are not a memory
 LEADS, FOLLOWS, UNWANTED = -1, -2, -3
 

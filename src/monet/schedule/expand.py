@@ -6,6 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from monet.schedule.geometry import (
 )
 from monet.schedule.grouping import TiledGroup
 from monet.schedule.machine import Machine
-from monet.schedule.plan import Placement, Plan
+from monet.schedule.plan import Group, Placement, Plan
 from monet.schedule.step_cost import StepCost, matrix_held, matrix_streamed, smaller_border, vector_step
 from monet.schedule.workload import Operator, Workload
 
@@ -44,6 +45,7 @@ class CostTable:
         self._known: dict[tuple[Any, ...], StepCost] = {}
         self.steps: dict[tuple[Any, ...], tuple[tuple[CoreInstance, ...], Steps, Array, tuple[StepCost, ...]]] = {}
         self.rows: dict[tuple[Any, ...], Rows] = {}  # of operators whose surroundings have not changed either
+        self.numbers: dict[tuple[Any, ...], int] = {}  # of (operator, placement, tiles), which are slow to compare
 
     def cost(
         self, operator: Operator, steps: Steps, number: int, instance: CoreInstance, held: bool, share: float
@@ -86,7 +88,8 @@ class OperatorSteps:
     classes: Array
     costs: tuple[StepCost, ...]
     group: int
-    key: tuple[Any, ...]
+    tiled: Group | None  # the plan's group
+    number: int  # equal for equal operator, placement and tiles
     base: int = 0
 
 
@@ -123,7 +126,8 @@ def operator_steps(operator: Operator, group: TiledGroup, number: int, table: Co
         )
         known = table.steps[alike] = instances, steps, classes, costs
     instances, steps, classes, costs = known
-    return OperatorSteps(operator, placement, instances, steps, group.held, classes, costs, number, key)
+    own = table.numbers.setdefault(key, len(table.numbers))
+    return OperatorSteps(operator, placement, instances, steps, group.held, classes, costs, number, group.key, own)
 
 
 @dataclass(frozen=True)
@@ -173,10 +177,12 @@ class Expansion:
 
     def __init__(self, workload: Workload, table: CostTable, plan: Plan) -> None:
         self.workload, self.machine, self.plan, self.table = workload, table.machine, plan, table
-        self.grids: dict[str, Grid] = {}
-        self.origin: dict[str, tuple[Any, ...]] = {}  # storage → who cut it
+        self.grids: dict[str, Grid] = {}  # of every storage touched; where its blocks start is in ``base``
+        self.base: dict[str, int] = {}
+        self.origin: dict[str, OperatorSteps] = {}  # storage → who cut it
         self.new: list[tuple[str, Grid, Array]] = []
         self.rows: list[Rows] = []
+        self.first: list[list[int]] = []  # by operator: first block of each of its storages
         self.regions: dict[str, Array] = {}  # by slot: bytes that every step of the operator at hand reads into buffers
         self.n_blocks = self.n_steps = 0
         self.bases: list[int] = []
@@ -192,11 +198,18 @@ class Expansion:
                 tensor, edges = found.tensor, {}
             grid = Grid(tensor, edges, self.n_blocks)
             self._note(storage, grid, grid.sizes(found.tensor.bytes))
-        return self.grids[storage]
+        return self._grid(storage)
+
+    def _grid(self, storage: str) -> Grid:
+        """The blocks of a storage touched before, counted from where they start now."""
+        grid = self.grids[storage]
+        if grid.base != self.base[storage]:
+            grid = self.grids[storage] = replace(grid, base=self.base[storage])
+        return grid
 
     def _note(self, storage: str, grid: Grid, sizes: Array) -> None:
         self.new.append((storage, grid, sizes))
-        self.grids[storage] = grid
+        self.grids[storage], self.base[storage] = grid, self.n_blocks
         self.bases.append(self.n_blocks)
         self.block_sizes.append(sizes)
         self.storages.append(self.workload.storages[storage].number)
@@ -206,7 +219,8 @@ class Expansion:
         """Rows of one operator's steps; those of last time if the storages it touches are cut as they were then."""
         one.base, self.new = self.n_steps, []
         storages = one.operator.storages
-        key = (one.key, self.plan.boundary, tuple(self.origin.get(storage) for storage in storages))
+        cut = (self.origin.get(storage) for storage in storages)
+        key = (one.number, self.plan.boundary, *(who.number if who else -1 for who in cut))
         rows = self.table.rows.get(key)
         if rows is None:
             alike = self._content(one)
@@ -217,15 +231,16 @@ class Expansion:
             self.table.rows[key] = rows
         if not self.new:
             for position, grid, sizes in rows.grids:
-                self._note(storages[position], replace(grid, base=self.n_blocks), sizes)
+                self._note(storages[position], grid, sizes)
         for position, *_ in rows.grids:
-            self.origin[storages[position]] = one.key
-        self.rows.append(self._moved(rows, np.array([self.grids[storage].base for storage in storages], np.int64)))
+            self.origin[storages[position]] = one
+        self.rows.append(rows)
+        self.first.append([self.base[storage] for storage in storages])
         self.n_steps += one.steps.count
 
     def _content(self, one: OperatorSteps) -> tuple[Any, ...]:
         """Everything that an operator's rows depend on; no names, so that it is equal for operators alike."""
-        operator, group, steps = one.operator, one.key[2], one.steps
+        operator, group, steps = one.operator, one.tiled, one.steps
         storages = []
         for storage in operator.storages:
             grid = self.grids.get(storage)
@@ -244,14 +259,17 @@ class Expansion:
             one.placement.split, self.plan.boundary, one.costs, places, pace, tuple(storages),
         )  # fmt: skip
 
-    def _moved(self, rows: Rows, bases: Array) -> Rows:
-        """The same rows with the blocks of every storage counted from where they start now."""
-        shift = bases - rows.bases
-        if not shift.any():
-            return rows
-        entries = rows.entries.copy()
-        entries[:, d.E_BLOCK] += shift[rows.storage]
-        return replace(rows, entries=entries, bases=bases)
+    def entries(self, last: int) -> Array:
+        """Entries of the last few operators, with the blocks of every storage counted from where they start now."""
+        rows = self.rows[-last:]
+        first = np.fromiter(chain.from_iterable(self.first[-last:]), np.int64)
+        shift = first - np.concatenate([one.bases for one in rows])
+        ends = np.cumsum([len(one.bases) for one in rows])
+        before = np.repeat(ends - [len(one.bases) for one in rows], [len(one.entries) for one in rows])
+        table = np.concatenate([one.entries for one in rows])
+        if len(table):
+            table[:, d.E_BLOCK] += shift[np.concatenate([one.storage for one in rows]) + before]
+        return table
 
     def _rows(self, one: OperatorSteps) -> Rows:
         count = one.steps.count
@@ -266,7 +284,7 @@ class Expansion:
         work, per_step = self._work(one)
         ends = np.cumsum(per_step)
         rows[:, d.WORK_START], rows[:, d.WORK_END] = ends - per_step, ends
-        bases = np.array([self.grids[storage].base for storage in one.operator.storages], np.int64)
+        bases = np.array([self.base[storage] for storage in one.operator.storages], np.int64)
         order = np.argsort(bases)
         storage = order[np.searchsorted(bases[order], entries[:, d.E_BLOCK], side="right") - 1]
         position = {name: place for place, name in enumerate(one.operator.storages)}
@@ -316,7 +334,8 @@ class Expansion:
         tables: list[Array] = []
         owners: list[Array] = []
         for position, (operand, tensor) in enumerate(operator.operands):
-            grid = self.grids.get(tensor.storage) or self._cut(one, operand, tensor)
+            known = tensor.storage in self.grids
+            grid = self._grid(tensor.storage) if known else self._cut(one, operand, tensor)
             if grid.regions is not None and self._same_group(one, tensor.storage) and one.steps.tiles == grid.count:
                 tile = (
                     np.arange(one.steps.count) // one.steps.pieces
@@ -346,7 +365,7 @@ class Expansion:
     def _cut(self, one: OperatorSteps, operand: Operand, tensor: Tensor) -> Grid:
         """Blocks of a storage that this operator is the first to touch."""
         nest, steps = one.operator.nest, one.steps
-        edges, group = cut_axes(operand, nest, steps), one.key[2]
+        edges, group = cut_axes(operand, nest, steps), one.tiled
         if not (operand.written and edges and group and group.halo == "recomputed" and steps.pieces == 1):
             return self.grid_of(tensor, edges)
         regions = -(-box_elements(operand, nest, steps) * dtype_named(operand.dtype).bits // 8)
@@ -355,7 +374,7 @@ class Expansion:
         return grid
 
     def _same_group(self, one: OperatorSteps, storage: str) -> bool:
-        return storage not in self.origin or self.origin[storage][2] == one.key[2]
+        return storage not in self.origin or self.origin[storage].tiled == one.tiled
 
     def _memories(self, one: OperatorSteps, slot: str) -> Array:
         """The memory of a slot on every core of an operator; for a slot without one, the core's first."""
@@ -423,7 +442,7 @@ class Expansion:
     def finish(self, gangs: Sequence[tuple[int, int, bool, int]], operators: Sequence[OperatorSteps]) -> Expanded:
         """All arrays, with blocks and their uses in gang order. ``gangs``: (first step, last step, leaves
         chip, gangs whose reads go ahead of its writes)."""
-        entries = np.concatenate([one.entries for one in self.rows])
+        entries = self.entries(len(self.rows))
         steps = np.concatenate([one.steps for one in self.rows])
         parts = np.concatenate([one.parts for one in self.rows])
         work = np.concatenate([one.work for one in self.rows])
@@ -446,8 +465,8 @@ class Expansion:
         parts[goes_on, 3] = 0
         steps[:, d.TICKS] = parts.sum(axis=1)
         entry_gang = np.repeat(gang_of, steps[:, d.ENTRY_END] - steps[:, d.ENTRY_START])
-        pairs = np.unique(entries[:, d.E_BLOCK] * (len(table) + 1) + entry_gang)
-        owner, uses = np.divmod(pairs, len(table) + 1)
+        pairs = np.sort(entries[:, d.E_BLOCK] * (len(table) + 1) + entry_gang)
+        owner, uses = np.divmod(pairs[np.diff(pairs, prepend=-1) > 0], len(table) + 1)
         groups = np.repeat([one.group for one in operators], [len(one.entries) for one in self.rows])
         blocks = self._blocks(entries, owner, groups)
         return Expanded(
@@ -467,7 +486,7 @@ class Expansion:
         blocks[:, r.SIZE], blocks[:, r.IN_DRAM] = sizes, root
         blocks[:, r.DRAM_READY] = -1
         blocks[:, r.PERSISTENT] = persistent
-        written = np.isin(entries[:, d.E_KIND], (d.HOLD_WRITE, d.STREAM_WRITE, d.KEEP_WRITE))
+        written = d.WRITES[entries[:, d.E_KIND]]
         blocks[:, r.WRITES_LEFT] = np.bincount(entries[written, d.E_BLOCK], minlength=len(sizes))
         blocks[:, r.THROUGH] = persistent | self._leaves_group(entries, len(sizes), groups)
         counts = np.bincount(owner, minlength=len(sizes))
@@ -542,7 +561,7 @@ def expand(
         for one in here:
             building.add(one)
         found += here
-        order = gang_order(here, building.rows[-len(here) :], building.n_blocks)
+        order = gang_order(here, building)
         # a pipeline over several cores has a tile of every operator in flight on each of them
         ahead = plan.prefetch * len(here) * len({name for one in here for name in one.placement.cores})
         gangs += [(*span, plan.boundary == "dram" and i == 0, ahead) for i, span in enumerate(order)]

@@ -33,7 +33,7 @@ class TiledGroup:
     operators: tuple[Operator, ...]
     tiles: Mapping[int, Ranges]
     held: bool  # operands lie in the memory; otherwise the one operator streams
-    key: object = None  # equal for equal tiles
+    key: Group | None = None  # the plan's group; None for an operator alone
 
 
 def tiled_groups(workload: Workload, plan: Plan) -> tuple[TiledGroup, ...]:

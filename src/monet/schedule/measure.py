@@ -222,27 +222,25 @@ class Measures:
 
     def critical_path(self) -> tuple[CriticalStep, ...]:
         """The chain of waiting that ends with the last node; neighbours of one operator and resource are merged."""
-        nodes, bookings, timed = self.schedule.decided.nodes, self.schedule.decided.bookings, self.schedule.timed
+        nodes, timed = self.schedule.decided.nodes, self.schedule.timed
         if not len(nodes):
             return ()
-        kinds, starts, causes, operators = self.kind, timed.start, timed.cause, self.operator
-        number, until = int(np.argmax(timed.end)), timed.makespan
-        found: list[tuple[int, int, int, int, int]] = []  # operator, resource, kind, start, end; latest first
+        causes, number, chain = timed.cause.tolist(), int(np.argmax(timed.end)), list[int]()
         while number >= 0:
-            start, kind = starts.item(number), kinds.item(number)
-            if kind != n.JOIN and until > start:
-                first, last = nodes.item(number, n.BOOK_START), nodes.item(number, n.BOOK_END)
-                where = -1
-                if last > first:
-                    rows = bookings[first:last]
-                    where = int(rows[np.argmax(rows[:, n.TICKS]), n.RESOURCE]) if last > first + 1 else rows.item(0, 0)
-                what = (operators.item(number), where, kind)
-                if found and found[-1][:3] == what:
-                    found[-1] = (*what, start, found[-1][4])
-                else:
-                    found.append((*what, start, until))
-                until = start
-            number = causes.item(number)
+            chain.append(number)
+            number = causes[number]
+        rows = (self.operator[chain], self._longest_booking(nodes[chain]), self.kind[chain], timed.start[chain])
+        until = timed.makespan
+        found: list[tuple[int, int, int, int, int]] = []  # operator, resource, kind, start, end; latest first
+        for operator, where, kind, start in zip(*(row.tolist() for row in rows), strict=True):
+            if kind == n.JOIN or until <= start:
+                continue
+            what = (operator, where, kind)
+            if found and found[-1][:3] == what:
+                found[-1] = (*what, start, found[-1][4])
+            else:
+                found.append((*what, start, until))
+            until = start
         names, resources = self.workload.operators, (*self.machine.resource_names, "")
         steps = [
             CriticalStep(
@@ -251,3 +249,12 @@ class Measures:
             for op, where, kind, start, end in found
         ]
         return tuple(reversed(steps))
+
+    def _longest_booking(self, nodes: Array) -> Array:
+        """The resource that each node occupies longest, the first of equals; -1 if it occupies none."""
+        owner, rows = bookings_of(nodes)
+        bookings, found = self.schedule.decided.bookings[rows], np.full(len(nodes), -1, np.int64)
+        order = np.lexsort((-bookings[:, n.TICKS], owner))  # stable: among equals the first stays first
+        owners, first = np.unique(owner[order], return_index=True)
+        found[owners] = bookings[order[first], n.RESOURCE]
+        return found

@@ -22,6 +22,7 @@ from monet.schedule.result import Infeasible
 from monet.schedule.workload import Operator, Workload
 
 LIGHT_CYCLES = 4096  # an operator that takes less on one core is not worth splitting
+MOST_SPLITS = 10_000  # kept to be looked up
 
 
 def complete_placements(workload: Workload, machine: Machine, table: CostTable, plan: Plan) -> Plan:
@@ -93,7 +94,7 @@ def default_placement(operator: Operator, machine: Machine, table: CostTable, sh
     if best is None:
         raise NoSchedule(_why_not(operator, errors))
     instances = best[1]
-    split = _best_split(operator, instances) if len(instances) > 1 else None
+    split = _known_split(operator, instances) if len(instances) > 1 else None
     if split is None:
         return Placement((instances[0].name,))
     dim, pieces = split
@@ -117,6 +118,19 @@ def _cannot(operator: Operator, instance: CoreInstance) -> str:
 
 def _only_one(operator: Operator, designs: dict[str, list[CoreInstance]]) -> bool:
     return sum(not _cannot(operator, instances[0]) for instances in designs.values()) == 1
+
+
+_splits: dict[tuple[str, Core, int], tuple[str, int] | None] = {}
+
+
+def _known_split(operator: Operator, instances: list[CoreInstance]) -> tuple[str, int] | None:
+    """``_best_split``, looked up: what is outside of the cores has no part in it."""
+    key = operator.key, instances[0].core, len(instances)
+    if key not in _splits:
+        if len(_splits) >= MOST_SPLITS:
+            _splits.clear()
+        _splits[key] = _best_split(operator, instances)
+    return _splits[key]
 
 
 def _best_split(operator: Operator, instances: list[CoreInstance]) -> tuple[str, int] | None:
