@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,8 +21,9 @@ from pathlib import Path
 os.environ["MONET_CACHE"] = "off"
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from monet.mapping.cache import default_cache
 from tests.mapping.test_mapping_zigzag import LAYERS, ZIGZAG, ZIGZAG_ENERGY_PJ, ZIGZAG_LATENCY, table, totals
+
+from monet.mapping.cache import default_cache
 
 RUN_ZIGZAG = """
 import logging, os, sys, time, zigzag
@@ -55,13 +55,10 @@ def main() -> None:
     given = parser.parse_args()
     table("edp")  # kernels compiled or loaded; results of another objective do not help these
     for column, objective in enumerate(("energy", "latency")):
-        times = []
-        for _ in range(5):  # the machine is noisy: the median of five tables, each from an empty cache
-            default_cache().clear()
-            before = time.process_time()
-            found = table(objective)
-            times.append(time.process_time() - before)
-        seconds = statistics.median(times)
+        default_cache().clear()
+        before = time.process_time()
+        found = table(objective)
+        seconds = time.process_time() - before
         print(f"objective {objective}")
         heads = f"{'cycles':>11} {'ZigZag':>11} {'ratio':>6} {'energy pJ':>13} {'ZigZag':>13} ratio"
         print(f"  {'layer':<20} {'×':>2} {heads}")
