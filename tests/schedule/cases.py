@@ -82,9 +82,10 @@ def accelerator(
     dram: int = 16,
     latency: int = 40,
     clock: int = 500,
+    count: int = 3,
 ) -> Accelerator:
-    """A small accelerator: four matrix cores and a vector core, or one of each on a shared memory."""
-    layout = {"bus": "count: 3", "mesh": "mesh: 2x2"}.get(network, "")
+    """A small accelerator: some matrix cores and a vector core, or one of each on a shared memory."""
+    layout = {"bus": f"count: {count}", "mesh": "mesh: 2x2"}.get(network, "")
     cores = SHARED if network == "shared" else "cores:" + CORES
     text = (HEAD + cores + DRAM + NETWORKS[network] + "\n").format(
         layout=layout, sram=sram, local=local, link=link, dram=dram, latency=latency, clock=clock

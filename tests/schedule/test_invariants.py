@@ -11,11 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from monet.frontends import load_model
+from monet.hardware import load_hardware
 from monet.schedule import nodes as n
-from monet.schedule.engine import Schedule, Scheduler, run_replay
-from monet.schedule.evaluation import measure
+from monet.schedule.engine import NoSchedule, Schedule, Scheduler, run_replay
+from monet.schedule.evaluation import measure, select_phases
+from monet.schedule.expand import ALIKE
+from monet.schedule.machine import Machine
 from monet.schedule.plan import Placement, Plan, PlanError
 from monet.schedule.result import TIME_PARTS, Result
+from monet.training import training_step
 from tests.schedule.cases import accelerator, random_graph, random_plan, random_schedule
 
 
@@ -146,4 +151,37 @@ def test_a_scheduler_that_has_seen_other_plans_gives_the_same_answer(number: int
             found = used.schedule(plan).timed
         except PlanError:
             continue
+        ALIKE.clear()
         assert np.array_equal(found.end, Scheduler(graph, hardware).schedule(plan).timed.end)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.integers(0, 10**6), st.sampled_from([{"sram": 65536}, {"local": 16384}, {"count": 5}]))
+def test_a_fixed_plan_is_never_slower_with_more_memory_or_cores(number: int, more: dict[str, int]) -> None:
+    seed = random.Random(number)
+    scheduler = Scheduler(random_graph(seed), accelerator("bus", sram=8192))
+    try:
+        schedule = scheduler.schedule(random_plan(seed, scheduler))
+    except (NoSchedule, PlanError):
+        return
+    larger = Machine(accelerator("bus", **{"sram": 8192} | more))
+    place = np.array([larger.resource_names.index(name) for name in scheduler.machine.resource_names])
+    bookings = schedule.decided.bookings.copy()
+    bookings[:, n.RESOURCE] = place[bookings[:, n.RESOURCE]]
+    again = run_replay(replace(schedule.decided, bookings=bookings), larger)
+    assert np.all(again.end <= schedule.timed.end)
+
+
+@pytest.mark.parametrize("boundary", ["keep", "dram"])
+@pytest.mark.parametrize("model", ["mlp-robot", "resnet18"])
+def test_the_forward_slice_of_a_training_plan_is_the_inference_plan(model: str, boundary: str) -> None:
+    graph, hardware = load_model(model), load_hardware("edge-tpu")
+    step = Scheduler(training_step(graph), hardware)
+    plan = step.complete(Plan(boundary=boundary))
+    inference = Scheduler(graph, hardware)
+    forward = {operator.op.name for operator in inference.workload.operators}
+    plan = replace(plan, placements={name: one for name, one in plan.placements.items() if name in forward})
+    part = Scheduler(select_phases(training_step(graph), ["forward"]), hardware)
+    first, second = inference.schedule(plan), part.schedule(plan)
+    assert np.array_equal(first.timed.end, second.timed.end)
+    assert result_of(inference, first).dram_bytes == result_of(part, second).dram_bytes

@@ -378,7 +378,7 @@ class _Bench:
         key = tuple(row.tolist())
         if key not in self._choices:
             tile, order = self.arrays.tile(row), self.arrays.order(row)
-            tiles = tiles_of(self.nest, tile)
+            tiles = _tiles_of(self.nest, tuple(tile.items()))
             frame, tiling = cached_tiling(
                 tiles.steady().nest, self.core, self.objective, self.source, self.constraints, MAX_UNROLLINGS
             )
@@ -393,6 +393,12 @@ class _Bench:
         if id(choice) not in self._sums:  # choices live as long as the bench does
             self._sums[id(choice)] = _sums(self.nest, self.core, self.source, choice, self.objective)
         return self._sums[id(choice)]
+
+
+@lru_cache(maxsize=4096)
+def _tiles_of(nest: LoopNest, tile: tuple[tuple[str, int], ...]) -> Tiles:
+    """The same nests for every core, so that what is known of them by identity stays known."""
+    return tiles_of(nest, dict(tile))
 
 
 @lru_cache(maxsize=1024)

@@ -44,9 +44,9 @@ def plain(value: Any) -> Any:
 
 
 @lru_cache(maxsize=4096, typed=True)
-def _plain_part(value: Hashable) -> Any:
-    """``plain`` of a part of many keys; whoever gets it does not change it."""
-    return plain(value)
+def _text(value: Hashable) -> str:
+    """A part of many keys as text."""
+    return json.dumps(plain(value), sort_keys=True)
 
 
 @lru_cache(maxsize=1024)
@@ -65,7 +65,7 @@ def key_of(what: str, nest: LoopNest, core: Core, *rest: Hashable) -> str:
     """The content key of a result."""
     wired = any(axis.dims is not None for mode in core.modes for axis in mode.axes)
     names = [name for name, size in nest.dims if size > 1] if wired else []  # axes ask for dimensions by name
-    parts = [what, MODEL_VERSION, nest_fingerprint(nest), names, core_fingerprint(core), *map(_plain_part, rest)]
+    parts = [what, MODEL_VERSION, nest_fingerprint(nest), names, core_fingerprint(core), *map(_text, rest)]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

@@ -15,6 +15,7 @@ from monet.graph.dtypes import dtype_named
 from monet.graph.loop_nest import Operand
 from monet.graph.tensor import Tensor
 from monet.hardware.accelerator import CoreInstance
+from monet.mapping.border import Border
 from monet.mapping.errors import MappingError
 from monet.schedule import decide as d
 from monet.schedule.geometry import (
@@ -43,6 +44,7 @@ class CostTable:
     def __init__(self, machine: Machine, objective: str = "latency") -> None:
         self.machine, self.objective = machine, objective
         self._known: dict[tuple[Any, ...], StepCost] = {}
+        self._borders: dict[tuple[str, float], Border] = {}
         self.steps: dict[tuple[Any, ...], tuple[tuple[CoreInstance, ...], Steps, Array, tuple[StepCost, ...]]] = {}
         self.rows: dict[tuple[Any, ...], Rows] = {}  # of operators whose surroundings have not changed either
         self.numbers: dict[tuple[Any, ...], int] = {}  # of (operator, placement, tiles), which are slow to compare
@@ -57,13 +59,17 @@ class CostTable:
             self._known[key] = self._compute(operator, steps, number, instance, held, share)
         return self._known[key]
 
+    def _border(self, instance: CoreInstance, share: float) -> Border:
+        key = instance.name, share
+        if key not in self._borders:
+            self._borders[key] = smaller_border(self.machine.borders[instance.name], share)
+        return self._borders[key]
+
     def _compute(
         self, operator: Operator, steps: Steps, number: int, instance: CoreInstance, held: bool, share: float
     ) -> StepCost:
         nest = step_nest(operator.nest, steps, number) if steps.ranges else operator.nest
-        border = self.machine.borders[instance.name]
-        if not held:
-            border = smaller_border(border, share)
+        border = self._border(instance, 1.0 if held else share)
         if operator.is_matrix:
             run = matrix_held if held else matrix_streamed
             return run(nest, instance, border, self.objective)
@@ -160,11 +166,15 @@ class RowStore:
         """The rows kept for a key."""
         return self._rows.get(key)
 
+    def clear(self) -> None:
+        """Forget all."""
+        self._rows.clear()
+        self._bytes = 0
+
     def keep(self, key: tuple[Any, ...], rows: Rows) -> None:
         """Keep rows; all others go when there are too many."""
         if self._bytes > self._most:
-            self._rows.clear()
-            self._bytes = 0
+            self.clear()
         self._rows[key] = rows
         self._bytes += rows.bytes
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,12 @@ def box_elements(operand: Operand, nest: LoopNest, steps: Steps) -> Array:
 
 def step_nest(nest: LoopNest, steps: Steps, number: int) -> LoopNest:
     """The nest of one step: lengths of its ranges, windows clipped as they lie."""
-    at = {dim: (int(low[number]), int(high[number])) for dim, (low, high) in steps.ranges.items()}
+    return _part(nest, tuple((dim, int(low[number]), int(high[number])) for dim, (low, high) in steps.ranges.items()))
+
+
+@lru_cache(maxsize=8192)
+def _part(nest: LoopNest, ranges: tuple[tuple[str, int, int], ...]) -> LoopNest:
+    at = {dim: (low, high) for dim, low, high in ranges}
     dims = tuple((dim, at[dim][1] - at[dim][0] if dim in at else size) for dim, size in nest.dims)
     return LoopNest(dims, tuple(_cut_operand(one, nest, at) for one in nest.operands))
 
