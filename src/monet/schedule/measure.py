@@ -89,8 +89,8 @@ class Measures:
             "dram_read_bytes": int(self.read[number]),
             "dram_write_bytes": int(self.written[number]),
             "link_bytes": int(self.moved[number]),
-            "input_bytes": sum(tensor.bytes for operand, tensor in operator.operands if not operand.written),
-            "output_bytes": sum(tensor.bytes for operand, tensor in operator.operands if operand.written),
+            "input_bytes": operator.input_bytes,
+            "output_bytes": operator.output_bytes,
             "bound_by": self._bound(one, number),
             "recompute": op.recompute,
         }

@@ -62,10 +62,20 @@ class Operator:
         layouts = (tuple((one.shape, one.strides, place[one.storage]) for one in some) for some in tensors)
         return (self.key, self.family, *layouts)
 
-    @property
+    @cached_property
     def macs(self) -> int:
         """Multiply-accumulates on an array."""
         return self.nest.points if self.is_matrix else 0
+
+    @cached_property
+    def input_bytes(self) -> int:
+        """Bytes of all that its nest reads, each operand once."""
+        return sum(tensor.bytes for operand, tensor in self.operands if not operand.written)
+
+    @cached_property
+    def output_bytes(self) -> int:
+        """Bytes of all that its nest writes, each operand once."""
+        return sum(tensor.bytes for operand, tensor in self.operands if operand.written)
 
 
 @dataclass(frozen=True, slots=True)
