@@ -80,7 +80,7 @@ class MemoryTrace:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What no schedule of this graph on this hardware can beat, and (``gap``) how far above it this one is."""
+    """Lower bounds. Compute, traffic and memory hold for every plan; the critical path is that of the plan at hand."""
 
     compute_s: float  # work over the peak of all cores that can do it
     dram_s: float  # compulsory bytes over the bandwidth
