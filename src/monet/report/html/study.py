@@ -1,0 +1,130 @@
+"""A page of interactive plots and tables, for searches and studies: one file that works offline.
+
+Plots are Plotly figures as plain values (``{"data": [...], "layout": {...}}``), so that what they show can be tested
+without drawing them. Plotly's script is inlined once.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from monet.report.files import write_bytes
+from monet.report.html.page import embedded
+
+LAYOUT: dict[str, Any] = {
+    "template": "none",
+    "margin": {"l": 70, "r": 20, "t": 20, "b": 55},
+    "paper_bgcolor": "rgba(0,0,0,0)",
+    "plot_bgcolor": "rgba(0,0,0,0)",
+    "hovermode": "closest",
+    "font": {"family": "system-ui, sans-serif", "size": 13, "color": "#1b2330"},
+    "legend": {"orientation": "h", "y": 1.12},
+    "colorway": ["#3f7fc1", "#d9703a", "#3a9a77", "#8a6fb5", "#e2a03f", "#cf5f5f", "#6b7686", "#d774a3"],
+}
+
+_START = """
+for (const [place, figure] of Object.entries(JSON.parse(document.getElementById("plots").textContent))) {
+  const node = document.getElementById(place);
+  Plotly.newPlot(node, figure.data, figure.layout, {responsive: true, displaylogo: false}).then(() => {
+    node.on("plotly_click", (event) => {
+      const link = event.points[0] && event.points[0].customdata;
+      if (typeof link === "string" && /\\.html(#.*)?$/.test(link)) window.open(link, "_blank", "noopener");
+    });
+  });
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One box of the page: a plot, or finished HTML, under a heading and a line that says how to read it.
+
+    A point of a plot whose ``customdata`` is the name of an HTML file opens it when clicked.
+    """
+
+    title: str
+    about: str = ""
+    figure: Mapping[str, Any] | None = None
+    body: str = ""
+    half: bool = False
+    height_px: int = 420
+
+
+def figure(data: Sequence[Mapping[str, Any]], **layout: Any) -> dict[str, Any]:
+    """A Plotly figure in the house style."""
+    return {"data": list(data), "layout": LAYOUT | layout}
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, names: int = 1) -> str:
+    """A table as HTML; the first ``names`` columns are text, the others figures."""
+    head = "".join(f"<th>{html.escape(one)}</th>" for one in heads)
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f"<td{'' if column < names else ' class=number'}>{html.escape(one)}</td>" for column, one in enumerate(row)
+        )
+        + "</tr>"
+        for row in rows
+    )
+    return f'<div class="scroll"><table class="plain"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def study_page(title: str, facts: Sequence[str], panels: Sequence[Panel]) -> str:
+    """The whole page as one HTML document."""
+    from plotly.offline import get_plotlyjs
+
+    style = files("monet.report.html").joinpath("assets", "style.css").read_text(encoding="utf-8")
+    plots = {f"plot{number}": one.figure for number, one in enumerate(panels) if one.figure is not None}
+    boxes = "\n".join(_box(number, one) for number, one in enumerate(panels))
+    links = "".join(f'<a href="#panel{i}">{html.escape(one.title)}</a>' for i, one in enumerate(panels) if one.title)
+    return f"""<!DOCTYPE html>
+<html lang="en" data-theme="light">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="generator" content="monet">
+<title>{html.escape(title)}</title>
+<link rel="icon" href="data:,">
+<style>
+{style}
+table.plain {{ border-collapse: collapse; font-size: 14px; width: 100%; }}
+table.plain th, table.plain td {{ padding: 5px 10px; border-bottom: 1px solid var(--line); text-align: left; }}
+table.plain .number {{ text-align: right; white-space: nowrap; }}
+.scroll {{ overflow-x: auto; }}
+</style>
+</head>
+<body>
+<header class="top"><div class="bar"><span class="brand">monet</span>
+<nav aria-label="Sections">{links}</nav></div></header>
+<main>
+<h1>{html.escape(title)}</h1>
+<p class="facts">{" · ".join(html.escape(one) for one in facts)}</p>
+<div id="figures">
+{boxes}
+</div>
+</main>
+<script type="application/json" id="plots">{embedded(plots)}</script>
+{f"<script>{get_plotlyjs()}</script><script>{_START}</script>" if plots else ""}
+</body>
+</html>
+"""
+
+
+def _box(number: int, panel: Panel) -> str:
+    shape = "panel half" if panel.half else "panel"
+    about = f'<p class="about">{html.escape(panel.about)}</p>' if panel.about else ""
+    plot = f'<div id="plot{number}" style="height:{panel.height_px}px"></div>' if panel.figure is not None else ""
+    return (
+        f'<section class="{shape}" id="panel{number}"><div class="head"><h2>{html.escape(panel.title)}</h2></div>'
+        f"{about}{plot}{panel.body}</section>"
+    )
+
+
+def write_study(path: str | Path, title: str, facts: Sequence[str], panels: Sequence[Panel]) -> None:
+    """Write the page, whole or not at all."""
+    write_bytes(path, study_page(title, facts, panels).encode())

@@ -1,0 +1,24 @@
+"""The few figures that searches compare are those of the full result."""
+
+from __future__ import annotations
+
+import pytest
+
+import monet
+from monet.schedule.engine import Scheduler
+from monet.schedule.figures import figures_of
+from monet.schedule.plan import Plan
+
+
+@pytest.mark.parametrize(("model", "hardware"), [("mlp-robot", "edge-tpu"), ("mlp-pusher", "fusemax")])
+@pytest.mark.parametrize("boundary", ["keep", "dram"])
+def test_figures_are_those_of_the_result(model: str, hardware: str, boundary: str) -> None:
+    graph, accelerator = monet.training_step(monet.load_model(model)), monet.load_hardware(hardware)
+    scheduler = Scheduler(graph, accelerator)
+    plan = Plan(boundary=boundary)
+    found = figures_of(scheduler, scheduler.schedule(plan))
+    result = monet.evaluate(graph, accelerator, plan)
+    assert found.latency_s == result.latency_s
+    assert found.energy_j == result.energy_j
+    assert found.dram_bytes == result.dram_bytes["total"]
+    assert found.dram_peak_bytes == result.memory[0].peak_bytes
