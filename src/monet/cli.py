@@ -12,6 +12,7 @@ from monet.commands import graph as graph_command
 from monet.commands import hardware as hardware_command
 from monet.commands import map as map_command
 from monet.commands import models as models_command
+from monet.commands import reproduce as reproduce_command
 from monet.commands import rerun as rerun_command
 from monet.commands import run as run_command
 from monet.commands import validate as validate_command
@@ -31,6 +32,7 @@ app.command("explain")(explain_command.explain)
 app.command("diff")(diff_command.diff)
 app.command("rerun")(rerun_command.rerun)
 app.command("validate")(validate_command.validate)
+app.command("reproduce")(reproduce_command.reproduce)
 app.command("models")(models_command.models)
 app.add_typer(hardware_command.app, name="hardware")
 

@@ -1,0 +1,40 @@
+"""``monet reproduce``: one study of the paper, its figure and its numbers beside ours."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def reproduce(
+    study: Annotated[str, typer.Argument(help="Name of the study; without one, what there is.")] = "",
+    effort: Annotated[int, typer.Option(min=1, max=10, help="1: a quick look, 10: as thorough as it gets.")] = 5,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices; the same seed gives the same answer.")] = 0,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes; does not change the answer.")] = 1,
+    json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
+    report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write a self-contained HTML page.")] = "",
+) -> None:  # fmt: skip
+    """Repeat one study of the MONET paper: its figure and its published numbers beside ours."""
+    from monet.report.files import write_json
+    from monet.report.terminal import screen
+    from monet.studies.study import STUDIES, Options, study_named
+
+    if not study:
+        for name, (_, about) in STUDIES.items():
+            typer.echo(f"{name:24}{about}")
+        return
+    run = study_named(study)
+    errors = screen(errors=True)
+    outcome = run(Options(seed, effort, jobs, lambda line: errors.print(line, style="dim", highlight=False)))
+    values = {"study": study, "seed": seed, "effort": effort} | dict(outcome.values)
+    if json:
+        write_json(json, values)
+    if report:
+        from monet.report.html.study import write_study
+
+        write_study(report, outcome.title, outcome.facts, outcome.panels)
+    if json != "-":
+        console = screen()
+        for one in outcome.tables:
+            console.print(one)

@@ -1,0 +1,52 @@
+"""What every study is given and hands back, and the list of studies.
+
+A study is a module of this package with a function ``run(options: Options) -> Outcome``. It is imported only when it is
+asked for, so that the list itself costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from monet.errors import MonetError, nearest
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from monet.report.html.study import Panel
+
+# name on the command line → (module in this package, what it shows)
+STUDIES: dict[str, tuple[str, str]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a user may choose. ``effort`` 1 (quick look) to 10; the same ``seed`` gives the same answer for any
+    ``jobs`` (processes). ``say`` takes one line of progress."""
+
+    seed: int = 0
+    effort: int = 5
+    jobs: int = 1
+    say: Callable[[str], None] = field(default=lambda line: None)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A finished study: ``values`` for JSON, ``tables`` for the terminal, ``facts`` and ``panels`` for the page."""
+
+    title: str
+    values: Mapping[str, Any]
+    tables: tuple[RenderableType, ...] = ()
+    facts: tuple[str, ...] = ()
+    panels: tuple[Panel, ...] = ()
+
+
+def study_named(name: str) -> Callable[[Options], Outcome]:
+    """The function that runs a study."""
+    if name not in STUDIES:
+        raise MonetError(f"there is no study {name!r}; {nearest(name, STUDIES)}")
+    run: Callable[[Options], Outcome] = import_module(f"monet.studies.{STUDIES[name][0]}").run
+    return run
