@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -77,6 +78,12 @@ class Scheduler:
     def __init__(self, graph: Graph, accelerator: Accelerator, objective: str = "latency") -> None:
         self.workload, self.machine = workload_of(graph), Machine(accelerator)
         self.costs = CostTable(self.machine, objective)
+
+    def on(self, workload: Workload) -> Scheduler:
+        """This scheduler on another variant of its graph; costs known so far are shared."""
+        other = copy(self)
+        other.workload = workload
+        return other
 
     def complete(self, plan: Plan) -> Plan:
         """The plan with a placement for every operator."""

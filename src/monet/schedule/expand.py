@@ -118,7 +118,7 @@ def operator_steps(operator: Operator, group: TiledGroup, number: int, table: Co
     """Steps and costs of one operator under a plan, looked up if they were asked for before."""
     placement = plan.placements[operator.op.name]
     share = plan.buffer_share if plan.boundary == "keep" else 1.0
-    key = (operator.number, placement, group.key, group.held, share)
+    key = (operator.identity, placement, group.identity, group.held, share)
     alike = key if group.key else (operator.key, placement, None, group.held, share)
     known = table.steps.get(alike)
     if known is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,11 @@ class TiledGroup:
     tiles: Mapping[int, Ranges]
     held: bool  # operands lie in the memory; otherwise the one operator streams
     key: Group | None = None  # the plan's group; None for an operator alone
+
+    @cached_property
+    def identity(self) -> tuple[Any, ...] | None:
+        """Equal for groups cut alike of the same operators, which read the same tensors."""
+        return None if self.key is None else (self.key, *(operator.identity for operator in self.operators))
 
 
 def tiled_groups(workload: Workload, plan: Plan) -> tuple[TiledGroup, ...]:

@@ -49,6 +49,11 @@ class Operator:
         return self.family in MATRIX
 
     @cached_property
+    def identity(self) -> tuple[str, tuple[str, ...]]:
+        """Equal for the same operator reading the same tensors, wherever it stands in whichever variant of a graph."""
+        return self.op.name, self.op.inputs
+
+    @cached_property
     def storages(self) -> tuple[str, ...]:
         """Storages it touches or waits for."""
         tensors = (*(tensor for _, tensor in self.operands), *self.waits, *self.untouched)
