@@ -1,0 +1,163 @@
+"""Recomputation: gradients equal the plain step's under any plan; what is kept is what the plan says."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from monet import training_step
+from monet.frontends.zoo import small, transformers, vision
+from monet.graph import Graph, GraphBuilder, Phase
+from monet.graph.counts import saved_bytes
+from monet.graph.verify import verify
+from monet.numerics import execute, random_values
+from monet.transforms.checkpoint_plan import (
+    CheckpointError,
+    CheckpointPlan,
+    checkpoint_plan_text,
+    load_checkpoint_plan,
+    saved_tensors,
+)
+from monet.transforms.recompute import Replay, corresponding_storages, recompute
+
+TOLERANCE = 1e-12
+
+
+def resnet(batch: int = 2) -> Graph:
+    return vision.resnet("resnet", batch, 32, blocks=(1, 1), bottleneck=False, classes=10)
+
+
+def gpt(batch: int = 2) -> Graph:
+    return transformers.gpt2("gpt", batch, 8, depth=2, width=16, heads=2, vocabulary=40, positions=8)
+
+
+def dropped_out() -> Graph:
+    """Dropout, an in-place activation after an addition that a view is taken of, and a branch."""
+    builder = GraphBuilder("dropped-out")
+    x = builder.input("x", (4, 6))
+    for layer in range(3):
+        with builder.scope(f"l{layer}"):
+            weight = builder.parameter("weight", (6, 6))
+            y = builder.emit("linear", x, weight, transpose=False)
+            branch = builder.emit("scale", y, factor=0.5)
+            y = builder.emit("relu", y, inplace=True)
+            y = builder.emit("add", branch, y, inplace=True)
+            y = builder.emit("dropout", y, p=0.3, seed=layer)
+            x = builder.emit("reshape", builder.emit("reshape", y, shape=(24,)), shape=(4, 6))
+    return builder.build([x])
+
+
+STEPS: dict[str, Callable[[], Graph]] = {
+    "resnet": lambda: training_step(resnet(), optimizer="adam"),
+    "resnet-bf16-micro-batches": lambda: training_step(resnet(), precision="bf16", accumulate=3),
+    "resnet-lora": lambda: training_step(resnet(), lora=2),
+    "mobilenet": lambda: training_step(vision.mobilenet_v2("mobilenet", 2, 64, classes=10)),
+    "unet": lambda: training_step(vision.unet("unet", 2, 16, width=2)),
+    "gpt": lambda: training_step(gpt(), optimizer="adamw", clip_norm=1.0),
+    "gpt-fused-micro-batches": lambda: training_step(gpt(), attention="fused", accumulate=2),
+    "bert": lambda: training_step(transformers.bert("bert", 2, 8, depth=2, width=16, heads=2, vocabulary=40)),
+    "lstm": lambda: training_step(small.lstm_lm("lstm", 2, 6, width=8, vocabulary=30)),
+    "mlp": lambda: training_step(small.mlp("mlp", 3, sizes=(5, 8, 8, 4), activation="silu")),
+    "dropout-in-place": lambda: training_step(dropped_out(), loss="mse"),
+    "compact": lambda: training_step(resnet(), saved="compact"),
+}
+
+
+def equal_results(plain: Graph, other: Graph) -> None:
+    values = random_values(plain)
+    expected, found = execute(plain, values), execute(other, values)
+    assert plain.gradients == other.gradients
+    assert set(expected) == set(found)
+    for name, array in expected.items():
+        scale = max(float(np.abs(array).max(initial=0)), 1e-300)
+        assert float(np.abs(array - found[name]).max(initial=0)) <= TOLERANCE * scale, name
+
+
+@pytest.mark.parametrize("family", STEPS)
+def test_any_plan_leaves_gradients_and_statistics_as_they_are(family: str) -> None:
+    step = verify(STEPS[family]())
+    saved = [one.storage for one in saved_tensors(step)]
+    passes = corresponding_storages(step)
+    rng = np.random.default_rng(7)
+    for share in (0.2, 0.6, 1.0):
+        choices = {name: "recompute" for name in saved if rng.random() < share}
+        if share < 1:
+            choices |= {name: "narrow" for name in saved if name not in choices and rng.random() < 0.5}
+        again = verify(recompute(step, CheckpointPlan(choices)))
+        assert any(op.recompute for op in again.ops) == ("recompute" in choices.values())
+        equal_results(step, again)
+        clones = [op for op in again.ops if op.recompute]
+        assert all(op.phase is Phase.BACKWARD for op in clones)
+        assert len({op.name for op in clones}) == len(clones)
+        gone = {twin for name, choice in choices.items() if choice == "recompute" for twin in passes[name]}
+        assert not Replay(again).saved & gone
+        assert saved_bytes(again) <= saved_bytes(step)
+
+
+def test_names_of_tensors_and_files_lead_to_the_same_plan(tmp_path: Path) -> None:
+    step = training_step(resnet())
+    by_tensor = CheckpointPlan({"relu": "recompute", "maxpool:indices": "narrow"})
+    by_storage = CheckpointPlan({"bn1": "recompute", "maxpool:indices": "narrow"})
+    assert by_tensor.checked(step) == by_storage
+    assert hash(pickle.loads(pickle.dumps(by_storage))) == hash(by_storage)
+    path = tmp_path / "plan.yaml"
+    path.write_text(checkpoint_plan_text(by_storage))
+    assert load_checkpoint_plan(str(path)) == by_storage
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("recompute: [bn1, blub]", "no tensor of the graph has this name"),
+        ("recompute: [layer1.0.rellu1]", "did you mean 'layer1.0."),
+        ("recompute: [conv1.weight]", "backward does not read it"),
+        ("recompute: bn1", "expected a list of tensor names"),
+        ("recomputed: [bn1]", "did you mean 'recompute'"),
+        ("recompute: [bn1]\nnarrow: [bn1]", "listed under recompute and under narrow"),
+        ("- bn1", "expected lists under keep, recompute, offload, narrow"),
+        ("a: [", "not YAML"),
+    ],
+)
+def test_a_plan_that_does_not_fit_says_what_would(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(text)
+    with pytest.raises(CheckpointError, match=message):
+        load_checkpoint_plan(str(path)).checked(training_step(resnet()))
+
+
+def test_narrowing_has_the_bytes_it_announces() -> None:
+    step = training_step(resnet())
+    for one in saved_tensors(step):
+        narrowed = verify(recompute(step, CheckpointPlan({one.storage: "narrow"})))
+        assert saved_bytes(step) - saved_bytes(narrowed) == one.bytes - one.narrowed_bytes, one
+    sizes = {one.storage: (one.bytes, one.narrowed_bytes) for one in saved_tensors(step)}
+    assert sizes["maxpool:indices"][0] == 8 * sizes["maxpool:indices"][1]
+    assert sizes["bn1"][0] == 32 * sizes["bn1"][1]  # the max-pool only holds on to the ReLU's output
+
+
+def test_recomputation_may_start_from_a_tensor_that_the_plain_step_frees() -> None:
+    step = training_step(resnet())
+
+    def repeated(plan: CheckpointPlan) -> set[str]:
+        return {op.name.removesuffix("/again") for op in recompute(step, plan).ops if op.recompute}
+
+    tail = {"layer2.0.bn2", "layer2.0.add", "layer2.0.relu2"}  # one storage, each overwrites the one before
+    assert repeated(CheckpointPlan.dropping(["layer2.0.bn2"])) == tail | {"layer2.0.downsample.1"}
+    plan = CheckpointPlan.dropping(["layer2.0.bn2"], keeping=["layer2.0.downsample.1"])
+    assert repeated(plan) == tail
+    again = recompute(step, plan)
+    equal_results(step, again)
+    assert saved_bytes(again) == saved_bytes(step)  # as large as what it stands for
+
+
+def test_an_operator_that_writes_a_lasting_value_is_not_repeated() -> None:
+    step = training_step(resnet())
+    everything = recompute(step, CheckpointPlan.dropping(one.storage for one in saved_tensors(step)))
+    assert saved_bytes(everything) == 0
+    norms = [op for op in everything.ops if op.kind == "batch_norm" and op.recompute]
+    assert norms
+    assert all(len(op.inputs) == len(op.outputs) == 3 for op in norms)
