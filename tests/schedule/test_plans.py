@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 import yaml
 from typer import Typer
@@ -16,7 +17,9 @@ from monet.graph import GraphBuilder
 from monet.hardware import load_hardware
 from monet.schedule import Group, Placement, Plan, Result, Scheduler, evaluate, load_plan, plan_text
 from monet.schedule import decide as d
+from monet.schedule import nodes as n
 from monet.schedule.default_plan import default_plan
+from monet.schedule.engine import Schedule
 from monet.schedule.plan import PlanError
 from monet.schedule.silicon import convolution_chain
 from monet.training import training_step
@@ -213,3 +216,33 @@ def test_a_weight_gradient_accumulates_in_place_over_the_tiles_of_its_group() ->
     result = evaluate(step, accelerator("shared", sram=65536), plan)
     row = next(one for one in result.operators if one["name"] == gradient)
     assert row["dram_write_bytes"] == 0
+
+
+def test_a_group_without_tiles_runs_one_after_another_and_keeps_the_gradient_on_chip(scheduler: Scheduler) -> None:
+    names = ("layer4.1.conv2/conv_weight_gradient", "layer4.1.conv2.weight/sgd_update")
+    alone, fused = scheduler.schedule(Plan()), scheduler.schedule(Plan((Group(names),)))
+    order = [scheduler.workload.operators[number].op.name for number in _operators(fused)]
+    assert order[order.index(names[0]) + 1] == names[1]
+    gradient = 512 * 512 * 9 * 4
+    assert _dram_bytes(alone) - _dram_bytes(fused) >= 2 * gradient  # neither written nor read again
+
+
+def test_an_update_by_tiles_finds_its_weights_in_blocks_of_that_size(scheduler: Scheduler) -> None:
+    names = ("layer1.0.conv1/conv_weight_gradient", "layer1.0.conv1.weight/sgd_update")
+    fused = scheduler.schedule(Plan((Group(names, (("A0", 16),)),)))
+    update = next(one for one in fused.expanded.operators if one.operator.op.name == names[1])
+    steps, entries = fused.expanded.steps, fused.expanded.entries
+    assert update.steps.tiles == 4
+    tile = steps[update.base]
+    mine = entries[tile[d.ENTRY_START] : tile[d.ENTRY_END]]
+    held = np.unique(mine[mine[:, d.E_KIND] == d.HOLD_WRITE, d.E_BLOCK])
+    assert int(fused.expanded.blocks[held, 0].sum()) == 16 * 64 * 9 * 4  # its own rows of the weights, no more
+
+
+def _operators(schedule: Schedule) -> list[int]:
+    return [int(schedule.expanded.steps[first, d.OPERATOR]) for first, *_ in schedule.expanded.gangs]
+
+
+def _dram_bytes(schedule: Schedule) -> int:
+    nodes = schedule.decided.nodes
+    return int(nodes[np.isin(nodes[:, n.KIND], (n.READ, n.WRITE, n.EVICT)), n.BYTES].sum())

@@ -22,6 +22,7 @@ from monet.schedule.geometry import (
     Grid,
     Steps,
     Touch,
+    axis_map,
     box_elements,
     cut_axes,
     make_steps,
@@ -190,6 +191,7 @@ class Expansion:
         self.grids: dict[str, Grid] = {}  # of every storage touched; where its blocks start is in ``base``
         self.base: dict[str, int] = {}
         self.origin: dict[str, OperatorSteps] = {}  # storage → who cut it
+        self.finer: dict[str, tuple[tuple[Tensor, Mapping[int, Array]], ...]] = {}  # cuts of who overwrites it by tiles
         self.new: list[tuple[str, Grid, Array]] = []
         self.rows: list[Rows] = []
         self.first: list[list[int]] = []  # by operator: first block of each of its storages
@@ -199,6 +201,30 @@ class Expansion:
         self.block_sizes: list[Array] = []
         self.storages: list[int] = []  # numbers, in the order of their blocks
 
+    def cut_finer(self, one: OperatorSteps) -> None:
+        """Remember how an operator of a group overwrites storages that others have touched (an update its weights): by
+        tiles, so that blocks have to be as fine as these, whoever touches them first."""
+        for operand, tensor in one.operator.operands:
+            if operand.written and tensor.storage in self.workload.overwritten:
+                edges = cut_axes(operand, one.operator.nest, one.steps)
+                if edges:
+                    self.finer[tensor.storage] = (*self.finer.get(tensor.storage, ()), (tensor, edges))
+
+    def _merged(self, tensor: Tensor, edges: Mapping[int, Array]) -> Mapping[int, Array]:
+        """Edges of a storage's axes, with those of all who overwrite it by tiles."""
+        merged = dict(edges)
+        for seen, more in self.finer.get(tensor.storage, ()):
+            for axis, there in (axis_map(seen, tensor) or {}).items():
+                if there in more:
+                    merged[axis] = np.union1d(merged[axis], more[there]) if axis in merged else more[there]
+        return merged
+
+    def _finer_content(self, storage: str) -> tuple[Any, ...]:
+        return tuple(
+            (seen.shape, seen.strides, *((axis, edge.tobytes()) for axis, edge in more.items()))
+            for seen, more in self.finer.get(storage, ())
+        )
+
     def grid_of(self, tensor: Tensor, edges: Mapping[int, Array]) -> Grid:
         """The blocks of a storage, cut by whoever touches it first."""
         storage = tensor.storage
@@ -206,7 +232,7 @@ class Expansion:
             found = self.workload.storages[storage]
             if tensor.elements != found.tensor.elements:
                 tensor, edges = found.tensor, {}
-            grid = Grid(tensor, edges, self.n_blocks)
+            grid = Grid(tensor, self._merged(tensor, edges) if self.finer else edges, self.n_blocks)
             self._note(storage, grid, grid.sizes(found.tensor.bytes))
         return self._grid(storage)
 
@@ -230,7 +256,9 @@ class Expansion:
         one.base, self.new = self.n_steps, []
         storages = one.operator.storages
         cut = (self.origin.get(storage) for storage in storages)
-        key = (one.number, self.plan.boundary, *(who.number if who else -1 for who in cut))
+        key: tuple[Any, ...] = (one.number, self.plan.boundary, *(who.number if who else -1 for who in cut))
+        if self.finer:
+            key = (*key, *(self._finer_content(storage) for storage in storages if storage in self.finer))
         rows = self.table.rows.get(key)
         if rows is None:
             alike = self._content(one)
@@ -254,7 +282,7 @@ class Expansion:
         storages = []
         for storage in operator.storages:
             grid = self.grids.get(storage)
-            cut = (grid.content, self._same_group(one, storage)) if grid else None
+            cut = (grid.content, self._same_group(one, storage)) if grid else self._finer_content(storage)
             owner = self.workload.storages[storage]
             storages.append((cut, owner.persistent, owner.tensor.shape, owner.tensor.strides, owner.tensor.dtype))
         ranges = tuple((dim, low.tobytes(), high.tobytes()) for dim, (low, high) in steps.ranges.items())
@@ -566,13 +594,23 @@ def expand(
 
     building, found = Expansion(workload, table, plan), list[OperatorSteps]()
     gangs: list[tuple[int, int, bool, int]] = []
-    for number, group in enumerate(groups):
-        here = [operator_steps(operator, group, number, table, plan) for operator in group.operators]
+    stepped = [
+        [operator_steps(operator, group, number, table, plan) for operator in group.operators]
+        for number, group in enumerate(groups)
+    ]
+    for here in stepped:
+        for one in here if here[0].held else ():
+            building.cut_finer(one)
+    for here in stepped:
         for one in here:
             building.add(one)
         found += here
         order = gang_order(here, building)
         # a pipeline over several cores has a tile of every operator in flight on each of them
         ahead = plan.prefetch * len(here) * len({name for one in here for name in one.placement.cores})
-        gangs += [(*span, plan.boundary == "dram" and i == 0, ahead) for i, span in enumerate(order)]
+        if len(here) > 1 and not here[0].held:  # one after another, as alone
+            each = [plan.prefetch * len(one.placement.cores) for one in here]
+        else:
+            each = [ahead] * len(order)
+        gangs += [(*span, plan.boundary == "dram" and i == 0, each[i]) for i, span in enumerate(order)]
     return building.finish(gangs, found)

@@ -33,7 +33,7 @@ class TiledGroup:
 
     operators: tuple[Operator, ...]
     tiles: Mapping[int, Ranges]
-    held: bool  # operands lie in the memory; otherwise the one operator streams
+    held: bool  # operands lie in the memory; otherwise every operator streams, one after another
     key: Group | None = None  # the plan's group; None for an operator alone
 
     @cached_property
@@ -100,7 +100,7 @@ def _group_order(
 
 
 def _tile(workload: Workload, group: Group | None, operators: list[Operator]) -> TiledGroup:
-    if group is None or (len(operators) == 1 and not group.tile):
+    if group is None or not group.tile:
         return TiledGroup(tuple(operators), {operator.number: {} for operator in operators}, False)
     last = operators[-1]
     for dim, _ in group.tile:

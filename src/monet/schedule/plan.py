@@ -22,7 +22,8 @@ class PlanError(MonetError):
 @dataclass(frozen=True, slots=True)
 class Group:
     """A fusion group: operators that run tile by tile, depth first. ``tile`` gives tile sizes of its last operator's
-    dimensions; empty for a group of one, whose tiles the mapper chooses."""
+    dimensions. Without any, operators run whole, one right after another, each with the tiles that the mapper chooses:
+    what passes between them stays on chip as far as there is room."""
 
     operators: tuple[str, ...]
     tile: tuple[tuple[str, int], ...] = ()

@@ -175,6 +175,15 @@ class Workload:
                 last_write[storage], readers[storage] = here, []
         return tuple(sorted(pair for pair in pairs if pair[0] != pair[1]))
 
+    @cached_property
+    def overwritten(self) -> frozenset[str]:
+        """Storages that an operator writes to after another has touched them."""
+        seen, found = set[str](), set[str]()
+        for operator in self.operators:
+            found.update(t.storage for operand, t in operator.operands if operand.written and t.storage in seen)
+            seen.update(operator.storages)
+        return frozenset(found)
+
     @property
     def batch(self) -> int:
         """Samples per step: the first axis of the first input, over all passes."""
