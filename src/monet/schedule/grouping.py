@@ -10,7 +10,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,7 @@ class TiledGroup:
     held: bool  # operands lie in the memory; otherwise every operator streams, one after another
     key: Group | None = None  # the plan's group; None for an operator alone
 
-    @cached_property
+    @property
     def identity(self) -> tuple[Any, ...] | None:
         """Equal for groups cut alike of the same operators, which read the same tensors."""
         return None if self.key is None else (self.key, *(operator.identity for operator in self.operators))
@@ -71,6 +70,9 @@ def _group_order(
     workload: Workload, members: list[tuple[Group | None, list[int]]]
 ) -> list[tuple[Group | None, list[int]]]:
     """Groups in an order that respects all dependencies, as near to the graph's own as possible."""
+    members = sorted(members, key=lambda one: one[1][0])
+    if all(ops[-1] - ops[0] + 1 == len(ops) for _, ops in members):
+        return members  # no group reaches over another, so the graph's own order is one
     owner = {op: number for number, (_, ops) in enumerate(members) for op in ops}
     after: dict[int, set[int]] = {number: set() for number in range(len(members))}
     waiting = dict.fromkeys(range(len(members)), 0)

@@ -49,9 +49,9 @@ class Operator:
         return self.family in MATRIX
 
     @cached_property
-    def identity(self) -> tuple[str, tuple[str, ...]]:
-        """Equal for the same operator reading the same tensors, wherever it stands in whichever variant of a graph."""
-        return self.op.name, self.op.inputs
+    def identity(self) -> tuple[str, ...]:
+        """Equal for the same operator on the same storages, wherever it stands in whichever variant of a graph."""
+        return self.op.name, *self.op.inputs, *self.storages, self.key
 
     @cached_property
     def storages(self) -> tuple[str, ...]:
@@ -105,52 +105,21 @@ class Workload:
         """Executed operators in order; views execute nothing."""
         found: list[Operator] = []
         for op in self.graph.ops:
-            kind = kind_named(op.kind)
-            call = call_of(self.graph, op)
-            copies = kind.family is Family.VIEW and _copies(call)
-            if not op.outputs or (kind.family is Family.VIEW and not copies):
-                continue
-            if kind.nest is None and not copies:
-                raise MappingError(f"operator {op.name} ({op.kind}) has no loop nest")
-            nest = kind.nest(call) if kind.nest else _copy_nest(call)
-            tensors = (*call.inputs, *call.outputs)
-            touched = {operand.slot for operand in nest.operands}
-            retained = set(kind.retained)
-            found.append(
-                Operator(
-                    len(found),
-                    op,
-                    Family.MOVE if copies else kind.family,
-                    nest,
-                    tuple(kind.work(call).items()),
-                    reduced_extent(op.kind, call),
-                    tuple((operand, tensors[operand.slot]) for operand in nest.operands),
-                    tuple(one for slot, one in enumerate(call.inputs) if slot not in touched | retained),
-                    tuple(one for slot, one in enumerate(call.outputs, len(call.inputs)) if slot not in touched),
-                    repr((op.kind, op.attrs, [(one.shape, one.dtype) for one in tensors])),
-                )
-            )
+            one = operator_of(self.graph, op, len(found))
+            if one is not None:
+                found.append(one)
         return tuple(found)
 
     @cached_property
     def storages(self) -> dict[str, Storage]:
         """Storages that executed operators touch, by the name of the tensor that owns them."""
         graph, found = self.graph, dict[str, Storage]()
-        # a training step leaves its loss behind; what the model put out on the way is free once backward has read it
-        wanted = (graph.loss,) if graph.loss else graph.outputs
-        outputs = {graph.tensors[name].storage for name in wanted}
+        outputs = left_behind(graph)
         for operator in self.operators:
             for name in (*operator.op.inputs, *operator.op.outputs):
                 storage = graph.tensors[name].storage
                 if storage not in found:
-                    owner = graph.tensors[storage]
-                    found[storage] = Storage(
-                        len(found),
-                        owner,
-                        _CATEGORY.get(owner.role, ACTIVATIONS),
-                        storage not in graph.producer,
-                        owner.role in STAYS or storage in outputs,
-                    )
+                    found[storage] = storage_of(graph, storage, len(found), outputs)
         return found
 
     @cached_property
@@ -191,6 +160,58 @@ class Workload:
         passes = 1 + max((op.micro_batch for op in graph.ops), default=0)
         first = graph.tensors[graph.inputs[0]] if graph.inputs else None
         return (first.shape[0] if first and first.shape else 1) * passes
+
+
+def operator_of(graph: Graph, op: Op, number: int) -> Operator | None:
+    """The operator as it is executed; None for a view, which executes nothing."""
+    kind = kind_named(op.kind)
+    call = call_of(graph, op)
+    copies = kind.family is Family.VIEW and _copies(call)
+    if not op.outputs or (kind.family is Family.VIEW and not copies):
+        return None
+    if kind.nest is None and not copies:
+        raise MappingError(f"operator {op.name} ({op.kind}) has no loop nest")
+    nest = kind.nest(call) if kind.nest else _copy_nest(call)
+    tensors = (*call.inputs, *call.outputs)
+    touched = {operand.slot for operand in nest.operands}
+    retained = set(kind.retained)
+    return Operator(
+        number,
+        op,
+        Family.MOVE if copies else kind.family,
+        nest,
+        tuple(kind.work(call).items()),
+        reduced_extent(op.kind, call),
+        tuple((operand, tensors[operand.slot]) for operand in nest.operands),
+        tuple(one for slot, one in enumerate(call.inputs) if slot not in touched | retained),
+        tuple(one for slot, one in enumerate(call.outputs, len(call.inputs)) if slot not in touched),
+        repr((op.kind, op.attrs, [(one.shape, one.dtype) for one in tensors])),
+    )
+
+
+def left_behind(graph: Graph) -> frozenset[str]:
+    """Storages of a graph's results. A training step leaves its loss behind; what the model put out on the way is
+    free once backward has read it."""
+    return frozenset(graph.tensors[name].storage for name in ((graph.loss,) if graph.loss else graph.outputs))
+
+
+def storage_of(graph: Graph, name: str, number: int, results: frozenset[str]) -> Storage:
+    """A storage by the name of the tensor that owns it."""
+    owner = graph.tensors[name]
+    return Storage(
+        number,
+        owner,
+        _CATEGORY.get(owner.role, ACTIVATIONS),
+        name not in graph.producer,
+        owner.role in STAYS or name in results,
+    )
+
+
+def assembled(graph: Graph, operators: tuple[Operator, ...], storages: dict[str, Storage]) -> Workload:
+    """A workload whose parts were analysed before, for searches that switch operators on and off."""
+    workload = Workload(graph)
+    vars(workload).update(operators=operators, storages=storages)
+    return workload
 
 
 _recent: deque[Workload] = deque(maxlen=4)
