@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,13 @@ from monet.hardware.accelerator import Accelerator
 from monet.schedule import decide as d
 from monet.schedule import nodes as n
 from monet.schedule import residency as r
-from monet.schedule.expand import CostTable, Expanded, expand
+from monet.schedule.cost_table import CostTable
+from monet.schedule.expand import Expanded, expand
 from monet.schedule.grouping import tiled_groups
 from monet.schedule.machine import Machine
 from monet.schedule.placement import complete_placements
 from monet.schedule.plan import Plan
+from monet.schedule.queues import could_start, reorder
 from monet.schedule.replay import replay
 from monet.schedule.result import Infeasible
 from monet.schedule.workload import Workload, workload_of
@@ -136,11 +138,11 @@ def run_decide(expanded: Expanded, machine: Machine, workload: Workload) -> Deci
     )  # fmt: skip
 
 
-def run_replay(decided: Decided, machine: Machine, resources: int = 0) -> Timed:
+def run_replay(decided: Decided, machine: Machine) -> Timed:
     """Run the ``replay`` kernel."""
     count, cores = len(decided.nodes), len(machine.accelerator.cores)
     start, end, cause, why = (np.zeros(count, np.int64) for _ in range(4))
-    free, waits = np.zeros(resources or len(machine.resource_names), np.int64), np.zeros((cores, 4), np.int64)
+    free, waits = np.zeros(len(machine.resource_names), np.int64), np.zeros((cores, 4), np.int64)
     replay(decided.nodes, decided.deps, decided.bookings, start, end, cause, why, free, waits, cores)
     return Timed(start, end, cause, why, waits, free)
 
@@ -159,27 +161,12 @@ def first_come_first_served(decided: Decided, machine: Machine) -> Decided:
     Reads stay in order, and so do writes; but a result that waits for its tile no longer holds up the reads queued
     behind it. The new order is as fixed as the old one, so timing stays a longest path.
     """
-    nodes, bookings = decided.nodes, decided.bookings.copy()
-    owner, rows = bookings_of(nodes)
-    resources, kind = len(machine.resource_names), nodes[owner, n.KIND]
-    queued = bookings[rows, n.RESOURCE] >= len(machine.accelerator.cores)
-    bookings[rows[queued], n.TICKS] = 0
-    bookings[rows[queued & ((kind == n.WRITE) | (kind == n.EVICT))], n.RESOURCE] += resources
-    start = run_replay(replace(decided, bookings=bookings), machine, 2 * resources).start
-    order = np.argsort(start, kind="stable")
-    place = np.empty(len(order) + 1, np.int64)
-    place[order] = np.arange(len(order))
+    nodes, cores = decided.nodes, len(machine.accelerator.cores)
+    start, moved = np.empty(len(nodes), np.int64), np.empty_like(nodes)
+    could_start(nodes, decided.deps, decided.bookings, start, cores, len(machine.resource_names))
     deps, copies, blocks, steps = (one.copy() for one in (decided.deps, decided.copies, decided.blocks, decided.steps))
-    deps[:, n.NODE] = place[deps[:, n.NODE]]
-    for table, columns in (
-        (copies, (r.READY, r.GUARD, r.FROM, r.TO)),
-        (blocks, (r.DRAM_READY, r.DRAM_FROM, r.DRAM_TO)),
-        (steps, (d.RUN, d.DONE)),
-    ):
-        for column in columns:
-            old = table[:, column]
-            table[:, column] = np.where(old >= 0, place[old], old)
-    return Decided(decided.nodes[order], deps, decided.bookings, copies, blocks, steps)
+    reorder(np.argsort(start, kind="stable"), nodes, moved, deps, copies, blocks, steps)
+    return Decided(moved, deps, decided.bookings, copies, blocks, steps)
 
 
 def _reason(status: int, count: Array, machine: Machine, expanded: Expanded, workload: Workload) -> Infeasible:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,18 @@ class Steps:
     def whole(self) -> bool:
         """Whether there is one step only."""
         return self.count == 1
+
+    @cached_property
+    def spans(self) -> Array:
+        """(first step, last step) of every tile."""
+        first = np.arange(self.tiles) * self.pieces
+        return np.stack([first, first + self.pieces], axis=1)
+
+    @cached_property
+    def content(self) -> tuple[Any, ...]:
+        """Equal for equal steps."""
+        ranges = tuple((dim, low.tobytes(), high.tobytes()) for dim, (low, high) in self.ranges.items())
+        return self.tiles, self.pieces, ranges
 
 
 def make_steps(nest: LoopNest, tiles: Mapping[str, tuple[Array, Array]], split: str, pieces: int) -> Steps:

@@ -8,8 +8,9 @@ tiles, whose blocks are read again (cached halo), or a producer's tile is made l
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,7 @@ class TiledGroup:
 def tiled_groups(workload: Workload, plan: Plan) -> tuple[TiledGroup, ...]:
     """All groups of a plan in execution order, operators that it leaves out as groups of one."""
     members = _members(workload, plan)
-    ordered = _group_order(workload, members)
-    return tuple(_tile(workload, group, [workload.operators[i] for i in ops]) for group, ops in ordered)
+    return tuple(_tiled(workload, group, ops) for group, ops in _group_order(workload, members))
 
 
 def _members(workload: Workload, plan: Plan) -> list[tuple[Group | None, list[int]]]:
@@ -73,15 +73,17 @@ def _group_order(
     members = sorted(members, key=lambda one: one[1][0])
     if all(ops[-1] - ops[0] + 1 == len(ops) for _, ops in members):
         return members  # no group reaches over another, so the graph's own order is one
-    owner = {op: number for number, (_, ops) in enumerate(members) for op in ops}
-    after: dict[int, set[int]] = {number: set() for number in range(len(members))}
-    waiting = dict.fromkeys(range(len(members)), 0)
-    for earlier, later in workload.dependencies:
-        a, b = owner[earlier], owner[later]
-        if a != b and b not in after[a]:
-            after[a].add(b)
+    owner = [0] * len(workload.operators)
+    for number, (_, ops) in enumerate(members):
+        for op in ops:
+            owner[op] = number
+    after: list[list[int]] = [[] for _ in members]
+    waiting = [0] * len(members)
+    for a, b in {(owner[earlier], owner[later]) for earlier, later in workload.dependencies}:
+        if a != b:
+            after[a].append(b)
             waiting[b] += 1
-    ready = [(members[number][1][0], number) for number in waiting if not waiting[number]]
+    ready = [(ops[0], number) for number, (_, ops) in enumerate(members) if not waiting[number]]
     heapq.heapify(ready)
     ordered = []
     while ready:
@@ -101,8 +103,25 @@ def _group_order(
 # --- tiles ------------------------------------------------------------------------------------------------------------
 
 
-def _tile(workload: Workload, group: Group | None, operators: list[Operator]) -> TiledGroup:
-    if group is None or not group.tile:
+MOST_TILED = 10_000  # groups kept to be looked up
+
+
+def _tiled(workload: Workload, group: Group | None, members: list[int]) -> TiledGroup:
+    """A group with its tiles; looked up if it was tiled before."""
+    first = workload.operators[members[0]]
+    if group is None or (len(members) == 1 and not group.tile):
+        if first.number not in workload.alone:
+            workload.alone[first.number] = TiledGroup((first,), {first.number: {}}, False)
+        return workload.alone[first.number]
+    if group not in workload.tiled:
+        if len(workload.tiled) >= MOST_TILED:
+            workload.tiled.clear()
+        workload.tiled[group] = _tile(group, [workload.operators[i] for i in members])
+    return workload.tiled[group]
+
+
+def _tile(group: Group, operators: list[Operator]) -> TiledGroup:
+    if not group.tile:
         return TiledGroup(tuple(operators), {operator.number: {} for operator in operators}, False)
     last = operators[-1]
     for dim, _ in group.tile:
@@ -180,6 +199,21 @@ def main_dim(index: Index, operator: Operator) -> str:
     return rest[0] if len(rest) == 1 else ""
 
 
+def _once(function: Callable[[Operator], frozenset[str]]) -> Callable[[Operator], frozenset[str]]:
+    """Compute a property of an operator once, and keep it with the operator."""
+    name = f"_{function.__name__}"
+
+    @wraps(function)
+    def look_up(operator: Operator) -> frozenset[str]:
+        found: frozenset[str] | None = operator.__dict__.get(name)
+        if found is None:
+            found = operator.__dict__[name] = function(operator)
+        return found
+
+    return look_up
+
+
+@_once
 def splittable(operator: Operator) -> frozenset[str]:
     """Dimensions along which an operator can be cut into independent parts: they index its result, and a
     normalisation does not reduce over them."""
@@ -197,6 +231,7 @@ def splittable(operator: Operator) -> frozenset[str]:
     return frozenset(found)
 
 
+@_once
 def tileable(operator: Operator) -> frozenset[str]:
     """Dimensions along which an operator can run tile by tile: also those that it sums over, as the results then
     stay in place as accumulators from the first tile to the last."""

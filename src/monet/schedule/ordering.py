@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from monet.schedule import decide as d
-
-if TYPE_CHECKING:
-    from monet.schedule.expand import Expansion, OperatorSteps, Rows
+from monet.schedule.cost_table import OperatorSteps
+from monet.schedule.rows import Rows
 
 Array = np.ndarray[Any, Any]
 
 
-def gang_order(members: list[OperatorSteps], building: Expansion) -> list[tuple[int, int]]:
-    """(first step, last step) of every gang of a group, in execution order; its operators were expanded last."""
-    if len(members) == 1:
-        one = members[0]
-        pieces = one.steps.pieces
-        return [(one.base + tile * pieces, one.base + (tile + 1) * pieces) for tile in range(one.steps.tiles)]
-    many = len(members)
-    rows = building.rows[-many:]
-    touched = np.split(building.entries(many), np.cumsum([len(one.entries) for one in rows])[:-1])
-    needs = needed_by(members, rows, touched, building.n_blocks)
-    tiles = [one.steps.tiles for one in members]
-    need = np.concatenate(needs)
+def gang_order(members: Sequence[OperatorSteps], rows: Sequence[Rows], entries: Array, n_blocks: int) -> Array:
+    """(first step, last step) of every gang of a group in execution order, counted from its first step."""
+    touched = np.split(entries, np.cumsum([len(one.entries) for one in rows])[:-1])
+    need = np.concatenate(needed_by(members, rows, touched, n_blocks))
+    tiles = np.array([one.steps.tiles for one in members])
     position = np.repeat(np.arange(len(members)), tiles)
     tile = np.concatenate([np.arange(count) for count in tiles])
     order = np.lexsort((tile, position, need))
-    starts = (
-        np.array([one.base for one in members])[position]
-        + tile * np.array([one.steps.pieces for one in members])[position]
-    )
-    widths = np.array([one.steps.pieces for one in members])[position]
-    return [(int(starts[i]), int(starts[i] + widths[i])) for i in order]
+    width = np.array([one.steps.pieces for one in members])[position]
+    start = np.array([one.base - members[0].base for one in members])[position] + tile * width
+    return np.stack([start[order], (start + width)[order]], axis=1)
 
 
-def needed_by(members: list[OperatorSteps], rows: list[Rows], touched: list[Array], n_blocks: int) -> list[Array]:
+def needed_by(
+    members: Sequence[OperatorSteps], rows: Sequence[Rows], touched: Sequence[Array], n_blocks: int
+) -> list[Array]:
     """For every tile of every operator the number of the first result tile that needs it."""
     late = max(one.steps.tiles for one in members)
     first = np.full(n_blocks, late, np.int64)  # by block: the first result tile that reads it

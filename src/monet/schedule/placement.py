@@ -13,7 +13,7 @@ from monet.errors import MonetError, nearest
 from monet.hardware.accelerator import Core, CoreInstance
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.search import frames
-from monet.schedule.expand import CostTable
+from monet.schedule.cost_table import CostTable
 from monet.schedule.geometry import make_steps, step_nest
 from monet.schedule.grouping import main_dim, splittable
 from monet.schedule.machine import Machine
@@ -48,10 +48,9 @@ def complete_placements(workload: Workload, machine: Machine, table: CostTable, 
 def check_placement(operator: Operator, placement: Placement, machine: Machine) -> None:
     """Raise if a given placement names unknown cores or a dimension that cannot be split."""
     name = operator.op.name
-    cores = [instance.name for instance in machine.accelerator.cores]
     for core in placement.cores:
-        if core not in cores:
-            raise PlanError(f"allocation.{name}: no core {core!r}; {nearest(core, cores)}")
+        if core not in machine.core_index:
+            raise PlanError(f"allocation.{name}: no core {core!r}; {nearest(core, machine.core_index)}")
     if len(placement.cores) == 1:
         return
     if placement.split not in splittable(operator):

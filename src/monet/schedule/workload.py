@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from monet.graph.counts import call_of
 from monet.graph.graph import Graph
@@ -16,6 +19,11 @@ from monet.mapping.errors import MappingError
 from monet.mapping.vector import reduced_extent
 from monet.schedule.result import CATEGORIES
 
+if TYPE_CHECKING:
+    from monet.schedule.grouping import TiledGroup
+    from monet.schedule.plan import Group
+
+Array = np.ndarray[Any, Any]
 WEIGHTS, ACTIVATIONS, GRADIENTS, OPTIMIZER_STATE, WORKSPACE = range(len(CATEGORIES))
 MATRIX = frozenset({Family.CONVOLUTION, Family.MATMUL})
 
@@ -101,6 +109,16 @@ class Workload:
     graph: Graph
 
     @cached_property
+    def alone(self) -> dict[int, TiledGroup]:
+        """Operators as groups of one, as far as they were asked for."""
+        return {}
+
+    @cached_property
+    def tiled(self) -> dict[Group, TiledGroup]:
+        """Groups of plans with their tiles, as far as they were asked for."""
+        return {}
+
+    @cached_property
     def operators(self) -> tuple[Operator, ...]:
         """Executed operators in order; views execute nothing."""
         found: list[Operator] = []
@@ -121,6 +139,11 @@ class Workload:
                 if storage not in found:
                     found[storage] = storage_of(graph, storage, len(found), outputs)
         return found
+
+    @cached_property
+    def storage_flags(self) -> Array:
+        """By number of a storage: whether it is a root, whether it is persistent."""
+        return np.array([(one.is_root, one.persistent) for one in self.storages.values()], np.uint8).reshape(-1, 2)
 
     @cached_property
     def dependencies(self) -> tuple[tuple[int, int], ...]:

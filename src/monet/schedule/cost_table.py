@@ -1,0 +1,141 @@
+"""Steps of operators on their cores and what they cost, each distinct one computed once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from monet.hardware.accelerator import CoreInstance
+from monet.mapping.border import Border
+from monet.mapping.errors import MappingError
+from monet.schedule.geometry import Steps, make_steps, shape_classes, step_nest
+from monet.schedule.grouping import TiledGroup
+from monet.schedule.machine import Machine
+from monet.schedule.plan import Group, Placement, Plan
+from monet.schedule.rows import RowStore
+from monet.schedule.step_cost import StepCost, matrix_held, matrix_streamed, smaller_border, vector_step
+from monet.schedule.workload import Operator
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Costed:
+    """Steps of an operator on some cores: classes of equal shape and the cost of each."""
+
+    instances: tuple[CoreInstance, ...]
+    steps: Steps
+    classes: Array
+    costs: tuple[StepCost, ...]
+
+
+class CostTable:
+    """Costs of distinct steps on distinct cores, each computed once."""
+
+    def __init__(self, machine: Machine, objective: str = "latency") -> None:
+        self.machine, self.objective = machine, objective
+        self._known: dict[tuple[Any, ...], StepCost] = {}
+        self._borders: dict[tuple[str, float], Border] = {}
+        self.steps: dict[tuple[Any, ...], Costed] = {}
+        self.numbered: dict[tuple[Any, ...], tuple[int, Costed]] = {}  # keys are slow to compare, numbers are not
+        self.rows = RowStore(128 * 2**20)  # of operators whose surroundings have not changed either
+        self.orders: dict[tuple[Any, ...], Array] = {}  # of the tiles of groups, by the rows of their operators
+
+    def cost(
+        self, operator: Operator, steps: Steps, number: int, instance: CoreInstance, held: bool, share: float
+    ) -> StepCost:
+        """The cost of one step of an operator on a core; ``share`` of its memory may be used for buffers."""
+        ranges = tuple((dim, int(low[number]), int(high[number])) for dim, (low, high) in steps.ranges.items())
+        key = (operator.key, ranges, instance.template, instance.endpoint if not instance.template else "", held, share)
+        if key not in self._known:
+            self._known[key] = self._compute(operator, steps, number, instance, held, share)
+        return self._known[key]
+
+    def _border(self, instance: CoreInstance, share: float) -> Border:
+        key = instance.name, share
+        if key not in self._borders:
+            self._borders[key] = smaller_border(self.machine.borders[instance.name], share)
+        return self._borders[key]
+
+    def _compute(
+        self, operator: Operator, steps: Steps, number: int, instance: CoreInstance, held: bool, share: float
+    ) -> StepCost:
+        nest = step_nest(operator.nest, steps, number) if steps.ranges else operator.nest
+        border = self._border(instance, 1.0 if held else share)
+        if operator.is_matrix:
+            run = matrix_held if held else matrix_streamed
+            return run(nest, instance, border, self.objective)
+        if operator.family == "attention":
+            raise MappingError(
+                f"operator {operator.op.name}: fused attention has no cost model; use --attention explicit"
+            )
+        part = nest.points / max(1, operator.nest.points)
+        work = {name: math.ceil(count * part - 1e-9) for name, count in operator.work}
+        return vector_step(nest, work, operator.extent, instance, border, not held)
+
+
+@dataclass
+class OperatorSteps:
+    """An operator's steps on their cores, with their costs."""
+
+    operator: Operator
+    placement: Placement
+    instances: tuple[CoreInstance, ...]
+    steps: Steps
+    held: bool
+    classes: Array
+    costs: tuple[StepCost, ...]
+    group: int
+    tiled: Group | None  # the plan's group
+    number: int  # equal for equal operator, placement and tiles
+    base: int = 0
+
+
+def operator_steps(operator: Operator, group: TiledGroup, number: int, table: CostTable, plan: Plan) -> OperatorSteps:
+    """Steps and costs of one operator under a plan, looked up if they were asked for before."""
+    placement = plan.placements[operator.op.name]
+    share = plan.buffer_share if plan.boundary == "keep" else 1.0
+    key = (operator.identity, placement, group.identity, group.held, share)
+    found = table.numbered.get(key)
+    if found is None:
+        alike = key if group.key else (operator.key, placement, None, group.held, share)
+        if alike not in table.steps:
+            table.steps[alike] = _costed(operator, group, table, placement, share)
+        found = table.numbered[key] = len(table.numbered), table.steps[alike]
+    own, costed = found
+    return OperatorSteps(
+        operator, placement, costed.instances, costed.steps, group.held, costed.classes, costed.costs, number,
+        group.key, own,
+    )  # fmt: skip
+
+
+def _costed(operator: Operator, group: TiledGroup, table: CostTable, placement: Placement, share: float) -> Costed:
+    instances = tuple(table.machine.accelerator.instance(name) for name in placement.cores)
+    pieces = len(instances)
+    if group.key:
+        steps = make_steps(operator.nest, group.tiles[operator.number], placement.split, pieces)
+        classes, first = shape_classes(operator.nest, steps)
+    else:
+        steps, classes, first = _untiled(operator, placement.split, pieces)
+    costs = tuple(
+        table.cost(operator, steps, int(one), instances[int(one) % pieces], group.held, share) for one in first
+    )
+    return Costed(instances, steps, classes, costs)
+
+
+_whole: dict[tuple[str, str, int], tuple[Steps, Array, Array]] = {}
+MOST_UNTILED = 10_000  # kept to be looked up
+
+
+def _untiled(operator: Operator, split: str, pieces: int) -> tuple[Steps, Array, Array]:
+    """Steps of an operator alone, with their classes of shape: the same on every machine."""
+    key = operator.key, split, pieces
+    if key not in _whole:
+        if len(_whole) >= MOST_UNTILED:
+            _whole.clear()
+        steps = make_steps(operator.nest, {}, split, pieces)
+        _whole[key] = steps, *shape_classes(operator.nest, steps)
+    return _whole[key]

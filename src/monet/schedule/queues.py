@@ -1,0 +1,77 @@
+"""The order in which links and DRAM serve what is queued for them, first come, first served. Compiled kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from monet.mapping.compiled import kernel
+from monet.schedule.decide import DONE, RUN
+from monet.schedule.nodes import (
+    BOOK_END,
+    BOOK_START,
+    DEP_END,
+    DEP_START,
+    DURATION,
+    EVICT,
+    KIND,
+    LAG,
+    LATENCY,
+    NODE,
+    RESOURCE,
+    TICKS,
+    WRITE,
+)
+from monet.schedule.residency import DRAM_FROM, DRAM_READY, DRAM_TO, FROM, GUARD, READY, TO
+
+Array = Any
+
+
+@kernel("void(int64[:,::1], int64[:,::1], int64[:,::1], int64[::1], int64, int64)")
+def could_start(node: Array, dep: Array, booking: Array, start: Array, cores: int, resources: int) -> None:
+    """When each node could start if it had the wires to itself: reads in order, writes in order, neither in the way
+    of the other; cores serve in order as always."""
+    free = np.zeros(2 * resources, np.int64)
+    end = np.empty(len(node), np.int64)
+    for number in range(len(node)):
+        row = node[number]
+        ready = 0
+        for i in range(row[DEP_START], row[DEP_END]):
+            ready = max(ready, end[dep[i, NODE]] + dep[i, LAG])
+        queue = resources if row[KIND] == WRITE or row[KIND] == EVICT else 0
+        for i in range(row[BOOK_START], row[BOOK_END]):
+            resource = booking[i, RESOURCE]
+            ready = max(ready, free[resource + queue if resource >= cores else resource])
+        for i in range(row[BOOK_START], row[BOOK_END]):
+            resource = booking[i, RESOURCE]
+            if resource >= cores:
+                free[resource + queue] = ready
+            else:
+                free[resource] = ready + booking[i, TICKS]
+        start[number], end[number] = ready, ready + row[DURATION] + row[LATENCY]
+
+
+@kernel("void(int64[::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1])")
+def reorder(
+    order: Array, node: Array, moved: Array, dep: Array, copies: Array, blocks: Array, steps: Array
+) -> None:  # fmt: skip
+    """Nodes in another order (into ``moved``); everything else that names nodes is renumbered in place."""
+    place = np.empty(len(order), np.int64)
+    for number in range(len(order)):
+        place[order[number]] = number
+        moved[number] = node[order[number]]
+    for i in range(len(dep)):
+        dep[i, NODE] = place[dep[i, NODE]]
+    for i in range(len(copies)):
+        for column in (READY, GUARD, FROM, TO):
+            if copies[i, column] >= 0:
+                copies[i, column] = place[copies[i, column]]
+    for i in range(len(blocks)):
+        for column in (DRAM_READY, DRAM_FROM, DRAM_TO):
+            if blocks[i, column] >= 0:
+                blocks[i, column] = place[blocks[i, column]]
+    for i in range(len(steps)):
+        for column in (RUN, DONE):
+            if steps[i, column] >= 0:
+                steps[i, column] = place[steps[i, column]]

@@ -1,0 +1,353 @@
+"""Rows of one operator: its steps, buffers and operand blocks, counted from its own first ones.
+
+Rows name neither operator nor storages, so that operators alike share them, under other plans and on other machines.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from monet.graph.dtypes import dtype_named
+from monet.graph.loop_nest import Operand
+from monet.graph.tensor import Tensor
+from monet.schedule import decide as d
+from monet.schedule.geometry import Grid, Touch, axis_map, box_elements, cut_axes, touched_blocks
+from monet.schedule.machine import Machine
+from monet.schedule.plan import Plan
+from monet.schedule.workload import Workload
+
+if TYPE_CHECKING:
+    from monet.schedule.cost_table import OperatorSteps
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one operator, and the storages that it is the first to touch. Operator and storages are not named, so
+    that operators alike share them."""
+
+    steps: Array  # entries and buffers are counted from the operator's own first
+    parts: Array
+    entries: Array
+    work: Array
+    grids: tuple[tuple[int, Grid, Array], ...]  # (position in the operator's storages, blocks, their bytes)
+    storage: Array  # of every entry, as a position in the operator's storages
+    bases: Array  # first block of each of these storages
+    counts: tuple[int, int, int, int]  # of steps, entries, buffers, storages
+
+    @property
+    def bytes(self) -> int:
+        """What keeping them takes."""
+        return 1000 + sum(one.nbytes for one in (self.steps, self.parts, self.entries, self.work, self.storage))
+
+
+class RowStore:
+    """Rows by content, for operators that are alike in one graph, on other machines or under other plans."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._rows: dict[tuple[Any, ...], Rows] = {}
+        self._bytes, self._most = 0, most_bytes
+
+    def get(self, key: tuple[Any, ...]) -> Rows | None:
+        """The rows kept for a key."""
+        return self._rows.get(key)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._rows.clear()
+        self._bytes = 0
+
+    def keep(self, key: tuple[Any, ...], rows: Rows) -> None:
+        """Keep rows; all others go when there are too many."""
+        if self._bytes > self._most:
+            self.clear()
+        self._rows[key] = rows
+        self._bytes += rows.bytes
+
+
+ALIKE = RowStore(64 * 2**20)
+
+
+class Cuts:
+    """How every storage touched so far is cut into blocks, and by whom."""
+
+    def __init__(self, workload: Workload, machine: Machine, plan: Plan) -> None:
+        self.workload, self.machine, self.plan = workload, machine, plan
+        self.grids: dict[str, Grid] = {}  # of every storage touched; where its blocks start is in ``base``
+        self.base: dict[str, int] = {}
+        self.origin: dict[str, OperatorSteps] = {}  # storage → who cut it
+        self.number: dict[str, int] = {}  # storage → number of who cut it
+        self.finer: dict[str, tuple[tuple[Tensor, Mapping[int, Array]], ...]] = {}  # cuts of who overwrites it by tiles
+        self.new: list[tuple[str, Grid, Array]] = []  # those that the operator at hand cuts
+        self.bases: list[int] = []
+        self.block_sizes: list[Array] = []
+        self.storages: list[int] = []  # numbers, in the order of their blocks
+        self.n_blocks = 0
+
+    def cut_finer(self, one: OperatorSteps) -> None:
+        """Remember how an operator of a group overwrites storages that others have touched (an update its weights): by
+        tiles, so that blocks have to be as fine as these, whoever touches them first."""
+        for operand, tensor in one.operator.operands:
+            if operand.written and tensor.storage in self.workload.overwritten:
+                edges = cut_axes(operand, one.operator.nest, one.steps)
+                if edges:
+                    self.finer[tensor.storage] = (*self.finer.get(tensor.storage, ()), (tensor, edges))
+
+    def _merged(self, tensor: Tensor, edges: Mapping[int, Array]) -> Mapping[int, Array]:
+        """Edges of a storage's axes, with those of all who overwrite it by tiles."""
+        merged = dict(edges)
+        for seen, more in self.finer.get(tensor.storage, ()):
+            for axis, there in (axis_map(seen, tensor) or {}).items():
+                if there in more:
+                    merged[axis] = np.union1d(merged[axis], more[there]) if axis in merged else more[there]
+        return merged
+
+    def finer_content(self, storage: str) -> tuple[Any, ...]:
+        """How those who overwrite a storage by tiles cut it."""
+        return tuple(
+            (seen.shape, seen.strides, *((axis, edge.tobytes()) for axis, edge in more.items()))
+            for seen, more in self.finer.get(storage, ())
+        )
+
+    def grid_of(self, tensor: Tensor, edges: Mapping[int, Array]) -> Grid:
+        """The blocks of a storage, cut by whoever touches it first."""
+        storage = tensor.storage
+        if storage not in self.grids:
+            found = self.workload.storages[storage]
+            if tensor.elements != found.tensor.elements:
+                tensor, edges = found.tensor, {}
+            grid = Grid(tensor, self._merged(tensor, edges) if self.finer else edges, self.n_blocks)
+            self.note(storage, grid, grid.sizes(found.tensor.bytes))
+        return self.grid(storage)
+
+    def grid(self, storage: str) -> Grid:
+        """The blocks of a storage touched before, counted from where they start now."""
+        grid = self.grids[storage]
+        if grid.base != self.base[storage]:
+            grid = self.grids[storage] = replace(grid, base=self.base[storage])
+        return grid
+
+    def note(self, storage: str, grid: Grid, sizes: Array) -> None:
+        """The blocks of a storage that nobody has touched before."""
+        self.new.append((storage, grid, sizes))
+        self.grids[storage], self.base[storage] = grid, self.n_blocks
+        self.bases.append(self.n_blocks)
+        self.block_sizes.append(sizes)
+        self.storages.append(self.workload.storages[storage].number)
+        self.n_blocks += len(sizes)
+
+    def same_group(self, one: OperatorSteps, storage: str) -> bool:
+        """Whether a storage was cut by the group of an operator, or by nobody yet."""
+        return storage not in self.origin or self.origin[storage].tiled == one.tiled
+
+    def bytes_of(self, blocks: Array) -> int:
+        """Bytes of some blocks of one storage."""
+        place = bisect_right(self.bases, int(blocks[0])) - 1
+        return int(self.block_sizes[place][blocks - self.bases[place]].sum())
+
+
+def rows_of(cuts: Cuts, one: OperatorSteps) -> Rows:
+    """Rows of one operator, given how the storages it touches are cut; those that nobody has cut it cuts itself."""
+    return _Building(cuts, one).rows()
+
+
+class _Building:
+    def __init__(self, cuts: Cuts, one: OperatorSteps) -> None:
+        self.cuts, self.one, self.machine = cuts, one, cuts.machine
+        self.regions: dict[str, Array] = {}  # by slot: bytes that every step reads into buffers
+
+    def rows(self) -> Rows:
+        one = self.one
+        count = one.steps.count
+        rows = np.zeros((count, d.STEP_COLUMNS), np.int64)
+        cores = np.array([self.machine.core_index[instance.name] for instance in one.instances])
+        rows[:, d.CORE] = np.tile(cores, count // len(cores))
+        parts = self._parts()[one.classes]
+        entries, per_step = self._entries()
+        ends = np.cumsum(per_step)
+        rows[:, d.ENTRY_START], rows[:, d.ENTRY_END] = ends - per_step, ends
+        work, per_step = self._work()
+        ends = np.cumsum(per_step)
+        rows[:, d.WORK_START], rows[:, d.WORK_END] = ends - per_step, ends
+        bases = np.array([self.cuts.base[storage] for storage in one.operator.storages], np.int64)
+        order = np.argsort(bases)
+        storage = order[np.searchsorted(bases[order], entries[:, d.E_BLOCK], side="right") - 1]
+        position = {name: place for place, name in enumerate(one.operator.storages)}
+        new = tuple((position[name], grid, sizes) for name, grid, sizes in self.cuts.new)
+        counts = count, len(entries), len(work), len(bases)
+        return Rows(rows, parts, entries, work, new, storage, bases, counts)
+
+    def _parts(self) -> Array:
+        """Ticks of a step by use; rounded so that they add up to the ticks of the whole step."""
+        one = self.one
+        table = np.zeros((len(one.costs), 4), np.int64)
+        for row, cost in zip(table, one.costs, strict=True):
+            instance = one.instances[0]
+            total = self.machine.ticks(cost.cycles, instance)
+            useful = min(total, self.machine.ticks(cost.useful, instance))
+            under = min(total - useful, self.machine.ticks(cost.under_use, instance))
+            stall = min(total - useful - under, self.machine.ticks(cost.stall, instance))
+            row[:] = useful, under, stall, total - useful - under - stall
+        return table
+
+    def _work(self) -> tuple[Array, Array]:
+        """Buffers of every step, one row per memory."""
+        one = self.one
+        count, rows = one.steps.count, list[list[int]]()
+        per_step = np.zeros(count, np.int64)
+        needed = {slot: size.copy() for slot, size in self.regions.items()}
+        for position in range(len(one.operator.operands)):
+            slot = one.costs[0].operands[position].slot
+            size = np.array([cost.operands[position].buffer for cost in one.costs], np.int64)[one.classes]
+            if size.any():
+                needed[slot] = needed.get(slot, 0) + size
+        if not needed:
+            return np.zeros((0, 3), np.int64), per_step
+        memories = [
+            {slot: self.machine.memory_index[instance.memory_of(slot)] for slot, _ in instance.memories}
+            for instance in one.instances
+        ]
+        for step in range(count):
+            found: dict[int, int] = {}
+            for slot, where in memories[step % len(memories)].items():
+                if slot in needed and needed[slot][step]:
+                    found[where] = found.get(where, 0) + int(needed[slot][step])
+            per_step[step] = len(found)
+            rows += [[where, size, -1] for where, size in found.items()]
+        return np.array(rows, np.int64).reshape(-1, 3), per_step
+
+    def _entries(self) -> tuple[Array, Array]:
+        """Entries of every step, operand by operand; merged so that a step's entries stand together."""
+        one = self.one
+        count, operator = one.steps.count, one.operator
+        tables: list[Array] = []
+        owners: list[Array] = []
+        for position, (operand, tensor) in enumerate(operator.operands):
+            known = tensor.storage in self.cuts.grids
+            grid = self.cuts.grid(tensor.storage) if known else self._cut(operand, tensor)
+            if grid.regions is not None and self.cuts.same_group(one, tensor.storage) and one.steps.tiles == grid.count:
+                tile = (
+                    np.arange(one.steps.count) // one.steps.pieces
+                )  # each tile has what it needs in a block of its own
+                touch = Touch(np.arange(one.steps.count + 1), grid.base + tile, np.ones(one.steps.count))
+            else:
+                touch = touched_blocks(operand, tensor, operator.nest, one.steps, grid)
+            table, owner = self._operand_entries(position, touch)
+            tables.append(table)
+            owners.append(owner)
+        for tensor in (*operator.waits, *operator.untouched):
+            grid = self.cuts.grid_of(tensor, {})
+            written = tensor in operator.untouched
+            table = np.zeros((grid.count * count, d.ENTRY_COLUMNS), np.int64)
+            table[:, d.E_BLOCK] = np.tile(np.arange(grid.base, grid.base + grid.count), count)
+            table[:, d.E_KIND] = d.STREAM_WRITE if written else d.WAIT
+            if written:
+                table[:, d.E_MEMORY] = self._memories("O")[0]
+            tables.append(table)
+            owners.append(np.repeat(np.arange(count), grid.count))
+        if not tables:
+            return np.zeros((0, d.ENTRY_COLUMNS), np.int64), np.zeros(count, np.int64)
+        owner = np.concatenate(owners)
+        order = np.argsort(owner, kind="stable")
+        return np.concatenate(tables)[order], np.bincount(owner, minlength=count)
+
+    def _cut(self, operand: Operand, tensor: Tensor) -> Grid:
+        """Blocks of a storage that this operator is the first to touch."""
+        one = self.one
+        nest, steps = one.operator.nest, one.steps
+        edges, group = cut_axes(operand, nest, steps), one.tiled
+        if not (operand.written and edges and group and group.halo == "recomputed" and steps.pieces == 1):
+            return self.cuts.grid_of(tensor, edges)
+        regions = -(-box_elements(operand, nest, steps) * dtype_named(operand.dtype).bits // 8)
+        grid = Grid(tensor, {}, self.cuts.n_blocks, regions)
+        self.cuts.note(tensor.storage, grid, regions)
+        return grid
+
+    def _memories(self, slot: str) -> Array:
+        """The memory of a slot on every core of an operator; for a slot without one, the core's first."""
+        one = self.one
+        index = self.machine.memory_index
+        return np.array(
+            [index[instance.memory_of(slot) or instance.memories[0][1]] for instance in one.instances], np.int64
+        )
+
+    def _operand_entries(self, position: int, touch: Touch) -> tuple[Array, Array]:
+        one = self.one
+        operand, tensor = one.operator.operands[position]
+        count = one.steps.count
+        owner = np.repeat(np.arange(count), np.diff(touch.pointer))
+        table = np.zeros((len(owner), d.ENTRY_COLUMNS), np.int64)
+        table[:, d.E_BLOCK] = touch.block
+        classes = one.classes[owner]
+        parts = [cost.operands[position] for cost in one.costs]
+        memories = np.stack([self._memories(part.slot) for part in parts])
+        table[:, d.E_MEMORY] = memories[classes, owner % len(one.instances)]
+        streams = parts[0].streams
+        if one.held and not streams:
+            table[:, d.E_KIND] = d.HOLD_WRITE if operand.written else d.HOLD_READ
+            self._region(position, touch, table)
+            return table, owner
+        size = np.array([part.bytes for part in parts])[classes]
+        first = np.array([part.first for part in parts])[classes]
+        table[:, d.E_BYTES], table[:, d.E_FIRST] = _shares(size, touch), _shares(first, touch)
+        table[:, d.E_FIRST] = np.minimum(table[:, d.E_FIRST], table[:, d.E_BYTES])
+        if not operand.written:
+            table[:, d.E_KIND] = d.STREAM_READ
+            cut = any(dim in one.steps.ranges for dim in operand.dims) if one.placement.split else False
+            table[:, d.E_SHARE] = 0 if cut or len(one.instances) == 1 else position + 1
+            return table, owner
+        persistent = self.cuts.workload.storages[tensor.storage].persistent
+        keep = self.cuts.plan.boundary == "keep" and not persistent and not streams and not _shared_blocks(table, one)
+        table[:, d.E_KIND] = d.KEEP_WRITE if keep else d.STREAM_WRITE
+        spilled = np.array([part.spilled for part in parts])[classes]
+        if not spilled.any():
+            return table, owner
+        extra = table.copy()
+        extra[:, d.E_KIND], extra[:, d.E_BYTES], extra[:, d.E_FIRST] = d.SPILL, _shares(spilled, touch), 0
+        both = np.stack([table, extra], axis=1).reshape(-1, d.ENTRY_COLUMNS)
+        return both, np.repeat(owner, 2)
+
+    def _region(self, position: int, touch: Touch, table: Array) -> None:
+        """A tile that needs only a part of large blocks (cut along other axes by whoever made them) does not hold them:
+        it reads its own region into a buffer. Nor does it hold a block that several memories write parts of."""
+        one = self.one
+        operand, _ = one.operator.operands[position]
+        elements = box_elements(operand, one.operator.nest, one.steps)
+        region = -(-elements * dtype_named(operand.dtype).bits // 8)
+        if operand.written:
+            if not _shared_blocks(table, one):
+                return
+        elif 2 * region.sum() >= self.cuts.bytes_of(touch.block):
+            return
+        table[:, d.E_KIND] = d.STREAM_WRITE if operand.written else d.STREAM_READ
+        table[:, d.E_BYTES] = table[:, d.E_FIRST] = _shares(np.repeat(region, np.diff(touch.pointer)), touch)
+        slot = one.costs[0].operands[position].slot
+        self.regions[slot] = self.regions.get(slot, 0) + region
+
+
+def _shared_blocks(table: Array, one: OperatorSteps) -> bool:
+    """Whether some block is written from more than one memory."""
+    if len(one.instances) == 1:
+        return False
+    first = np.full(int(table[:, d.E_BLOCK].max(initial=0)) + 1, -1)
+    first[table[:, d.E_BLOCK]] = table[:, d.E_MEMORY]
+    return bool((first[table[:, d.E_BLOCK]] != table[:, d.E_MEMORY]).any())
+
+
+def _shares(size: Array, touch: Touch) -> Array:
+    """Bytes split over the blocks a step touches, adding up exactly."""
+    many = np.diff(touch.pointer)
+    if len(many) == 0 or many.max(initial=0) <= 1:
+        return size.astype(np.int64)
+    upto = np.cumsum(touch.share)
+    before = np.repeat(upto[touch.pointer[:-1]] - touch.share[touch.pointer[:-1]], many)
+    ends = np.rint((upto - before) * size).astype(np.int64)
+    starts = np.roll(ends, 1)
+    starts[touch.pointer[:-1]] = 0
+    return np.asarray(np.maximum(0, ends - starts))
