@@ -153,7 +153,7 @@ def _with_clones(replay: Replay, available: Collection[str], clones: frozenset[i
         if op.phase is Phase.BACKWARD:
             missing = [name for name in op.inputs if not replay.is_there(name, available)]
             for index in _chain(replay, available, missing, emitted):
-                ops.append(_clone(replay, graph.ops[index], op, renamed, tensors, index in shared))
+                ops.append(clone_operator(replay, graph.ops[index], op, renamed, tensors, index in shared))
             op = replace(op, inputs=tuple(renamed[name] if name in missing else name for name in op.inputs))
         ops.append(op)
     return replace(graph, tensors=tensors, ops=tuple(ops))
@@ -185,14 +185,14 @@ def _read_by_others(replay: Replay, clones: frozenset[int]) -> set[int]:
         op = graph.ops[index]
         if not is_inplace(graph, op):
             continue
-        same = _same_version(replay, op.inputs[0], clones)
+        same = same_version(replay, op.inputs[0], clones)
         others = {reader for name in same for reader in readers.get(name, ())} - {index}
         if any(kind_named(graph.ops[reader].kind).family is not Family.VIEW for reader in others):
             found.add(index)
     return found
 
 
-def _same_version(replay: Replay, name: str, clones: frozenset[int]) -> set[str]:
+def same_version(replay: Replay, name: str, clones: frozenset[int]) -> set[str]:
     """``name`` and every view of the same value that the clones make."""
     graph, same = replay.graph, {name}
     start = graph.producer.get(name)
@@ -207,7 +207,7 @@ def _same_version(replay: Replay, name: str, clones: frozenset[int]) -> set[str]
     return same
 
 
-def _clone(
+def clone_operator(
     replay: Replay, op: Op, reader: Op, renamed: dict[str, str], tensors: dict[str, Tensor], own_storage: bool
 ) -> Op:
     """Repeat ``op`` for ``reader`` on what its inputs are called now; declares what it writes."""

@@ -1,0 +1,1 @@
+"""Activation checkpointing: what to keep from forward to backward, and what to compute again."""

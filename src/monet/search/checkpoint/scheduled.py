@@ -1,0 +1,89 @@
+"""What a checkpoint plan costs through the full schedule, from the overlay: latency, energy, traffic, memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from monet.graph.graph import Graph
+from monet.schedule.engine import Schedule, Scheduler
+from monet.schedule.figures import figures_of
+from monet.schedule.plan import Plan
+from monet.schedule.workload import Workload
+from monet.search.checkpoint.overlay import Overlay
+from monet.search.checkpoint.overlay_memory import activation_peak
+from monet.transforms.checkpoint_plan import CheckpointPlan, saved_tensors
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFigures:
+    """One plan through the schedule. ``memory_peak_bytes``: activations at the fullest moment, wherever they lie;
+    ``dram_peak_bytes``: everything in DRAM at its own. ``peak_operator`` runs when activations peak."""
+
+    latency_s: float
+    energy_j: float
+    memory_peak_bytes: int
+    dram_bytes: int
+    dram_peak_bytes: int
+    kept_bytes: int
+    peak_operator: str
+
+
+class ScheduledCost:
+    """Costs checkpoint plans of one training step on one accelerator, all under the same base plan."""
+
+    def __init__(self, scheduler: Scheduler, base: Plan) -> None:
+        self.scheduler, self.base = scheduler, base
+        self.overlay = Overlay(scheduler.workload.graph)
+
+    @property
+    def graph(self) -> Graph:
+        """The plain step."""
+        return self.overlay.graph
+
+    @cached_property
+    def saved_bytes(self) -> dict[str, tuple[int, int]]:
+        """Saved storage → its bytes, and its bytes when narrowed."""
+        return {one.storage: (one.bytes, one.narrowed_bytes) for one in saved_tensors(self.graph)}
+
+    def kept_bytes(self, plan: CheckpointPlan) -> int:
+        """Bytes that a plan keeps from forward to backward."""
+        total = 0
+        for name, (size, narrow) in self.saved_bytes.items():
+            choice = plan.choices.get(name, "keep")
+            total += 0 if choice == "recompute" else narrow if choice == "narrow" else size
+        extra = (name for name in plan.named("keep") if name not in self.saved_bytes)
+        return total + sum(self.graph.tensors[name].bytes for name in extra)
+
+    def schedule_plan(self, workload: Workload) -> Plan:
+        """The base plan for a workload with clones: each runs where its original does."""
+        placements = self.base.placements
+        chosen = {
+            one.op.name: placements[one.op.name if not one.op.recompute else original(one.op.name)]
+            for one in workload.operators
+        }
+        return replace(self.base, placements=chosen)
+
+    def schedule(self, plan: CheckpointPlan) -> tuple[Scheduler, Schedule]:
+        """The schedule of a plan; raises ``NoSchedule`` if something does not fit."""
+        scheduler = self.scheduler.on(self.overlay.workload(plan))
+        return scheduler, scheduler.schedule(self.schedule_plan(scheduler.workload))
+
+    def figures(self, plan: CheckpointPlan) -> PlanFigures:
+        """What a plan costs."""
+        scheduler, schedule = self.schedule(plan)
+        found, peak = figures_of(scheduler, schedule), activation_peak(schedule, scheduler.workload)
+        return PlanFigures(
+            found.latency_s,
+            found.energy_j,
+            peak.bytes,
+            found.dram_bytes,
+            found.dram_peak_bytes,
+            self.kept_bytes(plan),
+            peak.operator,
+        )
+
+
+def original(clone: str) -> str:
+    """The operator that a clone repeats."""
+    return clone[: clone.rindex("/again")]
