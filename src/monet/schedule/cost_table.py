@@ -41,6 +41,7 @@ class CostTable:
         self._borders: dict[tuple[str, float], Border] = {}
         self.steps: dict[tuple[Any, ...], Costed] = {}
         self.numbered: dict[tuple[Any, ...], tuple[int, Costed]] = {}  # keys are slow to compare, numbers are not
+        self.joules: dict[int, float] = {}  # by the same number: at and below the cores' own memories, all steps
         self.rows = RowStore(128 * 2**20)  # of operators whose surroundings have not changed either
         self.orders: dict[tuple[Any, ...], Array] = {}  # of the tiles of groups, by the rows of their operators
 
