@@ -246,6 +246,7 @@ class Core:
     area_m2: float  # everything: compute, private memories
     compute_area_m2: float
     compute_leakage_w: float
+    refills_every_tile: bool = False  # nothing stays in the array from one tile of an operator to the next
 
     @property
     def axes(self) -> tuple[Axis, ...]:

@@ -263,6 +263,11 @@ class CoreModel(Model):
     zero_skipping: bool = Field(False, description="strided input gradients skip the inserted zeros")
     transposed_read: TransposedReadModel = TransposedReadModel(kind="free")
     dispatch_cycles: Cycles = Field(0, description="fixed cost of starting one operator")
+    refill: Literal["operator", "tile"] = Field(
+        "operator",
+        description="when a fused tile loads the array from the top memories and empties it again: if the core did "
+        "another operator before (what the array holds stays), or always",
+    )
     compute_area_m2: SquareMetres | None = None
     compute_leakage_w: Watts | None = None
 

@@ -143,7 +143,10 @@ class Expansion:
         counts = np.array([one.counts for one in rows], np.int64).reshape(-1, 4)
         operators = np.empty((len(rows), OPERATOR_COLUMNS), np.int64)
         operators[:, :4], operators[:, 4:8] = counts, np.cumsum(counts, axis=0) - counts
-        operators[:, 8:] = [(one.operator.number, one.group, one.held) for one in self.operators]
+        operators[:, 8:] = [
+            (one.operator.number, one.group, one.held and not one.instances[0].core.refills_every_tile)
+            for one in self.operators
+        ]
         steps, parts, entries, work, storage = (
             np.concatenate(some)
             for some in zip(*((o.steps, o.parts, o.entries, o.work, o.storage) for o in rows), strict=True)

@@ -23,8 +23,9 @@ from monet.mapping.frame import Crossing
 from monet.mapping.search import search
 from monet.mapping.spatial import frame_of
 from monet.mapping.vector import PASSES, VectorCost, supports, vector_cost
+from monet.schedule.edges import edges_of
 
-STEP_VERSION = 2  # raise it with every change of what a step costs or how it is stored
+STEP_VERSION = 3  # raise it with every change of what a step costs or how it is stored
 STREAM_SHARE = 8  # a held tile's streamed operand is there before the array starts to this fraction
 
 
@@ -166,12 +167,13 @@ def _held(nest: LoopNest, core: Core, border: Border, objective: str) -> StepCos
     by_slot = {binding.slot(one.name): one.dtype for one in nest.operands}
     useful = min(_useful_cycles(nest, core, by_slot["I"], by_slot["W"]), cost.compute_cycles)
     energy = {level: joules for level, joules in found.energy_j_by_level.items() if level != "stream"}
-    edges = cost.fill_cycles + cost.drain_cycles
+    mapping = found.mapping
+    edges = edges_of(frame_of(nest, core, mapping.mode, binding, mapping.unrolled, border.stream), found)
     return StepCost(
         useful,
         cost.compute_cycles - useful,
-        cost.cycles - cost.compute_cycles - edges,
-        core.dispatch_cycles + edges,
+        edges.steady - cost.compute_cycles,
+        core.dispatch_cycles + edges.fill + edges.drain,
         tuple(operands),
         tuple(sorted(energy.items())),
         cost.bound_by,
