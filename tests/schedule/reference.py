@@ -161,8 +161,9 @@ class Reference:
         for number, gang in enumerate(self.x.gangs):
             Gang(self, number, gang).run()
         self.flush(NEVER)
-        if self.prefetch:
-            self.merge_queues()
+        if not self.prefetch:
+            self.one_tile_at_a_time()
+        self.merge_queues()
         self.time(len(self.machine.resource_names), lambda node: node.books)
         return self
 
@@ -198,6 +199,14 @@ class Reference:
                 free[one] = node.start + ticks
             node.end = node.start + max([0, *node.books.values()]) + node.latency
 
+    def one_tile_at_a_time(self) -> None:
+        last: dict[int, Node] = {}
+        for node in self.nodes:
+            if node.kind in ("read", "move") and node.step >= 0:
+                core = int(self.x.steps[node.step, d.CORE])
+                node.wait([last[core]] if core in last else [])
+            last |= dict.fromkeys(node.books, node)
+
     def merge_queues(self) -> None:
         cores, count = len(self.machine.accelerator.cores), len(self.machine.resource_names)
 
@@ -219,7 +228,7 @@ class Gang:
         table, entries = plan.x.steps, plan.x.entries
         self.entries = {
             s: [dict(zip(("block", "memory", "kind", "bytes", "first"), map(int, entries[e][:5]), strict=True))
-                | {"share": int(entries[e, d.E_SHARE]), "room": [], "new": False, "in": [], "through": []}
+                | {"share": int(entries[e, d.E_SHARE]), "step": s, "room": [], "new": False, "in": [], "through": []}
                 for e in range(table[s, d.ENTRY_START], table[s, d.ENTRY_END])]
             for s in self.steps
         }  # fmt: skip
@@ -300,7 +309,8 @@ class Gang:
             block = chain[0]["block"]
             source = plan.source_of(block, chain[0]["memory"])
             size = int(plan.x.blocks[block, r.SIZE])
-            node = plan.move(block, source, [e["memory"] for e in chain], size, -1, [e["room"] for e in chain])
+            targets, rooms = [e["memory"] for e in chain], [e["room"] for e in chain]
+            node = plan.move(block, source, targets, size, chain[0]["step"], rooms)
             for one in chain:
                 copy = plan.at[block, one["memory"]]
                 copy.ready, copy.guard, copy.came = [node], [node], node

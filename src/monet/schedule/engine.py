@@ -97,8 +97,9 @@ class Scheduler:
         groups = tiled_groups(self.workload, plan)
         expanded = expand(self.workload, self.machine, plan, groups, self.costs)
         decided = run_decide(expanded, self.machine, self.workload)
-        if plan.prefetch:
-            decided = first_come_first_served(decided, self.machine)
+        if not plan.prefetch:
+            decided = one_tile_at_a_time(decided, self.machine)
+        decided = first_come_first_served(decided, self.machine)
         return Schedule(plan, expanded, decided, run_replay(decided, self.machine))
 
 
@@ -153,6 +154,27 @@ def bookings_of(nodes: Array) -> tuple[Array, Array]:
     owner = np.repeat(np.arange(len(nodes)), counts)
     offset = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
     return owner, nodes[owner, n.BOOK_START] + offset
+
+
+def one_tile_at_a_time(decided: Decided, machine: Machine) -> Decided:
+    """Without prefetching, a core asks for the operands of a tile when it is done with the tile before."""
+    nodes, cores = decided.nodes.copy(), len(machine.accelerator.cores)
+    owner, rows = bookings_of(nodes)
+    resource = decided.bookings[rows, n.RESOURCE]
+    before = np.full(len(nodes), -1, np.int64)
+    asks = ((nodes[:, n.KIND] == n.READ) | (nodes[:, n.KIND] == n.MOVE)) & (nodes[:, n.STEP] >= 0)
+    for core in range(cores):
+        runs = np.concatenate(([-1], owner[resource == core]))
+        mine = np.flatnonzero(asks & (decided.steps[nodes[:, n.STEP], d.CORE] == core))
+        before[mine] = runs[np.searchsorted(runs, mine) - 1]
+    waits = before >= 0
+    new = np.zeros((int(waits.sum()), decided.deps.shape[1]), np.int64)
+    new[:, n.NODE] = before[waits]
+    deps = np.insert(decided.deps, nodes[waits, n.DEP_END], new, axis=0)
+    upto = np.cumsum(waits)
+    nodes[:, n.DEP_START] += upto - waits
+    nodes[:, n.DEP_END] += upto
+    return replace(decided, nodes=nodes, deps=deps)
 
 
 def first_come_first_served(decided: Decided, machine: Machine) -> Decided:

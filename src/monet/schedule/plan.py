@@ -43,9 +43,10 @@ class Plan:
     """Every decision of a schedule that is not the memory manager's.
 
     Operators in no group run alone. ``boundary``: ``keep`` leaves results on chip until they are evicted, ``dram``
-    writes them out. ``prefetch``: 0 keeps every link strictly in the order of the tiles
-    (a result is queued before the next tile's operands); otherwise links serve what is ready first, and results may
-    wait behind the reads of so many tiles (of every operator, on every core of a group).
+    writes them out. Links serve transfers in the order in which they are asked for. ``prefetch``: 0 asks for a tile's
+    operands when its core is done with the tile before, behind whatever is queued then (that tile's results, for one);
+    otherwise as soon as there is room, and results may wait behind the reads of so many tiles (of every operator, on
+    every core of a group).
     ``buffer_share``: share of a memory that an operator alone may take for its own tiles.
     """
 
