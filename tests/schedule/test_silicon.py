@@ -25,6 +25,31 @@ def test_latency_of_a_measured_chip(case, hardware: str, measured: float, accura
     assert 1 - abs(1 - cycles / measured) >= accuracy
 
 
+# What Stream's cost model takes for one tile of each layer, in cycles.
+AIMC_TILES = [34, 38, 34, 34, 38]
+DEPFIN_TILES = [815, 461, 877, 877, 877, 877, 461, 4048]
+
+
+@pytest.mark.parametrize(
+    ("case", "hardware", "tiles", "within"),
+    [(aimc_segment, "aimc-4x4", AIMC_TILES, 0.0), (depfin_fsrcnn, "depfin", DEPFIN_TILES, 0.09)],
+)
+def test_time_of_a_tile_follows_from_widths_alone(case, hardware: str, tiles: list[int], within: float) -> None:
+    graph, plan = case()
+    schedule = Scheduler(graph, load_hardware(hardware)).schedule(plan)
+    ours = [max(cost.cycles for cost in one.costs) for one in schedule.expanded.operators]
+    assert ours == pytest.approx(tiles, rel=within, abs=1e-6)
+
+
+def test_width_of_a_weight_buffer_decides_as_it_does_for_stream() -> None:
+    graph, plan = aimc_segment()
+    narrow = {
+        f"cores.{core}.memories.weights.ports.read.bandwidth_bits_per_cycle": 4096 for core in ("cimu_1", "cimu_4")
+    }
+    schedule = Scheduler(graph, load_hardware("aimc-4x4", narrow)).schedule(plan)
+    assert schedule.timed.makespan / 1024 == pytest.approx(121_348, rel=0.02)  # Stream with 4096 bit everywhere
+
+
 # Forward and backward with plain SGD, PyTorch 2.13: bytes in MB.
 PEAKS = [
     ("resnet18", {"batch": 1}, 111.5),

@@ -106,20 +106,21 @@ class Expansion:
         if count == 1:
             spans = members[0].steps.spans
         else:
-            key = tuple(self.keys[-count:])
+            ahead = self.plan.prefetch
+            key = (ahead, *self.keys[-count:])
             orders = self.table.orders
             if key not in orders:
                 if len(orders) >= MOST_ORDERS:
                     orders.clear()
-                orders[key] = gang_order(members, self.rows[-count:], self.entries(count), self.cuts.n_blocks)
+                orders[key] = gang_order(members, self.rows[-count:], self.entries(count), self.cuts.n_blocks, ahead)
             spans = orders[key]
         self.spans.append(spans)
         if members[0].held:
             # a pipeline over several cores has a tile of every operator in flight on each of them
-            ahead = [count * len(set(chain.from_iterable(one.placement.cores for one in members)))]
+            reads = [count * len(set(chain.from_iterable(one.placement.cores for one in members)))]
         else:  # one after another, as alone
-            ahead = [len(one.placement.cores) for one in members]
-        self.groups.append((members[0].base, [self.plan.prefetch * many for many in ahead]))
+            reads = [len(one.placement.cores) for one in members]
+        self.groups.append((members[0].base, [self.plan.prefetch * many for many in reads]))
 
     def _shifts(self, last: int) -> Array:
         """How far the blocks of every storage of the last few operators have moved since their rows were made."""

@@ -1,4 +1,5 @@
-"""Depth-first order of the tiles of a fusion group: each tile as late as the first result that needs it allows."""
+"""Depth-first order of the tiles of a fusion group: each tile as late as the first result that needs it allows, but
+ahead by a tile for every change of cores that follows."""
 
 from __future__ import annotations
 
@@ -14,17 +15,37 @@ from monet.schedule.rows import Rows
 Array = np.ndarray[Any, Any]
 
 
-def gang_order(members: Sequence[OperatorSteps], rows: Sequence[Rows], entries: Array, n_blocks: int) -> Array:
-    """(first step, last step) of every gang of a group in execution order, counted from its first step."""
+def gang_order(
+    members: Sequence[OperatorSteps], rows: Sequence[Rows], entries: Array, n_blocks: int, ahead: int
+) -> Array:
+    """(first step, last step) of every gang of a group in execution order, counted from its first step; cores run
+    ``ahead`` tiles for every change of cores that follows."""
     touched = np.split(entries, np.cumsum([len(one.entries) for one in rows])[:-1])
     need = np.concatenate(needed_by(members, rows, touched, n_blocks))
     tiles = np.array([one.steps.tiles for one in members])
     position = np.repeat(np.arange(len(members)), tiles)
     tile = np.concatenate([np.arange(count) for count in tiles])
-    order = np.lexsort((tile, position, need))
+    order = np.lexsort((tile, position, need + ahead * np.array(stages(members))[position]))
     width = np.array([one.steps.pieces for one in members])[position]
     start = np.array([one.base - members[0].base for one in members])[position] + tile * width
     return np.stack([start[order], (start + width)[order]], axis=1)
+
+
+def stages(members: Sequence[OperatorSteps]) -> list[int]:
+    """How often the data has changed cores before it comes to each operator. In strict order two cores that take turns
+    would wait for each other; in a pipeline the first one is a tile ahead."""
+    made: dict[str, int] = {}
+    found: list[int] = []
+    for number, one in enumerate(members):
+        stage = 0
+        for operand, tensor in one.operator.operands:
+            maker = made.get(tensor.storage)
+            if maker is not None and not operand.written:
+                same = set(members[maker].placement.cores) == set(one.placement.cores)
+                stage = max(stage, found[maker] + (not same))
+        found.append(stage)
+        made |= {tensor.storage: number for operand, tensor in one.operator.operands if operand.written}
+    return found
 
 
 def needed_by(

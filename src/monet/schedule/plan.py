@@ -45,8 +45,8 @@ class Plan:
     Operators in no group run alone. ``boundary``: ``keep`` leaves results on chip until they are evicted, ``dram``
     writes them out. Links serve transfers in the order in which they are asked for. ``prefetch``: 0 asks for a tile's
     operands when its core is done with the tile before, behind whatever is queued then (that tile's results, for one);
-    otherwise as soon as there is room, and results may wait behind the reads of so many tiles (of every operator, on
-    every core of a group).
+    otherwise as soon as there is room; results may wait behind the reads of so many tiles (of every operator, on every
+    core of a group), and in a group over several cores those that come first run so many tiles ahead.
     ``buffer_share``: share of a memory that an operator alone may take for its own tiles.
     """
 

@@ -69,11 +69,13 @@ class StepCost:
 
 
 def smaller_border(border: Border, share: float) -> Border:
-    """The border of a core that may use only a share of its top memories."""
+    """The border of a core that may use only a share of its top memories. Cells spread over an array hold an operator's
+    weights, not tiles of them: they are not shared out."""
     if share >= 1:
         return border
     memories = tuple(
-        (slot, name, replace(level, size_bytes=int(level.size_bytes * share))) for slot, name, level in border.memories
+        (slot, name, replace(level, size_bytes=int(level.size_bytes * share)) if level.instances == 1 else level)
+        for slot, name, level in border.memories
     )
     return replace(border, memories=memories)
 
