@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -116,12 +117,18 @@ def test_depfin_ports_are_the_ones_of_the_chip() -> None:
 
 
 def test_analog_weights_are_resident_and_owned_by_the_scheduler() -> None:
+    analog = load_hardware(str(Path(__file__).parents[1] / "chips" / "shared-l1.yaml"))
+    array = analog.instance("analog")
+    assert array.core.weights_resident
+    assert array.core.streamed == frozenset()
+    assert analog.memory(array.memory_of("W")).size_bytes == 1152 * 512
+
+
+def test_aimc_cores_form_a_one_way_pipeline_and_load_their_cells_from_a_buffer() -> None:
     accelerator = load_hardware("aimc-4x4")
-    first, third = accelerator.cores[0], accelerator.cores[2]
-    assert first.core.weights_resident
-    assert first.core.streamed == frozenset()
-    assert accelerator.memory(first.memory_of("W")).size_bytes == 256 * 64 * 9
-    assert accelerator.memory(third.memory_of("W")).size_bytes == 256 * 256 * 9
+    assert {accelerator.memory(one.memory_of("W")).size_bytes for one in accelerator.cores} == {256 * 1024}
+    widths = [one.core.top("W").port_for("W", Flow.FEED).bandwidth_bits_per_cycle for one in accelerator.cores]
+    assert widths == [4096, 8192, 4096, 4096, 8192]
     assert [accelerator.links[i].name for i in accelerator.route("cimu_0", "cimu_4")] == [
         f"pipeline[{i}]" for i in range(4)
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -107,8 +108,8 @@ def test_transposed_reads_have_their_price() -> None:
 
 
 def test_analog_cells_hold_one_tile_and_are_loaded_while_the_array_waits() -> None:
-    accelerator = load_hardware("aimc-4x4")
-    instance = accelerator.cores[0]
+    accelerator = load_hardware(str(Path(__file__).parents[1] / "chips" / "shared-l1.yaml"))
+    instance = accelerator.instance("analog")
     border = border_of(accelerator, instance)
     nest = conv(K=512, C=512, OY=7, OX=7, FY=3, FX=3, pad=1)
     found = alone(nest, instance.core, border)

@@ -19,7 +19,7 @@ from monet.schedule.engine import Schedule, Scheduler
 from monet.schedule.plan import Group, Placement, Plan
 from monet.schedule.silicon import convolution_chain
 
-CHIP = str(Path(__file__).parent / "chips" / "shared-l1.yaml")
+CHIP = str(Path(__file__).parents[1] / "chips" / "shared-l1.yaml")
 CORES = ("digital", "analog", "analog", "digital")
 
 
