@@ -35,16 +35,22 @@ def stages(members: Sequence[OperatorSteps]) -> list[int]:
     """How often the data has changed cores before it comes to each operator. In strict order two cores that take turns
     would wait for each other; in a pipeline the first one is a tile ahead."""
     made: dict[str, int] = {}
+    touched: dict[str, int] = {}  # the last stage so far that reads or writes a storage: what overwrites it comes after
     found: list[int] = []
     for number, one in enumerate(members):
         stage = 0
         for operand, tensor in one.operator.operands:
             maker = made.get(tensor.storage)
-            if maker is not None and not operand.written:
+            if operand.written:
+                stage = max(stage, touched.get(tensor.storage, 0))
+            elif maker is not None:
                 same = set(members[maker].placement.cores) == set(one.placement.cores)
                 stage = max(stage, found[maker] + (not same))
         found.append(stage)
-        made |= {tensor.storage: number for operand, tensor in one.operator.operands if operand.written}
+        for operand, tensor in one.operator.operands:
+            touched[tensor.storage] = max(stage, touched.get(tensor.storage, 0))
+            if operand.written:
+                made[tensor.storage] = number
     return found
 
 
