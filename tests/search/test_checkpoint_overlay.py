@@ -11,6 +11,7 @@ from monet.schedule.default_plan import default_plan
 from monet.schedule.engine import Schedule, Scheduler
 from monet.schedule.figures import figures_of
 from monet.schedule.plan import Plan
+from monet.schedule.residency import DRAM_FROM, NOT_YET
 from monet.schedule.workload import ACTIVATIONS
 from monet.search.checkpoint.overlay import Overlay
 from monet.search.checkpoint.overlay_memory import activation_peak, lifetimes
@@ -97,3 +98,27 @@ def test_activation_peak() -> None:
     saved = sum(one.bytes for one in saved_tensors(graph))
     every = sum(one.tensor.bytes for one in scheduler.workload.storages.values() if one.category == ACTIVATIONS)
     assert saved <= peak.bytes <= every
+
+
+def in_dram(schedule: Schedule, scheduler: Scheduler, storage: str) -> bool:
+    number = scheduler.workload.storages[storage].number
+    mine = schedule.decided.blocks[schedule.expanded.block_storage == number]
+    return bool((mine[:, DRAM_FROM] != NOT_YET).any())
+
+
+def test_a_dropped_tensor_inside_a_fused_group_stays_on_chip() -> None:
+    """The log-softmax of a language model, 50,257 wide, is recomputed inside the group of its gradient."""
+    graph = monet.training_step(monet.load_model("gpt2-mini", sequence=128), precision="bf16")
+    scheduler = Scheduler(graph, monet.load_hardware("fusemax"))
+    costed = ScheduledCost(scheduler, default_plan(scheduler))
+    plan = CheckpointPlan.dropping(["loss.log_softmax"])
+    alone_scheduler, alone = costed.schedule(plan, fused=False)
+    joined_scheduler, joined = costed.schedule(plan)
+    groups = [one for one in joined.plan.groups if "loss.log_softmax/again" in one.operators]
+    assert len(groups) == 1
+    assert "loss.log_softmax/log_softmax_gradient" in groups[0].operators
+    assert in_dram(alone, alone_scheduler, "loss.log_softmax/again")
+    assert not in_dram(joined, joined_scheduler, "loss.log_softmax/again")
+    before, after = figures_of(alone_scheduler, alone), figures_of(joined_scheduler, joined)
+    assert before.dram_bytes - after.dram_bytes >= 2 * graph.tensors["loss.log_softmax"].bytes
+    assert after.latency_s < before.latency_s

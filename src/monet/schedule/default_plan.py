@@ -53,7 +53,7 @@ def fused_plan(scheduler: Scheduler, plain: Plan, given: dict[str, Placement]) -
     """Runs of operators as groups, with a tile for each and the core that is best for all of it."""
     groups, placements = [], dict(plain.placements)
     for run in _runs(scheduler, plain):
-        found = _group(scheduler, run, plain, given)
+        found = run_group(scheduler, run, plain, given)
         if found:
             group, core = found
             groups.append(group)
@@ -68,7 +68,7 @@ def _runs(scheduler: Scheduler, plain: Plan) -> Iterator[list[Operator]]:
         if run and not (len(run) < LONGEST and _joins(scheduler, run, operator, plain)):
             yield run
             run = []
-        if _may_fuse(operator) and _own_results(scheduler, run, operator):
+        if may_fuse(operator) and own_results(scheduler, run, operator):
             run.append(operator)
         elif run:
             yield run
@@ -77,11 +77,12 @@ def _runs(scheduler: Scheduler, plain: Plan) -> Iterator[list[Operator]]:
         yield run
 
 
-def _may_fuse(operator: Operator) -> bool:
+def may_fuse(operator: Operator) -> bool:
+    """Whether an operator may be in a run: vector work that can be cut, and no update."""
     return not operator.is_matrix and bool(splittable(operator)) and operator.op.phase != "update"
 
 
-def _own_results(scheduler: Scheduler, run: list[Operator], operator: Operator) -> bool:
+def own_results(scheduler: Scheduler, run: list[Operator], operator: Operator) -> bool:
     """Whether all that an operator writes is new, or was made in the run."""
     made = {tensor.storage for one in run for operand, tensor in one.operands if operand.written}
     graph = scheduler.workload.graph
@@ -94,14 +95,14 @@ def _own_results(scheduler: Scheduler, run: list[Operator], operator: Operator) 
 
 
 def _joins(scheduler: Scheduler, run: list[Operator], operator: Operator, plain: Plan) -> bool:
-    if not _may_fuse(operator) or not _own_results(scheduler, run, operator):
+    if not may_fuse(operator) or not own_results(scheduler, run, operator):
         return False
     made = {tensor.storage for one in run for operand, tensor in one.operands if operand.written}
     reads = any(tensor.storage in made for operand, tensor in operator.operands if not operand.written)
-    return reads and bool(_common_dims([*run, operator]))
+    return reads and bool(common_dims([*run, operator]))
 
 
-def _common_dims(run: list[Operator]) -> list[str]:
+def common_dims(run: list[Operator]) -> list[str]:
     """Dimensions of the last operator along which every operator of a run can be cut."""
     last, found = run[-1], []
     for dim in splittable(last):
@@ -120,9 +121,10 @@ def _common_dims(run: list[Operator]) -> list[str]:
     return sorted(found, key=order.index)
 
 
-def _group(
+def run_group(
     scheduler: Scheduler, run: list[Operator], plain: Plan, given: dict[str, Placement]
 ) -> tuple[Group, str] | None:
+    """A run as a group, cut into the fewest tiles that fit, and its core; None if there is no such core or cut."""
     if len(run) < 2:
         return None
     core = _best_core(scheduler, run, given)
@@ -130,12 +132,12 @@ def _group(
         return None
     sizes = {scheduler.machine.accelerator.memory(name).size_bytes for _, name in core.memories}
     last, gathered = run[-1], _pieces(scheduler, run, plain)
-    for dim in _common_dims(run):
+    for dim in common_dims(run):
         size = last.nest.sizes[dim]
         for tiles in TILES:
             if tiles * gathered > MOST_PIECES:
                 break
-            if tiles <= size and _working_set(run, tiles) <= ROOM * min(sizes):
+            if tiles <= size and working_set(run, tiles) <= ROOM * min(sizes):
                 tile = -(-size // tiles)
                 return Group(tuple(operator.op.name for operator in run), ((dim, tile),)), core.name
     return None
@@ -151,7 +153,7 @@ def _pieces(scheduler: Scheduler, run: list[Operator], plain: Plan) -> int:
     return sum(count for count in pieces if count > 1)
 
 
-def _working_set(run: list[Operator], tiles: int) -> float:
+def working_set(run: list[Operator], tiles: int) -> float:
     """Bytes of all tensors of a run in one tile; small ones (per channel) are counted whole."""
     tensors = {tensor.storage: tensor for one in run for _, tensor in one.operands}
     return sum(tensor.bytes / (tiles if len(tensor.shape) > 1 else 1) for tensor in tensors.values())

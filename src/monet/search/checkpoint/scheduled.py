@@ -11,6 +11,7 @@ from monet.schedule.figures import figures_of
 from monet.schedule.plan import Plan
 from monet.schedule.workload import Workload
 from monet.search.checkpoint.overlay import Overlay
+from monet.search.checkpoint.overlay_fusion import LocalFusion
 from monet.search.checkpoint.overlay_memory import activation_peak
 from monet.transforms.checkpoint_plan import CheckpointPlan, saved_tensors
 
@@ -34,7 +35,7 @@ class ScheduledCost:
 
     def __init__(self, scheduler: Scheduler, base: Plan) -> None:
         self.scheduler, self.base = scheduler, base
-        self.overlay = Overlay(scheduler.workload.graph)
+        self.overlay, self.fusion = Overlay(scheduler.workload.graph), LocalFusion()
 
     @property
     def graph(self) -> Graph:
@@ -64,14 +65,16 @@ class ScheduledCost:
         }
         return replace(self.base, placements=chosen)
 
-    def schedule(self, plan: CheckpointPlan) -> tuple[Scheduler, Schedule]:
-        """The schedule of a plan; raises ``NoSchedule`` if something does not fit."""
+    def schedule(self, plan: CheckpointPlan, fused: bool = True) -> tuple[Scheduler, Schedule]:
+        """The schedule of a plan; raises ``NoSchedule`` if something does not fit. ``fused``: clones join their
+        readers where they may."""
         scheduler = self.scheduler.on(self.overlay.workload(plan))
-        return scheduler, scheduler.schedule(self.schedule_plan(scheduler.workload))
+        chosen = self.schedule_plan(scheduler.workload)
+        return scheduler, scheduler.schedule(self.fusion.apply(scheduler, chosen) if fused else chosen)
 
-    def figures(self, plan: CheckpointPlan) -> PlanFigures:
+    def figures(self, plan: CheckpointPlan, fused: bool = True) -> PlanFigures:
         """What a plan costs."""
-        scheduler, schedule = self.schedule(plan)
+        scheduler, schedule = self.schedule(plan, fused)
         found, peak = figures_of(scheduler, schedule), activation_peak(schedule, scheduler.workload)
         return PlanFigures(
             found.latency_s,
