@@ -6,6 +6,7 @@ import sys
 
 import typer
 
+from monet.commands import allocate as allocate_command
 from monet.commands import diff as diff_command
 from monet.commands import explain as explain_command
 from monet.commands import graph as graph_command
@@ -28,6 +29,7 @@ app = typer.Typer(
 app.command("run")(run_command.run)
 app.command("graph")(graph_command.graph)
 app.command("map")(map_command.map_command)
+app.command("allocate")(allocate_command.allocate)
 app.command("explain")(explain_command.explain)
 app.command("diff")(diff_command.diff)
 app.command("rerun")(rerun_command.rerun)

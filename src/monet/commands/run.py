@@ -50,7 +50,7 @@ def run(
         sizes={key: value for key, value in sizes.items() if value is not None},
         training={"optimizer": optimizer, "precision": precision},
         schedule=_schedule(fusion, allocation, boundary, phases, objective),
-        overrides=_overrides(set_values or []),
+        overrides=overrides_of(set_values or []),
     )
     result = job.evaluate()
     _write(result, json, report, trace, csv, save_plan)
@@ -80,7 +80,8 @@ def _schedule(fusion: str, allocation: str, boundary: str, phases: str, objectiv
     return chosen
 
 
-def _overrides(pairs: list[str]) -> dict[str, Any]:
+def overrides_of(pairs: list[str]) -> dict[str, Any]:
+    """Hardware parameters from NAME=VALUE pairs."""
     import yaml
 
     from monet.errors import MonetError

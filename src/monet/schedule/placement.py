@@ -75,7 +75,7 @@ def default_placement(operator: Operator, machine: Machine, table: CostTable, sh
     errors: list[tuple[CoreInstance, MonetError]] = []
     for instances in designs.values():
         first = instances[0]
-        reason = _cannot(operator, first)
+        reason = cannot_run(operator, first)
         if reason:
             errors.append((first, MappingError(reason)))
             continue
@@ -100,7 +100,7 @@ def default_placement(operator: Operator, machine: Machine, table: CostTable, sh
     return Placement(tuple(instance.name for instance in instances[:pieces]), dim)
 
 
-def _cannot(operator: Operator, instance: CoreInstance) -> str:
+def cannot_run(operator: Operator, instance: CoreInstance) -> str:
     """Why a core cannot run an operator, from its description alone; empty if it might."""
     core = instance.core
     if not operator.is_matrix:
@@ -116,7 +116,7 @@ def _cannot(operator: Operator, instance: CoreInstance) -> str:
 
 
 def _only_one(operator: Operator, designs: dict[str, list[CoreInstance]]) -> bool:
-    return sum(not _cannot(operator, instances[0]) for instances in designs.values()) == 1
+    return sum(not cannot_run(operator, instances[0]) for instances in designs.values()) == 1
 
 
 _splits: dict[tuple[str, Core, int], tuple[str, int] | None] = {}
@@ -142,7 +142,7 @@ def _best_split(operator: Operator, instances: list[CoreInstance]) -> tuple[str,
     if cycles < LIGHT_CYCLES:
         return None
     best: tuple[float, int, str, int] | None = None
-    allowed = _one_writer(operator)
+    allowed = disjoint_dims(operator)
     for rank, (dim, size) in enumerate(nest.dims):
         if dim not in allowed:
             continue
@@ -150,20 +150,20 @@ def _best_split(operator: Operator, instances: list[CoreInstance]) -> tuple[str,
         longest = -(-size // pieces)
         if pieces < 2:
             continue
-        score = _array_cycles(operator, core, dim, longest) if operator.is_matrix else longest / size
+        score = array_cycles(operator, core, dim, longest) if operator.is_matrix else longest / size
         if best is None or (score, rank) < best[:2]:
             best = score, rank, dim, -(-size // longest)
     return (best[2], best[3]) if best else None
 
 
-def _array_cycles(operator: Operator, core: Core, dim: str, longest: int) -> float:
+def array_cycles(operator: Operator, core: Core, dim: str, longest: int) -> float:
     """Cycles the array itself takes for the longest piece, at the best unrolling that its wires allow."""
     pieces = -(-operator.nest.sizes[dim] // longest)
     piece = step_nest(operator.nest, make_steps(operator.nest, {}, dim, pieces), pieces // 2)
     return min(frame.compute_cycles for frame in frames(piece, core, None, limit=1))
 
 
-def _one_writer(operator: Operator) -> frozenset[str]:
+def disjoint_dims(operator: Operator) -> frozenset[str]:
     """Dimensions whose pieces write disjoint parts of every result."""
     found = splittable(operator)
     for operand in operator.nest.writes:

@@ -81,3 +81,6 @@ def stream_plan(graph: Graph, fused: bool, split: bool) -> Plan:
         for number, name in enumerate(convolutions)
     }
     return Plan(groups if fused else (), placements, boundary="dram")
+
+
+PUBLISHED = {"resnet18-stream": stream_resnet18}  # networks that commands take by name

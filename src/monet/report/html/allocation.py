@@ -1,0 +1,185 @@
+"""The page of an allocation search: the table of plans, all plans tried with the front, who runs what when."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from monet.report.html.study import Panel, figure, table, write_study
+from monet.report.quantities import joules, nbytes, seconds
+from monet.schedule.energy import energy_of
+from monet.schedule.engine import Scheduler
+from monet.schedule.measure import Measures
+from monet.schedule.plan import Plan
+from monet.schedule.result import EVENT_KINDS, Timeline
+from monet.search.allocation.comparison import Row
+from monet.search.allocation.search import Allocation
+
+COMPUTE = EVENT_KINDS.index("compute")
+MOST_DRAWN = 4000  # dominated plans, evenly thinned
+COLOURS = [[0, "#2b4c7e"], [0.25, "#3a9a77"], [0.5, "#e2c04f"], [0.75, "#d9703a"], [1, "#8a3f8f"]]  # first to last
+GAP = 1 / 400  # of the makespan: shorter pauses of an operator on a core are not drawn
+HEADS = ("plan", "", "latency", "cycles", "energy", "EDP", "off-chip", "latency vs found", "EDP vs found")
+
+
+def write_allocation(
+    path: str | Path, scheduler: Scheduler, found: Allocation, rows: Sequence[Row], settings: Mapping[str, Any]
+) -> None:
+    """Write the page."""
+    graph, accelerator = scheduler.workload.graph, scheduler.machine.accelerator
+    facts = [f"{name} {value}" for name, value in settings.items()]
+    facts.append(f"{len(found.points) + found.infeasible:,} plans tried")
+    panels = [
+        Panel(
+            "Plans",
+            "Every plan through the full schedule. Published rows are others' figures for the same network.",
+            body=_plans(rows, accelerator.clock_hz),
+        ),
+        Panel("Latency and energy", "Each point is a plan that was scheduled.", front_figure(found, rows), half=True),
+        Panel("Best so far", "After every stage of the search.", rounds_figure(found), half=True),
+        Panel(
+            "Cores in the found plan",
+            "When each core computes, and DRAM transfers. Pauses shorter than 1/400 of the time are not drawn.",
+            gantt_figure(scheduler, found.found.plan),
+            height_px=90 + 34 * (len(accelerator.cores) + 1),
+        ),
+        Panel("Placements", "The cores of every operator of the found plan.", body=_placements(scheduler, found)),
+    ]
+    write_study(path, f"{graph.name} on {accelerator.name}: allocation", facts, panels)
+
+
+def _plans(rows: Sequence[Row], clock_hz: float) -> str:
+    best = next(row for row in rows if row.name == "found")
+    body = [
+        (
+            row.name,
+            row.about,
+            seconds(row.latency_s),
+            f"{row.latency_s * clock_hz:,.0f}",
+            joules(row.energy_j),
+            f"{row.edp:.3e} J·s",
+            nbytes(row.dram_bytes) if row.dram_bytes is not None else "",
+            f"{row.latency_s / best.latency_s:.3f}×",
+            f"{row.edp / best.edp:.3f}×",
+        )
+        for row in rows
+    ]
+    sources = "; ".join(dict.fromkeys(row.source for row in rows if row.source))
+    return table(HEADS, body, names=2) + (f'<p class="about">Published: {html.escape(sources)}.</p>' if sources else "")
+
+
+def front_figure(found: Allocation, rows: Sequence[Row]) -> dict[str, Any]:
+    """All plans tried, those that none dominates, and the named ones."""
+    thin = max(1, -(-len(found.points) // MOST_DRAWN))
+    points = np.array(found.points[::thin]).reshape(-1, 2) * 1e3
+    front = np.array([(one.figures.latency_s, one.figures.energy_j) for one in found.front]).reshape(-1, 2) * 1e3
+    named = [row for row in rows if row.name != "bound" and not row.source]
+    data = [
+        _scatter("tried", points, "markers", {"color": "#b8c0cc", "size": 4}),
+        _scatter("front", front, "lines+markers", {"color": "#3f7fc1", "size": 7}),
+    ]
+    for row in named:
+        data.append(_scatter(row.name, np.array([[row.latency_s, row.energy_j]]) * 1e3, "markers", {"size": 11}))
+    return figure(
+        data,
+        xaxis={"title": {"text": "latency, ms"}, "type": "log"},
+        yaxis={"title": {"text": "energy, mJ"}, "type": "log"},
+    )
+
+
+def _scatter(name: str, points: np.ndarray[Any, Any], mode: str, marker: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "name": name,
+        "x": points[:, 0].tolist(),
+        "y": points[:, 1].tolist(),
+        "mode": mode,
+        "marker": dict(marker),
+        "hovertemplate": "%{x:.4g} ms, %{y:.4g} mJ",
+    }
+
+
+def rounds_figure(found: Allocation) -> dict[str, Any]:
+    """Best latency and energy after every stage, against plans tried."""
+    x = [one.evaluations for one in found.rounds]
+    text = [one.name for one in found.rounds]
+    common = {"type": "scatter", "mode": "lines+markers", "x": x, "text": text}
+    return figure(
+        [
+            {**common, "name": "latency, ms", "y": [one.figures.latency_s * 1e3 for one in found.rounds]},
+            {**common, "name": "energy, mJ", "y": [one.figures.energy_j * 1e3 for one in found.rounds], "yaxis": "y2"},
+        ],
+        xaxis={"title": {"text": "plans tried"}},
+        yaxis={"title": {"text": "latency, ms"}},
+        yaxis2={"title": {"text": "energy, mJ"}, "overlaying": "y", "side": "right", "showgrid": False},
+        margin={"l": 70, "r": 70, "t": 20, "b": 55},
+    )
+
+
+def gantt_figure(scheduler: Scheduler, plan: Plan) -> dict[str, Any]:
+    """Who computes what when: bars per core, coloured along the network; transfers of DRAM below."""
+    schedule, machine = scheduler.schedule(plan), scheduler.machine
+    energy = energy_of(schedule, machine, len(scheduler.workload.operators))
+    timeline = Measures(schedule, machine, scheduler.workload, energy).timeline()
+    names = [one.name for one in machine.accelerator.cores]
+    data = []
+    for resource, name in [*enumerate(names), (machine.dram_resource, machine.resource_names[-1])]:
+        bars = merged_bars(timeline, resource, computes=resource < len(names))
+        data.append(
+            {
+                "type": "bar",
+                "orientation": "h",
+                "y": [name] * len(bars),
+                "base": [start for start, *_ in bars],
+                "x": [end - start for start, end, _ in bars],
+                "text": [timeline.operators[one] for *_, one in bars],
+                "textposition": "none",
+                "marker": {
+                    "color": [one for *_, one in bars],
+                    "colorscale": COLOURS,
+                    "cmin": 0,
+                    "cmax": len(timeline.operators),
+                },
+                "hovertemplate": "%{text}<br>%{base:.4g} ms, %{x:.3g} ms long<extra></extra>",
+                "showlegend": False,
+            }
+        )
+    return figure(
+        data,
+        barmode="overlay",
+        bargap=0.25,
+        xaxis={"title": {"text": "time, ms"}},
+        yaxis={"autorange": "reversed", "automargin": True},
+    )
+
+
+def merged_bars(timeline: Timeline, resource: int, computes: bool) -> list[tuple[float, float, int]]:
+    """(start, end, operator) on a resource in milliseconds, neighbours of one operator merged."""
+    mine = np.flatnonzero((timeline.resource == resource) & ((timeline.kind == COMPUTE) | (not computes)))
+    mine = mine[np.argsort(timeline.start[mine], kind="stable")]
+    gap = GAP * float(timeline.end.max(initial=0))
+    found: list[tuple[int, int, int]] = []
+    columns = (timeline.start, timeline.end, timeline.operator)
+    for start, end, operator in zip(*(column[mine].tolist() for column in columns), strict=True):
+        if found and found[-1][2] == operator and start - found[-1][1] <= gap:
+            found[-1] = found[-1][0], max(end, found[-1][1]), operator
+        else:
+            found.append((start, end, operator))
+    scale = 1e3 / timeline.ticks_per_second
+    return [(start * scale, end * scale, operator) for start, end, operator in found]
+
+
+def _placements(scheduler: Scheduler, found: Allocation) -> str:
+    group = {name: str(i) for i, one in enumerate(found.found.plan.groups, 1) for name in one.operators}
+    rows = []
+    for operator in scheduler.workload.operators:
+        placement = found.found.plan.placements[operator.op.name]
+        rows.append(
+            (operator.op.name, operator.op.kind, ", ".join(placement.cores), placement.split,
+             group.get(operator.op.name, ""))
+        )  # fmt: skip
+    return table(("operator", "kind", "cores", "split", "group"), rows, names=5)

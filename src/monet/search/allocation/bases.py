@@ -1,0 +1,63 @@
+"""How operators are fused while their cores are searched: as in a plan, as ``run`` does, or in depth-first stacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from monet.errors import MonetError, nearest
+from monet.schedule.default_plan import default_plan
+from monet.schedule.engine import Scheduler
+from monet.schedule.plan import Plan, PlanError
+from monet.search.allocation.choices import space_of
+from monet.search.allocation.constructive import starting_points
+from monet.search.allocation.evaluator import Evaluator
+from monet.search.allocation.search import Allocation, allocate
+from monet.search.allocation.stacks import stack_plans
+
+FUSIONS = ("auto", "none", "stacks")
+MOST_STACKED = 2  # ways to stack that are searched briefly
+BRIEF = 1  # effort
+
+
+def allocate_fused(
+    scheduler: Scheduler,
+    fusion: str,
+    *,
+    boundary: str = "keep",
+    objective: str = "latency",
+    effort: int = 5,
+    seed: int = 0,
+    watch: Callable[[str, Evaluator], None] | None = None,
+) -> Allocation:
+    """``allocate`` for a named way to fuse. ``stacks`` searches the most promising stacks briefly and the best of them
+    in full; ``auto`` also what ``run`` does by itself."""
+    bases = fused_plans(scheduler, fusion, boundary, objective)
+    if len(bases) == 1:
+        return allocate(scheduler, bases[0], objective=objective, effort=effort, seed=seed, watch=watch)
+    brief = [allocate(scheduler, one, objective=objective, effort=BRIEF, seed=seed, watch=watch) for one in bases]
+    best = min(brief, key=lambda one: one.found.figures.objective(objective))
+    if best.interrupted or effort == BRIEF:
+        return best
+    return allocate(scheduler, best.found.plan, objective=objective, effort=effort, seed=seed, watch=watch)
+
+
+def fused_plans(scheduler: Scheduler, fusion: str, boundary: str, objective: str) -> list[Plan]:
+    """Plans worth searching for a way to fuse, without placements."""
+    if fusion not in FUSIONS:
+        raise PlanError(f"--fusion {fusion!r}: {nearest(fusion, FUSIONS)}, or a YAML file")
+    plain = Plan(boundary=boundary)
+    if fusion == "none":
+        return [plain]
+    found = [] if fusion == "stacks" else [replace(default_plan(scheduler, "auto", boundary), placements={})]
+    ranked = []
+    for order, plan in enumerate(stack_plans(scheduler, plain)):
+        evaluator = Evaluator(scheduler, plan, objective)
+        for placements in starting_points(space_of(scheduler, shared=True), scheduler.complete(plan)).values():
+            evaluator.figures(placements)
+        if evaluator.best is not None:
+            ranked.append((evaluator.best_value, order, plan))
+    found += [plan for *_, plan in sorted(ranked, key=lambda one: one[:2])[:MOST_STACKED]]
+    if not found:
+        raise MonetError("no stack of operators can run on this accelerator; take --fusion none")
+    return found
