@@ -9,6 +9,7 @@ import typer
 from monet.commands import allocate as allocate_command
 from monet.commands import diff as diff_command
 from monet.commands import explain as explain_command
+from monet.commands import fuse as fuse_command
 from monet.commands import graph as graph_command
 from monet.commands import hardware as hardware_command
 from monet.commands import map as map_command
@@ -30,6 +31,7 @@ app.command("run")(run_command.run)
 app.command("graph")(graph_command.graph)
 app.command("map")(map_command.map_command)
 app.command("allocate")(allocate_command.allocate)
+app.command("fuse")(fuse_command.fuse)
 app.command("explain")(explain_command.explain)
 app.command("diff")(diff_command.diff)
 app.command("rerun")(rerun_command.rerun)

@@ -1,0 +1,161 @@
+"""The outcome of a fusion search: as plain values for JSON, and as tables for the terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from monet.report.quantities import joules, nbytes, percent, seconds
+from monet.report.terminal import table
+from monet.schedule.engine import Scheduler
+from monet.search.fusion.bound import bound_of
+from monet.search.fusion.search import Found
+
+UNITS = {"latency": "s", "energy": "J", "edp": "Js"}
+
+
+def summary(scheduler: Scheduler, found: Found, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything worth keeping of a search."""
+    bound = bound_of(scheduler)
+    plans: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "latency_s": figures.latency_s,
+            "energy_j": figures.energy_j,
+            "edp_js": figures.edp,
+            "dram_bytes": figures.dram_bytes,
+            "dram_peak_bytes": figures.dram_peak_bytes,
+            "groups": len(plan.groups),
+            "fused_operators": sum(len(one.operators) for one in plan.groups),
+        }
+        for name, (plan, figures) in found.plans.items()
+    ]
+    plans.append(
+        {
+            "name": "bound",
+            "latency_s": bound.latency_s,
+            "energy_j": bound.energy_j,
+            "edp_js": bound.latency_s * bound.energy_j,
+            "dram_bytes": bound.dram_bytes,
+            "compute_s": bound.compute_s,
+            "dram_s": bound.dram_s,
+        }
+    )
+    settings, correlation = found.settings, found.correlation
+    unfused = found.plans["unfused"][1].dram_bytes
+    saved = bound.compulsory["saved"]
+    return {
+        "model": scheduler.workload.graph.name,
+        "hardware": scheduler.machine.accelerator.name,
+        "operators": len(scheduler.workload.operators),
+        "objective": settings.objective,
+        "limit": settings.limit,
+        "effort": settings.effort,
+        "seed": settings.seed,
+        "interrupted": found.interrupted,
+        "plans": plans,
+        "off_chip": {
+            "unfused_bytes": unfused,
+            "found_bytes": found.plans["found"][1].dram_bytes,
+            "compulsory_bytes": bound.dram_bytes,
+            "compulsory_with_saved_off_chip_bytes": bound.compulsory["read"] + bound.compulsory["written"] + 2 * saved,
+            **{f"{name}_bytes": size for name, size in bound.compulsory.items()},
+        },
+        "candidates": {
+            "legal": found.census.legal,
+            "hopeful": found.census.hopeful,
+            "distinct": found.census.distinct,
+            "costed": found.census.costed,
+            "schedules": found.census.schedules,
+            "gaining": found.census.gaining,
+            "dominated": found.census.dominated,
+        },
+        "partition": {
+            "unit": UNITS[settings.objective],
+            "additive_cost": found.additive_cost,
+            "additive_bound": found.additive_bound,
+            "optimal": found.partition.optimal,
+            "groups": len(found.partition.chosen),
+            "cut_rounds": found.partition.rounds,
+        },
+        "rank_correlation": None if math.isnan(correlation) else correlation,
+        "ranked_plans": [list(pair) for pair in found.pairs],
+        "schedules": found.schedules,
+        "plan": found.plans["found"][0].to_dict(),
+        "inputs": dict(inputs),
+    }
+
+
+def render(values: Mapping[str, Any]) -> RenderableType:
+    """The comparison, and how it was found."""
+    title = Text.assemble(
+        (values["model"], "bold"), " on ", (values["hardware"], "bold"),
+        f"   {values['operators']} operators, groups of at most {values['limit']}, for {values['objective']}",
+    )  # fmt: skip
+    rows = {row["name"]: row for row in values["plans"]}
+    first = rows["unfused"]
+    made = table(
+        "", "plan", "latency", "vs unfused", "energy", "vs unfused", "off-chip", "vs unfused", "groups", "fused"
+    )
+    for name, row in rows.items():
+        cells = [name]
+        for key, unit in (("latency_s", seconds), ("energy_j", joules), ("dram_bytes", nbytes)):
+            cells += [unit(row[key]), "" if name == "unfused" else change(row[key], first[key])]
+        cells += [str(row.get("groups", "")), str(row.get("fused_operators", ""))]
+        made.add_row(*cells, style="bold" if name == "found" else "dim" if name == "bound" else "")
+    blocks: list[RenderableType] = [title, made, Text()]
+    blocks += [Text(line) for line in _lines(values, rows)]
+    return Group(*blocks)
+
+
+def change(value: float, reference: float) -> str:
+    """A figure against another one: −12.3 %."""
+    return f"{100 * (value / reference - 1):+.1f} %" if reference else ""
+
+
+def amount(value: float, unit: str) -> str:
+    """A cost in the unit of the objective."""
+    return seconds(value) if unit == "s" else joules(value) if unit == "J" else f"{value:.4g} Js"
+
+
+def facts_of(values: Mapping[str, Any]) -> list[str]:
+    """One line on what was searched."""
+    return [
+        f"{values['operators']} operators",
+        f"groups of at most {values['limit']}",
+        f"for {values['objective']}",
+        f"effort {values['effort']}, seed {values['seed']}",
+    ]
+
+
+def _lines(values: Mapping[str, Any], rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    off, census, part = values["off_chip"], values["candidates"], values["partition"]
+    removable = max(1, off["unfused_bytes"] - off["compulsory_bytes"])
+    gone = off["unfused_bytes"] - off["found_bytes"]
+    lines = [
+        f"Off-chip  {nbytes(off['unfused_bytes'])} unfused, {nbytes(off['found_bytes'])} found, "
+        f"{nbytes(off['compulsory_bytes'])} compulsory (with all saved tensors off chip "
+        f"{nbytes(off['compulsory_with_saved_off_chip_bytes'])}): {percent(gone / removable)} of what could go is gone",
+        f"Groups    {census['legal']:,} legal, {census['hopeful']:,} may gain, {census['distinct']:,} distinct, "
+        f"{census['costed']:,} costed in {census['schedules']:,} schedules, {census['gaining']:,} gain, "
+        f"{census['dominated']:,} of them dominated",
+    ]
+    if part["groups"]:
+        proved = "optimal" if part["optimal"] else f"bound {amount(part['additive_bound'], part['unit'])}"
+        cost = amount(part["additive_cost"], part["unit"])
+        lines.append(f"Partition {cost} if gains added up ({proved}); not a bound on the schedule")
+    if values["rank_correlation"] is not None:
+        lines.append(
+            f"Trust     rank correlation of additive and scheduled cost {values['rank_correlation']:.2f} "
+            f"over {len(values['ranked_plans'])} plans; {values['schedules']:,} schedules in all"
+        )
+    if "manual" in rows:
+        lines.append(
+            f"Against manual: latency {change(rows['found']['latency_s'], rows['manual']['latency_s'])}, "
+            f"energy {change(rows['found']['energy_j'], rows['manual']['energy_j'])}"
+        )
+    return [*lines, *(["Interrupted: the best so far."] if values["interrupted"] else [])]

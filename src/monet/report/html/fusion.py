@@ -1,0 +1,202 @@
+"""The page of a fusion search: plans compared, off-chip bytes against their bounds, the groups drawn on the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from monet.graph.op import Phase
+from monet.report.fusion import change, facts_of
+from monet.report.html.study import LAYOUT, Panel, figure, table, write_study
+from monet.report.quantities import joules, nbytes, seconds
+from monet.schedule.engine import Scheduler
+from monet.schedule.plan import Plan
+from monet.schedule.workload import Workload
+from monet.search.fusion.search import Found
+
+LANES = {Phase.FORWARD: 0.0, Phase.LOSS: 0.0, Phase.BACKWARD: 1.0, Phase.UPDATE: 2.0}
+ROW_PX = 15
+
+
+def write_fusion(path: str | Path, scheduler: Scheduler, found: Found, values: Mapping[str, Any]) -> None:
+    """Write the page, whole or not at all."""
+    title = f"Fusion of {values['model']} on {values['hardware']}"
+    write_study(path, title, facts_of(values), panels(scheduler.workload, found, values))
+
+
+def panels(workload: Workload, found: Found, values: Mapping[str, Any]) -> list[Panel]:
+    """All boxes of the page."""
+    plan = found.plans["found"][0]
+    rows = graph_rows(workload, plan)
+    height = max(500, ROW_PX * (1 + max(row["y"] for row in rows)))
+    return [
+        Panel("Plans", "Every plan through the full schedule; the bound holds for all plans.", body=_plans(values)),
+        Panel("Latency and energy", "Against unfused.", relative_figure(values), half=True, height_px=340),
+        Panel("Off-chip bytes", "Compulsory: what every plan moves.", traffic_figure(values), half=True, height_px=340),
+        Panel(
+            "How far to trust the exact partition",
+            "One point per plan: the cost if gains of groups added up, and the cost of the full schedule.",
+            ranking_figure(values),
+            half=True,
+            height_px=340,
+        ),
+        Panel("The search", "What became of all legal groups.", body=_search(values), half=True),
+        Panel(
+            "Groups on the graph",
+            "Executed operators by layer: forward (left, top to bottom), backward, update. One colour and one line per "
+            "group; grey operators run alone. Point at one for its name, kind and tile.",
+            graph_figure(rows, workload),
+            height_px=height,
+        ),
+        Panel("Groups", "In the order of the plan.", body=_groups(plan)),
+    ]
+
+
+def graph_rows(workload: Workload, plan: Plan) -> list[dict[str, Any]]:
+    """Every operator with its place in the drawing and its group (-1: alone)."""
+    group = {name: number for number, one in enumerate(plan.groups) for name in one.operators}
+    order: dict[str, int] = {}
+    for one in workload.operators:
+        if one.op.phase in (Phase.FORWARD, Phase.LOSS):
+            order.setdefault(one.op.layer or one.op.name, len(order))
+    height: dict[tuple[str, float], int] = {}
+    found: list[dict[str, Any]] = []
+    for one in workload.operators:
+        layer = one.op.layer or one.op.name
+        lane = LANES[one.op.phase]
+        rank = height.get((layer, lane), 0)
+        height[layer, lane] = rank + 1
+        found.append(
+            {
+                "number": one.number, "name": one.op.name, "kind": one.op.kind, "phase": one.op.phase.value,
+                "layer": layer, "lane": lane, "rank": rank, "group": group.get(one.op.name, -1),
+            }
+        )  # fmt: skip
+    for layer in dict.fromkeys(row["layer"] for row in found):
+        order.setdefault(layer, len(order))
+    tall: dict[str, int] = {}
+    for (layer, _), count in height.items():
+        tall[layer] = max(count, tall.get(layer, 0))
+    start, offset = 0, dict[str, int]()
+    for layer in sorted(order, key=order.__getitem__):
+        offset[layer] = start
+        start += tall.get(layer, 0)
+    for row in found:
+        row["y"] = offset[row["layer"]] + row["rank"]
+        row["x"] = row["lane"] + 0.03 * (row["y"] % 3)
+    return found
+
+
+def graph_figure(rows: list[dict[str, Any]], workload: Workload) -> dict[str, Any]:
+    """Operators as points, dependencies as thin lines, groups as coloured ones."""
+    colours = LAYOUT["colorway"]
+    at = {row["number"]: (row["x"], row["y"]) for row in rows}
+    xs: list[float | None] = []
+    ys: list[float | None] = []
+    for earlier, later in workload.dependencies:
+        xs += [at[earlier][0], at[later][0], None]
+        ys += [at[earlier][1], at[later][1], None]
+    thin = {"color": "rgba(120,130,150,0.22)", "width": 1}
+    data: list[dict[str, Any]] = [
+        {"type": "scattergl", "mode": "lines", "x": xs, "y": ys, "line": thin, "hoverinfo": "skip", "name": "data"}
+    ]
+    groups: dict[int, list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(row["group"], []).append(row)
+    for number, members in sorted(groups.items()):
+        colour = "#b9c0cb" if number < 0 else colours[number % len(colours)]
+        label = "alone" if number < 0 else f"group {number}"
+        data.append(
+            {
+                "type": "scatter", "mode": "markers" if number < 0 else "lines+markers",
+                "x": [row["x"] for row in members], "y": [row["y"] for row in members],
+                "marker": {"size": 7 if number < 0 else 11, "color": colour}, "line": {"color": colour, "width": 4},
+                "text": [f"{row['name']}<br>{row['kind']}, {row['phase']}<br>{label}" for row in members],
+                "hoverinfo": "text", "name": label, "showlegend": False,
+            }
+        )  # fmt: skip
+    lanes = {"tickvals": [0.03, 1.03, 2.03], "ticktext": ["forward, loss", "backward", "update"], "side": "top"}
+    firsts: dict[str, int] = {}
+    for row in rows:
+        firsts.setdefault(row["layer"], row["y"] - row["rank"])
+    layers = {"tickvals": list(firsts.values()), "ticktext": list(firsts), "autorange": "reversed", "showgrid": False}
+    margin = {"l": 190, "r": 20, "t": 40, "b": 20}
+    return figure(data, xaxis=lanes | {"showgrid": False, "zeroline": False}, yaxis=layers, margin=margin)
+
+
+def relative_figure(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Latency and energy of every plan, unfused at 100 %."""
+    rows = values["plans"]
+    first = rows[0]
+    names = [row["name"] for row in rows]
+    data = [
+        {"type": "bar", "name": what, "x": names, "y": [100 * row[key] / first[key] for row in rows]}
+        for what, key in (("latency", "latency_s"), ("energy", "energy_j"))
+    ]
+    return figure(data, barmode="group", yaxis={"title": {"text": "% of unfused"}})
+
+
+def traffic_figure(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Off-chip bytes of every plan, and what is compulsory."""
+    rows = values["plans"]
+    compulsory = values["off_chip"]["compulsory_bytes"]
+    bars = {"type": "bar", "name": "off-chip", "x": [row["name"] for row in rows],
+            "y": [row["dram_bytes"] / 1e6 for row in rows]}  # fmt: skip
+    line = {"type": "scatter", "mode": "lines", "name": "compulsory", "x": [row["name"] for row in rows],
+            "y": [compulsory / 1e6] * len(rows), "line": {"dash": "dot"}}  # fmt: skip
+    return figure([bars, line], yaxis={"title": {"text": "MB per step"}})
+
+
+def ranking_figure(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Additive against scheduled cost of the plans that were re-ranked."""
+    unit, pairs = values["partition"]["unit"], values["ranked_plans"]
+    points = {"type": "scatter", "mode": "markers", "x": [x for x, _ in pairs], "y": [y for _, y in pairs],
+              "marker": {"size": 9}, "name": "plan"}  # fmt: skip
+    axes = {"xaxis": {"title": {"text": f"additive {values['objective']} ({unit})"}},
+            "yaxis": {"title": {"text": f"scheduled {values['objective']} ({unit})"}}}  # fmt: skip
+    return figure([points], showlegend=False, **axes)
+
+
+def _plans(values: Mapping[str, Any]) -> str:
+    first = values["plans"][0]
+    against = ("latency", "vs unfused", "energy", "vs unfused", "off-chip", "vs unfused")
+    rows = [
+        [
+            row["name"],
+            seconds(row["latency_s"]), change(row["latency_s"], first["latency_s"]),
+            joules(row["energy_j"]), change(row["energy_j"], first["energy_j"]),
+            nbytes(row["dram_bytes"]), change(row["dram_bytes"], first["dram_bytes"]),
+            str(row.get("groups", "")), str(row.get("fused_operators", "")),
+        ]
+        for row in values["plans"]
+    ]  # fmt: skip
+    return table(["plan", *against, "groups", "operators fused"], rows)
+
+
+def _search(values: Mapping[str, Any]) -> str:
+    census, part, off = values["candidates"], values["partition"], values["off_chip"]
+    correlation = values["rank_correlation"]
+    rows = [
+        ["legal groups (convex, connected)", f"{census['legal']:,}"],
+        ["that may gain more than a part of them", f"{census['hopeful']:,}"],
+        ["distinct, repeated layers once", f"{census['distinct']:,}"],
+        ["costed through the full schedule", f"{census['costed']:,} ({census['schedules']:,} schedules)"],
+        ["gaining; dominated by a part of them", f"{census['gaining']:,}; {census['dominated']:,}"],
+        ["exact partition proved optimal", "yes" if part["optimal"] else "no"],
+        ["rank correlation, additive and scheduled", "" if correlation is None else f"{correlation:.2f}"],
+        ["schedules in all", f"{values['schedules']:,}"],
+        ["off-chip bytes saved over the loss, at most kept", nbytes(off["saved_bytes"])],
+    ]
+    return table(["", ""], rows)
+
+
+def _groups(plan: Plan) -> str:
+    rows = []
+    for number, one in enumerate(plan.groups):
+        cores = {", ".join(plan.placements[name].cores[:1]) for name in one.operators if name in plan.placements}
+        tile = ", ".join(f"{dim} {size}" for dim, size in one.tile) or "whole operators"
+        rows.append(
+            [str(number), " → ".join(one.operators), tile, one.halo if one.tile else "", ", ".join(sorted(cores))]
+        )
+    return table(["group", "operators", "tile", "halo", "first core"], rows, names=5)

@@ -1,0 +1,64 @@
+"""The manual plan to compare with: two forward stacks, everything else unfused.
+
+MONET's baseline (arXiv 2603.15002; stacks of its StreamTest scripts) fuses the forward nodes 0-10 and 11-21 of
+ResNet-18 by hand and leaves loss, backward and update alone. Here that is the first eleven and the other matrix
+operators of the forward pass, each with the vector operators behind it; for other networks the two halves of the
+forward's matrix operators. A stack runs row by row. Where it cannot, because a norm must see all of its input first or
+because a part fits no memory, it is cut there, as whoever wrote it by hand would have to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from monet.graph.op import Phase
+from monet.schedule.plan import Plan
+from monet.schedule.workload import Operator
+from monet.search.fusion.evaluation import Evaluator, Variant, plan_with
+from monet.search.fusion.structure import Structure, is_connected, is_convex, mask_of
+from monet.search.fusion.variants import cut_dims, tile_dims, variants_of
+
+FIRST_STACK = 11  # matrix operators of ResNet-18's first stack (nodes 0-10)
+RESNET18 = 21
+
+
+def manual_plan(evaluator: Evaluator, of: Structure, base: Plan) -> Plan:
+    """Two forward stacks as far as they can run in tiles."""
+    operators = evaluator.scheduler.workload.operators
+    forward = [one for one in operators if one.op.phase is Phase.FORWARD]
+    matrix = [position for position, one in enumerate(forward) if one.is_matrix]
+    first = FIRST_STACK if len(matrix) == RESNET18 else -(-len(matrix) // 2)
+    middle = matrix[first] if len(matrix) > first else len(forward)
+    chosen: list[Variant] = []
+    for stack in (forward[:middle], forward[middle:]):
+        chosen += _stack(evaluator, of, base, stack)
+    return plan_with(base, tuple(chosen))
+
+
+def _stack(evaluator: Evaluator, of: Structure, base: Plan, stack: Sequence[Operator]) -> list[Variant]:
+    """The longest runs of a stack that can be tiled, from its start on."""
+    found: list[Variant] = []
+    start = 0
+    while start < len(stack):
+        end = start + 1
+        best: Variant | None = None
+        while end < len(stack):
+            run = stack[start : end + 1]
+            if not _may_tile(of, run):
+                break
+            tiled = [one for one in variants_of(evaluator.scheduler, base, run) if one.group.tile and not one.moved]
+            feasible = next((one for one in tiled if evaluator.figures(plan_with(base, (one,))) is not None), None)
+            if feasible is None:
+                break
+            best, end = feasible, end + 1
+        if best:
+            found.append(best)
+        start = end
+    return found
+
+
+def _may_tile(of: Structure, run: Sequence[Operator]) -> bool:
+    mask = mask_of(one.number for one in run)
+    if not is_connected(of, mask) or not is_convex(of, mask):
+        return False
+    return any(cut_dims(run, dim) for dim in tile_dims(run))

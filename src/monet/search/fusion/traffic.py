@@ -1,0 +1,151 @@
+"""Where the time, energy and off-chip bytes of the unfused step go, and how much of each a group could save at most.
+
+A group can save an off-chip read of what another of its operators has just made or read, and the write of what nobody
+outside needs. It can overlap operators on different cores. It cannot save the core's own time, nor the first read and
+the write of what is needed later: in training that is every tensor saved for the backward pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from monet.schedule import decide as d
+from monet.schedule import nodes as n
+from monet.schedule import residency as r
+from monet.schedule.energy import energy_of
+from monet.schedule.engine import Schedule, Scheduler
+from monet.search.fusion.structure import bits, mask_of
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """An unfused schedule, split over its operators. Seconds and joules add up to those of the whole step."""
+
+    scheduler: Scheduler
+    schedule: Schedule
+    seconds: Array  # by how much the end of the step moves with an operator, in order of execution
+    joules: Array  # static energy included, by seconds
+    read: Array  # bytes from DRAM
+    moved: Array  # bytes between cores
+    busy: Array  # by operator and core: seconds of work
+
+    @cached_property
+    def stored(self) -> dict[str, int]:
+        """Bytes of every storage that were written to DRAM and are not there from the start."""
+        blocks, names = self.schedule.decided.blocks, list(self.scheduler.workload.storages)
+        size = np.where((blocks[:, r.DRAM_FROM] >= 0), blocks[:, r.SIZE], 0)
+        total = np.bincount(self.schedule.expanded.block_storage, size, minlength=len(names))
+        return {name: int(total[number]) for number, name in enumerate(names)}
+
+    @cached_property
+    def touched(self) -> dict[str, tuple[int, int, int, bool]]:
+        """By storage that is not written last by its only user: readers, writers (bit sets), bytes, persistent."""
+        workload = self.scheduler.workload
+        readers: dict[str, int] = {}
+        writers: dict[str, int] = {}
+        for operator in workload.operators:
+            for operand, tensor in operator.operands:
+                table = writers if operand.written else readers
+                table[tensor.storage] = table.get(tensor.storage, 0) | 1 << operator.number
+            for tensor in (*operator.waits, *operator.untouched):
+                readers[tensor.storage] = readers.get(tensor.storage, 0) | 1 << operator.number
+        return {
+            name: (readers.get(name, 0), writers.get(name, 0), one.tensor.bytes, one.persistent)
+            for name, one in workload.storages.items()
+        }
+
+    @cached_property
+    def storages_of(self) -> tuple[tuple[str, ...], ...]:
+        """Storages of every operator that another one touches as well."""
+        shared = {name for name, (read, written, *_) in self.touched.items() if (read | written).bit_count() > 1}
+        return tuple(
+            tuple(name for name in one.storages if name in shared) for one in self.scheduler.workload.operators
+        )
+
+    def saveable_bytes(self, mask: int) -> int:
+        """Most off-chip bytes that a group can save against its operators alone."""
+        numbers = list(bits(mask))
+        first: dict[str, int] = {}
+        again = dict.fromkeys(numbers, 0)
+        for number in numbers:
+            for name in self.storages_of[number]:
+                if name not in first:
+                    first[name] = number
+                elif self.touched[name][0] >> number & 1:
+                    again[number] += self.touched[name][2]
+        saved = sum(min(again[number], int(self.read[number])) for number in numbers)
+        for name in first:
+            readers, writers, _, persistent = self.touched[name]
+            if not persistent and writers and not (readers | writers) & ~mask:
+                saved += self.stored[name]
+        return saved
+
+    def least_seconds(self, mask: int) -> float:
+        """What a group takes at least on the cores that its operators have now."""
+        bandwidth = self.scheduler.machine.accelerator.drams[0].bandwidth_bytes_per_s
+        numbers = list(bits(mask))
+        off_chip = self.traffic[numbers].sum() - self.saveable_bytes(mask)
+        return max(float(self.busy[numbers].sum(axis=0).max()), max(0.0, float(off_chip)) / bandwidth)
+
+    @cached_property
+    def traffic(self) -> Array:
+        """Off-chip bytes of every operator, both ways; what was driven out counts where it was made."""
+        workload = self.scheduler.workload
+        found = self.read.astype(float)
+        for name, (_, writers, _, _) in self.touched.items():
+            if writers and self.stored[name]:
+                found[next(bits(writers))] += self.stored[name]
+        for name, one in workload.storages.items():  # in place: written where it was
+            writers = self.touched[name][1]
+            if one.is_root and one.persistent and writers:
+                found[max(bits(writers))] += one.tensor.bytes
+        return found
+
+    def potential(self, mask: int, objective: str) -> float:
+        """Upper estimate of what a group gains, in units of the objective's own figure (edp: to first order)."""
+        numbers = list(bits(mask))
+        dram = self.scheduler.machine.accelerator.drams[0]
+        power = self.scheduler.machine.accelerator.static_power_w
+        seconds = max(0.0, float(self.seconds[numbers].sum()) - self.least_seconds(mask))
+        per_byte = 8 * max(dram.read_energy_j_per_bit, dram.write_energy_j_per_bit)
+        joules = per_byte * self.saveable_bytes(mask) + power * seconds
+        return weighted(objective, seconds, joules, float(self.seconds.sum()), float(self.joules.sum()))
+
+
+def weighted(objective: str, seconds: float, joules: float, all_seconds: float, all_joules: float) -> float:
+    """A change of both figures as a change of the objective; of their product, to first order."""
+    if objective == "latency":
+        return seconds
+    return joules if objective == "energy" else seconds * all_joules + joules * all_seconds
+
+
+def baseline_of(scheduler: Scheduler, schedule: Schedule) -> Baseline:
+    """Split an unfused schedule over its operators."""
+    machine, count = scheduler.machine, len(scheduler.workload.operators)
+    nodes, steps = schedule.decided.nodes, schedule.expanded.steps
+    latest = np.zeros(count, np.int64)
+    np.maximum.at(latest, nodes[:, n.OPERATOR], schedule.timed.end)
+    order = np.array([one.operator.number for one in schedule.expanded.operators])
+    front = np.maximum.accumulate(latest[order])
+    seconds = np.zeros(count)
+    seconds[order] = np.diff(front, prepend=0) / machine.ticks_per_second
+    energy = energy_of(schedule, machine, count)
+    joules = energy.by_operator + machine.accelerator.static_power_w * seconds
+    reads, moves = nodes[:, n.KIND] == n.READ, nodes[:, n.KIND] == n.MOVE
+    read = np.bincount(nodes[reads, n.OPERATOR], nodes[reads, n.BYTES], minlength=count)
+    moved = np.bincount(nodes[moves, n.OPERATOR], nodes[moves, n.BYTES], minlength=count)
+    busy = np.zeros((count, len(machine.accelerator.cores)))
+    np.add.at(busy, (steps[:, d.OPERATOR], steps[:, d.CORE]), steps[:, d.TICKS] / machine.ticks_per_second)
+    return Baseline(scheduler, schedule, seconds, joules, read, moved, busy)
+
+
+def removable_bytes(baseline: Baseline, masks: list[int]) -> int:
+    """Most off-chip bytes that disjoint groups can save together."""
+    every = mask_of(one for mask in masks for one in bits(mask))
+    return sum(baseline.saveable_bytes(mask) for mask in masks) if every else 0
