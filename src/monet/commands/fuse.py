@@ -34,7 +34,7 @@ def fuse(
 ) -> None:  # fmt: skip
     """Find which operators to fuse, in what tiles: compared with unfused, the default, a manual plan and the bound."""
     from monet.commands.job import job_for
-    from monet.commands.run import _overrides
+    from monet.commands.run import overrides_of
     from monet.errors import MonetError
     from monet.report.files import write_json, write_text
     from monet.report.fusion import render, summary
@@ -58,7 +58,7 @@ def fuse(
         mode=mode,
         sizes={key: value for key, value in sizes.items() if value is not None},
         training={"optimizer": optimizer, "precision": precision},
-        overrides=_overrides(set_values or []),
+        overrides=overrides_of(set_values or []),
     )
     scheduler = Scheduler(job.graph(), job.accelerator(), objective)
     placements = load_plan(allocation).placements if allocation else {}
