@@ -134,10 +134,53 @@ def test_results_stay_on_chip_under_keep_and_leave_it_under_dram() -> None:
     assert written.dram_bytes["total"] - kept.dram_bytes["total"] >= 2 * between
 
 
+def test_a_group_that_does_not_fit_reads_its_weights_with_every_tile() -> None:
+    graph = convolution_chain("chain", 16, 16, 16, [(16, 3), (16, 3)])
+    plan = Plan((Group(tuple(op.name for op in graph.ops), (("OY", 4),)),))
+    weights = 16 * 16 * 9
+    large, small = (Scheduler(graph, accelerator("shared", sram=size)) for size in (65536, 3072))
+    resident, streamed = large.schedule(plan), small.schedule(plan)
+    assert [one.held for one in resident.expanded.operators] == [True, True]
+    assert [one.held for one in streamed.expanded.operators] == [False, False]
+    between = [_read_bytes(one, graph.ops[1].name) for one in (resident, streamed)]
+    assert between[0] == weights
+    assert between[1] >= 4 * weights
+
+
+def test_sums_that_do_not_fit_are_read_back_by_the_next_tile() -> None:
+    builder = GraphBuilder("one")
+    x = builder.input("image", (1, 16, 16, 16))
+    weight = builder.parameter("weight", (16, 16, 3, 3))
+    y = builder.emit("conv", x, weight, name="conv", stride=(1, 1), padding=((1, 1),) * 2, dilation=(1, 1), groups=1)
+    step = training_step(builder.build([builder.emit("relu", y, name="relu")]), loss="sum")
+    gradient, masked = (
+        next(op.name for op in step.ops if op.name.endswith(end)) for end in ("conv_weight_gradient", "relu_gradient")
+    )
+    plan = Plan((Group((masked, gradient), (("OY", 4),)),))
+    schedule = Scheduler(step, accelerator("shared", sram=8192)).schedule(plan)
+    found = next(one for one in schedule.expanded.operators if one.operator.op.name == gradient)
+    assert not found.held
+    nodes, size, tiles = schedule.decided.nodes, 16 * 16 * 9 * 4, 4
+    mine = nodes[nodes[:, n.OPERATOR] == found.operator.number]
+    written = int(mine[mine[:, n.KIND] == n.WRITE, n.BYTES].sum())
+    assert written >= tiles * size  # (2T - 1)·|out| in all: T times out, T - 1 times back
+    tile = schedule.expanded.steps[found.base + 1]
+    entries = schedule.expanded.entries[tile[d.ENTRY_START] : tile[d.ENTRY_END]]
+    sums = entries[d.WRITES[entries[:, d.E_KIND]]][0]
+    back = entries[(entries[:, d.E_BLOCK] == sums[d.E_BLOCK]) & (entries[:, d.E_KIND] == d.STREAM_READ)]
+    assert back[:, d.E_BYTES].tolist() == [size]
+
+
+def _read_bytes(schedule: Schedule, name: str) -> int:
+    number = next(one.operator.number for one in schedule.expanded.operators if one.operator.op.name == name)
+    nodes = schedule.decided.nodes
+    return int(nodes[(nodes[:, n.KIND] == n.READ) & (nodes[:, n.OPERATOR] == number), n.BYTES].sum())
+
+
 def test_what_does_not_fit_is_a_result_with_a_reason() -> None:
     graph = convolution_chain("chain", 8, 16, 16, [(8, 3), (8, 3)])
     names = tuple(op.name for op in graph.ops)
-    result = evaluate(graph, accelerator("shared", sram=3072), Plan((Group(names, (("OY", 16),)),)))
+    result = evaluate(graph, accelerator("shared", sram=32), Plan((Group(names, (("OY", 16),)),)))
     assert not result.feasible
     assert result.reason is not None
     assert result.reason.operator == "conv0"
@@ -237,6 +280,35 @@ def test_an_update_by_tiles_finds_its_weights_in_blocks_of_that_size(scheduler: 
     mine = entries[tile[d.ENTRY_START] : tile[d.ENTRY_END]]
     held = np.unique(mine[mine[:, d.E_KIND] == d.HOLD_WRITE, d.E_BLOCK])
     assert int(fused.expanded.blocks[held, 0].sum()) == 16 * 64 * 9 * 4  # its own rows of the weights, no more
+
+
+@pytest.mark.parametrize(
+    ("options", "message"), [({"clip_norm": 1.0}, "norm of all"), ({"accumulate": 2}, "accumulated by")]
+)
+def test_an_update_does_not_run_ahead_of_clipping_or_accumulation(options: dict[str, float], message: str) -> None:
+    step = training_step(load_model("mlp-robot"), **options)
+    update = next(op for op in step.ops if op.kind == "sgd_update")
+    maker = next(op.name for op in step.ops if step.tensors[update.inputs[1]].storage in op.outputs)
+    with pytest.raises(PlanError, match=message):
+        Scheduler(step, load_hardware("edge-tpu")).schedule(Plan((Group((maker, update.name)),)))
+
+
+@pytest.mark.parametrize(
+    ("ends", "tile"),
+    [
+        (("layer1.0.conv2/conv_transpose", "layer1.0.conv2/conv_weight_gradient"), (("OY", 8),)),
+        (("layer1.0.conv2/conv_weight_gradient", "layer1.0.conv2.weight/sgd_update"), (("A0", 16),)),
+        (("layer1.0.add", "layer1.0.relu2"), (("A2", 8),)),
+        (("layer1.0.relu2/relu_gradient", "layer1.0.bn2/batch_norm_gradient"), (("A1", 16),)),
+    ],
+)
+def test_groups_of_training_can_be_scheduled(scheduler: Scheduler, ends: tuple[str, ...], tile) -> None:
+    names = [one.op.name for one in scheduler.workload.operators]
+    assert set(ends) <= set(names)
+    fused = scheduler.schedule(Plan((Group(ends, tile),)))
+    mine = [one for one in fused.expanded.operators if one.operator.op.name in ends]
+    assert len({one.group for one in mine}) == 1
+    assert min(one.steps.tiles for one in mine) > 1
 
 
 def _operators(schedule: Schedule) -> list[int]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from monet.hardware.accelerator import CoreInstance
 from monet.mapping.border import Border
-from monet.mapping.errors import MappingError
+from monet.mapping.errors import DoesNotFit, MappingError
 from monet.schedule.geometry import Steps, make_steps, shape_classes, step_nest
 from monet.schedule.grouping import TiledGroup
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Group, Placement, Plan
+from monet.schedule.result import Infeasible
 from monet.schedule.rows import RowStore
 from monet.schedule.step_cost import StepCost, matrix_held, matrix_streamed, smaller_border, vector_step
 from monet.schedule.workload import Operator
@@ -95,25 +96,33 @@ class OperatorSteps:
     base: int = 0
 
 
-def operator_steps(operator: Operator, group: TiledGroup, number: int, table: CostTable, plan: Plan) -> OperatorSteps:
-    """Steps and costs of one operator under a plan, looked up if they were asked for before."""
+def operator_steps(
+    operator: Operator, group: TiledGroup, number: int, table: CostTable, plan: Plan, *, held: bool
+) -> OperatorSteps:
+    """Steps and costs of one operator under a plan, looked up if they were asked for before. ``held``: its operands lie
+    in the memory; otherwise they are streamed."""
     placement = plan.placements[operator.op.name]
     share = plan.buffer_share if plan.boundary == "keep" else 1.0
-    key = (operator.identity, placement, group.identity, group.held, share)
+    key = (operator.identity, placement, group.identity, held, share)
     found = table.numbered.get(key)
     if found is None:
-        alike = key if group.key else (operator.key, placement, None, group.held, share)
+        alike = key if group.key else (operator.key, placement, None, held, share)
         if alike not in table.steps:
-            table.steps[alike] = _costed(operator, group, table, placement, share)
+            try:
+                table.steps[alike] = _costed(operator, group, table, placement, held, share)
+            except DoesNotFit as error:
+                raise _infeasible(operator, placement, error) from None
         found = table.numbered[key] = len(table.numbered), table.steps[alike]
     own, costed = found
     return OperatorSteps(
-        operator, placement, costed.instances, costed.steps, group.held, costed.classes, costed.costs, number,
+        operator, placement, costed.instances, costed.steps, held, costed.classes, costed.costs, number,
         group.key, own,
     )  # fmt: skip
 
 
-def _costed(operator: Operator, group: TiledGroup, table: CostTable, placement: Placement, share: float) -> Costed:
+def _costed(
+    operator: Operator, group: TiledGroup, table: CostTable, placement: Placement, held: bool, share: float
+) -> Costed:
     instances = tuple(table.machine.accelerator.instance(name) for name in placement.cores)
     pieces = len(instances)
     if group.key:
@@ -121,10 +130,27 @@ def _costed(operator: Operator, group: TiledGroup, table: CostTable, placement: 
         classes, first = shape_classes(operator.nest, steps)
     else:
         steps, classes, first = _untiled(operator, placement.split, pieces)
-    costs = tuple(
-        table.cost(operator, steps, int(one), instances[int(one) % pieces], group.held, share) for one in first
-    )
-    return Costed(instances, steps, classes, costs)
+    some = np.all([low < high for low, high in steps.ranges.values()], axis=0) if steps.ranges else np.ones(1, bool)
+    costs = {
+        int(one): table.cost(operator, steps, int(one), instances[int(one) % pieces], held, share)
+        for one in first
+        if some[one]
+    }
+    nothing = _nothing(next(iter(costs.values())))  # a tile with fewer rows than there are cores leaves some idle
+    return Costed(instances, steps, classes, tuple(costs.get(int(one), nothing) for one in first))
+
+
+def _infeasible(operator: Operator, placement: Placement, error: DoesNotFit) -> Exception:
+    from monet.schedule.engine import NoSchedule
+
+    name, core, short = operator.op.name, placement.cores[0], error.needed_bytes - error.offered_bytes
+    return NoSchedule(Infeasible(name, core, error.level, short, f"operator {name} on {core}: {error}"))
+
+
+def _nothing(like: StepCost) -> StepCost:
+    """The cost of a step that has nothing to do."""
+    operands = tuple(replace(one, bytes=0, first=0, spilled=0, buffer=0) for one in like.operands)
+    return StepCost(0.0, 0.0, 0.0, 0.0, operands, (), like.bound_by)
 
 
 _whole: dict[tuple[str, str, int], tuple[Steps, Array, Array]] = {}

@@ -53,8 +53,9 @@ class Expansion:
         self.groups: list[tuple[int, list[int]]] = []  # first step; gangs whose reads go ahead of each gang's writes
         self.n_steps = 0
 
-    def add(self, one: OperatorSteps) -> None:
-        """Rows of one operator's steps; those of last time if the storages it touches are cut as they were then."""
+    def add(self, one: OperatorSteps) -> bool:
+        """Rows of one operator's steps; those of last time if the storages it touches are cut as they were then. False
+        if they do not fit: nothing is added."""
         cuts, storages = self.cuts, one.operator.storages
         one.base, cuts.new = self.n_steps, []
         cut_by, base = cuts.number, cuts.base
@@ -69,6 +70,9 @@ class Expansion:
                 rows = rows_of(cuts, one)
                 ALIKE.keep(alike, rows)
             self.table.rows.keep(key, rows)
+        if not rows.fits:
+            cuts.forget_new()
+            return False
         if not cuts.new:
             for position, grid, sizes in rows.grids:
                 cuts.note(storages[position], grid, sizes)
@@ -79,6 +83,7 @@ class Expansion:
         self.keys.append(key)
         self.first.append([base[storage] for storage in storages])
         self.n_steps += rows.counts[0]
+        return True
 
     def _content(self, one: OperatorSteps) -> tuple[Any, ...]:
         """Everything that an operator's rows depend on; no names, so that it is equal for operators alike."""
@@ -89,9 +94,12 @@ class Expansion:
             cut = (grid.content, self.cuts.same_group(one, storage)) if grid else self.cuts.finer_content(storage)
             owner = self.workload.storages[storage]
             storages.append((cut, owner.persistent, owner.tensor.shape, owner.tensor.strides, owner.tensor.dtype))
-        index = self.machine.memory_index
+        index, room = self.machine.memory_index, self.machine.capacity * one.held
         places = tuple(
-            (self.machine.core_index[core.name], *((slot, index[name]) for slot, name in core.memories))
+            (
+                self.machine.core_index[core.name],
+                *((slot, index[name], room[index[name]]) for slot, name in core.memories),
+            )
             for core in one.instances
         )
         pace = self.machine.accelerator.clock_hz / one.instances[0].core.clock_hz
@@ -115,7 +123,7 @@ class Expansion:
                 orders[key] = gang_order(members, self.rows[-count:], self.entries(count), self.cuts.n_blocks, ahead)
             spans = orders[key]
         self.spans.append(spans)
-        if members[0].held:
+        if members[0].tiled:
             # a pipeline over several cores has a tile of every operator in flight on each of them
             reads = [count * len(set(chain.from_iterable(one.placement.cores for one in members)))]
         else:  # one after another, as alone
@@ -182,14 +190,15 @@ def expand(
     """All arrays of a plan. ``groups`` are in execution order, with tiles for every operator."""
     building = Expansion(workload, table, plan)
     stepped = [
-        [operator_steps(operator, group, number, table, plan) for operator in group.operators]
+        [operator_steps(operator, group, number, table, plan, held=group.held) for operator in group.operators]
         for number, group in enumerate(groups)
     ]
     for here in stepped:
         for one in here if here[0].held else ():
             building.cuts.cut_finer(one)
-    for here in stepped:
+    for number, (group, here) in enumerate(zip(groups, stepped, strict=True)):
         for one in here:
-            building.add(one)
+            if not building.add(one):  # its weights are then read again with every tile, its sums written and read
+                building.add(operator_steps(one.operator, group, number, table, plan, held=False))
         building.close_group(len(here))
     return building.finish()

@@ -17,6 +17,7 @@ import numpy as np
 
 from monet.errors import nearest
 from monet.graph.loop_nest import Index, Operand
+from monet.graph.op import Phase
 from monet.graph.tensor import Tensor
 from monet.schedule.geometry import axis_map, even_cuts
 from monet.schedule.plan import Group, Plan, PlanError
@@ -61,9 +62,38 @@ def _members(workload: Workload, plan: Plan) -> list[tuple[Group | None, list[in
                 raise PlanError(f"groups.{position}: {name} is also in {taken[number[name]]}")
             taken[number[name]] = f"groups.{position}"
             ops.append(number[name])
+        if group not in workload.tiled:
+            _check_updates(workload, ops, f"groups.{position}")
         found.append((group, sorted(ops)))
     found += [(None, [operator.number]) for operator in workload.operators if operator.number not in taken]
     return found
+
+
+def _check_updates(workload: Workload, members: Sequence[int], place: str) -> None:
+    """An update may run right after its weight gradient only if nothing has to see the gradient in between."""
+    tensors = workload.graph.tensors
+    for update in (workload.operators[i] for i in members):
+        if update.op.phase is not Phase.UPDATE or not update.op.kind.endswith("_update"):
+            continue
+        gradient, name = tensors[update.op.inputs[1]].storage, update.op.name
+        writers = [one for one in workload.operators if any(tensors[t].storage == gradient for t in one.op.outputs)]
+        if not any(one.number in members for one in writers):
+            continue
+        if update.op.attrs.get("clipped"):
+            raise PlanError(
+                f"{place}: {name} cannot join its gradient's group: clipping needs the norm of all gradients"
+            )
+        if len(writers) > 1:
+            raise PlanError(
+                f"{place}: {name} cannot join its gradient's group: the gradient is accumulated by "
+                f"{', '.join(one.op.name for one in writers[1:])}"
+            )
+        readers = (one for one in workload.operators if one is not update and one.number not in members)
+        for one in readers:
+            if any(tensors[t].storage == gradient for t in one.op.inputs):
+                raise PlanError(
+                    f"{place}: {name} cannot join its gradient's group: {one.op.name} reads the gradient too"
+                )
 
 
 def _group_order(

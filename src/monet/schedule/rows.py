@@ -17,8 +17,10 @@ from monet.graph.loop_nest import Operand
 from monet.graph.tensor import Tensor
 from monet.schedule import decide as d
 from monet.schedule.geometry import Grid, Touch, axis_map, box_elements, cut_axes, touched_blocks
+from monet.schedule.grouping import splittable, tileable
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Plan
+from monet.schedule.step_cost import STREAM_SHARE
 from monet.schedule.workload import Workload
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ class Rows:
     storage: Array  # of every entry, as a position in the operator's storages
     bases: Array  # first block of each of these storages
     counts: tuple[int, int, int, int]  # of steps, entries, buffers, storages
+    fits: bool  # whether every memory has room for all that a tile holds in it
 
     @property
     def bytes(self) -> int:
@@ -142,6 +145,15 @@ class Cuts:
         self.storages.append(self.workload.storages[storage].number)
         self.n_blocks += len(sizes)
 
+    def forget_new(self) -> None:
+        """Undo the cuts of the operator at hand."""
+        for storage, _, sizes in reversed(self.new):
+            del self.grids[storage], self.base[storage]
+            for some in (self.bases, self.block_sizes, self.storages):
+                some.pop()
+            self.n_blocks -= len(sizes)
+        self.new = []
+
     def same_group(self, one: OperatorSteps, storage: str) -> bool:
         """Whether a storage was cut by the group of an operator, or by nobody yet."""
         return storage not in self.origin or self.origin[storage].tiled == one.tiled
@@ -181,7 +193,22 @@ class _Building:
         position = {name: place for place, name in enumerate(one.operator.storages)}
         new = tuple((position[name], grid, sizes) for name, grid, sizes in self.cuts.new)
         counts = count, len(entries), len(work), len(bases)
-        return Rows(rows, parts, entries, work, new, storage, bases, counts)
+        fits = not one.held or self._fits(rows, entries, work)
+        return Rows(rows, parts, entries, work, new, storage, bases, counts, fits)
+
+    def _fits(self, rows: Array, entries: Array, work: Array) -> bool:
+        """Whether buffers and held blocks of every tile fit; with everything else evicted, that is enough."""
+        memories, tile = len(self.machine.capacity), np.arange(len(rows)) // self.one.steps.pieces
+        needed = np.zeros((self.one.steps.tiles, memories), np.int64)
+        buffers = np.repeat(tile, rows[:, d.WORK_END] - rows[:, d.WORK_START])
+        np.add.at(needed, (buffers, work[:, d.WORK_MEMORY]), work[:, d.WORK_BYTES])
+        of = np.repeat(tile, rows[:, d.ENTRY_END] - rows[:, d.ENTRY_START])
+        held = (entries[:, d.E_KIND] == d.HOLD_READ) | (entries[:, d.E_KIND] == d.HOLD_WRITE)
+        place = of[held] * memories + entries[held, d.E_MEMORY]
+        pairs = np.unique(place * self.cuts.n_blocks + entries[held, d.E_BLOCK])
+        place, block = np.divmod(pairs, self.cuts.n_blocks)
+        np.add.at(needed.reshape(-1), place, np.concatenate(self.cuts.block_sizes)[block])
+        return bool((needed <= self.machine.capacity).all())
 
     def _parts(self) -> Array:
         """Ticks of a step by use; rounded so that they add up to the ticks of the whole step."""
@@ -264,7 +291,7 @@ class _Building:
         edges, group = cut_axes(operand, nest, steps), one.tiled
         if not (operand.written and edges and group and group.halo == "recomputed" and steps.pieces == 1):
             return self.cuts.grid_of(tensor, edges)
-        regions = -(-box_elements(operand, nest, steps) * dtype_named(operand.dtype).bits // 8)
+        regions = self._box_bytes(operand)
         grid = Grid(tensor, {}, self.cuts.n_blocks, regions)
         self.cuts.note(tensor.storage, grid, regions)
         return grid
@@ -291,7 +318,8 @@ class _Building:
         streams = parts[0].streams
         if one.held and not streams:
             table[:, d.E_KIND] = d.HOLD_WRITE if operand.written else d.HOLD_READ
-            self._region(position, touch, table)
+            if self._region(position, touch, table) and operand.written:
+                return self._read_back(position, touch, table, owner)
             return table, owner
         size = np.array([part.bytes for part in parts])[classes]
         first = np.array([part.first for part in parts])[classes]
@@ -303,32 +331,55 @@ class _Building:
             table[:, d.E_SHARE] = 0 if cut or len(one.instances) == 1 else position + 1
             return table, owner
         persistent = self.cuts.workload.storages[tensor.storage].persistent
-        keep = self.cuts.plan.boundary == "keep" and not persistent and not streams and not _shared_blocks(table, one)
+        stays = self.cuts.plan.boundary == "keep" or one.tiled is not None
+        keep = stays and not persistent and not streams and not _shared_blocks(table, one)
         table[:, d.E_KIND] = d.KEEP_WRITE if keep else d.STREAM_WRITE
         spilled = np.array([part.spilled for part in parts])[classes]
         if not spilled.any():
-            return table, owner
+            return self._read_back(position, touch, table, owner)
         extra = table.copy()
         extra[:, d.E_KIND], extra[:, d.E_BYTES], extra[:, d.E_FIRST] = d.SPILL, _shares(spilled, touch), 0
         both = np.stack([table, extra], axis=1).reshape(-1, d.ENTRY_COLUMNS)
-        return both, np.repeat(owner, 2)
+        return self._read_back(position, touch, both, np.repeat(owner, 2))
 
-    def _region(self, position: int, touch: Touch, table: Array) -> None:
+    def _read_back(self, position: int, touch: Touch, table: Array, owner: Array) -> tuple[Array, Array]:
+        """Tiles of a sum read what tiles before them have summed up, unless it lies where they continue it."""
+        one, operator = self.one, self.one.operator
+        operand, _ = operator.operands[position]
+        if not (tileable(operator) - splittable(operator)) & one.steps.ranges.keys() or one.steps.tiles == 1:
+            return table, owner
+        writes = d.WRITES[table[:, d.E_KIND]]
+        tile, block = owner[writes] // one.steps.pieces, table[writes, d.E_BLOCK]
+        first = np.full(int(block.max()) + 1, one.steps.tiles)
+        np.minimum.at(first, block, tile)
+        again = tile > first[block]
+        extra, region = table[writes][again], self._box_bytes(operand)
+        extra[:, d.E_KIND] = d.STREAM_READ
+        size = _shares(np.repeat(region, np.diff(touch.pointer)), touch)[again]
+        extra[:, d.E_BYTES], extra[:, d.E_FIRST] = size, size // STREAM_SHARE
+        return np.concatenate([extra, table]), np.concatenate([owner[writes][again], owner])
+
+    def _box_bytes(self, operand: Operand) -> Array:
+        """Bytes of an operand that every step touches."""
+        elements = box_elements(operand, self.one.operator.nest, self.one.steps)
+        return -(-elements * dtype_named(operand.dtype).bits // 8)
+
+    def _region(self, position: int, touch: Touch, table: Array) -> bool:
         """A tile that needs only a part of large blocks (cut along other axes by whoever made them) does not hold them:
         it reads its own region into a buffer. Nor does it hold a block that several memories write parts of."""
         one = self.one
         operand, _ = one.operator.operands[position]
-        elements = box_elements(operand, one.operator.nest, one.steps)
-        region = -(-elements * dtype_named(operand.dtype).bits // 8)
+        region = self._box_bytes(operand)
         if operand.written:
             if not _shared_blocks(table, one):
-                return
+                return False
         elif 2 * region.sum() >= self.cuts.bytes_of(touch.block):
-            return
+            return False
         table[:, d.E_KIND] = d.STREAM_WRITE if operand.written else d.STREAM_READ
         table[:, d.E_BYTES] = table[:, d.E_FIRST] = _shares(np.repeat(region, np.diff(touch.pointer)), touch)
         slot = one.costs[0].operands[position].slot
         self.regions[slot] = self.regions.get(slot, 0) + region
+        return True
 
 
 def _shared_blocks(table: Array, one: OperatorSteps) -> bool:
