@@ -9,6 +9,7 @@ import typer
 from monet.commands import allocate as allocate_command
 from monet.commands import diff as diff_command
 from monet.commands import explain as explain_command
+from monet.commands import explore as explore_command
 from monet.commands import fuse as fuse_command
 from monet.commands import graph as graph_command
 from monet.commands import hardware as hardware_command
@@ -39,6 +40,7 @@ app.command("validate")(validate_command.validate)
 app.command("reproduce")(reproduce_command.reproduce)
 app.command("models")(models_command.models)
 app.add_typer(hardware_command.app, name="hardware")
+app.add_typer(explore_command.app, name="explore")
 
 
 @app.callback(invoke_without_command=True)

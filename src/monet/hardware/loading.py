@@ -63,7 +63,7 @@ def describe(document: Document, source: str = "hardware", overrides: Mapping[st
     try:
         description = Description.model_validate(document)
     except ValidationError as error:
-        problems = _problems(error)
+        problems = problems_of(error)
         raise DescriptionError(source, problems + _also(document, error, problems)) from None
     problems = [*check(description), *_parameter_problems(document, description)]
     if problems:
@@ -117,8 +117,8 @@ def schema() -> dict[str, Any]:
 # --- problems ---------------------------------------------------------------------------------------------------------
 
 
-def _problems(error: ValidationError) -> list[Problem]:
-    """Pydantic's errors in our words."""
+def problems_of(error: ValidationError, root: type[BaseModel] = Description) -> list[Problem]:
+    """Pydantic's errors about a ``root`` in our words."""
     found = []
     for item in error.errors(include_url=False):
         place, given = tuple(item["loc"]), item.get("input")
@@ -127,7 +127,7 @@ def _problems(error: ValidationError) -> list[Problem]:
             found.append(Problem(_path(place), "is required"))
             continue
         if item["type"] == "extra_forbidden":
-            message = f"unknown key; {nearest(str(place[-1]), _keys_at(place[:-1]))}"
+            message = f"unknown key; {nearest(str(place[-1]), _keys_at(place[:-1], root))}"
         elif item["type"] == "literal_error":
             message = f"must be one of {item['ctx']['expected']}"
         shown = "" if isinstance(given, dict | list | BaseModel) or item["type"] == "extra_forbidden" else repr(given)
@@ -139,9 +139,9 @@ def _path(place: tuple[int | str, ...]) -> str:
     return ".".join(str(part) for part in place if part != "[key]")
 
 
-def _keys_at(place: tuple[int | str, ...]) -> list[str]:
-    """Valid keys of the model at a place of the description."""
-    here: Any = Description
+def _keys_at(place: tuple[int | str, ...], root: type[BaseModel]) -> list[str]:
+    """Valid keys of the model at a place below ``root``."""
+    here: Any = root
     for part in place:
         if _is_model(here):
             field = here.model_fields.get(str(part))

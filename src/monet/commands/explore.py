@@ -1,0 +1,226 @@
+"""``monet explore``: a space of designs searched for the best ones; every point kept, exported, reported."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from monet.search.hardware.exploration import Exploration, Progress
+    from monet.search.hardware.objectives import Objective
+    from monet.search.hardware.space import Space
+
+INTERRUPTED = 130
+MOST_ROWS = 20
+
+
+class _SearchUnlessNamed(TyperGroup):
+    """``monet explore SPACE`` is ``monet explore search SPACE``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, "--help"):
+            args = ["search", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_SearchUnlessNamed,
+    no_args_is_help=True,
+    subcommand_metavar="SPACE [OPTIONS] | COMMAND [ARGS]...",
+    help="Search a space of hardware designs: monet explore SPACE [OPTIONS]; see monet explore search --help.",
+)
+
+
+@app.command()
+def search(
+    space: Annotated[str, typer.Argument(help="YAML file, or the name of a shipped space (monet explore spaces).")],
+    method: Annotated[str, typer.Option("--search", help="exhaustive, random, qmc (evenly spread), tpe or nsga2.")] = "exhaustive",
+    points: Annotated[int | None, typer.Option(min=1, help="Different points to look at. [default: all, or 500]", show_default=False)] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same front, whatever --jobs.")] = 0,
+    objective: Annotated[list[str] | None, typer.Option(help="latency, energy, edp, memory, area; training.latency. Repeatable. [default: the space's]", show_default=False)] = None,
+    store: Annotated[str, typer.Option(metavar="FILE", help="SQLite file that keeps every point. [default: SPACE.sqlite]", show_default=False)] = "",
+    jobs: Annotated[int, typer.Option(min=1, help="Processes on this machine.")] = 1,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a store; what it holds is not evaluated again.")] = False,
+    cluster: Annotated[str, typer.Option(metavar="ADDRESS", help="Dask scheduler (tcp://host:8786) whose workers evaluate.")] = "",
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds after which a point's process is ended; tried once more, then recorded.")] = 600.0,
+    memory_limit: Annotated[float, typer.Option(min=0, help="GiB that the process of a point may take; 0: no limit.")] = 0.0,
+    csv: Annotated[str, typer.Option("--csv", metavar="FILE", help="Write the points as CSV, - for standard output.")] = "",
+    json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write the front as JSON, - for standard output.")] = "",
+) -> None:  # fmt: skip
+    """Evaluate designs of SPACE and keep every one: parameters, figures or the reason there are none."""
+    from monet.errors import MonetError
+    from monet.search.hardware import explore, load_space
+    from monet.search.hardware.objectives import parse_objective
+    from monet.search.hardware.samplers import SEARCHES
+
+    if method not in SEARCHES:
+        raise MonetError(f"--search {method!r}: allowed are {', '.join(SEARCHES)}")
+    loaded = load_space(space)
+    modes = {name: one.mode for name, one in loaded.workloads.items()}
+    chosen = tuple(parse_objective(one, modes) for one in objective or ()) or loaded.objectives
+    path = store or f"{loaded.name}.sqlite"
+    with _Display(chosen) as display:
+        found = explore(
+            loaded,
+            path,
+            search=method,
+            points=points,
+            seed=seed,
+            objectives=chosen,
+            resume=resume,
+            jobs=jobs,
+            cluster_address=cluster,
+            timeout_s=timeout,
+            memory_bytes=int(memory_limit * 2**30),
+            show=display.show,
+        )
+    if csv:
+        _write_table(loaded, found.records, csv)
+    if json:
+        from monet.report.files import write_json
+
+        write_json(json, _values(found, method, seed))
+    if "-" not in (csv, json):
+        _print(found, path)
+    if found.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+@app.command()
+def export(
+    store: Annotated[str, typer.Argument(help="Store of an exploration.")],
+    csv: Annotated[str, typer.Option("--csv", metavar="FILE", help="CSV file, - for standard output.")] = "",
+    parquet: Annotated[str, typer.Option("--parquet", metavar="FILE", help="Parquet file (extra: monet-train[parquet]).")] = "",
+    optuna: Annotated[str, typer.Option("--optuna", metavar="FILE", help="SQLite file with an Optuna study, for optuna-dashboard.")] = "",
+) -> None:  # fmt: skip
+    """Write the points of a store as a table: parameters, status, reason, figures with their units, seconds, version."""
+    from monet.errors import MonetError
+    from monet.search.hardware.store import read_store
+
+    if not (csv or parquet or optuna):
+        raise MonetError("say where to: --csv FILE, --parquet FILE or --optuna FILE")
+    with read_store(store) as opened:
+        records = list(opened.records())
+        if csv:
+            _write_table(opened.space, records, csv)
+        if parquet:
+            from monet.search.hardware.table import write_parquet
+
+            write_parquet(opened.space, records, parquet)
+        if optuna:
+            from monet.search.hardware.table import write_optuna
+
+            write_optuna(opened.space, records, opened.space.objectives, optuna)
+
+
+@app.command()
+def spaces() -> None:
+    """List the spaces that come with monet."""
+    from monet.report.terminal import screen, table
+    from monet.search.hardware.space import load_space, space_names
+
+    made = table("", "space", "points", "hardware", "")
+    for name in space_names():
+        one = load_space(name)
+        made.add_row(name, f"{one.size:,}" if one.size else "any", str(one.base["name"]), one.model.about)
+    screen().print(made)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of a space file."""
+    import json
+
+    from monet.search.hardware.space import space_schema
+
+    typer.echo(json.dumps(space_schema(), indent=2, ensure_ascii=False))
+
+
+def _write_table(space: Space, records: Sequence[Any], path: str) -> None:
+    from monet.report.files import write_text
+    from monet.search.hardware.table import csv_text
+
+    write_text(path, csv_text(space, records))
+
+
+def _values(found: Exploration, method: str, seed: int) -> dict[str, Any]:
+    return {
+        "space": found.space.name,
+        "search": method,
+        "seed": seed,
+        "points": len(found.records),
+        "feasible": len(found.feasible),
+        "evaluated_now": found.evaluated,
+        "objectives": [one.text for one in found.objectives],
+        "front": [{"parameters": dict(one.values), "metrics": dict(one.metrics)} for one in found.front()],
+    }
+
+
+def _print(found: Exploration, path: str) -> None:
+    from monet.report.terminal import screen, table
+    from monet.search.hardware.exploration import objective_values
+    from monet.search.hardware.objectives import shown
+
+    console, chosen = screen(), found.front()
+    infeasible = sum(one.status == "infeasible" for one in found.records)
+    failed = [one for one in found.records if one.status == "failed"]
+    stopped = " (stopped early)" if found.interrupted else ""
+    console.print(
+        f"{len(found.records):,} points{stopped}: {len(found.feasible):,} with figures, {infeasible:,} infeasible, "
+        f"{len(failed):,} failed; {found.evaluated:,} evaluated now in {found.seconds:.1f} s; kept in {path}",
+        highlight=False,
+    )
+    for one in failed[:3]:
+        console.print(f"failed: {dict(one.values)}: {one.reason}", style="red", highlight=False, markup=False)
+    names = [one.name for one in found.space.parameters]
+    made = table(f"Front of {len(chosen)} designs", *[one.text for one in found.objectives], *names, "area")
+    values = objective_values(found.space, chosen, found.objectives)
+    for record, row in list(zip(chosen, values, strict=True))[:MOST_ROWS]:
+        figures = [shown(one, value) for one, value in zip(found.objectives, row, strict=True)]
+        made.add_row(*figures, *(str(record.values[name]) for name in names), f"{record.metrics['area_mm2']:.1f} mm²")
+    console.print(made)
+    if len(chosen) > MOST_ROWS:
+        console.print(f"{len(chosen) - MOST_ROWS} more: monet explore export {path} --csv FILE", style="dim")
+
+
+class _Display:
+    """Points per second, time left, size of the front and the best of each objective, on a terminal only."""
+
+    def __init__(self, objectives: Sequence[Objective]) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        from monet.report.terminal import screen
+
+        console = screen(errors=True)
+        self._objectives = objectives
+        self._bars = Progress(
+            TextColumn("[bold]points"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[said]}"),
+            console=console, disable=not console.is_terminal,
+        )  # fmt: skip
+        self._task = self._bars.add_task("points", total=None, said="")
+
+    def __enter__(self) -> _Display:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def show(self, progress: Progress) -> None:
+        from monet.search.hardware.objectives import shown
+
+        rate = progress.evaluated / progress.seconds if progress.seconds else 0.0
+        best = ", ".join(
+            f"{one.text} {shown(one, min(row[place] for row in progress.front))}"
+            for place, one in enumerate(self._objectives)
+            if progress.front
+        )
+        lost = progress.infeasible + progress.failed
+        said = f"{rate:.1f}/s · front {len(progress.front)} · best {best}" + (
+            f" · {lost} without figures" if lost else ""
+        )
+        self._bars.update(self._task, completed=progress.done, total=progress.total, said=said)

@@ -1,0 +1,173 @@
+"""The space file: pydantic models of a space as people write it. ``space`` checks one and makes it explorable."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field, field_validator, model_validator
+
+from monet.errors import MonetError, nearest
+from monet.hardware.description import Model
+from monet.hardware.quantities import parse_quantity
+
+WHOLE_LIMIT = 100_000  # values that one parameter may have
+_SYMBOLS = ("", "B", "Hz", "B/s", "J", "J/bit", "s", "W", "m2", "m")
+
+
+def number_of(value: Any) -> Any:
+    """A number with or without a unit in SI units; anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    for symbol in _SYMBOLS:
+        try:
+            number = parse_quantity(value, symbol)
+        except ValueError:
+            continue
+        if isinstance(number, float):
+            return int(number) if number.is_integer() else number
+    return value
+
+
+class RangeModel(Model):
+    """Numbers from ``low`` to ``high``, both included. Whole numbers without a step are one apart; others are any.
+
+    So are whole numbers where there are more than 100,000 of them; they stay whole.
+    """
+
+    low: float | str
+    high: float | str
+    step: float | str | None = Field(None, description="distance between values; with log, their ratio")
+    log: bool = Field(False, description="equal ratios rather than equal distances")
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> RangeModel:
+        low, high, step = (number_of(one) for one in (self.low, self.high, self.step))
+        for name, one in (("low", low), ("high", high)):
+            if not isinstance(one, int | float) or not math.isfinite(one):
+                raise ValueError(f"{name} {one!r} is not a number")
+        if low > high:
+            raise ValueError(f"is empty: low {self.low} is above high {self.high}")
+        if self.log and low <= 0:
+            raise ValueError(f"a log range starts above 0, not at {self.low}")
+        if step is not None and (not isinstance(step, int | float) or step <= (1 if self.log else 0)):
+            raise ValueError(f"step {self.step!r}: {'a ratio above 1' if self.log else 'a number above 0'} is needed")
+        return self
+
+    def values(self) -> tuple[int | float, ...]:
+        """Every value; none if any number between the bounds will do."""
+        low, high, step = (number_of(one) for one in (self.low, self.high, self.step))
+        whole = all(float(one).is_integer() for one in (low, high))
+        if step is None:
+            listed = whole and high - low < WHOLE_LIMIT
+            return tuple(range(int(low), int(high) + 1)) if listed else ()
+        if self.log:
+            count = min(math.floor(math.log(high / low) / math.log(step) + 1e-9), WHOLE_LIMIT)
+            exact = [low * step**number for number in range(count + 1)]
+        else:
+            count = min(math.floor((high - low) / step + 1e-9), WHOLE_LIMIT)
+            exact = [low + number * step for number in range(count + 1)]
+        whole = whole and float(step).is_integer()
+        return tuple(round(one) if whole else float(f"{one:.9g}") for one in exact)
+
+
+class ParameterModel(Model):
+    """A named choice. What it sets: paths of the hardware, one of its named parameters, or ``workloads.NAME.KNOB``."""
+
+    sets: list[str] = Field([], description="absent: the parameter of this name in the hardware file")
+    values: list[int | float | str | bool] | None = Field(None, description="the choices")
+    range: RangeModel | None = None
+    about: str = ""
+
+    @field_validator("sets", mode="before")
+    @classmethod
+    def _one(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _choices(self) -> ParameterModel:
+        if (self.values is None) == (self.range is None):
+            raise ValueError("give either values or range")
+        if self.values is not None:
+            if not self.values:
+                raise ValueError("values is empty: nothing to choose from")
+            twice = [one for number, one in enumerate(self.values) if one in self.values[:number]]
+            if twice:
+                raise ValueError(f"the value {twice[0]!r} is listed twice")
+        return self
+
+    def chosen(self) -> tuple[tuple[int | float | str | bool, ...], float, float]:
+        """Values, and for a continuous parameter (no values) its bounds."""
+        if self.values is not None:
+            return tuple(self.values), 0.0, 0.0
+        assert self.range is not None
+        return self.range.values(), float(number_of(self.range.low)), float(number_of(self.range.high))
+
+
+class WorkloadModel(Model):
+    """What is run on every design: a model, how it is trained, how it is scheduled."""
+
+    model: str
+    mode: Literal["training", "inference"] = "training"
+    batch: int | None = Field(None, gt=0)
+    image: int | None = Field(None, gt=0)
+    sequence: int | None = Field(None, gt=0)
+    precision: str = "fp32"
+    optimizer: str = "sgd"
+    attention: Literal["", "explicit", "fused"] = ""
+    saved: Literal["framework", "compact"] = "framework"
+    lora: int = Field(0, ge=0)
+    accumulate: int = Field(1, gt=0, description="passes before one update")
+    fusion: str | dict[str, Any] = Field("auto", description="auto, none, or a plan: a YAML file or its content")
+    boundary: Literal["keep", "dram"] = "keep"
+    objective: Literal["latency", "energy", "edp"] = Field("latency", description="what mappings are chosen for")
+    weight: float = Field(1.0, gt=0, description="exponent in the geometric mean over workloads")
+
+    def inlined(self, folder: Path) -> WorkloadModel:
+        """With plans read and paths made absolute, so that it means the same everywhere."""
+        changed: dict[str, Any] = {}
+        beside = folder / self.model.split(":")[0]
+        if beside.is_file():
+            changed["model"] = str(beside.resolve()) + self.model[len(self.model.split(":")[0]) :]
+        if isinstance(self.fusion, str) and self.fusion not in ("auto", "none"):
+            from monet.schedule.plan import load_plan
+
+            plan = folder / self.fusion
+            if not plan.is_file():
+                raise MonetError(f"fusion {self.fusion!r}: {nearest(self.fusion, ('auto', 'none'))}, or a YAML file")
+            changed["fusion"] = load_plan(str(plan)).to_dict()
+        return self.model_copy(update=changed)
+
+
+class SpaceModel(Model):
+    """A whole space as written."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, serialize_by_alias=True)
+
+    name: str = Field(min_length=1)
+    about: str = ""
+    source: list[str] = Field([], description="where the ranges come from")
+    hardware: str | dict[str, Any] = Field(description="preset name, YAML file, or the description itself")
+    set_values: dict[str, Any] = Field({}, alias="set", description="paths of the hardware set for every point")
+    parameters: dict[str, ParameterModel] = Field(min_length=1)
+    constraints: list[str] = Field([], description="comparisons: area_mm2 <= 100, x_pes * y_pes >= 2")
+    workloads: dict[str, WorkloadModel] = Field(min_length=1)
+    objectives: list[str] = Field(
+        ["latency", "energy"], min_length=1, description="latency, energy, edp, memory or area; training.latency"
+    )
+
+    @field_validator("source", mode="before")
+    @classmethod
+    def _source(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+    @field_validator("workloads")
+    @classmethod
+    def _names(cls, value: dict[str, WorkloadModel]) -> dict[str, WorkloadModel]:
+        for name, one in value.items():
+            if not name.isidentifier():
+                raise ValueError(f"the workload name {name!r} is not a plain word (letters, digits, _)")
+            if name in ("training", "inference") and one.mode != name:
+                raise ValueError(f"the workload called {name!r} has mode {one.mode}: take another name")
+        return value

@@ -1,0 +1,115 @@
+"""One point: its design checked against the constraints, then every workload scheduled on it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from monet.errors import MonetError
+from monet.graph.graph import Graph
+from monet.hardware.accelerator import Accelerator
+from monet.schedule.default_plan import default_schedule
+from monet.schedule.engine import NoSchedule, Scheduler
+from monet.schedule.evaluation import model_version
+from monet.schedule.figures import Figures, figures_of
+from monet.schedule.plan import Plan
+from monet.search.hardware.description import WorkloadModel
+from monet.search.hardware.objectives import hardware_figures, means
+from monet.search.hardware.record import Record
+from monet.search.hardware.space import Space, numeric, space_from_text
+
+
+class _Infeasible(Exception):
+    """Why a point has no figures."""
+
+
+def evaluate(space_text: str, values: Mapping[str, Any]) -> Record:
+    """The record of a point. Never raises for a design that cannot do the work: that is a record too."""
+    began = time.process_time()
+    space, metrics = _space(space_text), dict[str, float]()
+    status, reason = "ok", ""
+    try:
+        _evaluate(space, values, metrics)
+    except _Infeasible as error:
+        status, reason = "infeasible", str(error)
+    except MonetError as error:
+        status, reason = "infeasible", " ".join(str(error).split())
+    return Record(values, status, reason, metrics, time.process_time() - began, 1, model_version())
+
+
+@lru_cache(maxsize=4)
+def _space(text: str) -> Space:
+    return space_from_text(text)
+
+
+def _evaluate(space: Space, values: Mapping[str, Any], metrics: dict[str, float]) -> None:
+    known: dict[str, Any] = numeric(values)
+    _require(space, known)
+    accelerator = space.hardware(values)
+    metrics |= hardware_figures(accelerator)
+    known |= metrics
+    _require(space, known)
+    workloads = space.workloads_at(values)
+    for name, workload in workloads.items():
+        figures = _run(name, workload, accelerator)
+        metrics |= {
+            f"{name}.latency_s": figures.latency_s,
+            f"{name}.energy_j": figures.energy_j,
+            f"{name}.edp_js": figures.edp,
+            f"{name}.power_w": figures.energy_j / figures.latency_s if figures.latency_s else 0.0,
+            f"{name}.dram_bytes": figures.dram_bytes,
+            f"{name}.memory_bytes": figures.dram_peak_bytes,
+        }
+        capacity = accelerator.drams[0].capacity_bytes
+        if figures.dram_peak_bytes > capacity:
+            short = figures.dram_peak_bytes - capacity
+            raise _Infeasible(f"{name}: DRAM holds {capacity:,} bytes, {short:,} bytes short")
+    known |= metrics | means(metrics, {name: one.weight for name, one in workloads.items()})
+    _require(space, known)
+
+
+def _require(space: Space, known: Mapping[str, Any]) -> None:
+    """Constraints of which everything is known by now."""
+    for one in space.constraints:
+        if one.names <= known.keys() and not one.holds(known):
+            raise _Infeasible(f"constraint: {one.explain(known)}")
+
+
+def _run(name: str, workload: WorkloadModel, accelerator: Accelerator) -> Figures:
+    try:
+        scheduler = Scheduler(graph_of(workload), accelerator, workload.objective)
+        if isinstance(workload.fusion, dict):
+            schedule = scheduler.schedule(Plan.from_dict(workload.fusion))
+        else:
+            schedule = default_schedule(scheduler, workload.fusion, workload.boundary, {})
+    except NoSchedule as error:
+        raise _Infeasible(f"{name}: {error.reason.message}") from None
+    except MonetError as error:
+        raise _Infeasible(f"{name}: {' '.join(str(error).split())}") from None
+    return figures_of(scheduler, schedule)
+
+
+def graph_of(workload: WorkloadModel) -> Graph:
+    """The graph of a workload, built once per process for all that schedule it differently."""
+    return _graph(
+        workload.model_copy(update={"fusion": "auto", "boundary": "keep", "objective": "latency", "weight": 1})
+    )
+
+
+@lru_cache(maxsize=64)
+def _graph(workload: WorkloadModel) -> Graph:
+    from monet.frontends import load_model
+    from monet.training import TrainingOptions, prepare, training_step
+
+    forward = load_model(workload.model, batch=workload.batch, image=workload.image, sequence=workload.sequence)
+    options = TrainingOptions(
+        optimizer=workload.optimizer,
+        precision=workload.precision,
+        attention=workload.attention,
+        saved=workload.saved,
+        lora=workload.lora,
+        accumulate=workload.accumulate,
+    )
+    return training_step(forward, options) if workload.mode == "training" else prepare(forward, options)

@@ -1,0 +1,225 @@
+"""Exploring a space: a search proposes points, the engine evaluates them, the store keeps them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from monet.errors import MonetError
+from monet.hardware.errors import HardwareError
+from monet.search.hardware.engine import EVALUATE, Engine, cluster, local
+from monet.search.hardware.objectives import Objective, front, hardware_figures
+from monet.search.hardware.record import Record
+from monet.search.hardware.samplers import search_named
+from monet.search.hardware.space import Space, Values, numeric
+from monet.search.hardware.store import open_store
+
+MOST_TRIED = 4096  # points whose constraints are tried before a search starts
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """The points a search looked at, in its order, and whether it was cut short."""
+
+    space: Space
+    objectives: tuple[Objective, ...]
+    records: tuple[Record, ...]
+    evaluated: int = 0  # of them, by this run; the others were in the store
+    seconds: float = 0.0
+    interrupted: bool = False
+
+    @property
+    def feasible(self) -> tuple[Record, ...]:
+        """Those with figures."""
+        return tuple(one for one in self.records if one.ok)
+
+    def front(self, objectives: Sequence[Objective] | None = None) -> tuple[Record, ...]:
+        """The designs that no other one beats in every objective, by the first one."""
+        return pareto(self.space, self.records, objectives or self.objectives)
+
+
+def pareto(space: Space, records: Sequence[Record], objectives: Sequence[Objective]) -> tuple[Record, ...]:
+    """Records on the front of some objectives, in order of the first."""
+    feasible = [one for one in records if one.ok]
+    if not feasible:
+        return ()
+    values = objective_values(space, feasible, objectives)
+    kept = front(values)
+    return tuple(feasible[place] for place in sorted(kept, key=lambda place: tuple(values[place])))
+
+
+def objective_values(
+    space: Space, records: Sequence[Record], objectives: Sequence[Objective]
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Objectives of feasible records, a row each."""
+    weights = {name: one.weight for name, one in space.workloads.items()}
+    rows = [[one.value(record.metrics, weights) for one in objectives] for record in records]
+    return np.array(rows, float).reshape(len(records), len(objectives))
+
+
+@dataclass
+class Progress:
+    """What a display may show while a search runs."""
+
+    total: int | None
+    done: int = 0  # points with a record, those already in the store included
+    evaluated: int = 0
+    infeasible: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+    front: list[tuple[float, ...]] = field(default_factory=list)
+
+    def add(self, record: Record, values: tuple[float, ...] | None) -> None:
+        """Count a record; ``values`` are its objectives if it has any."""
+        self.done += 1
+        self.infeasible += record.status == "infeasible"
+        self.failed += record.status == "failed"
+        if values and not any(all(a <= b for a, b in zip(one, values, strict=True)) for one in self.front):
+            beaten = [one for one in self.front if all(a <= b for a, b in zip(values, one, strict=True))]
+            self.front = [one for one in self.front if one not in beaten] + [values]
+
+
+def explore(
+    space: Space,
+    store_path: str,
+    *,
+    search: str = "exhaustive",
+    points: int | None = None,
+    seed: int = 0,
+    objectives: Sequence[Objective] | None = None,
+    resume: bool = False,
+    jobs: int = 1,
+    cluster_address: str = "",
+    timeout_s: float = 600.0,
+    memory_bytes: int = 0,
+    function: str = EVALUATE,
+    show: Callable[[Progress], None] = lambda progress: None,
+) -> Exploration:
+    """Search a space. Everything that can be wrong with the request is an error before anything runs.
+
+    Interrupted (Ctrl-C), it returns what there is; the store has it too.
+    """
+    from monet.schedule.evaluation import model_version
+
+    chosen = tuple(objectives or space.objectives)
+    proposals = search_named(search, space, points, seed, chosen)
+    require_satisfiable(space)
+    make, slots = (local(jobs), jobs) if not cluster_address else cluster(cluster_address)
+    began = time.monotonic()
+    total = space.size if search == "exhaustive" else min(points or 10**9, space.size or 10**9)
+    progress, records, early = Progress(total), dict[str, Record](), dict[str, Record]()
+    weights = {name: one.weight for name, one in space.workloads.items()}
+
+    def note(record: Record) -> None:
+        progress.seconds = time.monotonic() - began
+        values = tuple(one.value(record.metrics, weights) for one in chosen) if record.ok else None
+        progress.add(record, values)
+        show(progress)
+
+    def arrived(record: Record) -> None:
+        progress.evaluated += 1
+        early[space.key(record.values)] = record
+        note(record)
+
+    interrupted = False
+    with open_store(store_path, space, model_version(), resume=resume) as store:
+        engine = Engine(store, make, 2 * slots, timeout_s, memory_bytes, function)
+        with engine, _sigterm_as_interrupt():
+            try:
+                batch = next(proposals)
+                while True:
+                    answers = engine.evaluate(batch, arrived)
+                    for record in answers:
+                        if early.pop(space.key(record.values), None) is None:
+                            note(record)
+                        records[space.key(record.values)] = record
+                    batch = proposals.send(answers)
+            except StopIteration:
+                pass
+            except KeyboardInterrupt:
+                interrupted = True
+    return Exploration(
+        space, chosen, (*records.values(), *early.values()), progress.evaluated, time.monotonic() - began, interrupted
+    )
+
+
+@contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """A polite request to stop (SIGTERM, as batch systems send) ends a run like Ctrl-C does."""
+    import signal
+    import threading
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+# --- constraints before anything runs ---------------------------------------------------------------------------------
+
+
+def require_satisfiable(space: Space) -> None:
+    """An error if no point satisfies the constraints that can be checked without an evaluation.
+
+    Corners of the space are tried first, then all points, or a spread of them where there are too many for that.
+    """
+    checked = [one for one in space.constraints if not any("." in name for name in one.names)]
+    if not checked:
+        return
+    nearest_miss: dict[str, tuple[float, str]] = {}
+    tried = 0
+    for point in _probes(space):
+        tried += 1
+        known: dict[str, Any] = numeric(point)
+        try:
+            known |= hardware_figures(space.hardware(point))
+        except HardwareError:
+            continue
+        relevant = [one for one in checked if one.names <= known.keys()]
+        missed = [(one.text, one.violation(known), one.explain(known)) for one in relevant if not one.holds(known)]
+        if not missed:
+            return
+        for text, violation, shown in missed:
+            nearest_miss[text] = min(nearest_miss.get(text, (float("inf"), "")), (violation, shown))
+    whole = space.size is not None and tried >= space.size
+    which = f"none of the {tried:,} points" if whole else f"none of {tried:,} points tried (corners and a spread)"
+    misses = "\n".join(f"  closest to {text}: {shown}" for text, (_, shown) in nearest_miss.items())
+    raise MonetError(f"{space.name}: {which} satisfies the constraints\n{misses}")
+
+
+def _probes(space: Space) -> Iterator[Values]:
+    ends = [
+        (one.values[0], one.values[-1]) if one.values else (one.at(0.0), one.at(1.0 - 1e-9)) for one in space.parameters
+    ]
+    names = [one.name for one in space.parameters]
+    seen: set[str] = set()
+    count = 0
+    rest: Iterator[Mapping[str, Any]]
+    if space.size is not None and space.size <= MOST_TRIED:
+        rest = space.points()
+    else:
+        from monet.search.hardware.samplers import search_named as named
+
+        rest = (point for batch in named("qmc", space, MOST_TRIED, 0) for point in batch)
+    corners = (dict(zip(names, chosen, strict=True)) for chosen in product(*ends)) if len(ends) <= 10 else iter(())
+    for source in (corners, rest):
+        for point in source:
+            key = space.key(point)
+            if key not in seen and count < MOST_TRIED:
+                seen.add(key)
+                count += 1
+                yield dict(point)

@@ -1,0 +1,156 @@
+"""What a point is judged by: figures of the design itself, of each workload, and means over workloads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from monet.errors import MonetError, nearest
+from monet.hardware.accelerator import Accelerator
+from monet.hardware.drawing import peak_rates, si
+
+Array = np.ndarray[Any, Any]
+
+# figures that need no evaluation
+HARDWARE_FIGURES = {
+    "area_mm2": "chip area, DRAM not included",
+    "peak_tops": "peak 10¹² operations per second at the fastest element type; peak_tops_bf16 for one type",
+    "static_power_w": "leakage and DRAM standby",
+    "on_chip_mib": "all memories of the chip",
+    "macs": "multiply-accumulate units",
+    "cores": "cores of any kind",
+    "dram_gb_per_s": "off-chip bandwidth",
+}
+# figures of one workload; without a workload's name, their geometric mean (memory: the largest)
+WORKLOAD_FIGURES = {
+    "latency_s": "of one step",
+    "energy_j": "of one step",
+    "edp_js": "energy × latency",
+    "power_w": "average, energy ÷ latency",
+    "dram_bytes": "moved to and from DRAM in one step",
+    "memory_bytes": "in DRAM at the fullest moment",
+}
+OBJECTIVES = {
+    "latency": "latency_s",
+    "energy": "energy_j",
+    "edp": "edp_js",
+    "memory": "memory_bytes",
+    "area": "area_mm2",
+}
+UNITS = {"latency_s": "s", "energy_j": "J", "edp_js": "J·s", "memory_bytes": "B", "area_mm2": "mm²"}
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """A figure to make small, over some workloads (none for area)."""
+
+    text: str
+    figure: str
+    workloads: tuple[str, ...]
+
+    def value(self, metrics: Mapping[str, float], weights: Mapping[str, float]) -> float:
+        """The figure of a point: one workload's, or the weighted geometric mean over several."""
+        if not self.workloads:
+            return metrics[self.figure]
+        whole = math.fsum(weights.get(name, 1.0) for name in self.workloads)
+        logs = (weights.get(name, 1.0) * math.log(metrics[f"{name}.{self.figure}"]) for name in self.workloads)
+        return math.exp(math.fsum(logs) / whole) if len(self.workloads) > 1 else metrics[self._only]
+
+    @property
+    def _only(self) -> str:
+        return f"{self.workloads[0]}.{self.figure}"
+
+    @property
+    def unit(self) -> str:
+        """Unit of the figure."""
+        return UNITS[self.figure]
+
+
+def parse_objective(text: str, modes: Mapping[str, str]) -> Objective:
+    """``latency`` (over all workloads), ``training.latency`` (over those of a mode) or ``gpt.latency`` (of one)."""
+    scope, _, name = text.rpartition(".")
+    if name not in OBJECTIVES:
+        raise MonetError(f"objective {text!r}: no figure {name!r}; {nearest(name, OBJECTIVES)}")
+    if name == "area":
+        if scope:
+            raise MonetError(f"objective {text!r}: area is that of the chip, whatever runs on it; write area")
+        return Objective(text, OBJECTIVES[name], ())
+    scopes = [*modes, *dict.fromkeys(modes.values())]
+    if scope and scope not in scopes:
+        raise MonetError(f"objective {text!r}: no workload or mode {scope!r}; {nearest(scope, scopes)}")
+    chosen = tuple(one for one, mode in modes.items() if scope in ("", one) or (scope not in modes and scope == mode))
+    return Objective(text, OBJECTIVES[name], chosen)
+
+
+def shown(objective: Objective, value: float) -> str:
+    """A value of an objective with its unit: ``12.3 ms``, ``41.2 mm²``."""
+    return f"{value:.1f} mm²" if objective.figure == "area_mm2" else si(value, objective.unit)
+
+
+def hardware_figures(accelerator: Accelerator) -> dict[str, float]:
+    """What is known of a design before anything runs on it."""
+    peaks = {dtype: rate / 1e12 for dtype, rate in peak_rates(accelerator).items()}
+    return {
+        "area_mm2": accelerator.area_m2 * 1e6,
+        "peak_tops": max(peaks.values(), default=0.0),
+        **{f"peak_tops_{dtype}": rate for dtype, rate in peaks.items()},
+        "static_power_w": accelerator.static_power_w,
+        "on_chip_mib": accelerator.on_chip_bytes / 2**20,
+        "macs": sum(one.core.units for one in accelerator.cores),
+        "cores": len(accelerator.cores),
+        "dram_gb_per_s": sum(one.bandwidth_bytes_per_s for one in accelerator.drams) / 1e9,
+    }
+
+
+def means(metrics: Mapping[str, float], weights: Mapping[str, float]) -> dict[str, float]:
+    """Figures over all workloads: geometric means, and the largest memory."""
+    found = {}
+    for figure in WORKLOAD_FIGURES:
+        each = [metrics[f"{name}.{figure}"] for name in weights]
+        if figure == "memory_bytes":
+            found[figure] = max(each)
+        elif min(each) > 0:
+            logs = math.fsum(weight * math.log(one) for weight, one in zip(weights.values(), each, strict=True))
+            found[figure] = math.exp(logs / math.fsum(weights.values()))
+        else:
+            found[figure] = 0.0
+    return found
+
+
+# --- fronts -----------------------------------------------------------------------------------------------------------
+
+
+def front(values: Array) -> Array:
+    """Positions of the points that no other point beats in everything (smaller is better), in order; of equals the
+    first."""
+    order = np.lexsort(values.T[::-1])
+    kept: list[int] = []
+    best = np.empty((0, values.shape[1]))
+    for position in order:
+        row = values[position]
+        if not (best <= row).all(axis=1).any():
+            kept.append(int(position))
+            best = np.vstack((best, row))
+    return np.array(sorted(kept), dtype=np.int64)
+
+
+def hypervolume(values: Array, reference: Sequence[float]) -> float:
+    """Volume that points dominate below a reference point; exact, by slicing along the first objective."""
+    corner = np.asarray(reference, float)
+    inside = values[(values < corner).all(axis=1)]
+    if not len(inside):
+        return 0.0
+    inside = inside[front(inside)]
+    if inside.shape[1] == 1:
+        return float(corner[0] - inside[:, 0].min())
+    inside = inside[np.argsort(inside[:, 0], kind="stable")]
+    edges = np.append(inside[1:, 0], corner[0])
+    return math.fsum(
+        (edges[number] - inside[number, 0]) * hypervolume(inside[: number + 1, 1:], reference[1:])
+        for number in range(len(inside))
+        if edges[number] > inside[number, 0]
+    )

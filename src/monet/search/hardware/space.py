@@ -1,0 +1,351 @@
+"""A space of designs: a base accelerator, named parameters that set paths in it or in the workloads, constraints.
+
+Everything that can be known before a point is evaluated is checked when a space is loaded, and all problems are
+reported at once: unknown paths and names, empty ranges, values that the hardware refuses, constraints that cannot be
+read. ``docs/exploration.md`` describes the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from monet.errors import MonetError, nearest
+from monet.hardware.accelerator import Accelerator
+from monet.hardware.document import Document, read_document, with_overrides
+from monet.hardware.errors import HardwareError, Problem
+from monet.hardware.loading import describe, load_description, problems_of
+from monet.hardware.resolve import resolve
+from monet.search.hardware.description import WHOLE_LIMIT, ParameterModel, SpaceModel, WorkloadModel, number_of
+from monet.search.hardware.expressions import Comparison, ExpressionError, parse_comparison
+from monet.search.hardware.objectives import HARDWARE_FIGURES, WORKLOAD_FIGURES, Objective, parse_objective
+
+SPACES = Path(__file__).parent.parent / "spaces"
+MOST_EXHAUSTIVE = 1_000_000  # points that an exhaustive search may have
+MOST_TRIED_VALUES = 16  # values of one parameter that are tried on the base when a space is loaded
+
+Value = int | float | str | bool
+Values = dict[str, Any]
+
+
+class SpaceError(MonetError):
+    """A space that cannot be explored; ``problems`` holds everything found."""
+
+    def __init__(self, source: str, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        super().__init__(f"{source}: {count}\n" + "\n".join(map(str, problems)))
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One named choice: what it sets, and the values it may take (none: any number from low to high)."""
+
+    name: str
+    sets: tuple[str, ...]
+    values: tuple[Value, ...]
+    low: float = 0.0
+    high: float = 0.0
+    log: bool = False
+    whole: bool = False  # a continuous one takes whole numbers only
+    about: str = ""
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether any number between two bounds will do."""
+        return not self.values
+
+    @property
+    def in_core(self) -> bool:
+        """Whether it changes what a core or a shared memory is, so that mappings have to be found anew."""
+        return any(
+            path.startswith(("cores.", "memories.", "clock_hz", "node_nm"))
+            and not path.endswith((".count", ".mesh.x", ".mesh.y", ".mesh"))
+            for path in self.sets
+        )
+
+    def at(self, share: float) -> Value:
+        """The value at a share of the way, 0 to 1 (excluded): how samplers choose."""
+        if self.values:
+            return self.values[min(int(share * len(self.values)), len(self.values) - 1)]
+        if self.log:
+            exact = math.exp(math.log(self.low) + share * (math.log(self.high) - math.log(self.low)))
+        else:
+            exact = self.low + share * (self.high - self.low)
+        return self.snap(exact)
+
+    def snap(self, exact: float) -> int | float:
+        """A number that a continuous parameter takes: six digits, so that it is the same when written and read."""
+        rounded = float(f"{exact:.6g}")
+        return round(rounded) if self.whole else rounded
+
+
+@dataclass(frozen=True)
+class Space:
+    """A checked space. ``model`` is self-contained: hardware and plans are inside, files are not needed any more."""
+
+    model: SpaceModel
+    base: Document
+    parameters: tuple[Parameter, ...]
+    constraints: tuple[Comparison, ...]
+    objectives: tuple[Objective, ...]
+
+    @property
+    def name(self) -> str:
+        """Name of the space."""
+        return self.model.name
+
+    @property
+    def workloads(self) -> dict[str, WorkloadModel]:
+        """Workloads by name, as they are before parameters change them."""
+        return self.model.workloads
+
+    @property
+    def size(self) -> int | None:
+        """Number of points; None if a parameter is continuous."""
+        if any(one.is_continuous for one in self.parameters):
+            return None
+        return math.prod(len(one.values) for one in self.parameters)
+
+    def points(self) -> Iterator[Values]:
+        """Every point of a finite space, those that share a core one after another so that mappings are found once."""
+        order = sorted(self.parameters, key=lambda one: not one.in_core)
+        sizes = [len(one.values) for one in order]
+        for number in range(math.prod(sizes)):
+            chosen: Values = {}
+            for parameter, size in zip(reversed(order), reversed(sizes), strict=True):
+                number, position = divmod(number, size)
+                chosen[parameter.name] = parameter.values[position]
+            yield {one.name: chosen[one.name] for one in self.parameters}
+
+    def hardware(self, values: Mapping[str, Any]) -> Accelerator:
+        """The accelerator of a point; a combination of values that makes no sense is a ``HardwareError``."""
+        return resolve(describe(self.base, self.name, self._overrides(values)))
+
+    def hardware_document(self, values: Mapping[str, Any]) -> Document:
+        """The description of a point's accelerator as plain values, for a run report or a YAML file."""
+        return with_overrides(self.base, self._overrides(values))
+
+    def _overrides(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            path: values[one.name] for one in self.parameters for path in one.sets if not path.startswith("workloads.")
+        }
+
+    def workloads_at(self, values: Mapping[str, Any]) -> dict[str, WorkloadModel]:
+        """The workloads of a point."""
+        changed: dict[str, dict[str, Any]] = {name: {} for name in self.workloads}
+        for one in self.parameters:
+            for path in one.sets:
+                if path.startswith("workloads."):
+                    _, which, field = path.split(".")
+                    for name in self.workloads if which == "*" else (which,):
+                        changed[name][field] = values[one.name]
+        return {
+            name: WorkloadModel.model_validate(self.workloads[name].model_dump() | new) if new else self.workloads[name]
+            for name, new in changed.items()
+        }
+
+    @cached_property
+    def text(self) -> str:
+        """The whole space as JSON: what workers are sent and stores keep."""
+        return self.model.model_dump_json(exclude_defaults=True)
+
+    @cached_property
+    def meaning(self) -> str:
+        """Hash of all that decides what a point costs. Values and objectives may change, points keep their figures."""
+        decides = {
+            "hardware": self.base,
+            "sets": {one.name: one.sets for one in self.parameters},
+            "workloads": {name: one.model_dump() for name, one in self.workloads.items()},
+            "constraints": [one.text for one in self.constraints],
+        }
+        return hashlib.blake2b(json.dumps(decides, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+    def key(self, values: Mapping[str, Any]) -> str:
+        """The same text for the same point."""
+        return json.dumps({one.name: values[one.name] for one in self.parameters}, separators=(",", ":"))
+
+    def require_finite(self) -> int:
+        """Number of points for an exhaustive search; an error if there are too many."""
+        continuous = [one.name for one in self.parameters if one.is_continuous]
+        if continuous:
+            raise MonetError(
+                f"{self.name}: {', '.join(continuous)} can take any number, so the space cannot be exhausted; "
+                "give a step or values, or take --search random, tpe or nsga2"
+            )
+        size = self.size or 0
+        if size > MOST_EXHAUSTIVE:
+            sizes = " × ".join(f"{len(one.values)} {one.name}" for one in self.parameters)
+            raise MonetError(
+                f"{self.name}: {size:,} points ({sizes}), more than the {MOST_EXHAUSTIVE:,} that --search exhaustive "
+                "takes; use --search nsga2, tpe or random with --points, or fewer values"
+            )
+        return size
+
+
+def space_names() -> tuple[str, ...]:
+    """Names of the spaces that come with monet."""
+    return tuple(sorted(path.stem for path in SPACES.glob("*.yaml")))
+
+
+def load_space(name_or_path: str | Path) -> Space:
+    """A checked space from a YAML file or the name of a shipped one."""
+    text = str(name_or_path)
+    path = SPACES / f"{text}.yaml" if text in space_names() else Path(name_or_path)
+    if not path.is_file():
+        if path.suffix in (".yaml", ".yml") or len(path.parts) > 1:
+            raise MonetError(f"{text}: no such file")
+        raise MonetError(f"no space called {text!r}; {nearest(text, space_names())}")
+    return make_space(read_document(path), text, path.parent)
+
+
+def space_from_text(text: str) -> Space:
+    """A space from its own ``text``."""
+    return make_space(json.loads(text), "space", Path())
+
+
+def space_schema() -> dict[str, Any]:
+    """JSON Schema of a space file."""
+    return SpaceModel.model_json_schema() | {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+
+
+def make_space(document: Document, source: str, folder: Path) -> Space:
+    """A checked space from plain values; relative paths in it start at ``folder``."""
+    try:
+        model = SpaceModel.model_validate(document)
+    except ValidationError as error:
+        raise SpaceError(source, problems_of(error, SpaceModel)) from None
+    base = _base(model, source, folder)
+    model = model.model_copy(update={"hardware": base, "set_values": {}} | _inlined(model, folder))
+    problems: list[Problem] = []
+    parameters = tuple(_parameter(name, one, base, problems) for name, one in model.parameters.items())
+    problems += _path_problems(model, base, parameters)
+    constraints = _constraints(model, base, problems)
+    objectives = _objectives(model, problems)
+    if problems:
+        raise SpaceError(source, problems)
+    return Space(model, base, parameters, constraints, objectives)
+
+
+def _base(model: SpaceModel, source: str, folder: Path) -> Document:
+    if isinstance(model.hardware, dict):
+        return describe(model.hardware, source, model.set_values)._document
+    beside = folder / model.hardware
+    given = beside if beside.is_file() else model.hardware
+    try:
+        return load_description(given, model.set_values)._document
+    except HardwareError as error:
+        raise SpaceError(source, [Problem("hardware", str(error))]) from None
+
+
+def _inlined(model: SpaceModel, folder: Path) -> dict[str, Any]:
+    """Workloads with the files they name made independent of the current directory."""
+    return {"workloads": {name: one.inlined(folder) for name, one in model.workloads.items()}}
+
+
+def _parameter(name: str, model: ParameterModel, base: Document, problems: list[Problem]) -> Parameter:
+    known = base.get("parameters") or {}
+    named = model.sets or [name]
+    sets = tuple(path for one in named for path in (_paths_of(known[one]) if one in known else [one]))
+    if not model.sets and name not in known:
+        problems.append(
+            Problem(f"parameters.{name}.sets", f"is required; the hardware has no parameter {name!r} of its own")
+        )
+        sets = ()
+    if name in HARDWARE_FIGURES or not name.isidentifier():
+        problems.append(Problem(f"parameters.{name}", "is the name of a figure, or not a plain word; take another"))
+    values, low, high = model.chosen()
+    if len(values) > WHOLE_LIMIT:
+        problems.append(Problem(f"parameters.{name}.range", f"has more than {WHOLE_LIMIT:,} values; give a step"))
+    log, whole = model.range is not None and model.range.log, low.is_integer() and high.is_integer()
+    return Parameter(name, sets, values, low, high, log, whole, model.about)
+
+
+def _paths_of(parameter: Mapping[str, Any]) -> list[str]:
+    """What a parameter of the hardware file sets."""
+    sets = parameter["sets"]
+    return [sets] if isinstance(sets, str) else list(sets)
+
+
+def _path_problems(model: SpaceModel, base: Document, parameters: tuple[Parameter, ...]) -> Iterator[Problem]:
+    """Paths that are not there, are set twice, or refuse a value."""
+    owner: dict[str, str] = {}
+    for one in parameters:
+        for path in one.sets:
+            if path in owner:
+                yield Problem(f"parameters.{one.name}.sets", f"is already set by {owner[path]}", path)
+            owner[path] = one.name
+            tried = one.values[: MOST_TRIED_VALUES - 1] + one.values[-1:] if one.values else (one.low, one.high)
+            for value in tried:
+                problem = (
+                    _workload_problem(model, path, value)
+                    if path.startswith("workloads.")
+                    else _hardware_problem(base, path, value)
+                )
+                if problem:
+                    yield Problem(f"parameters.{one.name}", problem, f"{path} = {value!r}")
+                    break
+
+
+def _hardware_problem(base: Document, path: str, value: Any) -> str:
+    try:
+        describe(base, "hardware", {path: value})
+    except HardwareError as error:
+        problems = getattr(error, "problems", ())
+        return "; ".join(f"{one.path}: {one.message}" for one in problems) if problems else str(error)
+    return ""
+
+
+def _workload_problem(model: SpaceModel, path: str, value: Any) -> str:
+    parts = path.split(".")
+    names = [*model.workloads, "*"]
+    if len(parts) != 3:
+        return "a knob of a workload is written workloads.NAME.KNOB, or workloads.*.KNOB for all"
+    _, which, field = parts
+    if which not in names:
+        return f"no workload {which!r}; {nearest(which, names)}"
+    if field not in WorkloadModel.model_fields:
+        return f"no knob {field!r}; {nearest(field, WorkloadModel.model_fields)}"
+    for name in model.workloads if which == "*" else (which,):
+        try:
+            WorkloadModel.model_validate(model.workloads[name].model_dump() | {field: value})
+        except ValidationError as error:
+            return "; ".join(one.message for one in problems_of(error, WorkloadModel))
+    return ""
+
+
+def _constraints(model: SpaceModel, base: Document, problems: list[Problem]) -> tuple[Comparison, ...]:
+    dtypes = {dtype for core in base["cores"].values() for dtype in (core.get("rates") or {})}
+    hardware = [*HARDWARE_FIGURES, *(f"peak_tops_{dtype}" for dtype in dtypes if "*" not in dtype)]
+    measured = [f"{name}.{figure}" for name in model.workloads for figure in WORKLOAD_FIGURES]
+    allowed = [*model.parameters, *hardware, *WORKLOAD_FIGURES, *measured]
+    found = []
+    for number, text in enumerate(model.constraints):
+        try:
+            found.append(parse_comparison(text, allowed))
+        except ExpressionError as error:
+            problems.append(Problem(f"constraints.{number}", str(error)))
+    return tuple(found)
+
+
+def _objectives(model: SpaceModel, problems: list[Problem]) -> tuple[Objective, ...]:
+    found = []
+    for number, text in enumerate(model.objectives):
+        try:
+            found.append(parse_objective(text, {name: one.mode for name, one in model.workloads.items()}))
+        except MonetError as error:
+            problems.append(Problem(f"objectives.{number}", str(error)))
+    return tuple(found)
+
+
+def numeric(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameter values for constraints and plots: ``512 KiB`` as 524288, what is no quantity as it is."""
+    return {name: number_of(value) for name, value in values.items()}

@@ -1,0 +1,259 @@
+"""The store: every point evaluated, in one SQLite file, with its figures or the reason why there are none.
+
+A point is written in one transaction when it is done (write-ahead log), so a process killed at any moment loses only
+what it was computing. Before a point is evaluated it is claimed; several processes may work on one store, and none
+evaluates what another one has done or is doing. Claims of a process that is gone are void.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from monet.errors import MonetError
+from monet.search.hardware.record import Record
+from monet.search.hardware.space import Space, space_from_text
+
+FORMAT = 1
+SILENCE_S = 60.0  # a process on another machine that has said nothing for this long is gone
+_TABLES = """
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS points (
+  parameters TEXT PRIMARY KEY,   -- JSON object
+  status TEXT NOT NULL,          -- ok, infeasible (the design cannot do it) or failed (the evaluation did not end)
+  reason TEXT NOT NULL,
+  metrics TEXT NOT NULL,         -- JSON object, figures with their unit in the name
+  seconds REAL NOT NULL,         -- CPU time of the evaluation
+  attempts INTEGER NOT NULL,
+  version TEXT NOT NULL          -- of the cost model
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS claims (parameters TEXT PRIMARY KEY, owner TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS owners (owner TEXT PRIMARY KEY, seen REAL NOT NULL) WITHOUT ROWID;
+"""
+
+
+class StoreError(MonetError):
+    """A store that is not there, is no store, or belongs to another space or model version."""
+
+
+class Store:
+    """An open store. Make one with ``open_store``."""
+
+    def __init__(self, path: str | Path, database: sqlite3.Connection, space: Space, version: str) -> None:
+        self.path, self.space, self.version = Path(path), space, version
+        self._database = database
+        self._owner = _this_process()
+
+    def close(self) -> None:
+        """Give up claims and close the file."""
+        if self._writes("DELETE FROM claims WHERE owner = ?", (self._owner,)):
+            self._writes("DELETE FROM owners WHERE owner = ?", (self._owner,))
+        self._database.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _writes(self, statement: str, values: Sequence[Any]) -> bool:
+        try:
+            self._database.execute(statement, values)
+        except sqlite3.Error:
+            return False  # a store opened for reading, on a medium that cannot be written
+        return True
+
+    def __len__(self) -> int:
+        return int(self._database.execute("SELECT count(*) FROM points").fetchone()[0])
+
+    def get(self, key: str) -> Record | None:
+        """The record of a point."""
+        row = self._database.execute(f"{_SELECT} WHERE parameters = ?", (key,)).fetchone()
+        return _record(row) if row else None
+
+    def records(self) -> Iterator[Record]:
+        """Every record, in the order of the space's parameters."""
+        rows = self._database.execute(_SELECT).fetchall()
+        places = [{value: number for number, value in enumerate(one.values)} for one in self.space.parameters]
+
+        def place(record: Record) -> list[Any]:
+            chosen = [record.values[one.name] for one in self.space.parameters]
+            return [known.get(value, len(known)) for known, value in zip(places, chosen, strict=True)] + [str(chosen)]
+
+        return iter(sorted(map(_record, rows), key=place))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+        self._database.execute("COMMIT")
+
+    def claim(self, keys: Iterable[str]) -> list[str]:
+        """Take points for this process; returns those that nobody has evaluated or is evaluating."""
+        with self._transaction():
+            self._say_alive()
+            taken = dict(self._database.execute("SELECT parameters, owner FROM claims"))
+            dead = {owner for owner in set(taken.values()) if not self._is_alive(owner)}
+            free = []
+            for key in keys:
+                done = self._database.execute("SELECT 1 FROM points WHERE parameters = ?", (key,)).fetchone()
+                if not done and taken.get(key, self._owner) in dead | {self._owner}:
+                    free.append(key)
+            self._database.executemany(
+                "INSERT OR REPLACE INTO claims VALUES (?, ?)", [(key, self._owner) for key in free]
+            )
+        return free
+
+    def finish(self, record: Record) -> None:
+        """Write a point and give up its claim, both or neither. The first record of a point stands."""
+        key = self.space.key(record.values)
+        with self._transaction():
+            self._database.execute(
+                "INSERT OR IGNORE INTO points VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    key, record.status, record.reason, json.dumps(dict(record.metrics)), record.seconds,
+                    record.attempts, record.version,
+                ),
+            )  # fmt: skip
+            self._database.execute("DELETE FROM claims WHERE parameters = ?", (key,))
+            self._say_alive()
+
+    def say_alive(self) -> None:
+        """Tell others that this process still works on its claims."""
+        with self._transaction():
+            self._say_alive()
+
+    def _say_alive(self) -> None:
+        self._database.execute("INSERT OR REPLACE INTO owners VALUES (?, ?)", (self._owner, time.time()))
+
+    def _is_alive(self, owner: str) -> bool:
+        host, process, started = json.loads(owner)
+        if host == socket.gethostname():
+            return bool(started) and _started(process) == started
+        row = self._database.execute("SELECT seen FROM owners WHERE owner = ?", (owner,)).fetchone()
+        return bool(row and time.time() - row[0] < SILENCE_S)
+
+
+_SELECT = "SELECT parameters, status, reason, metrics, seconds, attempts, version FROM points"
+
+
+def _record(row: Sequence[Any]) -> Record:
+    return Record(json.loads(row[0]), row[1], row[2], json.loads(row[3]), row[4], row[5], row[6])
+
+
+def _this_process() -> str:
+    return json.dumps([socket.gethostname(), os.getpid(), _started(os.getpid())])
+
+
+def _started(process: int) -> str:
+    """When a process of this machine started, so that a reused number is not taken for it; empty if it is gone."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return "" if fields[0] in "ZX" else fields[19]
+    except OSError:
+        pass
+    if Path("/proc/self/stat").exists():
+        return ""
+    try:  # no /proc on this system: the number has to do
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return ""
+    except OSError:
+        return "running"
+    return "running"
+
+
+def open_store(path: str | Path, space: Space, version: str, *, resume: bool) -> Store:
+    """Make a store, or with ``resume`` go on with one.
+
+    Refuses a store of another space, whose points mean something else, and one of another model version: figures of two
+    cost models must not stand in one table.
+    """
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise StoreError(f"{path}: the folder {str(target.parent)!r} does not exist")
+    database = _connect(path)
+    try:
+        database.executescript(_TABLES)
+        database.execute("BEGIN IMMEDIATE")
+        meta = dict(database.execute("SELECT name, value FROM meta"))
+        count = database.execute("SELECT count(*) FROM points").fetchone()[0]
+        _check(str(path), meta, int(count), space, version, resume)
+        database.executemany(
+            "INSERT OR REPLACE INTO meta VALUES (?, ?)",
+            {"format": str(FORMAT), "meaning": space.meaning, "space": space.text, "version": version}.items(),
+        )
+        database.execute("COMMIT")
+    except sqlite3.DatabaseError as error:
+        database.close()
+        raise StoreError(f"{path}: not a store of monet explore: {error}") from None
+    except StoreError:
+        database.close()
+        raise
+    return Store(path, database, space, version)
+
+
+def _check(path: str, meta: Mapping[str, str], count: int, space: Space, version: str, resume: bool) -> None:
+    if meta.get("format", str(FORMAT)) != str(FORMAT):
+        raise StoreError(f"{path}: written in format {meta['format']}, this version reads format {FORMAT}")
+    if count and not resume:
+        raise StoreError(f"{path} already holds {count:,} points; add --resume to go on with it, or name another file")
+    if count and meta["meaning"] != space.meaning:
+        before = space_from_text(meta["space"])
+        raise StoreError(
+            f"{path} holds points of another space ({before.name}): {_differences(before, space)}; name another file"
+        )
+    if count and meta["version"] != version:
+        raise StoreError(
+            f"{path} holds {count:,} points costed by model version {meta['version']}, this is {version}; figures "
+            "of two models cannot be compared, so name another file (monet explore export still reads the old one)"
+        )
+
+
+def _differences(before: Space, now: Space) -> str:
+    found = []
+    if before.base != now.base:
+        found.append("the base hardware differs")
+    if {one.name: one.sets for one in before.parameters} != {one.name: one.sets for one in now.parameters}:
+        found.append("the parameters differ")
+    if before.workloads != now.workloads:
+        found.append("the workloads differ")
+    if [one.text for one in before.constraints] != [one.text for one in now.constraints]:
+        found.append("the constraints differ")
+    return " and ".join(found) or "it means something else"
+
+
+def read_store(path: str | Path) -> Store:
+    """Open a store to look at it; its space is inside."""
+    if not Path(path).is_file():
+        raise StoreError(f"{path}: no such store")
+    database = _connect(path)
+    try:
+        meta = dict(database.execute("SELECT name, value FROM meta"))
+    except sqlite3.DatabaseError as error:
+        database.close()
+        raise StoreError(f"{path}: not a store of monet explore: {error}") from None
+    if "space" not in meta:
+        raise StoreError(f"{path}: an empty store")
+    return Store(path, database, space_from_text(meta["space"]), meta["version"])
+
+
+def _connect(path: str | Path) -> sqlite3.Connection:
+    try:
+        database = sqlite3.connect(path, timeout=60.0, isolation_level=None, check_same_thread=False)
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("PRAGMA synchronous=NORMAL")
+    except sqlite3.Error as error:
+        raise StoreError(f"{path}: cannot be opened as a store: {error}") from None
+    return database

@@ -1,0 +1,119 @@
+"""The points of a store as a table: CSV, Parquet, and an Optuna study for its dashboard."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import warnings
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from monet.errors import MonetError
+from monet.search.hardware.objectives import Objective
+from monet.search.hardware.record import Record
+from monet.search.hardware.space import Space
+
+STUDY_BATCH = 500
+
+
+def columns(space: Space, records: Sequence[Record]) -> list[str]:
+    """Names of the columns: parameters, status, reason, every figure, seconds, attempts, version."""
+    figures = dict.fromkeys(name for one in records for name in one.metrics)
+    names = [one.name for one in space.parameters]
+    return [*names, "status", "reason", *figures, "evaluation_s", "attempts", "model_version"]
+
+
+def rows(space: Space, records: Iterable[Record], names: Sequence[str]) -> Iterable[list[Any]]:
+    """One row per record; a figure that it has not is None."""
+    for one in records:
+        known = {
+            **one.values, "status": one.status, "reason": one.reason, **one.metrics, "evaluation_s": one.seconds,
+            "attempts": one.attempts, "model_version": one.version,
+        }  # fmt: skip
+        yield [known.get(name) for name in names]
+
+
+def csv_text(space: Space, records: Sequence[Record]) -> str:
+    """The table as CSV; floats in full, so that reading them back gives the same numbers."""
+    names = columns(space, records)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows(rows(space, records, names))
+    return text.getvalue()
+
+
+def write_parquet(space: Space, records: Sequence[Record], path: str) -> None:
+    """The table as Parquet."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise MonetError("--parquet needs pyarrow: pip install 'monet-train[parquet]'") from None
+    names = columns(space, records)
+    cells = list(zip(*rows(space, records, names), strict=True)) or [()] * len(names)
+    table = pyarrow.table({name: list(column) for name, column in zip(names, cells, strict=True)})
+    beside = Path(path).with_name(f".{Path(path).name}.part")
+    try:
+        pyarrow.parquet.write_table(table, beside)
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise MonetError(f"cannot write {path!r}: {error.strerror or error}") from None
+
+
+def write_optuna(space: Space, records: Sequence[Record], objectives: Sequence[Objective], path: str) -> None:
+    """The points as a finished Optuna study in a SQLite file: ``optuna-dashboard sqlite:///FILE`` opens it."""
+    import optuna
+
+    target = Path(path)
+    beside = target.with_name(f".{target.name}.part")
+    beside.unlink(missing_ok=True)
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        storage = optuna.storages.RDBStorage(f"sqlite:///{beside}")
+        study = optuna.create_study(study_name=space.name, storage=storage, directions=["minimize"] * len(objectives))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            study.set_metric_names([f"{one.text} [{one.unit}]" for one in objectives])
+        distributions = {one.name: _distribution(space, records, one.name) for one in space.parameters}
+        weights = {name: one.weight for name, one in space.workloads.items()}
+        for start in range(0, len(records), STUDY_BATCH):
+            study.add_trials(
+                [_trial(one, objectives, weights, distributions) for one in records[start : start + STUDY_BATCH]]
+            )
+        storage.engine.dispose()
+        beside.replace(target)
+    except OSError as error:
+        raise MonetError(f"cannot write {path!r}: {error.strerror or error}") from None
+    finally:
+        beside.unlink(missing_ok=True)
+        optuna.logging.set_verbosity(before)
+
+
+def _distribution(space: Space, records: Sequence[Record], name: str) -> Any:
+    from optuna.distributions import CategoricalDistribution, FloatDistribution
+
+    parameter = next(one for one in space.parameters if one.name == name)
+    if parameter.is_continuous:
+        return FloatDistribution(parameter.low, parameter.high, log=parameter.log)
+    others = {
+        json.dumps(one.values[name]): one.values[name] for one in records if one.values[name] not in parameter.values
+    }
+    return CategoricalDistribution([*parameter.values, *others.values()])
+
+
+def _trial(record: Record, objectives: Sequence[Objective], weights: Any, distributions: Any) -> Any:
+    import optuna
+
+    state = optuna.trial.TrialState
+    return optuna.trial.create_trial(
+        state=state.COMPLETE if record.ok else state.FAIL,
+        values=[one.value(record.metrics, weights) for one in objectives] if record.ok else None,
+        params=dict(record.values),
+        distributions=distributions,
+        user_attrs={**record.metrics, **({"reason": record.reason} if record.reason else {})},
+    )

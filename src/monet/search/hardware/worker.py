@@ -1,0 +1,66 @@
+"""The process that evaluates points: reads one per line on standard input, answers with one line each.
+
+It runs apart from whatever supervises it, so that a point that crashes, hangs or takes all memory ends this process
+and nothing else. ``python -m monet.search.hardware.worker MODULE:FUNCTION``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from importlib import import_module
+from typing import Any
+
+
+def main(function: str, memory_bytes: int) -> None:
+    """Answer until standard input ends."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what a model prints must not look like an answer
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    module, _, name = function.partition(":")
+    evaluate = getattr(import_module(module), name)
+    if "monet.mapping.compiled" in sys.modules:
+        sys.modules["monet.mapping.compiled"].compile_kernels()
+    if memory_bytes:
+        _limit_memory(memory_bytes)
+    answers.write(json.dumps({"ready": True}) + "\n")
+    for line in sys.stdin:
+        answers.write(json.dumps(_answer(evaluate, json.loads(line))) + "\n")
+
+
+def _answer(evaluate: Any, request: dict[str, Any]) -> dict[str, Any]:
+    try:
+        record = evaluate(request["space"], request["values"])
+    except MemoryError:
+        return {"failed": "out of memory"}
+    except Exception as error:
+        return {"failed": f"internal error: {type(error).__name__}: {error}"}
+    return {
+        "status": record.status,
+        "reason": record.reason,
+        "metrics": dict(record.metrics),
+        "seconds": record.seconds,
+        "version": record.version,
+    }
+
+
+def _end_with_parent(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+def _limit_memory(size: int) -> None:
+    try:
+        import resource
+    except ImportError:
+        return  # not on this system
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (size, hard))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from pymoo.indicators.hv import HV
+
+from monet.errors import MonetError
+from monet.search.hardware.objectives import front, hypervolume, means, parse_objective
+
+MODES = {"resnet": "training", "gpt": "training", "inference": "inference"}
+
+
+@pytest.mark.parametrize("objectives", [1, 2, 3, 4])
+def test_hypervolume_equals_pymoo(objectives: int) -> None:
+    generator = np.random.default_rng(objectives)
+    for _ in range(20):
+        values = generator.random((generator.integers(1, 30), objectives)).round(1)
+        reference = [0.9] * objectives
+        assert hypervolume(values, reference) == pytest.approx(HV(ref_point=np.array(reference))(values), abs=1e-12)
+
+
+def test_front_is_what_nothing_beats() -> None:
+    generator = np.random.default_rng(0)
+    for size in (1, 2, 3):
+        values = generator.integers(0, 6, (60, size)).astype(float)
+        kept = set(front(values).tolist())
+        for place, row in enumerate(values):
+            beaten = any((other <= row).all() and (other < row).any() for other in values)
+            twin = any((values[earlier] == row).all() for earlier in range(place))
+            assert (place in kept) == (not beaten and not twin)
+
+
+def test_objectives_cover_one_workload_a_mode_or_all() -> None:
+    assert parse_objective("latency", MODES).workloads == ("resnet", "gpt", "inference")
+    assert parse_objective("training.energy", MODES).workloads == ("resnet", "gpt")
+    assert parse_objective("gpt.edp", MODES).workloads == ("gpt",)
+    assert parse_objective("area", MODES).workloads == ()
+    for text in ("inference.area", "speed", "nothing.latency"):
+        with pytest.raises(MonetError, match="objective"):
+            parse_objective(text, MODES)
+
+
+def test_several_networks_count_by_their_geometric_mean() -> None:
+    metrics = {"resnet.latency_s": 2.0, "gpt.latency_s": 8.0, "inference.latency_s": 1.0}
+    objective = parse_objective("training.latency", MODES)
+    assert objective.value(metrics, {}) == pytest.approx(4.0)
+    weighted = math.exp((3 * math.log(2.0) + math.log(8.0)) / 4)
+    assert objective.value(metrics, {"resnet": 3.0, "gpt": 1.0}) == pytest.approx(weighted)
+    every = {f"{name}.{figure}": 2.0 for name in MODES for figure in
+             ("latency_s", "energy_j", "edp_js", "power_w", "dram_bytes", "memory_bytes")}  # fmt: skip
+    assert means(every | {"gpt.memory_bytes": 7.0}, dict.fromkeys(MODES, 1.0))["memory_bytes"] == 7.0
