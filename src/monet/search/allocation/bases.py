@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from monet.errors import MonetError, nearest
 from monet.schedule.default_plan import default_plan
@@ -43,13 +42,13 @@ def allocate_fused(
 
 
 def fused_plans(scheduler: Scheduler, fusion: str, boundary: str, objective: str) -> list[Plan]:
-    """Plans worth searching for a way to fuse, without placements."""
+    """Plans worth searching for a way to fuse; those of stacks without placements."""
     if fusion not in FUSIONS:
         raise PlanError(f"--fusion {fusion!r}: {nearest(fusion, FUSIONS)}, or a YAML file")
     plain = Plan(boundary=boundary)
     if fusion == "none":
         return [plain]
-    found = [] if fusion == "stacks" else [replace(default_plan(scheduler, "auto", boundary), placements={})]
+    found = [] if fusion == "stacks" else [default_plan(scheduler, "auto", boundary)]
     ranked = []
     for order, plan in enumerate(stack_plans(scheduler, plain)):
         evaluator = Evaluator(scheduler, plan, objective)
