@@ -79,7 +79,7 @@ class Replay:
             if name not in self.position:
                 written[name] = (tensor.storage, version.setdefault(tensor.storage, 0))
         for op in self.graph.ops:
-            view = kind_named(op.kind).family is Family.VIEW
+            view = self.is_view(op)
             for name in op.outputs:
                 storage = self.graph.tensors[name].storage
                 # a buffer's next value is for the next step (or pass); within the step nothing else writes roots
@@ -97,6 +97,13 @@ class Replay:
             if op.phase is Phase.BACKWARD
             for name in op.inputs
             if self.is_early(name) and self.graph.storage_of(name).role not in KEPT_ANYWAY
+        )
+
+    def is_view(self, op: Op) -> bool:
+        """Whether nothing is executed; a reshape that its input's strides do not allow is a copy, in a storage of its own."""
+        storages = {self.graph.tensors[name].storage for name in op.inputs}
+        return kind_named(op.kind).family is Family.VIEW and all(
+            self.graph.tensors[name].storage in storages for name in op.outputs
         )
 
     def is_early(self, name: str) -> bool:
@@ -121,9 +128,7 @@ class Replay:
 
     def repeatable(self, op: Op) -> bool:
         """Whether ``op`` can be run a second time without changing a lasting value."""
-        if kind_named(op.kind).family is Family.VIEW:
-            return True
-        return not any(self.graph.tensors[name].role in LASTING for name in self.writes(op))
+        return self.is_view(op) or not any(self.graph.tensors[name].role in LASTING for name in self.writes(op))
 
     def needed(self, available: Collection[str]) -> frozenset[int]:
         """Indices of the operators to repeat so that every backward read finds its value."""
@@ -187,7 +192,7 @@ def _read_by_others(replay: Replay, clones: frozenset[int]) -> set[int]:
             continue
         same = same_version(replay, op.inputs[0], clones)
         others = {reader for name in same for reader in readers.get(name, ())} - {index}
-        if any(kind_named(graph.ops[reader].kind).family is not Family.VIEW for reader in others):
+        if any(not replay.is_view(graph.ops[reader]) for reader in others):
             found.add(index)
     return found
 
@@ -196,13 +201,13 @@ def same_version(replay: Replay, name: str, clones: frozenset[int]) -> set[str]:
     """``name`` and every view of the same value that the clones make."""
     graph, same = replay.graph, {name}
     start = graph.producer.get(name)
-    while start is not None and kind_named(start.kind).family is Family.VIEW:
+    while start is not None and replay.is_view(start):
         name = start.inputs[0]
         same.add(name)
         start = graph.producer.get(name)
     for index in sorted(clones):
         op = graph.ops[index]
-        if kind_named(op.kind).family is Family.VIEW and op.inputs[0] in same:
+        if replay.is_view(op) and op.inputs[0] in same:
             same.update(op.outputs)
     return same
 
