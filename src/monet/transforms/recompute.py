@@ -100,7 +100,7 @@ class Replay:
         )
 
     def is_view(self, op: Op) -> bool:
-        """Whether nothing is executed; a reshape that its input's strides do not allow is a copy, in a storage of its own."""
+        """Whether nothing is executed. A reshape that its input's strides do not allow is a copy in its own storage."""
         storages = {self.graph.tensors[name].storage for name in op.inputs}
         return kind_named(op.kind).family is Family.VIEW and all(
             self.graph.tensors[name].storage in storages for name in op.outputs

@@ -44,7 +44,7 @@ def _nothing(_: Graph, problem: Problem) -> frozenset[int]:
     return frozenset(i for i in _saved(problem) if not problem.operators[problem.values[i].maker].repeatable)
 
 
-# --- segments: keep what crosses a cut of the forward pass -------------------------------------------------------------
+# --- segments: keep what crosses a cut of the forward pass ----------------------------------------------------------
 
 
 def _crossing(problem: Problem) -> list[frozenset[int]]:
@@ -98,7 +98,7 @@ def _per_block(graph: Graph, problem: Problem) -> frozenset[int]:
     return kept
 
 
-# --- by operator ----------------------------------------------------------------------------------------------------------
+# --- by operator -----------------------------------------------------------------------------------------------
 
 
 def _multiplies(graph: Graph, problem: Problem) -> list[bool]:

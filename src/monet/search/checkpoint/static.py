@@ -89,7 +89,7 @@ def _impossible(problem: Problem) -> str:
 
 @dataclass(frozen=True)
 class _Model:
-    """The constraints as rows ``lower ≤ Σ coefficient · column``; columns are values kept, operators, values narrowed."""
+    """The constraints, row by row. Columns: values kept, then operators repeated, then values narrowed."""
 
     problem: Problem
     narrowable: tuple[int, ...]
@@ -130,7 +130,7 @@ class _Model:
         return kept + [0] * len(self.problem.operators) + narrow
 
     def choice(self, ones: Collection[int], budget: int, bound: float, solver: str) -> Choice | None:
-        """Exact figures of a solver's answer; None if rounding has broken the budget or an operator cannot be repeated."""
+        """Exact figures of a solver's answer; None if rounding broke the budget or an operator cannot be repeated."""
         problem, first = self.problem, len(self.problem.values)
         last = first + len(problem.operators)
         narrowed = frozenset(value for i, value in enumerate(self.narrowable) if last + i in ones)
