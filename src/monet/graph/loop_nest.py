@@ -59,6 +59,13 @@ class LoopNest:
     operands: tuple[Operand, ...]
 
     @cached_property
+    def _hash(self) -> int:
+        return hash((self.dims, self.operands))
+
+    def __hash__(self) -> int:
+        return self._hash  # part of many keys, and deep
+
+    @cached_property
     def sizes(self) -> dict[str, int]:
         """Dimension name → trip count."""
         return dict(self.dims)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import cached_property
 
@@ -248,6 +248,13 @@ class Core:
     compute_leakage_w: float
     refills_every_tile: bool = False  # nothing stays in the array from one tile of an operator to the next
 
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple(getattr(self, field.name) for field in fields(self)))
+
+    def __hash__(self) -> int:
+        return self._hash  # part of many keys, and deep
+
     @property
     def axes(self) -> tuple[Axis, ...]:
         """Axes of the first (default) mode."""
@@ -435,11 +442,15 @@ class Accelerator:
         """Core templates by name."""
         return {instance.template: instance.core for instance in self.cores}
 
+    @cached_property
+    def _by_name(self) -> dict[str, CoreInstance]:
+        return {instance.name: instance for instance in self.cores}
+
     def instance(self, name: str) -> CoreInstance:
         """The core instance called ``name``."""
-        for instance in self.cores:
-            if instance.name == name:
-                return instance
+        found = self._by_name.get(name)
+        if found is not None:
+            return found
         hint = nearest(name, [instance.name for instance in self.cores])
         raise HardwareError(f"{self.name}: no core {name!r}; {hint}")
 

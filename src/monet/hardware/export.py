@@ -18,8 +18,8 @@ def as_json(accelerator: Accelerator) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, CoreInstance):
-        fields = {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return {key: content for key, content in fields.items() if key != "core"} | {"memories": dict(value.memories)}
+        names = (field.name for field in dataclasses.fields(value) if field.name != "core")
+        return {name: _plain(getattr(value, name)) for name in names} | {"memories": dict(value.memories)}
     if isinstance(value, Enum):
         return value.value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

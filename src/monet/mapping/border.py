@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 
 from monet.graph.dtypes import storage_bytes
 from monet.graph.loop_nest import LoopNest
@@ -13,7 +14,7 @@ from monet.mapping.errors import DoesNotFit
 from monet.mapping.frame import Stream
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Border:
     """DRAM as one core sees it: bits per cycle of the core's clock, joules per bit (links included), first-word cycles.
 
@@ -29,7 +30,14 @@ class Border:
     dram: str
     dram_bytes: int
 
-    @property
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple(getattr(self, field.name) for field in fields(self)))
+
+    def __hash__(self) -> int:
+        return self._hash  # part of many keys, and deep
+
+    @cached_property
     def stream(self) -> Stream:
         """DRAM as the source of a streamed slot."""
         return Stream(

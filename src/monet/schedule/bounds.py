@@ -65,31 +65,34 @@ def compute_bound_s(operators: tuple[Operator, ...], machine: Machine) -> float:
 
 def compulsory_bytes(schedule: Schedule, workload: Workload) -> float:
     """Bytes that must cross to and from DRAM at least once: what is there at the start, read; what stays, written."""
-    storages = list(workload.storages.values())
+    storages, many = list(workload.storages.values()), len(workload.operators) + 1
+    size = np.array([one.tensor.elements * dtype_named(one.tensor.dtype).bits / 8 for one in storages])
     entries, steps = schedule.expanded.entries, schedule.expanded.steps
     storage = schedule.expanded.block_storage[entries[:, d.E_BLOCK]]
     owner = np.repeat(steps[:, d.OPERATOR], steps[:, d.ENTRY_END] - steps[:, d.ENTRY_START])
-    total = 0.0
     sizes = schedule.expanded.blocks[entries[:, d.E_BLOCK], 0]
     kind = entries[:, d.E_KIND]
     held = (kind == d.HOLD_READ) | (kind == d.HOLD_WRITE)
     moved = np.where(held, sizes, entries[:, d.E_BYTES])
-    cores_of = {one.operator.number: len(one.instances) for one in schedule.expanded.operators}
-    divide = np.array([cores_of[int(one)] for one in np.unique(owner)])[np.searchsorted(np.unique(owner), owner)]
-    moved = np.where(held | (entries[:, d.E_SHARE] > 0), moved / divide, moved)
-    for read in (True, False):
-        kinds = (d.HOLD_READ, d.STREAM_READ) if read else (d.HOLD_WRITE, d.STREAM_WRITE, d.KEEP_WRITE)
-        chosen = np.isin(kind, kinds)
-        key = storage[chosen] * (len(workload.operators) + 1) + owner[chosen]
-        pairs, where = np.unique(key, return_inverse=True)
-        sums = np.bincount(where, moved[chosen])
-        least: dict[int, float] = {}
-        for pair, size in zip(pairs // (len(workload.operators) + 1), sums, strict=True):
-            least[int(pair)] = min(float(size), least.get(int(pair), np.inf))
-        for number, size in least.items():
-            one = storages[number]
-            if one.is_root if read else one.persistent:
-                total += min(size, one.tensor.elements * dtype_named(one.tensor.dtype).bits / 8)
+    cores = np.ones(many, np.int64)
+    for one in schedule.expanded.operators:
+        cores[one.operator.number] = len(one.instances)
+    moved = np.where(held | (entries[:, d.E_SHARE] > 0), moved / cores[owner], moved)
+    total = 0.0
+    written = d.WRITES[kind]
+    for chosen, counts in (
+        ((kind == d.HOLD_READ) | (kind == d.STREAM_READ), [one.is_root for one in storages]),
+        (written, [one.persistent for one in storages]),
+    ):
+        # of every storage the operator that moves least of it
+        key = storage[chosen] * many + owner[chosen]
+        order = np.argsort(key, kind="stable")
+        first = np.flatnonzero(np.diff(key[order], prepend=-1))
+        sums = np.add.reduceat(moved[chosen][order], first) if len(first) else np.zeros(0)
+        least = np.full(len(storages), np.inf)
+        np.minimum.at(least, key[order][first] // many, sums)
+        touched = np.array(counts, bool) & np.isfinite(least)
+        total += float(np.minimum(least, size)[touched].sum())
     return total
 
 

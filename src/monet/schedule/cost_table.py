@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,17 +33,36 @@ class Costed:
     classes: Array
     costs: tuple[StepCost, ...]
 
+    @cached_property
+    def energy(self) -> tuple[float, dict[str, float], dict[str, float]]:
+        """Joules of all steps at and below the cores' memories: in all, by level, by core."""
+        pieces, kinds = len(self.instances), len(self.costs)
+        spread = self.classes * pieces + np.arange(self.steps.count) % pieces
+        times = np.bincount(spread, minlength=kinds * pieces).reshape(kinds, pieces)
+        each = np.array([math.fsum(value for _, value in cost.energy_j) for cost in self.costs])
+        by_level: dict[str, float] = {}
+        for cost, count in zip(self.costs, times.sum(axis=1).tolist(), strict=True):
+            for level, value in cost.energy_j:
+                by_level[level] = by_level.get(level, 0.0) + count * value
+        by_core = dict(zip((one.name for one in self.instances), (each @ times).tolist(), strict=True))
+        return float(each @ times.sum(axis=1)), by_level, by_core
+
+
+_cores: dict[tuple[Any, ...], int] = {}  # what a cost depends on outside of its step → a number
+_steps: dict[tuple[Any, ...], StepCost] = {}  # costs of steps by content, for every accelerator of this process
+MOST_STEPS = 100_000  # kept to be looked up
+
 
 class CostTable:
-    """Costs of distinct steps on distinct cores, each computed once."""
+    """Costs of distinct steps on distinct cores, each computed once; accelerators with equal cores share them."""
 
     def __init__(self, machine: Machine, objective: str = "latency") -> None:
         self.machine, self.objective = machine, objective
         self._known: dict[tuple[Any, ...], StepCost] = {}
         self._borders: dict[tuple[str, float], Border] = {}
+        self._numbers: dict[tuple[bool, str, bool, float], int] = {}
         self.steps: dict[tuple[Any, ...], Costed] = {}
         self.numbered: dict[tuple[Any, ...], tuple[int, Costed]] = {}  # keys are slow to compare, numbers are not
-        self.joules: dict[int, float] = {}  # by the same number: at and below the cores' own memories, all steps
         self.rows = RowStore(128 * 2**20)  # of operators whose surroundings have not changed either
         self.orders: dict[tuple[Any, ...], Array] = {}  # of the tiles of groups, by the rows of their operators
 
@@ -52,9 +72,28 @@ class CostTable:
         """The cost of one step of an operator on a core; ``share`` of its memory may be used for buffers."""
         ranges = tuple((dim, int(low[number]), int(high[number])) for dim, (low, high) in steps.ranges.items())
         key = (operator.key, ranges, instance.template, instance.endpoint if not instance.template else "", held, share)
-        if key not in self._known:
-            self._known[key] = self._compute(operator, steps, number, instance, held, share)
-        return self._known[key]
+        found = self._known.get(key)
+        if found is None:
+            content = (operator.key, ranges, held, self._surroundings(operator.is_matrix, instance, held, share))
+            found = _steps.get(content)
+            if found is None:
+                if len(_steps) >= MOST_STEPS:
+                    _steps.clear()
+                found = _steps[content] = self._compute(operator, steps, number, instance, held, share)
+            self._known[key] = found
+        return found
+
+    def _surroundings(self, is_matrix: bool, instance: CoreInstance, held: bool, share: float) -> int:
+        """A number for the core and what its costs see beyond it: DRAM only where it streams from there."""
+        key = is_matrix, instance.name, held, share
+        if key not in self._numbers:
+            border = self._border(instance, 1.0 if held else share)
+            beyond: Any = border.memories
+            if is_matrix and (instance.core.streamed or not held):
+                beyond = border.stream if held else border
+            content = instance.core, beyond, self.objective if is_matrix else ""
+            self._numbers[key] = _cores.setdefault(content, len(_cores))
+        return self._numbers[key]
 
     def _border(self, instance: CoreInstance, share: float) -> Border:
         key = instance.name, share
@@ -93,6 +132,7 @@ class OperatorSteps:
     group: int
     tiled: Group | None  # the plan's group
     number: int  # equal for equal operator, placement and tiles
+    costed: Costed
     base: int = 0
 
 
@@ -116,7 +156,7 @@ def operator_steps(
     own, costed = found
     return OperatorSteps(
         operator, placement, costed.instances, costed.steps, held, costed.classes, costed.costs, number,
-        group.key, own,
+        group.key, own, costed,
     )  # fmt: skip
 
 

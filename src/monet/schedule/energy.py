@@ -37,17 +37,12 @@ def energy_of(schedule: Schedule, machine: Machine, n_operators: int) -> Energy:
     by_core: dict[str, float] = {}
     by_operator = np.zeros(n_operators)
     for one in schedule.expanded.operators:
-        cores = np.arange(one.steps.count) % len(one.instances)
-        for number, cost in enumerate(one.costs):
-            here = one.classes == number
-            times = int(here.sum())
-            joules = math.fsum(value for _, value in cost.energy_j)
-            by_operator[one.operator.number] += times * joules
-            for level, value in cost.energy_j:
-                by_level[level] = by_level.get(level, 0.0) + times * value
-            for core, count in enumerate(np.bincount(cores[here], minlength=len(one.instances))):
-                name = one.instances[core].name
-                by_core[name] = by_core.get(name, 0.0) + int(count) * joules
+        total, levels, cores = one.costed.energy
+        by_operator[one.operator.number] += total
+        for level, joules in levels.items():
+            by_level[level] = by_level.get(level, 0.0) + joules
+        for core, joules in cores.items():
+            by_core[core] = by_core.get(core, 0.0) + joules
     by_link = _transfers(schedule, machine, by_level, by_core, by_operator)
     static = machine.accelerator.static_power_w * schedule.timed.makespan / machine.ticks_per_second
     by_level["static"] = by_core["static"] = static
@@ -65,30 +60,29 @@ def _transfers(
     joules = 8 * size * np.where(reads, dram.read_energy_j_per_bit, np.where(writes, dram.write_energy_j_per_bit, 0.0))
     _add(by_level, "dram", joules.sum())
     _add(by_core, "dram", joules.sum())
-    np.add.at(by_operator, moves[:, n.OPERATOR], joules)
+    operator, many = moves[:, n.OPERATOR], len(by_operator)
+    by_operator += np.bincount(operator, joules, minlength=many)
     by_link = np.zeros(resources)
     by_link[machine.dram_resource] = joules.sum()
     per_link = link_energy(machine)
     owner, rows = bookings_of(moves)
     resource = schedule.decided.bookings[rows, n.RESOURCE]
     joules = size[owner] * per_link[resource]
-    np.add.at(by_link, resource, joules)
-    np.add.at(by_operator, moves[owner, n.OPERATOR], joules)
+    by_link += np.bincount(resource, joules, minlength=resources)
+    by_operator += np.bincount(operator[owner], joules, minlength=many)
     _add(by_level, "link", joules.sum())
     _add(by_core, "links", joules.sum())
     for side, read in ((n.TARGET, False), (n.SOURCE, True)):
-        where = moves[:, side]
-        times = np.where(side == n.TARGET, moves[:, n.TARGETS], 1)
-        for number, memory in enumerate(accelerator.memories, 1):
-            here = where == number
-            if not here.any():
-                continue
-            level = memory.level
-            per_bit = level.read_energy_j_per_bit if read else level.write_energy_j_per_bit
-            joules = 8 * size[here] * times[here] * per_bit
-            _add(by_level, level.name, joules.sum())
-            _add(by_core, memory.cores[0] if len(memory.cores) == 1 else memory.name, joules.sum())
-            np.add.at(by_operator, moves[here, n.OPERATOR], joules)
+        levels = [memory.level for memory in accelerator.memories]
+        per_bit = [one.read_energy_j_per_bit if read else one.write_energy_j_per_bit for one in levels]
+        price = 8 * np.array([0.0, *per_bit])  # DRAM is paid above
+        where = np.maximum(moves[:, side], 0)
+        joules = size * price[where] * (1 if read else moves[:, n.TARGETS])
+        by_operator += np.bincount(operator, joules, minlength=many)
+        for memory, spent in zip(accelerator.memories, np.bincount(where, joules, len(price))[1:], strict=True):
+            if spent:
+                _add(by_level, memory.level.name, spent)
+                _add(by_core, memory.cores[0] if len(memory.cores) == 1 else memory.name, spent)
     return by_link
 
 

@@ -21,12 +21,15 @@ def energy_bound_j(
 def compute_bound_j(operators: Iterable[Operator], accelerator: Accelerator) -> float:
     """Multiply-accumulates and vector work, each on the core that does it cheapest."""
     functions = _cheapest_functions(accelerator)
+    rates: dict[frozenset[str], float] = {}
+    for core in accelerator.designs.values():
+        for rate in core.rates:
+            types = frozenset(rate.inputs)
+            rates[types] = min(rate.energy_j, rates.get(types, rate.energy_j))
     total = 0.0
     for one in operators:
         if one.is_matrix:
-            types = frozenset(operand.dtype for operand in one.nest.reads[:2])
-            rates = [r.energy_j for i in accelerator.cores for r in i.core.rates if frozenset(r.inputs) == types]
-            total += one.macs * min(rates, default=0.0)
+            total += one.macs * rates.get(frozenset(operand.dtype for operand in one.nest.reads[:2]), 0.0)
         else:
             total += sum(count * functions.get(name, 0.0) for name, count in one.work)
     return total
@@ -35,8 +38,7 @@ def compute_bound_j(operators: Iterable[Operator], accelerator: Accelerator) -> 
 def _cheapest_functions(accelerator: Accelerator) -> dict[str, float]:
     """Joules per element of every vector function, on the cheapest lanes and element type."""
     found: dict[str, float] = {}
-    for instance in accelerator.cores:
-        core = instance.core
+    for core in accelerator.designs.values():
         energy = min((rate.energy_j for rate in core.vector_rates), default=0.0)
         for name, cycles in core.functions if core.lanes else ():
             found[name] = min(cycles * energy, found.get(name, cycles * energy))

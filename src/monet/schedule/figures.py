@@ -49,13 +49,9 @@ def figures_of(scheduler: Scheduler, schedule: Schedule) -> Figures:
 
 def total_energy(scheduler: Scheduler, schedule: Schedule) -> float:
     """Joules of a schedule: what ``energy_of`` breaks down, as one sum."""
-    machine, known = scheduler.machine, scheduler.costs.joules
+    machine = scheduler.machine
     joules = machine.accelerator.static_power_w * schedule.timed.makespan / machine.ticks_per_second
-    for one in schedule.expanded.operators:
-        if one.number not in known:
-            each = [sum(value for _, value in cost.energy_j) for cost in one.costs]
-            known[one.number] = float(np.bincount(one.classes, minlength=len(each)) @ np.array(each))
-        joules += known[one.number]
+    joules += sum(one.costed.energy[0] for one in schedule.expanded.operators)
     return joules + _transfer_energy(schedule, machine)
 
 

@@ -97,39 +97,36 @@ class Machine:
     @cached_property
     def routes(self) -> Routes:
         """Routes between all memories. Pairs without a way are marked; data then goes through DRAM."""
-        accelerator, count = self.accelerator, len(self.memory_index)
-        ends = [accelerator.drams[0].name, *(memory.endpoint for memory in accelerator.memories)]
-        pointer, resource, per_byte = [0], list[int](), list[float]()
-        latency, exists, energy = [], [], []
-        for source in range(count):
-            for target in range(count):
-                way = self._way(source, target, ends)
-                exists.append(way is not None)
-                books, lag, joules = way or ([], 0.0, 0.0)
-                resource.extend(number for number, _ in books)
-                per_byte.extend(ticks for _, ticks in books)
-                latency.append(math.ceil(lag * self.ticks_per_second - 1e-6))
-                energy.append(joules)
-                pointer.append(len(resource))
+        accelerator, count, dram = self.accelerator, len(self.memory_index), self.accelerator.drams[0]
+        wires = tuple((link.endpoints, link.directed, link.hub) for link in accelerator.links)
+        ends = (dram.name, *(memory.endpoint for memory in accelerator.memories))
+        key = wires, ends, self.link_resources
+        if key not in _ways:
+            if len(_ways) >= MOST_WAYS:
+                _ways.clear()
+            _ways[key] = _Ways.of(self, ends)
+        ways = _ways[key]
+        links = accelerator.links
+        pace = np.array([8 / link.bandwidth_bits_per_s for link in links] + [8 / dram.bandwidth_bits_per_s])
+        lag = np.array([link.latency_s for link in links] + [dram.latency_s])
+        joules = np.array([8 * link.energy_j_per_bit for link in links] + [0.0])
+        pairs = count * count
+        seconds = np.bincount(ways.pair, lag[ways.link], minlength=pairs)
         return Routes(
-            np.array(pointer, np.int64),
-            np.array(resource, np.int64),
-            np.array(per_byte),
-            np.array(latency, np.int64),
-            np.array(exists, np.uint8),
-            np.array(energy),
+            ways.pointer,
+            ways.resource,
+            np.bincount(ways.slot, pace[ways.link], minlength=len(ways.resource)) * self.ticks_per_second,
+            np.ceil(seconds * self.ticks_per_second - 1e-6).astype(np.int64),
+            ways.exists,
+            np.bincount(ways.pair, joules[ways.link], minlength=pairs),
         )
 
-    def _way(self, source: int, target: int, ends: list[str]) -> tuple[list[tuple[int, float]], float, float] | None:
-        """((resource, ticks per byte) …, latency in seconds, link joules per byte) from one memory to another."""
-        accelerator, dram = self.accelerator, self.accelerator.drams[0]
+    def _way(self, source: int, target: int, ends: tuple[str, ...]) -> list[tuple[int, int]] | None:
+        """(link, resource) of every hop from one memory to another, DRAM first; None if there is no way."""
+        accelerator = self.accelerator
         if source == target:
             return None
-        books: dict[int, float] = {}
-        lag = joules = 0.0
-        if 0 in (source, target):
-            books[self.dram_resource] = 8 / dram.bandwidth_bits_per_s * self.ticks_per_second
-            lag += dram.latency_s
+        found = [(len(accelerator.links), self.dram_resource)] if 0 in (source, target) else []
         here = ends[source]
         try:
             path = accelerator.route(ends[source], ends[target])
@@ -139,10 +136,9 @@ class Machine:
             link = accelerator.links[index]
             there = self._next(index, here, ends[target])
             forward = link.is_bus or link.endpoints.index(here) < link.endpoints.index(there)
-            number = self.link_resources[index][0 if forward else 1]
-            books[number] = books.get(number, 0.0) + 8 / link.bandwidth_bits_per_s * self.ticks_per_second
-            lag, joules, here = lag + link.latency_s, joules + 8 * link.energy_j_per_bit, there
-        return list(books.items()), lag, joules
+            found.append((index, self.link_resources[index][0 if forward else 1]))
+            here = there
+        return found
 
     def _next(self, index: int, here: str, target: str) -> str:
         """The endpoint that a hop over a link leads to."""
@@ -157,3 +153,37 @@ class Machine:
     def ticks(self, cycles: float, instance: CoreInstance) -> int:
         """Ticks of some cycles of a core, rounded up."""
         return math.ceil(cycles * (TICKS_PER_CYCLE * self.accelerator.clock_hz / instance.core.clock_hz) - 1e-6)
+
+
+@dataclass(frozen=True)
+class _Ways:
+    """The links between all pairs of memories, whatever their bandwidth. A hop over a link (the last number is DRAM)
+    belongs to a pair, and to a slot: a resource of that pair, which two hops may share."""
+
+    pointer: Array
+    resource: Array
+    exists: Array
+    pair: Array
+    link: Array
+    slot: Array
+
+    @classmethod
+    def of(cls, machine: Machine, ends: tuple[str, ...]) -> _Ways:
+        pointer, resource, exists = [0], list[int](), list[bool]()
+        hops: list[tuple[int, int, int]] = []
+        for pair in range(len(ends) ** 2):
+            way = machine._way(*divmod(pair, len(ends)), ends)
+            exists.append(way is not None)
+            slots: dict[int, int] = {}
+            for link, number in way or ():
+                hops.append((pair, link, slots.setdefault(number, len(resource) + len(slots))))
+            resource += list(slots)
+            pointer.append(len(resource))
+        table = np.array(hops, np.int64).reshape(-1, 3)
+        return cls(
+            np.array(pointer, np.int64), np.array(resource, np.int64), np.array(exists, np.uint8), *table.T.copy()
+        )
+
+
+_ways: dict[tuple[Any, ...], _Ways] = {}
+MOST_WAYS = 1000  # kept to be looked up

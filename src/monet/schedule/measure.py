@@ -64,9 +64,8 @@ class Measures:
     def _operator(self, one: Any) -> Row:
         operator: Operator = one.operator
         number, op = operator.number, operator.op
-        latency = int(self.last[number] - self.first[number])
+        seconds = float(self.last[number] - self.first[number]) * self.seconds
         peak = sum(instance.core.units * instance.core.clock_hz for instance in one.instances)
-        seconds = latency * self.seconds
         return {
             "name": op.name,
             "kind": op.kind,
@@ -229,26 +228,22 @@ class Measures:
         while number >= 0:
             chain.append(number)
             number = causes[number]
-        rows = (self.operator[chain], self._longest_booking(nodes[chain]), self.kind[chain], timed.start[chain])
-        until = timed.makespan
-        found: list[tuple[int, int, int, int, int]] = []  # operator, resource, kind, start, end; latest first
-        for operator, where, kind, start in zip(*(row.tolist() for row in rows), strict=True):
-            if kind == n.JOIN or until <= start:
-                continue
-            what = (operator, where, kind)
-            if found and found[-1][:3] == what:
-                found[-1] = (*what, start, found[-1][4])
-            else:
-                found.append((*what, start, until))
-            until = start
-        names, resources = self.workload.operators, (*self.machine.resource_names, "")
-        steps = [
-            CriticalStep(
-                names[op].op.name, resources[where], EVENT_KINDS[kind], start * self.seconds, end * self.seconds
-            )
-            for op, where, kind, start, end in found
-        ]
-        return tuple(reversed(steps))
+        links = np.array(chain[::-1])  # earliest first
+        links = links[self.kind[links] != n.JOIN]
+        start = timed.start[links]
+        until = np.append(np.minimum.accumulate(start[::-1])[::-1][1:], timed.makespan)
+        took = until > start
+        links, start, until = links[took], start[took], until[took]
+        what = (self.operator[links], self._longest_booking(nodes[links]), self.kind[links])
+        new = np.concatenate(([True], np.any([one[1:] != one[:-1] for one in what], axis=0)))[: len(links)]
+        first = np.flatnonzero(new)
+        last = np.append(first[1:], len(links))[: len(first)] - 1
+        names, resources = [one.op.name for one in self.workload.operators], (*self.machine.resource_names, "")
+        rows = (*(one[first] for one in what), start[first] * self.seconds, until[last] * self.seconds)
+        return tuple(
+            CriticalStep(names[operator], resources[where], EVENT_KINDS[kind], begins, ends)
+            for operator, where, kind, begins, ends in zip(*(row.tolist() for row in rows), strict=True)
+        )
 
     def _longest_booking(self, nodes: Array) -> Array:
         """The resource that each node occupies longest, the first of equals; -1 if it occupies none."""

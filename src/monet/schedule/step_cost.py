@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from monet.graph.dtypes import dtype_named
@@ -46,7 +47,7 @@ class OperandCost:
     streams: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StepCost:
     """Cycles of the core by use, traffic by operand (in the nest's order), joules by level at and below the border.
 
@@ -61,6 +62,13 @@ class StepCost:
     operands: tuple[OperandCost, ...]
     energy_j: tuple[tuple[str, float], ...]
     bound_by: str
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.useful, self.under_use, self.stall, self.switch, self.operands, self.energy_j))
+
+    def __hash__(self) -> int:
+        return self._hash  # part of many keys, and deep
 
     @property
     def cycles(self) -> float:
@@ -123,6 +131,36 @@ def _useful_cycles(nest: LoopNest, core: Core, first: str, second: str) -> float
 
 
 def _of_alone(nest: LoopNest, core: Core, border: Border, found: Alone) -> StepCost:
+    by_slot = {found.binding.slot(one.name): one.dtype for one in nest.operands}
+    useful = min(_useful_cycles(nest, core, by_slot["I"], by_slot["W"]), found.compute_cycles)
+    return StepCost(
+        useful,
+        found.compute_cycles - useful,
+        found.core_cycles - found.compute_cycles,
+        float(core.dispatch_cycles),
+        _known_crossing(nest, core, border, found),
+        tuple(sorted(found.energy_j_by_level.items())),
+        found.mapped.cost.bound_by,
+    )
+
+
+_crossings: dict[int, tuple[object, tuple[OperandCost, ...]]] = {}
+MOST_CROSSINGS = 10_000  # kept to be looked up
+
+
+def _known_crossing(nest: LoopNest, core: Core, border: Border, found: Alone) -> tuple[OperandCost, ...]:
+    """``_crossing``, looked up: the mapper gives the same accesses for the same tiles, whatever DRAM there is."""
+    accesses = found.border_accesses
+    known = _crossings.get(id(accesses))
+    if known is None or known[0] is not accesses or not accesses:
+        if len(_crossings) >= MOST_CROSSINGS:
+            _crossings.clear()
+        known = _crossings[id(accesses)] = accesses, _crossing(nest, core, border, found)
+    return known[1]
+
+
+def _crossing(nest: LoopNest, core: Core, border: Border, found: Alone) -> tuple[OperandCost, ...]:
+    """What crosses the border for every operand of a streamed operator."""
     flat = frame_of(nest, core, core.modes[0].name, found.binding, (), border.stream)
     tile, counts = dict(found.tile), {loop.dim: loop.trips for loop in found.order}
     operands = []
@@ -145,17 +183,7 @@ def _of_alone(nest: LoopNest, core: Core, border: Border, found: Alone) -> StepC
         else:
             first, total, spilled = held * flat.bits[slot] // 8, moved[Flow.FILL] // 8, 0
         operands.append(OperandCost(slot, total, min(first, total), spilled, buffer, False))
-    by_slot = {found.binding.slot(one.name): one.dtype for one in nest.operands}
-    useful = min(_useful_cycles(nest, core, by_slot["I"], by_slot["W"]), found.compute_cycles)
-    return StepCost(
-        useful,
-        found.compute_cycles - useful,
-        found.core_cycles - found.compute_cycles,
-        float(core.dispatch_cycles),
-        tuple(operands),
-        tuple(sorted(found.energy_j_by_level.items())),
-        found.mapped.cost.bound_by,
-    )
+    return tuple(operands)
 
 
 def _held(nest: LoopNest, core: Core, border: Border, objective: str) -> StepCost:
@@ -211,8 +239,14 @@ def vector_step(
         float(core.dispatch_cycles),
         tuple(operands),
         tuple(sorted(found.energy_j_by_level.items())),
-        found.bound_by if streamed else "compute",
+        _busiest(found) if streamed else "compute",
     )
+
+
+def _busiest(found: VectorCost) -> str:
+    """Lanes or a port; whether DRAM takes longer is for the schedule to say."""
+    port, cycles = max(found.port_cycles, key=lambda one: one[1], default=("", 0.0))
+    return port if cycles > found.compute_cycles else "compute"
 
 
 def _vector_buffer(found: VectorCost, border: Border, slots: tuple[str, str]) -> int:
