@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -41,16 +42,17 @@ class Costed:
         times = np.bincount(spread, minlength=kinds * pieces).reshape(kinds, pieces)
         each = np.array([math.fsum(value for _, value in cost.energy_j) for cost in self.costs])
         by_level: dict[str, float] = {}
-        for cost, count in zip(self.costs, times.sum(axis=1).tolist(), strict=True):
+        for cost, many in zip(self.costs, times.sum(axis=1).tolist(), strict=True):
             for level, value in cost.energy_j:
-                by_level[level] = by_level.get(level, 0.0) + count * value
+                by_level[level] = by_level.get(level, 0.0) + many * value
         by_core = dict(zip((one.name for one in self.instances), (each @ times).tolist(), strict=True))
         return float(each @ times.sum(axis=1)), by_level, by_core
 
 
 _cores: dict[tuple[Any, ...], int] = {}  # what a cost depends on outside of its step → a number
 _steps: dict[tuple[Any, ...], StepCost] = {}  # costs of steps by content, for every accelerator of this process
-MOST_STEPS = 100_000  # kept to be looked up
+_next_number = count()  # none is used twice
+MOST_CORES, MOST_STEPS = 1000, 100_000  # kept to be looked up
 
 
 class CostTable:
@@ -92,7 +94,9 @@ class CostTable:
             if is_matrix and (instance.core.streamed or not held):
                 beyond = border.stream if held else border
             content = instance.core, beyond, self.objective if is_matrix else ""
-            self._numbers[key] = _cores.setdefault(content, len(_cores))
+            if len(_cores) >= MOST_CORES:
+                _cores.clear()
+            self._numbers[key] = _cores.setdefault(content, next(_next_number))
         return self._numbers[key]
 
     def _border(self, instance: CoreInstance, share: float) -> Border:
