@@ -311,6 +311,19 @@ def test_groups_of_training_can_be_scheduled(scheduler: Scheduler, ends: tuple[s
     assert min(one.steps.tiles for one in mine) > 1
 
 
+def test_cores_hold_what_every_tile_reads_and_share_the_weights_of_a_tile(scheduler: Scheduler) -> None:
+    alone = _dram_bytes(scheduler.schedule(Plan()))
+    layer, cores = "layer3.1.", tuple(f"pe[{x},{y}]" for y in range(4) for x in range(4))
+    split = {layer + "conv1/conv_weight_gradient": Placement(cores, "C")}  # its input by channels, in every tile of K
+    update = (layer + "conv1/conv_weight_gradient", layer + "conv1.weight/sgd_update")
+    gradient = 256 * 256 * 9 * 4
+    fused = scheduler.schedule(Plan((Group(update, (("A0", 16),)),), split))
+    apart = scheduler.schedule(Plan((), split))
+    assert _dram_bytes(apart) - _dram_bytes(fused) >= gradient
+    names = (layer + "bn1/batch_norm_gradient", layer + "conv1/conv_transpose")
+    assert _dram_bytes(scheduler.schedule(Plan((Group(names, (("K", 16),)),)))) < alone
+
+
 def _operators(schedule: Schedule) -> list[int]:
     return [int(schedule.expanded.steps[first, d.OPERATOR]) for first, *_ in schedule.expanded.gangs]
 

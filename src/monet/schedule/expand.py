@@ -194,8 +194,10 @@ def expand(
         for number, group in enumerate(groups)
     ]
     for here in stepped:
-        for one in here if here[0].held else ():
-            building.cuts.cut_finer(one)
+        if here[0].held:
+            made = frozenset(t.storage for one in here for operand, t in one.operator.operands if operand.written)
+            for one in here:
+                building.cuts.cut_finer(one, made)
     for number, (group, here) in enumerate(zip(groups, stepped, strict=True)):
         for one in here:
             if not building.add(one):  # its weights are then read again with every tile, its sums written and read

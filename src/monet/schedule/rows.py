@@ -86,21 +86,31 @@ class Cuts:
         self.base: dict[str, int] = {}
         self.origin: dict[str, OperatorSteps] = {}  # storage → who cut it
         self.number: dict[str, int] = {}  # storage → number of who cut it
-        self.finer: dict[str, tuple[tuple[Tensor, Mapping[int, Array]], ...]] = {}  # cuts of who overwrites it by tiles
+        self.finer: dict[
+            str, tuple[tuple[Tensor, Mapping[int, Array]], ...]
+        ] = {}  # cuts of groups that it has to be as fine as
         self.new: list[tuple[str, Grid, Array]] = []  # those that the operator at hand cuts
         self.bases: list[int] = []
         self.block_sizes: list[Array] = []
         self.storages: list[int] = []  # numbers, in the order of their blocks
         self.n_blocks = 0
 
-    def cut_finer(self, one: OperatorSteps) -> None:
-        """Remember how an operator of a group overwrites storages that others have touched (an update its weights): by
-        tiles, so that blocks have to be as fine as these, whoever touches them first."""
+    def cut_finer(self, one: OperatorSteps, made: frozenset[str]) -> None:
+        """Remember how an operator of a group cuts what lies outside of it (``made``: what the group itself makes), so
+        that blocks are as fine as that, whoever touches them first: storages that it overwrites by tiles (an update its
+        weights), and what each core reads the same part of in every tile, and so can hold."""
         for operand, tensor in one.operator.operands:
-            if operand.written and tensor.storage in self.workload.overwritten:
+            overwrites = operand.written and tensor.storage in self.workload.overwritten
+            if overwrites or (
+                not operand.written and tensor.storage not in made and self._same_in_all_tiles(one, operand)
+            ):
                 edges = cut_axes(operand, one.operator.nest, one.steps)
                 if edges:
                     self.finer[tensor.storage] = (*self.finer.get(tensor.storage, ()), (tensor, edges))
+
+    def _same_in_all_tiles(self, one: OperatorSteps, operand: Operand) -> bool:
+        split = one.placement.split
+        return split in operand.dims and one.steps.pieces > 1 and not (one.steps.ranges.keys() - {split}) & operand.dims
 
     def _merged(self, tensor: Tensor, edges: Mapping[int, Array]) -> Mapping[int, Array]:
         """Edges of a storage's axes, with those of all who overwrite it by tiles."""
@@ -377,6 +387,8 @@ class _Building:
             return False
         table[:, d.E_KIND] = d.STREAM_WRITE if operand.written else d.STREAM_READ
         table[:, d.E_BYTES] = table[:, d.E_FIRST] = _shares(np.repeat(region, np.diff(touch.pointer)), touch)
+        if len(one.instances) > 1 and not operand.written and one.placement.split not in operand.dims:
+            table[:, d.E_SHARE] = position + 1  # all cores read the same: once, by multicast
         slot = one.costs[0].operands[position].slot
         self.regions[slot] = self.regions.get(slot, 0) + region
         return True
