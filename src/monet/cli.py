@@ -7,6 +7,7 @@ import sys
 import typer
 
 from monet.commands import allocate as allocate_command
+from monet.commands import checkpoint as checkpoint_command
 from monet.commands import diff as diff_command
 from monet.commands import explain as explain_command
 from monet.commands import explore as explore_command
@@ -33,6 +34,7 @@ app.command("graph")(graph_command.graph)
 app.command("map")(map_command.map_command)
 app.command("allocate")(allocate_command.allocate)
 app.command("fuse")(fuse_command.fuse)
+app.command("checkpoint")(checkpoint_command.checkpoint)
 app.command("explain")(explain_command.explain)
 app.command("diff")(diff_command.diff)
 app.command("rerun")(rerun_command.rerun)

@@ -19,7 +19,7 @@ from monet.transforms.checkpoint_plan import EARLY, CheckpointPlan
 from monet.transforms.compact import narrowed_bytes
 from monet.transforms.recompute import Replay
 
-FORWARD_WORK = "2 FLOPs per multiply-accumulate of matmul and convolution families, 1 per output element otherwise"
+COUNTING = "2 per multiply-accumulate of matmuls and convolutions, 1 per element any other operator writes"
 
 
 def flops_cost(graph: Graph, op: Op) -> int:

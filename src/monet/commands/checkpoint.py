@@ -1,0 +1,157 @@
+"""``monet checkpoint``: which activations to keep, recompute or narrow; what that saves, what it costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from monet.graph.graph import Graph
+    from monet.search.checkpoint.outcome import Outcome
+    from monet.search.checkpoint.problem import Problem
+
+COSTS = ("flops", "schedule")
+
+
+def checkpoint(
+    model: Annotated[str, typer.Argument(help="Zoo name, path to an ONNX file, or file.py:function that returns a torch module.")],
+    hardware: Annotated[str, typer.Option("--hardware", help="Preset name or path of a YAML file; needed for --cost schedule.")] = "",
+    budget: Annotated[str, typer.Option(help="Most memory to keep: 12MB, 11.5MiB, or 50% of what is kept without a plan.")] = "",
+    pareto: Annotated[bool, typer.Option("--pareto", help="The whole front instead of one budget.")] = False,
+    method: Annotated[str, typer.Option(help="auto, exact, ga, or a baseline: keep-all, recompute-all, sqrt-segments, per-block, selective-attention, cheap-operators.")] = "auto",
+    cost: Annotated[str, typer.Option(help="schedule: through the full schedule; flops: repeated work only. [default: schedule if there is hardware]", show_default=False)] = "",
+    choices: Annotated[str, typer.Option(help="What may be done with an activation: keep,recompute,offload,narrow.")] = "keep,recompute",
+    batch: Annotated[int | None, typer.Option(help="Samples per step.")] = None,
+    image: Annotated[int | None, typer.Option(help="Image height and width.")] = None,
+    sequence: Annotated[int | None, typer.Option(help="Tokens per sample.")] = None,
+    optimizer: Annotated[str, typer.Option(help="sgd, momentum, adam or adamw.")] = "sgd",
+    precision: Annotated[str, typer.Option(help="fp32, bf16 or fp16 (mixed, fp32 master weights), fp64.")] = "fp32",
+    attention: Annotated[str, typer.Option(help="explicit, or fused: keeps the log-sum-exp only.")] = "explicit",
+    lora: Annotated[int, typer.Option(help="Rank of low-rank adapters; everything else is frozen.")] = 0,
+    saved: Annotated[str, typer.Option(help="framework: what PyTorch keeps; compact: 1-bit masks, 1-byte indices.")] = "framework",
+    save_plan: Annotated[str, typer.Option(metavar="FILE", help="Write the chosen plan as YAML, - for standard output; monet run --checkpoint takes it.")] = "",
+    json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
+    report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write a self-contained HTML page with the front.")] = "",
+) -> None:  # fmt: skip
+    """Choose what to keep for the backward pass: exact optimum, front and baselines, with proof or gap."""
+    from monet.errors import MonetError, nearest
+    from monet.frontends import load_model
+    from monet.training import TrainingOptions, training_step
+
+    cost = cost or ("schedule" if hardware else "flops")
+    if cost not in COSTS:
+        raise MonetError(f"--cost {cost!r}; {nearest(cost, COSTS)}")
+    if cost == "schedule":
+        raise MonetError("--cost schedule needs the genetic search, which is not there yet; use --cost flops")
+    allowed = choices_of(choices)
+    step = training_step(
+        load_model(model, batch=batch, image=image, sequence=sequence),
+        TrainingOptions(optimizer=optimizer, precision=precision, attention=attention, lora=lora, saved=saved),
+    )
+    values = _by_flops(step, budget, pareto, method, allowed)
+    _write(values, json, report, save_plan)
+
+
+def _by_flops(step: Graph, budget: str, pareto: bool, method: str, choices: tuple[str, ...]) -> dict[str, Any]:
+    """Repeated work against kept bytes; needs no hardware."""
+    from monet.errors import MonetError
+    from monet.report.checkpoint import summary
+    from monet.search.checkpoint.liveness import peak_of
+    from monet.search.checkpoint.outcome import baseline_outcomes, nearly_free
+    from monet.search.checkpoint.problem import COUNTING, problem_of
+
+    if "offload" in choices:
+        raise MonetError("--choices offload: what paging costs depends on a link; use --hardware and --cost schedule")
+    if method == "ga":
+        raise MonetError("--method ga searches through the full schedule; use --hardware and --cost schedule")
+    problem = problem_of(step)
+    narrow = "narrow" in choices
+    limit = budget_bytes(budget, problem.keep_all_bytes) if budget else None
+    if limit is None and not pareto and method in ("auto", "exact"):
+        limit = problem.keep_all_bytes // 2
+    front = _front(step, problem, narrow) if pareto and "recompute" in choices else []
+    chosen = nearly_free(front) if front and limit is None and method in ("auto", "exact") else None
+    if chosen is None:
+        chosen = _chosen(step, problem, limit, method, choices)
+    asked = {
+        "model": step.name,
+        "cost": "flops",
+        "counting": COUNTING,
+        "budget_bytes": limit,
+        "choices": list(choices),
+        "forward_work": problem.forward_cost,
+    }
+    baselines = baseline_outcomes(step, problem, narrow)
+    return summary(chosen, front or [chosen], baselines, problem.keep_all_bytes, peak_of(step), asked)
+
+
+def _chosen(step: Graph, problem: Problem, limit: int | None, method: str, choices: tuple[str, ...]) -> Outcome:
+    from monet.search.checkpoint.baselines import baseline_named
+    from monet.search.checkpoint.outcome import baseline_outcome, narrowed_only, outcome_of
+    from monet.search.checkpoint.static import best_under
+
+    if method not in ("auto", "exact"):
+        return baseline_outcome(step, problem, baseline_named(method))
+    budget = problem.keep_all_bytes if limit is None else limit
+    if "recompute" not in choices:
+        return narrowed_only(step, problem, budget)
+    return outcome_of(step, best_under(problem, budget, "narrow" in choices))
+
+
+def _front(step: Graph, problem: Problem, narrow: bool) -> list[Outcome]:
+    """The exact front, with progress on a terminal."""
+    from rich.progress import Progress
+
+    from monet.report.terminal import screen
+    from monet.search.checkpoint.outcome import FRONT_SHARES, exact_front
+
+    with Progress(console=screen(errors=True), transient=True) as progress:
+        task = progress.add_task("budgets", total=len(FRONT_SHARES))
+        return exact_front(step, problem, narrow, say=lambda _: progress.advance(task))
+
+
+def choices_of(text: str) -> tuple[str, ...]:
+    """What may be done with an activation, from a comma-separated list."""
+    from monet.errors import MonetError, nearest
+    from monet.transforms.checkpoint_plan import CHOICES
+
+    names = tuple(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
+    for name in names:
+        if name not in CHOICES:
+            raise MonetError(f"--choices {name!r}; {nearest(name, CHOICES)}")
+    if "keep" not in names or len(names) < 2:
+        raise MonetError(f"--choices {text!r}: keep and at least one of recompute, offload, narrow")
+    return names
+
+
+def budget_bytes(text: str, whole: int) -> int:
+    """A budget in bytes: a share of ``whole`` (50%), or an amount (12MB, 11.5MiB, 4096)."""
+    import re
+
+    from monet.errors import MonetError
+
+    units = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%|[a-zA-Z]*)\s*", text)
+    if match is None or (match[2] != "%" and match[2].lower() not in units):
+        raise MonetError(f"--budget {text!r}: write an amount with B, kB, MB, GB, KiB, MiB or GiB, or a share with %")
+    number = float(match[1])
+    return int(whole * number / 100) if match[2] == "%" else int(number * units[match[2].lower()])
+
+
+def _write(values: dict[str, Any], json: str, report: str, save_plan: str) -> None:
+    from monet.report.checkpoint import render
+    from monet.report.files import write_json, write_text
+    from monet.report.terminal import screen
+    from monet.transforms.checkpoint_plan import CheckpointPlan, checkpoint_plan_text
+
+    if json:
+        write_json(json, values)
+    if save_plan:
+        write_text(save_plan, checkpoint_plan_text(CheckpointPlan.from_dict(values["plan"])))
+    if report:
+        from monet.report.html.checkpoint import write_checkpoint
+
+        write_checkpoint(report, values)
+    if "-" not in (json, save_plan):
+        screen().print(render(values))

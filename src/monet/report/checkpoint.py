@@ -1,0 +1,92 @@
+"""The outcome of a checkpoint search: as plain values for JSON, and as tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from monet.report.quantities import nbytes
+from monet.report.terminal import table
+from monet.search.checkpoint.liveness import Peak
+from monet.search.checkpoint.outcome import Outcome
+from monet.search.checkpoint.static import PROOF
+
+
+def summary(
+    chosen: Outcome,
+    front: Sequence[Outcome],
+    baselines: Sequence[Outcome],
+    keep_all_bytes: int,
+    plain_peak: Peak,
+    asked: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Everything worth keeping of a search; ``asked`` are its options. The chosen plan's figures stand at the top."""
+    return {
+        **asked,
+        **chosen.to_json(),
+        "keep_all_bytes": keep_all_bytes,
+        "plain_peak": {"operator": plain_peak.operator, "bytes": plain_peak.bytes},
+        "baselines": [one.to_json() for one in baselines],
+        "front": [one.to_json() for one in front],
+    }
+
+
+def fine_percent(share: float) -> str:
+    """A share to a hundredth of a point: where the first half of the memory costs a tenth, that is what matters."""
+    return f"{100 * share:.2f} %"
+
+
+def proof(values: Mapping[str, Any]) -> str:
+    """What is known about the distance to the optimum."""
+    if values["proved_optimal"]:
+        return "optimal"
+    if values["gap"] < 0.0001:
+        return "< 0.01 points"
+    return f"≤ {100 * values['gap']:.2f} points"
+
+
+def _row(made: Table, name: str, one: Mapping[str, Any], keep_all: int, style: str = "") -> None:
+    share = one["kept_bytes"] / keep_all if keep_all else 0.0
+    peak = one["peak"]
+    made.add_row(
+        name,
+        nbytes(one["kept_bytes"]),
+        f"{100 * share:.1f} %",
+        fine_percent(one["recompute_over_forward"]),
+        proof(one),
+        nbytes(peak["bytes"]),
+        peak["operator"],
+        style=style,
+    )
+
+
+def render(values: Mapping[str, Any]) -> RenderableType:
+    """The summary as terminal tables."""
+    keep_all, plan = values["keep_all_bytes"], values["plan"]
+    counts = ", ".join(f"{len(names)} {choice}" for choice, names in plan.items()) or "everything kept"
+    budget = f", budget {nbytes(values['budget_bytes'])}" if values.get("budget_bytes") is not None else ""
+    head = Text.assemble(
+        (f"{values['model']}", "bold"),
+        f"  keeps {nbytes(keep_all)} from forward to backward{budget}\n",
+        ("chosen: ", "bold"),
+        f"{counts}; {nbytes(values['kept_bytes'])} kept, {fine_percent(values['recompute_over_forward'])} of the "
+        f"forward pass again ({proof(values)})\n",
+        (f"work: {values['counting']}; proof to {100 * PROOF:.3g} points", "dim"),
+    )
+    names = ("", "kept", "of all", "again", "above optimum", "peak", "in")
+    blocks: list[RenderableType] = [head]
+    if len(values["front"]) > 1:
+        made = table("Exact front", *names)
+        for one in values["front"]:
+            chosen = one["plan"] == values["plan"]
+            _row(made, "chosen" if chosen else "", one, keep_all, "bold" if chosen else "")
+        blocks += [Text(), made]
+    made = table("Beside the baselines", *names)
+    _row(made, f"chosen ({values['method']})", values, keep_all, "bold")
+    for one in values["baselines"]:
+        _row(made, one["method"], one, keep_all)
+    return Group(*blocks, Text(), made)

@@ -1,0 +1,123 @@
+"""One checkpoint plan and what is known of it: the record every way of choosing returns, and fronts of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from monet.graph.graph import Graph
+from monet.search.checkpoint.baselines import BASELINES, Baseline
+from monet.search.checkpoint.liveness import Peak, peak_of
+from monet.search.checkpoint.problem import Problem
+from monet.search.checkpoint.static import Choice, best_under
+from monet.transforms.checkpoint_plan import CheckpointError, CheckpointPlan
+from monet.transforms.recompute import recompute
+
+# of the bytes that the plain step keeps; finer where the first activations go
+FRONT_SHARES = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6, 0.55, 0.5, 0.45, 0.4, 0.35, 0.3, 0.25, 0.2, 0.15, 0.1,
+                0.05, 0.02, 0.0)  # fmt: skip
+NEGLIGIBLE = 0.01  # of the forward pass: what memory is called nearly free below
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A plan with its memory and its price.
+
+    ``recompute_over_forward`` is the repeated work over that of the forward pass, under the cost that was asked for.
+    ``gap`` bounds how much lower it could be at these bytes, as a share of the forward pass; ``proved_optimal`` says
+    that it is closed. ``peak`` is the fullest moment in the order of the graph, weights and their gradients left out.
+    ``schedule`` holds figures of a full schedule, by name, if there is one.
+    """
+
+    method: str
+    plan: CheckpointPlan
+    kept_bytes: int
+    recompute_over_forward: float
+    proved_optimal: bool
+    gap: float
+    peak: Peak
+    schedule: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        values = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+        return values | {
+            "plan": self.plan.to_dict(),
+            "peak": dataclasses.asdict(self.peak),
+            "schedule": dict(self.schedule),
+        }
+
+
+def outcome_of(graph: Graph, choice: Choice, method: str = "exact") -> Outcome:
+    """The outcome of an exact choice."""
+    peak = peak_of(recompute(graph, choice.plan))
+    return Outcome(method, choice.plan, choice.kept_bytes, choice.share, choice.proved, choice.gap, peak)
+
+
+def outcome_of_plan(graph: Graph, problem: Problem, plan: CheckpointPlan, method: str, narrow: bool = False) -> Outcome:
+    """Any plan beside the optimum at its own bytes."""
+    plan = plan.checked(graph)
+    kept, narrowed = problem.surviving(plan)
+    kept = problem.useful(kept, narrowed)
+    size, cost = problem.bytes(kept, narrowed), problem.cost(kept, narrowed)
+    best = best_under(problem, size, narrow or bool(narrowed))
+    bound = min(cost, max(best.bound, 0.0))
+    choice = dataclasses.replace(best, kept=kept, narrowed=narrowed, plan=plan, kept_bytes=size, cost=cost, bound=bound)
+    return outcome_of(graph, choice, method)
+
+
+def exact_front(
+    graph: Graph,
+    problem: Problem,
+    narrow: bool = False,
+    shares: Iterable[float] = FRONT_SHARES,
+    say: Callable[[Outcome], None] | None = None,
+) -> list[Outcome]:
+    """The exact curve: least repeated work at shares of the bytes that the plain step keeps, most memory first."""
+    found: list[Outcome] = []
+    for share in shares:
+        outcome = outcome_of(graph, best_under(problem, int(problem.keep_all_bytes * share), narrow))
+        if not found or outcome.kept_bytes < found[-1].kept_bytes:
+            found.append(outcome)
+        if say is not None:
+            say(outcome)
+    return found
+
+
+def nearly_free(front: Iterable[Outcome]) -> Outcome:
+    """The plan of least memory that repeats less than one per cent of the forward pass."""
+    points = list(front)
+    return min(
+        (one for one in points if one.recompute_over_forward <= NEGLIGIBLE),
+        key=lambda one: one.kept_bytes,
+        default=points[0],
+    )
+
+
+def baseline_outcomes(graph: Graph, problem: Problem, narrow: bool = False) -> list[Outcome]:
+    """Every baseline that does something to this network; plans that equal an earlier one are left out."""
+    found: dict[CheckpointPlan, Outcome] = {}
+    for one in BASELINES:
+        plan = one.plan(graph, problem)
+        if plan not in found:
+            found[plan] = outcome_of_plan(graph, problem, plan, one.name, narrow)
+    return list(found.values())
+
+
+def baseline_outcome(graph: Graph, problem: Problem, baseline: Baseline) -> Outcome:
+    """One baseline."""
+    return outcome_of_plan(graph, problem, baseline.plan(graph, problem), baseline.name)
+
+
+def narrowed_only(graph: Graph, problem: Problem, budget: int) -> Outcome:
+    """Everything narrowed and nothing recomputed, if that fits."""
+    narrow = [value.storage for value in problem.values if value.needed and value.narrowable]
+    outcome = outcome_of_plan(graph, problem, CheckpointPlan(dict.fromkeys(narrow, "narrow")), "narrow", True)
+    if outcome.kept_bytes > budget:
+        raise CheckpointError(
+            f"narrowing alone keeps {outcome.kept_bytes:,} bytes, {outcome.kept_bytes - budget:,} above the budget; "
+            "allow recomputation with --choices keep,recompute,narrow"
+        )
+    return outcome

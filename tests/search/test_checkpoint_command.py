@@ -1,0 +1,93 @@
+"""``monet checkpoint``: JSON, tables, files and errors of a user."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from monet.cli import app
+from monet.commands.checkpoint import budget_bytes, choices_of
+from monet.errors import MonetError
+from monet.transforms.checkpoint_plan import load_checkpoint_plan
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["checkpoint", *arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0
+    return result.stdout
+
+
+def test_json_has_the_plan_its_price_and_its_proof(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    values = json.loads(run("resnet18", "--cost", "flops", "--budget", "50%", "--json", "-", "--save-plan", str(path)))
+    assert values["kept_bytes"] <= values["budget_bytes"] == values["keep_all_bytes"] // 2
+    assert 100 * values["recompute_over_forward"] == pytest.approx(0.14, abs=0.01)
+    assert values["proved_optimal"]
+    assert values["gap"] <= 1e-5
+    assert values["peak"]["bytes"] < values["plain_peak"]["bytes"]
+    assert [one["kept_bytes"] for one in values["front"]] == [values["kept_bytes"]]
+    names = {one["method"] for one in values["baselines"]}
+    assert names == {"keep-all", "recompute-all", "sqrt-segments", "per-block", "cheap-operators"}
+    assert load_checkpoint_plan(str(path)).to_dict() == values["plan"]
+
+
+def test_the_front_falls_and_the_page_draws_it(tmp_path: Path) -> None:
+    page = tmp_path / "front.html"
+    out = run("mlp-robot", "--batch", "64", "--pareto", "--report", str(page))
+    assert "Exact front" in out
+    values = json.loads(run("mlp-robot", "--batch", "64", "--pareto", "--json", "-"))
+    front = [(one["kept_bytes"], one["recompute_over_forward"]) for one in values["front"]]
+    assert len(front) > 4
+    assert front == sorted(front, key=lambda one: (-one[0], one[1]))
+    text = page.read_text()
+    assert "proven bound" in text
+    assert "sqrt-segments" in text
+
+
+def test_a_baseline_is_shown_beside_the_optimum_at_its_bytes() -> None:
+    values = json.loads(run("resnet18", "--image", "64", "--method", "sqrt-segments", "--json", "-"))
+    assert values["method"] == "sqrt-segments"
+    assert values["gap"] > 0
+    assert not values["proved_optimal"]
+
+
+def test_narrowing_lowers_the_price() -> None:
+    plain = json.loads(run("resnet18", "--image", "64", "--budget", "60%", "--json", "-"))
+    narrow = json.loads(
+        run("resnet18", "--image", "64", "--budget", "60%", "--json", "-", "--choices", "keep,recompute,narrow")
+    )
+    assert narrow["plan"]["narrow"]
+    assert narrow["recompute_over_forward"] < plain["recompute_over_forward"]
+    only = json.loads(run("resnet18", "--image", "64", "--budget", "80%", "--json", "-", "--choices", "keep,narrow"))
+    assert set(only["plan"]) == {"narrow"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--budget", "12XB"), "--budget '12XB'"),
+        (("--budget", "-5%"), "--budget '-5%'"),
+        (("--choices", "keep,recomput"), "did you mean 'recompute'"),
+        (("--choices", "recompute"), "keep and at least one of"),
+        (("--choices", "keep,offload"), "depends on a link"),
+        (("--choices", "keep,narrow", "--budget", "1%"), "above the budget"),
+        (("--method", "per-blok"), "did you mean 'per-block'"),
+        (("--cost", "flop"), "did you mean 'flops'"),
+    ],
+)
+def test_errors_name_what_was_given_and_what_is_allowed(arguments: tuple[str, ...], message: str) -> None:
+    with pytest.raises(MonetError, match=message):
+        run("mlp-robot", *arguments)
+
+
+def test_budgets_and_choices() -> None:
+    assert budget_bytes("12MB", 0) == 12_000_000
+    assert budget_bytes("1.5 MiB", 0) == 3 * 2**19
+    assert budget_bytes("25%", 1000) == 250
+    assert budget_bytes("4096", 0) == 4096
+    assert choices_of("keep, recompute,keep") == ("keep", "recompute")
