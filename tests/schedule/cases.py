@@ -10,7 +10,7 @@ from monet.hardware.accelerator import Accelerator
 from monet.hardware.loading import describe_text
 from monet.hardware.resolve import resolve
 from monet.schedule.engine import NoSchedule, Schedule, Scheduler
-from monet.schedule.grouping import splittable
+from monet.schedule.grouping import splittable, summed
 from monet.schedule.plan import Group, Placement, Plan, PlanError
 from monet.training import training_step
 
@@ -152,9 +152,11 @@ def random_plan(seed: random.Random, scheduler: Scheduler) -> Plan:
     for operator in workload.operators:
         if seed.random() < 0.3:
             wanted = [c for c in cores if (c.core.modes if operator.is_matrix else c.core.lanes)]
-            dims = sorted(dim for dim in splittable(operator) if operator.nest.sizes[dim] >= len(wanted) > 1)
-            if dims and seed.random() < 0.5 and not _windowed(operator, dims[0]):
-                placements[operator.op.name] = Placement(tuple(c.name for c in wanted), dims[0])
+            wanted_dims = seed.choice((splittable, summed))(operator)
+            dims = sorted(dim for dim in wanted_dims if operator.nest.sizes[dim] >= len(wanted) > 1)
+            dim = seed.choice(dims) if dims else ""
+            if dim and seed.random() < 0.5 and not _windowed(operator, dim):
+                placements[operator.op.name] = Placement(tuple(c.name for c in wanted), dim)
             else:
                 placements[operator.op.name] = Placement((seed.choice(wanted).name,))
     return Plan(

@@ -19,7 +19,9 @@ from monet.schedule import Group, Placement, Plan, Result, Scheduler, evaluate, 
 from monet.schedule import decide as d
 from monet.schedule import nodes as n
 from monet.schedule.default_plan import default_plan
+from monet.schedule.energy import energy_of
 from monet.schedule.engine import Schedule
+from monet.schedule.grouping import summed
 from monet.schedule.plan import PlanError
 from monet.schedule.silicon import convolution_chain
 from monet.training import training_step
@@ -68,7 +70,7 @@ def test_bad_plans_say_where(values: dict[str, object], message: str) -> None:
         (Plan((Group(("conv1", "bn1")), Group(("bn1", "relu")))), "also in groups.0"),
         (Plan((Group(("conv1", "relu"), (("A2", 4),)),)), "circle"),
         (Plan((), {"conv1": Placement(("pe",))}), "no core 'pe'"),
-        (Plan((), {"conv1": Placement(("pe[0,0]", "pe[1,0]"), "C")}), "split 'C'"),
+        (Plan((), {"conv1": Placement(("pe[0,0]", "pe[1,0]"), "FX")}), "split 'FX'"),
         (Plan((), {"fc": Placement(tuple(f"pe[{i},{j}]" for i in range(4) for j in range(4)), "N")}), "split|values"),
     ],
 )
@@ -331,3 +333,42 @@ def _operators(schedule: Schedule) -> list[int]:
 def _dram_bytes(schedule: Schedule) -> int:
     nodes = schedule.decided.nodes
     return int(nodes[np.isin(nodes[:, n.KIND], (n.READ, n.WRITE, n.EVICT)), n.BYTES].sum())
+
+
+@pytest.mark.parametrize("tile", [(), (("OY", 4),)])
+def test_split_along_a_sum_moves_all_sums_but_one_and_adds_them(tile: tuple[tuple[str, int], ...]) -> None:
+    graph = convolution_chain("chain", 8, 8, 8, [(4, 3)])
+    (op,) = graph.ops
+    roomy = accelerator("mesh", sram=65536)
+    cores = tuple(one.name for one in roomy.cores if one.core.modes)
+    scheduler = Scheduler(graph, roomy)
+    groups = (Group((op.name,), tile),) if tile else ()
+    alone = scheduler.schedule(Plan(groups, {op.name: Placement(cores[:1])}))
+    split = scheduler.schedule(Plan(groups, {op.name: Placement(cores, "C")}))
+    nodes = split.decided.nodes
+    result = 4 * 8 * 8 * 4  # sums are int32
+    assert int(nodes[nodes[:, n.KIND] == n.MOVE, n.BYTES].sum()) == (len(cores) - 1) * result
+    (one,) = split.expanded.operators
+    assert one.steps.count == len(cores) * (2 if tile else 1)
+    assert len(one.sums) == (2 if tile else 1)
+    adds = sum(cost.under_use for cost in one.sums)
+    assert adds == (len(cores) - 1) * 4 * 8 * 8 / 4  # the array has four outputs
+    useful = [sum(part[0] for part in schedule.expanded.parts) for schedule in (alone, split)]
+    assert useful[0] == pytest.approx(useful[1], rel=1e-3)  # ticks are rounded up in every step
+    assert sum(len(schedule.expanded.steps) for schedule in (split,)) == one.steps.count + len(one.sums)
+
+
+def test_matmul_and_weight_gradient_split_along_what_they_sum_over() -> None:
+    step = training_step(load_model("mlp-robot", batch=8))
+    hardware = load_hardware("edge-tpu")
+    cores = tuple(one.name for one in hardware.cores if one.core.modes)[:4]
+    scheduler = Scheduler(step, hardware)
+    for operator in scheduler.workload.operators:
+        for dim in sorted(summed(operator)):
+            if operator.is_matrix and operator.nest.sizes[dim] >= len(cores):
+                schedule = scheduler.schedule(Plan((), {operator.op.name: Placement(cores, dim)}))
+                found = next(one for one in schedule.expanded.operators if one.operator is operator)
+                assert found.is_summed
+                assert found.sums
+                energy = energy_of(schedule, scheduler.machine, len(scheduler.workload.operators))
+                assert energy.total - energy.static == pytest.approx(float(energy.by_operator.sum()), rel=1e-9)

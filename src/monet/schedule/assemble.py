@@ -53,14 +53,14 @@ SWITCH = 3  # column of the ticks of a step that a core does not pay when it goe
 )
 def assemble(
     operators: Array, shift: Array, storage: Array, gangs: Array, steps: Array, parts: Array, entries: Array,
-    blocks: Array, sizes: Array, owner: Array, flags: Array, uses: Array, cores: int, dram: bool,
+    blocks: Array, sizes: Array, flagged: Array, flags: Array, uses: Array, cores: int, dram: bool,
 ) -> int:  # fmt: skip
     """Fill in ``steps``, ``parts``, ``entries``, ``blocks`` and ``uses``; returns the number of uses."""
     for number in range(len(blocks)):
         row = blocks[number]
         for column in range(BLOCK_COLUMNS):
             row[column] = 0
-        root, persistent = flags[owner[number], 0], flags[owner[number], 1]
+        root, persistent = flags[flagged[number], 0], flags[flagged[number], 1]
         row[SIZE], row[IN_DRAM], row[PERSISTENT], row[THROUGH] = sizes[number], root, persistent, persistent
         row[DRAM_READY], row[PIN], row[DUE] = -1, -1, NEVER
         row[DRAM_FROM], row[DRAM_TO] = -1 if root else NOT_YET, NOT_YET

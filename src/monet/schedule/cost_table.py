@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from monet.graph.tensor import Tensor
 from monet.hardware.accelerator import CoreInstance
 from monet.mapping.border import Border
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.schedule.geometry import Steps, make_steps, shape_classes, step_nest
-from monet.schedule.grouping import TiledGroup
+from monet.schedule.grouping import TiledGroup, summed
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Group, Placement, Plan
 from monet.schedule.result import Infeasible
@@ -138,6 +139,23 @@ class OperatorSteps:
     number: int  # equal for equal operator, placement and tiles
     costed: Costed
     base: int = 0
+    sums: tuple[StepCost, ...] = ()  # of the first core, after its steps
+
+    @property
+    def is_summed(self) -> bool:
+        """Whether it is split along a dimension that it sums over."""
+        return len(self.instances) > 1 and self.placement.split in summed(self.operator)
+
+    @property
+    def result(self) -> Tensor:
+        """What it writes first."""
+        return next(tensor for operand, tensor in self.operator.operands if operand.written)
+
+    @property
+    def storages(self) -> tuple[str, ...]:
+        """Storages of the operator, and if it is split along a sum one for the sums that further cores keep."""
+        storages = self.operator.storages
+        return (*storages, f"sums of {self.operator.op.name}") if self.is_summed else storages
 
 
 def operator_steps(

@@ -43,6 +43,11 @@ def energy_of(schedule: Schedule, machine: Machine, n_operators: int) -> Energy:
             by_level[level] = by_level.get(level, 0.0) + joules
         for core, joules in cores.items():
             by_core[core] = by_core.get(core, 0.0) + joules
+        for cost in one.sums:
+            by_operator[one.operator.number] += math.fsum(value for _, value in cost.energy_j)
+            for level, value in cost.energy_j:
+                _add(by_level, level, value)
+                _add(by_core, one.instances[0].name, value)
     by_link = _transfers(schedule, machine, by_level, by_core, by_operator)
     static = machine.accelerator.static_power_w * schedule.timed.makespan / machine.ticks_per_second
     by_level["static"] = by_core["static"] = static

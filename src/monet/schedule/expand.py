@@ -56,7 +56,7 @@ class Expansion:
     def add(self, one: OperatorSteps) -> bool:
         """Rows of one operator's steps; those of last time if the storages it touches are cut as they were then. False
         if they do not fit: nothing is added."""
-        cuts, storages = self.cuts, one.operator.storages
+        cuts, storages = self.cuts, one.storages
         one.base, cuts.new = self.n_steps, []
         cut_by, base = cuts.number, cuts.base
         key: tuple[Any, ...] = (one.number, self.plan.boundary, *[cut_by.get(storage, -1) for storage in storages])
@@ -75,9 +75,10 @@ class Expansion:
             return False
         if not cuts.new:
             for position, grid, sizes in rows.grids:
-                cuts.note(storages[position], grid, sizes)
+                cuts.note(storages[position], grid, sizes, one)
         for position, *_ in rows.grids:
             cuts.origin[storages[position]], cut_by[storages[position]] = one, one.number
+        one.sums = rows.sums
         self.operators.append(one)
         self.rows.append(rows)
         self.keys.append(key)
@@ -94,7 +95,7 @@ class Expansion:
             cut = (grid.content, self.cuts.same_group(one, storage)) if grid else self.cuts.finer_content(storage)
             owner = self.workload.storages[storage]
             storages.append((cut, owner.persistent, owner.tensor.shape, owner.tensor.strides, owner.tensor.dtype))
-        index, room = self.machine.memory_index, self.machine.capacity * one.held
+        index, room = self.machine.memory_index, self.machine.capacity * (one.held or one.is_summed)
         places = tuple(
             (
                 self.machine.core_index[core.name],
@@ -106,13 +107,14 @@ class Expansion:
         return (
             operator.alike, steps.content, one.held, group is not None and group.halo,
             one.placement.split, self.plan.boundary, one.costs, places, pace, tuple(storages),
+            one.instances[0].core if one.is_summed else None,
         )  # fmt: skip
 
     def close_group(self, count: int) -> None:
         """The last operators, ``count`` of them, are a group: order its tiles."""
         members = self.operators[-count:]
         if count == 1:
-            spans = members[0].steps.spans
+            spans = self.rows[-1].spans
         else:
             ahead = self.plan.prefetch
             key = (ahead, *self.keys[-count:])
@@ -161,11 +163,11 @@ class Expansion:
             for some in zip(*((o.steps, o.parts, o.entries, o.work, o.storage) for o in rows), strict=True)
         )
         sizes = np.concatenate(cuts.block_sizes)
-        owner = np.repeat(np.array(cuts.storages, np.int64), [len(one) for one in cuts.block_sizes])
+        owner, flags = np.repeat(np.array(cuts.storages, np.int64), [len(one) for one in cuts.block_sizes], axis=0).T
         blocks, uses = np.empty((len(sizes), r.BLOCK_COLUMNS), np.int64), np.empty(len(entries), np.int64)
         gangs = self._gangs(dram)
         used = assemble(
-            operators, self._shifts(len(rows)), storage, gangs, steps, parts, entries, blocks, sizes, owner,
+            operators, self._shifts(len(rows)), storage, gangs, steps, parts, entries, blocks, sizes, flags.copy(),
             self.workload.storage_flags, uses, len(self.machine.core_index), dram,
         )  # fmt: skip
         return Expanded(gangs, steps, work, entries, blocks, uses[:used], parts, owner, tuple(self.operators))

@@ -41,12 +41,6 @@ class Steps:
         return self.count == 1
 
     @cached_property
-    def spans(self) -> Array:
-        """(first step, last step) of every tile."""
-        first = np.arange(self.tiles) * self.pieces
-        return np.stack([first, first + self.pieces], axis=1)
-
-    @cached_property
     def content(self) -> tuple[Any, ...]:
         """Equal for equal steps."""
         ranges = tuple((dim, low.tobytes(), high.tobytes()) for dim, (low, high) in self.ranges.items())

@@ -262,11 +262,20 @@ def splittable(operator: Operator) -> frozenset[str]:
 
 
 @_once
+def summed(operator: Operator) -> frozenset[str]:
+    """Dimensions that an operator sums over and that can be cut: each part has sums of its own, to be added up."""
+    if (not operator.is_matrix and operator.op.kind != "reduce_sum") or len(operator.nest.writes) != 1:
+        return frozenset()
+    if any(len(operand.indices) != len(tensor.shape) for operand, tensor in operator.operands):
+        return frozenset()  # its nest says nothing about axes
+    return operator.nest.reduced - TAPS
+
+
+@_once
 def tileable(operator: Operator) -> frozenset[str]:
     """Dimensions along which an operator can run tile by tile: also those that it sums over, as the results then
     stay in place as accumulators from the first tile to the last."""
-    summed = operator.nest.reduced - TAPS if operator.is_matrix or operator.op.kind == "reduce_sum" else frozenset()
-    return splittable(operator) | summed
+    return splittable(operator) | summed(operator)
 
 
 def reduced_dims(operator: Operator) -> set[str]:

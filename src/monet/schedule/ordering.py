@@ -22,13 +22,12 @@ def gang_order(
     ``ahead`` tiles for every change of cores that follows."""
     touched = np.split(entries, np.cumsum([len(one.entries) for one in rows])[:-1])
     need = np.concatenate(needed_by(members, rows, touched, n_blocks))
-    tiles = np.array([one.steps.tiles for one in members])
-    position = np.repeat(np.arange(len(members)), tiles)
-    tile = np.concatenate([np.arange(count) for count in tiles])
-    order = np.lexsort((tile, position, need + ahead * np.array(stages(members))[position]))
-    width = np.array([one.steps.pieces for one in members])[position]
-    start = np.array([one.base - members[0].base for one in members])[position] + tile * width
-    return np.stack([start[order], (start + width)[order]], axis=1)
+    many = [len(one.spans) for one in rows]
+    position = np.repeat(np.arange(len(members)), many)
+    within = np.concatenate([np.arange(count) for count in many])
+    order = np.lexsort((within, position, need + ahead * np.array(stages(members))[position]))
+    spans = np.concatenate([row.spans + one.base - members[0].base for row, one in zip(rows, members, strict=True)])
+    return np.asarray(spans[order])
 
 
 def stages(members: Sequence[OperatorSteps]) -> list[int]:
@@ -57,19 +56,27 @@ def stages(members: Sequence[OperatorSteps]) -> list[int]:
 def needed_by(
     members: Sequence[OperatorSteps], rows: Sequence[Rows], touched: Sequence[Array], n_blocks: int
 ) -> list[Array]:
-    """For every tile of every operator the number of the first result tile that needs it."""
+    """For every gang of every operator the number of the first result tile that needs it."""
     late = max(one.steps.tiles for one in members)
     first = np.full(n_blocks, late, np.int64)  # by block: the first result tile that reads it
     result: list[Array] = [np.zeros(0, np.int64)] * len(members)
     for index in reversed(range(len(members))):
-        one, entries, table = members[index], touched[index], rows[index].steps
-        pieces, tiles = one.steps.pieces, one.steps.tiles
-        tile_of = np.repeat(np.arange(one.steps.count) // pieces, table[:, d.ENTRY_END] - table[:, d.ENTRY_START])
+        one, entries, table, spans = members[index], touched[index], rows[index].steps, rows[index].spans
+        tiles, adds = one.steps.tiles, spans[:, 0] >= one.steps.count
+        gang_of = np.empty(len(table), np.int64)
+        gang_of[np.concatenate([np.arange(low, high) for low, high in spans])] = np.repeat(
+            np.arange(len(spans)), spans[:, 1] - spans[:, 0]
+        )
+        gang = np.repeat(gang_of, table[:, d.ENTRY_END] - table[:, d.ENTRY_START])
         written = d.WRITES[entries[:, d.E_KIND]]
-        need = np.full(tiles, late, np.int64)
-        np.minimum.at(need, tile_of[written], first[entries[written, d.E_BLOCK]])
-        own = np.arange(tiles) * late // tiles if tiles < late else np.arange(tiles)
-        need = np.where(need >= late, own, need)
+        tile = np.cumsum(~adds) - 1
+        own = tile * late // tiles if tiles < late else tile
+        need = np.full(len(spans), late, np.int64)
+        for kind in (adds, ~adds):  # additions read what tiles before them write
+            here = kind[gang]
+            write, read = written & here, ~written & here
+            np.minimum.at(need, gang[write], first[entries[write, d.E_BLOCK]])
+            need = np.where(kind & (need >= late), own, need)
+            np.minimum.at(first, entries[read, d.E_BLOCK], need[gang[read]])
         result[index] = need
-        np.minimum.at(first, entries[~written, d.E_BLOCK], need[tile_of[~written]])
     return result

@@ -15,7 +15,7 @@ from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.search import frames
 from monet.schedule.cost_table import CostTable
 from monet.schedule.geometry import make_steps, step_nest
-from monet.schedule.grouping import main_dim, splittable
+from monet.schedule.grouping import main_dim, splittable, tileable
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Placement, Plan, PlanError
 from monet.schedule.result import Infeasible
@@ -53,10 +53,10 @@ def check_placement(operator: Operator, placement: Placement, machine: Machine) 
             raise PlanError(f"allocation.{name}: no core {core!r}; {nearest(core, machine.core_index)}")
     if len(placement.cores) == 1:
         return
-    if placement.split not in splittable(operator):
+    if placement.split not in tileable(operator):
         raise PlanError(
             f"allocation.{name}: split {placement.split!r}: "
-            f"{nearest(placement.split, splittable(operator) or ['nothing: it runs on one core'])}"
+            f"{nearest(placement.split, tileable(operator) or ['nothing: it runs on one core'])}"
         )
     if operator.nest.sizes[placement.split] < len(placement.cores):
         size = operator.nest.sizes[placement.split]

@@ -6,7 +6,7 @@ Rows name neither operator nor storages, so that operators alike share them, und
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,8 @@ from monet.schedule.geometry import Grid, Touch, axis_map, box_elements, cut_axe
 from monet.schedule.grouping import splittable, tileable
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Plan
-from monet.schedule.step_cost import STREAM_SHARE
+from monet.schedule.step_cost import STREAM_SHARE, StepCost
+from monet.schedule.sums import accumulator_of, sum_cost
 from monet.schedule.workload import Workload
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ class Rows:
     storage: Array  # of every entry, as a position in the operator's storages
     bases: Array  # first block of each of these storages
     counts: tuple[int, int, int, int]  # of steps, entries, buffers, storages
+    spans: (
+        Array  # (first step, last step) of its gangs in order: tiles, and additions right after the last tile of each
+    )
+    sums: tuple[StepCost, ...]  # additions of a split along a sum: steps after the tiles'
     fits: bool  # whether every memory has room for all that a tile holds in it
 
     @property
@@ -92,7 +97,7 @@ class Cuts:
         self.new: list[tuple[str, Grid, Array]] = []  # those that the operator at hand cuts
         self.bases: list[int] = []
         self.block_sizes: list[Array] = []
-        self.storages: list[int] = []  # numbers, in the order of their blocks
+        self.storages: list[tuple[int, int]] = []  # number and row of its flags, in the order of their blocks
         self.n_blocks = 0
 
     def cut_finer(self, one: OperatorSteps, made: frozenset[str]) -> None:
@@ -128,7 +133,7 @@ class Cuts:
             for seen, more in self.finer.get(storage, ())
         )
 
-    def grid_of(self, tensor: Tensor, edges: Mapping[int, Array]) -> Grid:
+    def grid_of(self, tensor: Tensor, edges: Mapping[int, Array], one: OperatorSteps) -> Grid:
         """The blocks of a storage, cut by whoever touches it first."""
         storage = tensor.storage
         if storage not in self.grids:
@@ -136,7 +141,7 @@ class Cuts:
             if tensor.elements != found.tensor.elements:
                 tensor, edges = found.tensor, {}
             grid = Grid(tensor, self._merged(tensor, edges) if self.finer else edges, self.n_blocks)
-            self.note(storage, grid, grid.sizes(found.tensor.bytes))
+            self.note(storage, grid, grid.sizes(found.tensor.bytes), one)
         return self.grid(storage)
 
     def grid(self, storage: str) -> Grid:
@@ -146,13 +151,16 @@ class Cuts:
             grid = self.grids[storage] = replace(grid, base=self.base[storage])
         return grid
 
-    def note(self, storage: str, grid: Grid, sizes: Array) -> None:
+    def note(self, storage: str, grid: Grid, sizes: Array, one: OperatorSteps) -> None:
         """The blocks of a storage that nobody has touched before."""
+        known = self.workload.storages
+        number = known[storage].number if storage in known else len(known)
         self.new.append((storage, grid, sizes))
         self.grids[storage], self.base[storage] = grid, self.n_blocks
         self.bases.append(self.n_blocks)
         self.block_sizes.append(sizes)
-        self.storages.append(self.workload.storages[storage].number)
+        own = number if storage in known else known[one.result.storage].number
+        self.storages.append((own, number))
         self.n_blocks += len(sizes)
 
     def forget_new(self) -> None:
@@ -168,6 +176,10 @@ class Cuts:
         """Whether a storage was cut by the group of an operator, or by nobody yet."""
         return storage not in self.origin or self.origin[storage].tiled == one.tiled
 
+    def sizes_of(self, grid: Grid) -> Array:
+        """Bytes of the blocks of a storage."""
+        return self.block_sizes[bisect_right(self.bases, grid.base) - 1]
+
     def bytes_of(self, blocks: Array) -> int:
         """Bytes of some blocks of one storage."""
         place = bisect_right(self.bases, int(blocks[0])) - 1
@@ -179,40 +191,87 @@ def rows_of(cuts: Cuts, one: OperatorSteps) -> Rows:
     return _Building(cuts, one).rows()
 
 
+@dataclass(frozen=True)
+class Addition:
+    """A step that adds up sums of several cores, after a tile."""
+
+    tile: int
+    cost: StepCost
+    entries: Array
+    memory: int
+    buffer: int  # bytes through which sums of other cores pass
+
+
+def _addition(block: int, size: int, own: int, memory: int, pieces: int, grid: Grid, base: int) -> list[list[int]]:
+    """Entries that add the sums of all cores in one block of the result: read all, write it."""
+    found = []
+    for piece in range(pieces):
+        number = base + (piece - 1) * grid.count + block if piece else grid.base + block
+        bytes_ = own if piece else size
+        found.append((number, d.STREAM_READ, bytes_))
+    found.append((grid.base + block, d.KEEP_WRITE, size))
+    rows = []
+    for number, kind, bytes_ in found:
+        row = [0] * d.ENTRY_COLUMNS
+        row[d.E_BLOCK], row[d.E_MEMORY], row[d.E_KIND] = number, memory, kind
+        row[d.E_BYTES], row[d.E_FIRST] = bytes_, bytes_ // STREAM_SHARE
+        rows.append(row)
+    return rows
+
+
 class _Building:
     def __init__(self, cuts: Cuts, one: OperatorSteps) -> None:
         self.cuts, self.one, self.machine = cuts, one, cuts.machine
         self.regions: dict[str, Array] = {}  # by slot: bytes that every step reads into buffers
+        self.additions: list[Addition] = []
 
     def rows(self) -> Rows:
         one = self.one
-        count = one.steps.count
-        rows = np.zeros((count, d.STEP_COLUMNS), np.int64)
         cores = np.array([self.machine.core_index[instance.name] for instance in one.instances])
-        rows[:, d.CORE] = np.tile(cores, count // len(cores))
-        parts = self._parts()[one.classes]
         entries, per_step = self._entries()
+        work, buffers = self._work()
+        added = self.additions
+        count = one.steps.count + len(added)
+        rows = np.zeros((count, d.STEP_COLUMNS), np.int64)
+        rows[:, d.CORE] = cores[0]
+        rows[: one.steps.count, d.CORE] = np.tile(cores, one.steps.count // len(cores))
+        sums = tuple(one.cost for one in added)
+        parts = np.concatenate([self._parts(one.costs)[one.classes], self._parts(sums)])
+        fits = not one.held or self._fits(per_step, buffers, entries, work)
+        if added:
+            entries = np.concatenate([entries, *(one.entries for one in added)])
+            per_step = np.concatenate([per_step, [len(one.entries) for one in added]])
+            work = np.concatenate([work, [(one.memory, one.buffer, -1) for one in added]])
+            buffers = np.concatenate([buffers, np.ones(len(added), np.int64)])
         ends = np.cumsum(per_step)
         rows[:, d.ENTRY_START], rows[:, d.ENTRY_END] = ends - per_step, ends
-        work, per_step = self._work()
-        ends = np.cumsum(per_step)
+        per_step, ends = buffers, np.cumsum(buffers)
         rows[:, d.WORK_START], rows[:, d.WORK_END] = ends - per_step, ends
-        bases = np.array([self.cuts.base[storage] for storage in one.operator.storages], np.int64)
+        bases = np.array([self.cuts.base[storage] for storage in one.storages], np.int64)
         order = np.argsort(bases)
         storage = order[np.searchsorted(bases[order], entries[:, d.E_BLOCK], side="right") - 1]
-        position = {name: place for place, name in enumerate(one.operator.storages)}
+        position = {name: place for place, name in enumerate(one.storages)}
         new = tuple((position[name], grid, sizes) for name, grid, sizes in self.cuts.new)
         counts = count, len(entries), len(work), len(bases)
-        fits = not one.held or self._fits(rows, entries, work)
-        return Rows(rows, parts, entries, work, new, storage, bases, counts, fits)
+        return Rows(rows, parts, entries, work, new, storage, bases, counts, self._spans(), sums, fits)
 
-    def _fits(self, rows: Array, entries: Array, work: Array) -> bool:
+    def _spans(self) -> Array:
+        """(first step, last step) of the gangs in order."""
+        pieces, count = self.one.steps.pieces, self.one.steps.count
+        first = np.arange(self.one.steps.tiles) * pieces
+        spans = np.stack([first, first + pieces], axis=1)
+        if not self.additions:
+            return spans
+        after = np.array([one.tile for one in self.additions]) + 1
+        where = count + np.arange(len(after))
+        return np.insert(spans, after, np.stack([where, where + 1], axis=1), axis=0)
+
+    def _fits(self, per_step: Array, buffers: Array, entries: Array, work: Array) -> bool:
         """Whether buffers and held blocks of every tile fit; with everything else evicted, that is enough."""
-        memories, tile = len(self.machine.capacity), np.arange(len(rows)) // self.one.steps.pieces
+        memories, tile = len(self.machine.capacity), np.arange(len(per_step)) // self.one.steps.pieces
         needed = np.zeros((self.one.steps.tiles, memories), np.int64)
-        buffers = np.repeat(tile, rows[:, d.WORK_END] - rows[:, d.WORK_START])
-        np.add.at(needed, (buffers, work[:, d.WORK_MEMORY]), work[:, d.WORK_BYTES])
-        of = np.repeat(tile, rows[:, d.ENTRY_END] - rows[:, d.ENTRY_START])
+        np.add.at(needed, (np.repeat(tile, buffers), work[:, d.WORK_MEMORY]), work[:, d.WORK_BYTES])
+        of = np.repeat(tile, per_step)
         held = (entries[:, d.E_KIND] == d.HOLD_READ) | (entries[:, d.E_KIND] == d.HOLD_WRITE)
         place = of[held] * memories + entries[held, d.E_MEMORY]
         pairs = np.unique(place * self.cuts.n_blocks + entries[held, d.E_BLOCK])
@@ -220,12 +279,10 @@ class _Building:
         np.add.at(needed.reshape(-1), place, np.concatenate(self.cuts.block_sizes)[block])
         return bool((needed <= self.machine.capacity).all())
 
-    def _parts(self) -> Array:
+    def _parts(self, costs: Sequence[StepCost]) -> Array:
         """Ticks of a step by use; rounded so that they add up to the ticks of the whole step."""
-        one = self.one
-        table = np.zeros((len(one.costs), 4), np.int64)
-        for row, cost in zip(table, one.costs, strict=True):
-            instance = one.instances[0]
+        table, instance = np.zeros((len(costs), 4), np.int64), self.one.instances[0]
+        for row, cost in zip(table, costs, strict=True):
             total = self.machine.ticks(cost.cycles, instance)
             useful = min(total, self.machine.ticks(cost.useful, instance))
             under = min(total - useful, self.machine.ticks(cost.under_use, instance))
@@ -275,11 +332,13 @@ class _Building:
                 touch = Touch(np.arange(one.steps.count + 1), grid.base + tile, np.ones(one.steps.count))
             else:
                 touch = touched_blocks(operand, tensor, operator.nest, one.steps, grid)
+            if operand.written and one.is_summed:
+                touch = self._own_sums(operand, touch, grid)
             table, owner = self._operand_entries(position, touch)
             tables.append(table)
             owners.append(owner)
         for tensor in (*operator.waits, *operator.untouched):
-            grid = self.cuts.grid_of(tensor, {})
+            grid = self.cuts.grid_of(tensor, {}, one)
             written = tensor in operator.untouched
             table = np.zeros((grid.count * count, d.ENTRY_COLUMNS), np.int64)
             table[:, d.E_BLOCK] = np.tile(np.arange(grid.base, grid.base + grid.count), count)
@@ -294,16 +353,46 @@ class _Building:
         order = np.argsort(owner, kind="stable")
         return np.concatenate(tables)[order], np.bincount(owner, minlength=count)
 
+    def _own_sums(self, operand: Operand, touch: Touch, grid: Grid) -> Touch:
+        """Split along a sum: every core but the first has blocks of its own for its sums. Notes what is added up when,
+        each block right after the last tile that adds to it."""
+        one, pieces = self.one, self.one.steps.pieces
+        core = one.instances[0].core
+        bits, wide = (dtype_named(name).bits for name in (operand.dtype, accumulator_of(one.operator, core)))
+        sizes = np.asarray(self.cuts.sizes_of(grid))
+        own = np.tile(-(-sizes * wide // bits), pieces - 1)
+        base = self.cuts.n_blocks
+        self.cuts.note(one.storages[-1], Grid(grid.tensor, {}, base, own), own, one)
+        owner = np.repeat(np.arange(one.steps.count), np.diff(touch.pointer))
+        piece, place = owner % pieces, touch.block - grid.base
+        last = np.full(grid.count, -1)
+        np.maximum.at(last, place, owner // pieces)
+        memory = int(self._memories(one.costs[0].operands[one.operator.operands.index((operand, one.result))].slot)[0])
+        for tile in np.unique(last[last >= 0]):
+            blocks = np.flatnonzero(last == tile)
+            each = [
+                row
+                for block in blocks
+                for row in _addition(int(block), int(sizes[block]), int(own[block]), memory, pieces, grid, base)
+            ]
+            cost = sum_cost(one.operator, core, int(sizes[blocks].sum()) * 8 // bits, pieces)
+            room = 2 * min(
+                -(-int(own[blocks].max()) // STREAM_SHARE), int(self.machine.capacity[memory]) // STREAM_SHARE
+            )
+            self.additions.append(Addition(int(tile), cost, np.array(each, np.int64), memory, room))
+        mine = np.where(piece > 0, base + (piece - 1) * grid.count + place, touch.block)
+        return Touch(touch.pointer, mine, touch.share)
+
     def _cut(self, operand: Operand, tensor: Tensor) -> Grid:
         """Blocks of a storage that this operator is the first to touch."""
         one = self.one
         nest, steps = one.operator.nest, one.steps
         edges, group = cut_axes(operand, nest, steps), one.tiled
         if not (operand.written and edges and group and group.halo == "recomputed" and steps.pieces == 1):
-            return self.cuts.grid_of(tensor, edges)
+            return self.cuts.grid_of(tensor, edges, one)
         regions = self._box_bytes(operand)
         grid = Grid(tensor, {}, self.cuts.n_blocks, regions)
-        self.cuts.note(tensor.storage, grid, regions)
+        self.cuts.note(tensor.storage, grid, regions, one)
         return grid
 
     def _memories(self, slot: str) -> Array:
@@ -340,8 +429,8 @@ class _Building:
             cut = any(dim in one.steps.ranges for dim in operand.dims) if one.placement.split else False
             table[:, d.E_SHARE] = 0 if cut or len(one.instances) == 1 else position + 1
             return table, owner
-        persistent = self.cuts.workload.storages[tensor.storage].persistent
-        stays = self.cuts.plan.boundary == "keep" or one.tiled is not None
+        persistent = self.cuts.workload.storages[tensor.storage].persistent and not one.is_summed
+        stays = self.cuts.plan.boundary == "keep" or one.tiled is not None or one.is_summed
         keep = stays and not persistent and not streams and not _shared_blocks(table, one)
         table[:, d.E_KIND] = d.KEEP_WRITE if keep else d.STREAM_WRITE
         spilled = np.array([part.spilled for part in parts])[classes]

@@ -142,8 +142,9 @@ class Workload:
 
     @cached_property
     def storage_flags(self) -> Array:
-        """By number of a storage: whether it is a root, whether it is persistent."""
-        return np.array([(one.is_root, one.persistent) for one in self.storages.values()], np.uint8).reshape(-1, 2)
+        """By number of a storage: whether it is a root, whether it is persistent. The last row is for what is neither:
+        sums that cores keep for themselves."""
+        return np.array([*((one.is_root, one.persistent) for one in self.storages.values()), (0, 0)], np.uint8)
 
     @cached_property
     def dependencies(self) -> tuple[tuple[int, int], ...]:
