@@ -1,0 +1,254 @@
+"""Checkpoint plans as genomes, and NSGA-II over repeated work and kept bytes.
+
+One gene for every value that can be kept: 0 lets it go (it is recomputed if something needs it), the others are ways to
+keep it. Bits that change nothing are repaired: a value that nothing reads is let go, one that cannot be made again is
+kept. Costs here are static (a repeated operator costs the same beside whatever else is repeated), so the exact optimum
+is known and every front is measured against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from monet.search.checkpoint.problem import Problem
+from monet.search.checkpoint.static import Choice, best_under
+from monet.search.genetic import Genome, Score, Settings, evolve
+from monet.transforms.checkpoint_plan import CheckpointPlan
+
+Array = np.ndarray[Any, Any]
+
+GONE = ""  # the choice of gene 0
+MOST_REPAIRED = 100  # plans of a front whose bits are tried
+
+
+@dataclass(frozen=True)
+class Genes:
+    """What each gene stands for: a value of the problem, and its choices (the first is to let it go)."""
+
+    problem: Problem
+    values: tuple[int, ...]
+    choices: tuple[tuple[str, ...], ...]
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Choices per gene."""
+        return tuple(map(len, self.choices))
+
+    def plan(self, genome: Sequence[int]) -> CheckpointPlan:
+        """The plan of a genome."""
+        problem, chosen = self.problem, dict[str, str]()
+        for gene, value, choices in zip(genome, self.values, self.choices, strict=True):
+            storage, choice = problem.values[value].storage, choices[gene]
+            if choice == GONE:
+                if storage in problem.saved:
+                    chosen[storage] = "recompute"
+            elif choice != "keep" or storage not in problem.saved:
+                chosen[storage] = choice
+        return CheckpointPlan(chosen)
+
+    def genome(self, plan: CheckpointPlan) -> Genome:
+        """The genome of a plan; ways to keep that have no gene become plain keeping."""
+        saved, found = self.problem.saved, []
+        for value, choices in zip(self.values, self.choices, strict=True):
+            storage = self.problem.values[value].storage
+            choice = plan.choices.get(storage, "keep" if storage in saved else GONE)
+            choice = GONE if choice == "recompute" else choice
+            found.append(choices.index(choice) if choice in choices else choices.index("keep"))
+        return tuple(found)
+
+    def kept(self, genome: Sequence[int]) -> frozenset[int]:
+        """Values that survive until backward."""
+        return frozenset(value for gene, value in zip(genome, self.values, strict=True) if gene)
+
+    def repaired(self, genome: Genome) -> Genome:
+        """The genome without bits that change nothing or cannot be."""
+        kept = possible(self.problem, self.kept(genome))
+        useful = self.problem.useful(kept)
+        return tuple((gene or 1) if value in useful else 0 for gene, value in zip(genome, self.values, strict=True))
+
+
+def possible(problem: Problem, kept: frozenset[int]) -> frozenset[int]:
+    """``kept`` and whatever else has to be kept because its operator cannot be repeated."""
+    while lost := [i for i in problem.repeated(kept) if not problem.operators[i].repeatable]:
+        more = {v for i in lost for v in problem.operators[i].writes if problem.values[v].keepable}
+        if more <= kept:
+            return kept  # nothing that could be kept helps; the plan's own check says so
+        kept |= more
+    return kept
+
+
+def genes_of(problem: Problem, ways: Mapping[str, Collection[str]] | None = None) -> Genes:
+    """Genes for keep or recompute; ``ways`` adds choices: offload or narrow → the storages that have it."""
+    values, choices = [], []
+    for index, value in enumerate(problem.values):
+        if value.keepable:
+            more = (way for way, storages in (ways or {}).items() if value.storage in storages)
+            values.append(index)
+            choices.append((GONE, "keep", *more))
+    return Genes(problem, tuple(values), tuple(choices))
+
+
+# --- static costs -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class StaticCost:
+    """Repeated work and kept bytes of many genomes at once."""
+
+    genes: Genes
+
+    @cached_property
+    def _sizes(self) -> Array:
+        return np.array([max(0, value.bytes) for value in self.genes.problem.values], np.int64)
+
+    def costs(self, genomes: Sequence[Genome] | Array) -> tuple[Array, Array]:
+        """(work repeated, bytes kept) of every genome."""
+        work, kept, _ = self._settled(genomes)
+        return work, self._sizes @ kept
+
+    def repaired(self, genomes: Array) -> Array:
+        """Genomes without bits that nothing reads: ``Genes.repaired`` of many, where all can be repeated."""
+        _, _, useful = self._settled(genomes)
+        return np.where(useful[list(self.genes.values)].T, np.maximum(genomes, 1), 0)
+
+    def _settled(self, genomes: Sequence[Genome] | Array) -> tuple[Array, Array, Array]:
+        """(work repeated, values kept, values kept that something reads); values by genomes."""
+        problem = self.genes.problem
+        kept = np.zeros((len(problem.values), len(genomes)), bool)
+        kept[list(self.genes.values)] = np.asarray(genomes, np.int64).reshape(len(genomes), -1).T > 0
+        read = np.repeat(np.array([value.needed for value in problem.values])[:, None], len(genomes), axis=1)
+        work = np.zeros(len(genomes), np.int64)
+        for operator in reversed(problem.operators):  # what reads a value comes after what makes it
+            if operator.writes:
+                writes, reads = list(operator.writes), list(operator.reads)
+                again = (read[writes] & ~kept[writes]).any(axis=0)
+                work += operator.cost * again
+                read[reads] |= again
+        return work, kept, kept & read
+
+    def scores(self, genomes: Sequence[Genome]) -> list[Score]:
+        """Both as shares, of the forward pass and of what the plain step keeps."""
+        problem = self.genes.problem
+        work, size = self.costs(genomes)
+        forward, whole = max(1, problem.forward_cost), max(1, problem.keep_all_bytes)
+        return [Score((float(w / forward), float(b / whole))) for w, b in zip(work, size, strict=True)]
+
+
+@dataclass(frozen=True)
+class StaticFront:
+    """Plans that none beats in both repeated work and kept bytes, by bytes; ``evaluated``: how many were tried."""
+
+    genes: Genes
+    genomes: tuple[Genome, ...]
+    work: tuple[int, ...]
+    kept_bytes: tuple[int, ...]
+    evaluated: int
+
+    def under(self, budget: int) -> int | None:
+        """Position of the plan with least repeated work within a budget of bytes."""
+        fits = [i for i, size in enumerate(self.kept_bytes) if size <= budget]
+        return min(fits, key=lambda i: self.work[i]) if fits else None
+
+
+def static_front(
+    problem: Problem,
+    seeds: Iterable[CheckpointPlan] = (),
+    *,
+    seed: int = 0,
+    settings: Settings | None = None,
+    rounds: int = 4,
+    watch: Callable[[int, dict[Genome, Score]], None] | None = None,
+) -> StaticFront:
+    """NSGA-II on repeated work and kept bytes, then ``rounds`` of local repair of its front.
+
+    Keep all and recompute all are always among the first. Local repair tries every single bit of every plan on the
+    front, and takes what none beats.
+    """
+    genes = genes_of(problem)
+    costs = StaticCost(genes)
+    first = [genes.plan([1] * len(genes.values)), genes.plan([0] * len(genes.values)), *seeds]
+    found = evolve(
+        genes.counts,
+        costs.scores,
+        seed=seed,
+        settings=settings or Settings(population=60, generations=60),
+        seeds=[genes.genome(plan) for plan in first],
+        repair=genes.repaired,
+        watch=watch,
+    )
+    tried, front = len(found.scores), np.array(_lowest(np.array(list(found.scores)), costs)[0])
+    for _ in range(0 if found.interrupted else rounds):
+        many, front, better = _local_repair(front, costs)
+        tried += many
+        if not better:
+            break
+    front, work, size = _lowest(front, costs)
+    return StaticFront(genes, tuple(map(tuple, front.tolist())), tuple(work.tolist()), tuple(size.tolist()), tried)
+
+
+def _lowest(genomes: Array, costs: StaticCost) -> tuple[Array, Array, Array]:
+    """Genomes that none beats in both work and bytes, by bytes, with both."""
+    work, size = costs.costs(genomes)
+    order = np.lexsort((work, size))
+    least = np.minimum.accumulate(work[order])
+    first = order[np.concatenate(([True], least[1:] < least[:-1]))]
+    return genomes[first], work[first], size[first]
+
+
+def _local_repair(front: Array, costs: StaticCost) -> tuple[int, Array, bool]:
+    """Try every single bit of the front: (genomes tried, the front now, whether it has changed). Of a long front an
+    even choice by bytes is tried."""
+    some = front[np.unique(np.linspace(0, len(front) - 1, MOST_REPAIRED).astype(np.int64))]
+    genes = some.shape[1]
+    near = np.repeat(some, genes, axis=0)
+    bit = np.tile(np.arange(genes), len(some))
+    rows = np.arange(len(near))
+    near[rows, bit] = near[rows, bit] == 0
+    near = np.unique(costs.repaired(near), axis=0)
+    everything = np.concatenate((front, near))  # of equals the known one stays
+    now = _lowest(everything, costs)[0]
+    return len(near), now, len(now) != len(front) or bool((now != front).any())
+
+
+def exact_curve(
+    problem: Problem,
+    *,
+    points: int = 12,
+    tolerance: float = 0.005,
+    resolution: float = 0.01,
+    most: int = 80,
+    watch: Callable[[Choice], None] | None = None,
+) -> tuple[Choice, ...]:
+    """Exact optima over budgets, by kept bytes: an even grid, then halfway wherever the next cheaper one costs more
+    than ``tolerance`` of the forward pass less, down to budgets ``resolution`` of keep-all apart."""
+    whole = problem.keep_all_bytes
+    known: dict[int, Choice] = {}
+
+    def solve(budget: int) -> Choice:
+        if budget not in known:
+            known[budget] = best_under(problem, budget)
+            if watch:
+                watch(known[budget])
+        return known[budget]
+
+    budgets = sorted({round(whole * i / points) for i in range(points + 1)})
+    for budget in budgets:
+        solve(budget)
+    step = max(1, round(resolution * whole))
+    gaps = list(zip(budgets[:-1], budgets[1:], strict=True))
+    while gaps and len(known) < most:
+        # the widest first, so that stopping early leaves no large hole
+        gaps.sort(key=lambda pair: known[pair[0]].share - known[pair[1]].share)
+        low, high = gaps.pop()
+        if known[low].share - known[high].share <= tolerance or high - low <= step:
+            continue
+        middle = (low + high) // 2
+        solve(middle)
+        gaps += [(low, middle), (middle, high)]
+    best = {choice.kept: choice for choice in sorted(known.values(), key=lambda one: -one.budget)}
+    return tuple(sorted(best.values(), key=lambda one: (one.kept_bytes, one.budget)))
