@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -61,20 +62,28 @@ class Genes:
             found.append(choices.index(choice) if choice in choices else choices.index("keep"))
         return tuple(found)
 
-    def kept(self, genome: Sequence[int]) -> frozenset[int]:
-        """Values that survive until backward."""
-        return frozenset(value for gene, value in zip(genome, self.values, strict=True) if gene)
+    def surviving(self, genome: Sequence[int]) -> tuple[frozenset[int], frozenset[int]]:
+        """Values that survive until backward whole, and those that do as the few bits that backward reads."""
+        chosen = [
+            (value, choices[gene]) for gene, value, choices in zip(genome, self.values, self.choices, strict=True)
+        ]
+        narrowed = frozenset(value for value, choice in chosen if choice == "narrow")
+        return frozenset(value for value, choice in chosen if choice != GONE) - narrowed, narrowed
 
     def repaired(self, genome: Genome) -> Genome:
         """The genome without bits that change nothing or cannot be."""
-        kept = possible(self.problem, self.kept(genome))
-        useful = self.problem.useful(kept)
-        return tuple((gene or 1) if value in useful else 0 for gene, value in zip(genome, self.values, strict=True))
+        kept, narrowed = self.surviving(genome)
+        kept = possible(self.problem, kept, narrowed)
+        useful = self.problem.useful(kept, narrowed - kept) | (narrowed - kept)
+        return tuple(
+            0 if value not in useful else 1 if value in kept and value in narrowed else gene or 1
+            for gene, value in zip(genome, self.values, strict=True)
+        )
 
 
-def possible(problem: Problem, kept: frozenset[int]) -> frozenset[int]:
+def possible(problem: Problem, kept: frozenset[int], narrowed: frozenset[int]) -> frozenset[int]:
     """``kept`` and whatever else has to be kept because its operator cannot be repeated."""
-    while lost := [i for i in problem.repeated(kept) if not problem.operators[i].repeatable]:
+    while lost := [i for i in problem.repeated(kept, narrowed) if not problem.operators[i].repeatable]:
         more = {v for i in lost for v in problem.operators[i].writes if problem.values[v].keepable}
         if more <= kept:
             return kept  # nothing that could be kept helps; the plan's own check says so
@@ -93,6 +102,11 @@ def genes_of(problem: Problem, ways: Mapping[str, Collection[str]] | None = None
     return Genes(problem, tuple(values), tuple(choices))
 
 
+def narrowable(problem: Problem) -> frozenset[str]:
+    """Storages of which backward needs less than everything."""
+    return frozenset(value.storage for value in problem.values if value.needed and value.narrowable)
+
+
 # --- static costs -----------------------------------------------------------------------------------------------------
 
 
@@ -106,30 +120,40 @@ class StaticCost:
     def _sizes(self) -> Array:
         return np.array([max(0, value.bytes) for value in self.genes.problem.values], np.int64)
 
+    @cached_property
+    def _narrowed(self) -> Array:
+        """By gene: the choice that narrows, -1 if it has none."""
+        return np.array([one.index("narrow") if "narrow" in one else -1 for one in self.genes.choices])
+
     def costs(self, genomes: Sequence[Genome] | Array) -> tuple[Array, Array]:
         """(work repeated, bytes kept) of every genome."""
-        work, kept, _ = self._settled(genomes)
-        return work, self._sizes @ kept
+        work, kept, narrowed, _ = self._settled(np.asarray(genomes, np.int64).reshape(len(genomes), -1))
+        less = np.array([value.narrowed_bytes for value in self.genes.problem.values], np.int64)
+        return work, self._sizes @ kept + less @ narrowed
 
     def repaired(self, genomes: Array) -> Array:
         """Genomes without bits that nothing reads: ``Genes.repaired`` of many, where all can be repeated."""
-        _, _, useful = self._settled(genomes)
-        return np.where(useful[list(self.genes.values)].T, np.maximum(genomes, 1), 0)
+        *_, useful = self._settled(genomes)
+        return np.where(useful[list(self.genes.values)].T, genomes, 0)
 
-    def _settled(self, genomes: Sequence[Genome] | Array) -> tuple[Array, Array, Array]:
-        """(work repeated, values kept, values kept that something reads); values by genomes."""
-        problem = self.genes.problem
-        kept = np.zeros((len(problem.values), len(genomes)), bool)
-        kept[list(self.genes.values)] = np.asarray(genomes, np.int64).reshape(len(genomes), -1).T > 0
-        read = np.repeat(np.array([value.needed for value in problem.values])[:, None], len(genomes), axis=1)
+    def _settled(self, genomes: Array) -> tuple[Array, Array, Array, Array]:
+        """(work repeated, values kept whole, values narrowed, survivors that something reads); values by genomes."""
+        problem, rows = self.genes.problem, list(self.genes.values)
+        kept, narrowed = (np.zeros((len(problem.values), len(genomes)), bool) for _ in range(2))
+        narrowed[rows] = (genomes == self._narrowed).T
+        kept[rows] = (genomes > 0).T
+        kept &= ~narrowed
+        needed = np.array([value.needed for value in problem.values])[:, None]
+        read = np.zeros_like(kept)  # by what is repeated
+        missing = needed & ~kept & ~narrowed
         work = np.zeros(len(genomes), np.int64)
         for operator in reversed(problem.operators):  # what reads a value comes after what makes it
             if operator.writes:
                 writes, reads = list(operator.writes), list(operator.reads)
-                again = (read[writes] & ~kept[writes]).any(axis=0)
+                again = (missing[writes] | (read[writes] & ~kept[writes])).any(axis=0)
                 work += operator.cost * again
                 read[reads] |= again
-        return work, kept, kept & read
+        return work, kept, narrowed, (kept & (read | needed)) | (narrowed & needed)
 
     def scores(self, genomes: Sequence[Genome]) -> list[Score]:
         """Both as shares, of the forward pass and of what the plain step keeps."""
@@ -159,6 +183,7 @@ def static_front(
     problem: Problem,
     seeds: Iterable[CheckpointPlan] = (),
     *,
+    narrow: bool = False,
     seed: int = 0,
     settings: Settings | None = None,
     rounds: int = 4,
@@ -169,7 +194,7 @@ def static_front(
     Keep all and recompute all are always among the first. Local repair tries every single bit of every plan on the
     front, and takes what none beats.
     """
-    genes = genes_of(problem)
+    genes = genes_of(problem, {"narrow": narrowable(problem)} if narrow else None)
     costs = StaticCost(genes)
     first = [genes.plan([1] * len(genes.values)), genes.plan([0] * len(genes.values)), *seeds]
     found = evolve(
@@ -218,6 +243,7 @@ def _local_repair(front: Array, costs: StaticCost) -> tuple[int, Array, bool]:
 def exact_curve(
     problem: Problem,
     *,
+    narrow: bool = False,
     points: int = 12,
     tolerance: float = 0.005,
     resolution: float = 0.01,
@@ -231,7 +257,7 @@ def exact_curve(
 
     def solve(budget: int) -> Choice:
         if budget not in known:
-            known[budget] = best_under(problem, budget)
+            known[budget] = best_under(problem, budget, narrow)
             if watch:
                 watch(known[budget])
         return known[budget]
@@ -240,7 +266,7 @@ def exact_curve(
     for budget in budgets:
         solve(budget)
     step = max(1, round(resolution * whole))
-    gaps = list(zip(budgets[:-1], budgets[1:], strict=True))
+    gaps = list(pairwise(budgets))
     while gaps and len(known) < most:
         # the widest first, so that stopping early leaves no large hole
         gaps.sort(key=lambda pair: known[pair[0]].share - known[pair[1]].share)
@@ -250,5 +276,5 @@ def exact_curve(
         middle = (low + high) // 2
         solve(middle)
         gaps += [(low, middle), (middle, high)]
-    best = {choice.kept: choice for choice in sorted(known.values(), key=lambda one: -one.budget)}
+    best = {(choice.kept, choice.narrowed): choice for choice in sorted(known.values(), key=lambda one: -one.budget)}
     return tuple(sorted(best.values(), key=lambda one: (one.kept_bytes, one.budget)))

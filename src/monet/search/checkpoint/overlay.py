@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from monet.graph.graph import Graph
-from monet.graph.kind import Family, kind_named
 from monet.graph.op import Op, Phase
 from monet.graph.rewrite import is_inplace
 from monet.graph.tensor import Tensor
@@ -132,7 +131,7 @@ class Superset:
         early = frozenset(i for i, op in enumerate(graph.ops) if op.phase in EARLY)
         readers: dict[str, set[int]] = {}
         for index in early:
-            if kind_named(graph.ops[index].kind).family is not Family.VIEW:
+            if not replay.is_view(graph.ops[index]):
                 for name in replay.reads(graph.ops[index]):
                     readers.setdefault(name, set()).add(index)
         found: dict[int, frozenset[int]] = {}
