@@ -109,6 +109,14 @@ def test_exports_hold_the_same_table(explored: Path) -> None:
     assert loaded.best_trials
 
 
+def test_the_report_links_designs_to_their_runs(explored: Path) -> None:
+    page = explored / "page.html"
+    assert run("explore", "report", str(explored / "s.sqlite"), str(page), "--front-reports", "1").exit_code == 0
+    made = sorted(one.name for one in (explored / "page-designs").iterdir())
+    assert made == ["inference-01.html", "training-01.html"]
+    assert "page-designs/training-01.html" in page.read_text()
+
+
 def test_bad_requests_are_errors_before_anything_runs(explored: Path, tmp_path: Path) -> None:
     space = str(explored / "space.yaml")
     for arguments, said in (

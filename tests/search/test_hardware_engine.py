@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from monet.search.hardware.engine import Engine, local
+from monet.search.hardware.engine import Engine
 from monet.search.hardware.exploration import explore, objective_values
 from monet.search.hardware.objectives import hypervolume
 from monet.search.hardware.record import Record
@@ -33,7 +33,7 @@ def contents(path: Path) -> list[tuple[object, ...]]:
         return [(dict(one.values), one.status, one.reason, dict(one.metrics), one.version) for one in store.records()]
 
 
-@pytest.mark.parametrize("make", [local(2), lambda: ThreadPoolExecutor(1), lambda: ProcessPoolExecutor(2)])
+@pytest.mark.parametrize("make", [lambda: ThreadPoolExecutor(2), lambda: ProcessPoolExecutor(2)])
 def test_any_executor_gives_the_records_in_order(tmp_path: Path, make: Callable[[], Executor]) -> None:
     space = grid(3, 4)
     points = list(space.points())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
     from monet.search.hardware.exploration import Exploration, Progress
     from monet.search.hardware.objectives import Objective
+    from monet.search.hardware.record import Record
     from monet.search.hardware.space import Space
 
 INTERRUPTED = 130
@@ -50,6 +52,8 @@ def search(
     memory_limit: Annotated[float, typer.Option(min=0, help="GiB that the process of a point may take; 0: no limit.")] = 0.0,
     csv: Annotated[str, typer.Option("--csv", metavar="FILE", help="Write the points as CSV, - for standard output.")] = "",
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write the front as JSON, - for standard output.")] = "",
+    report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write an HTML page: fronts, designs, which parameters matter.")] = "",
+    front_reports: Annotated[int, typer.Option(min=0, help="With --report: run reports of so many designs of each front, beside the page.")] = 8,
 ) -> None:  # fmt: skip
     """Evaluate designs of SPACE and keep every one: parameters, figures or the reason there are none."""
     from monet.errors import MonetError
@@ -84,6 +88,8 @@ def search(
         from monet.report.files import write_json
 
         write_json(json, _values(found, method, seed))
+    if report:
+        _write_report(loaded, found.records, chosen, report, front_reports)
     if "-" not in (csv, json):
         _print(found, path)
     if found.interrupted:
@@ -118,6 +124,19 @@ def export(
 
 
 @app.command()
+def report(
+    store: Annotated[str, typer.Argument(help="Store of an exploration.")],
+    file: Annotated[str, typer.Argument(help="HTML file to write.")],
+    front_reports: Annotated[int, typer.Option(min=0, help="Run reports of so many designs of each front, beside the page.")] = 8,
+) -> None:  # fmt: skip
+    """Write the HTML page of everything in a store."""
+    from monet.search.hardware.store import read_store
+
+    with read_store(store) as opened:
+        _write_report(opened.space, list(opened.records()), opened.space.objectives, file, front_reports)
+
+
+@app.command()
 def spaces() -> None:
     """List the spaces that come with monet."""
     from monet.report.terminal import screen, table
@@ -140,11 +159,51 @@ def schema() -> None:
     typer.echo(json.dumps(space_schema(), indent=2, ensure_ascii=False))
 
 
-def _write_table(space: Space, records: Sequence[Any], path: str) -> None:
+def _write_table(space: Space, records: Sequence[Record], path: str) -> None:
     from monet.report.files import write_text
     from monet.search.hardware.table import csv_text
 
     write_text(path, csv_text(space, records))
+
+
+def _write_report(
+    space: Space, records: Sequence[Record], objectives: Sequence[Objective], path: str, front_reports: int
+) -> None:
+    from monet.errors import MonetError
+    from monet.report.html.explore import write_exploration
+
+    if not any(one.ok for one in records):
+        raise MonetError("no point has figures, so there is nothing to draw; monet explore export shows the reasons")
+    links = _run_reports(space, records, path, front_reports) if front_reports else {}
+    write_exploration(path, space, records, objectives, links)
+
+
+def _run_reports(space: Space, records: Sequence[Record], path: str, most: int) -> dict[str, dict[str, str]]:
+    """Run reports of some designs of every front, evenly along it; point → mode or workload → file beside the page."""
+    from monet.commands.job import Job, digest_of
+    from monet.report.html import write_html
+    from monet.search.hardware.analysis import objectives_of, scopes
+    from monet.search.hardware.exploration import pareto
+
+    folder = Path(path).with_suffix("")
+    folder = folder.with_name(f"{folder.name}-designs")
+    links: dict[str, dict[str, str]] = {}
+    for scope in scopes(space):
+        front = pareto(space, records, objectives_of(space, scope))
+        step = max(1, -(-len(front) // most))
+        for number, record in enumerate(front[::step]):
+            workloads = space.workloads_at(record.values)
+            name = next(one for one, workload in workloads.items() if scope in (one, workload.mode))
+            workload = workloads[name]
+            job = Job(
+                workload.model, space.hardware_document(record.values), workload.mode, workload.sizes(),
+                workload.training(), workload.schedule(), model_digest=digest_of(workload.model),
+            )  # fmt: skip
+            folder.mkdir(exist_ok=True)
+            file = folder / f"{scope}-{number + 1:02}.html"
+            write_html(job.evaluate(), file)
+            links.setdefault(space.key(record.values), {})[scope] = f"{folder.name}/{file.name}"
+    return links
 
 
 def _values(found: Exploration, method: str, seed: int) -> dict[str, Any]:

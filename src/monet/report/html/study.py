@@ -24,6 +24,7 @@ LAYOUT: dict[str, Any] = {
     "hovermode": "closest",
     "font": {"family": "system-ui, sans-serif", "size": 13, "color": "#1b2330"},
     "legend": {"orientation": "h", "y": 1.12},
+    "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "#a9b2bf", "activecolor": "#3f7fc1", "orientation": "v"},
     "colorway": ["#3f7fc1", "#d9703a", "#3a9a77", "#8a6fb5", "#e2a03f", "#cf5f5f", "#6b7686", "#d774a3"],
 }
 
@@ -62,7 +63,9 @@ def figure(data: Sequence[Mapping[str, Any]], **layout: Any) -> dict[str, Any]:
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, names: int = 1) -> str:
     """A table as HTML; the first ``names`` columns are text, the others figures."""
-    head = "".join(f"<th>{html.escape(one)}</th>" for one in heads)
+    head = "".join(
+        f"<th{'' if column < names else ' class=number'}>{html.escape(one)}</th>" for column, one in enumerate(heads)
+    )
     body = "".join(
         "<tr>"
         + "".join(
@@ -94,6 +97,7 @@ def study_page(title: str, facts: Sequence[str], panels: Sequence[Panel]) -> str
 {style}
 table.plain {{ border-collapse: collapse; font-size: 14px; width: 100%; }}
 table.plain th, table.plain td {{ padding: 5px 10px; border-bottom: 1px solid var(--line); text-align: left; }}
+table.plain td, table.plain th {{ max-width: none; overflow: visible; }}
 table.plain .number {{ text-align: right; white-space: nowrap; }}
 .scroll {{ overflow-x: auto; }}
 </style>

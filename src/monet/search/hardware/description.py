@@ -124,6 +124,21 @@ class WorkloadModel(Model):
     objective: Literal["latency", "energy", "edp"] = Field("latency", description="what mappings are chosen for")
     weight: float = Field(1.0, gt=0, description="exponent in the geometric mean over workloads")
 
+    def sizes(self) -> dict[str, Any]:
+        """Keywords of ``load_model``."""
+        given = {"batch": self.batch, "image": self.image, "sequence": self.sequence}
+        return {name: size for name, size in given.items() if size is not None}
+
+    def training(self) -> dict[str, Any]:
+        """Fields of ``TrainingOptions``."""
+        return self.model_dump(include={"optimizer", "precision", "attention", "saved", "lora", "accumulate"})
+
+    def schedule(self) -> dict[str, Any]:
+        """Keywords of ``monet.schedule.evaluate``."""
+        if isinstance(self.fusion, dict):
+            return {"objective": self.objective, "plan": self.fusion}
+        return {"objective": self.objective, "fusion": self.fusion, "boundary": self.boundary}
+
     def inlined(self, folder: Path) -> WorkloadModel:
         """With plans read and paths made absolute, so that it means the same everywhere."""
         changed: dict[str, Any] = {}

@@ -10,9 +10,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, ThreadPoolExecutor, wait
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +80,11 @@ class _Child:
             raise _Ended(f"its process ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}")
         return line
 
+    @property
+    def ended(self) -> bool:
+        """Whether it is gone: a process with nothing to do for a while ends itself."""
+        return self._process.poll() is not None
+
     def ask(self, task: Task) -> dict[str, Any]:
         assert self._process.stdin is not None
         try:
@@ -131,7 +137,7 @@ def run_task(task: Task) -> Record:
 
 
 def _child(task: Task) -> _Child:
-    if _own.child is None or _own.child.kind != (task.function, task.memory_bytes):
+    if _own.child is None or _own.child.ended or _own.child.kind != (task.function, task.memory_bytes):
         _end_own()
         with _starting:
             _own.child = _Child(task)
@@ -173,6 +179,7 @@ class Engine:
 
     def __post_init__(self) -> None:
         self._executor: Executor | None = None
+        self._running: dict[Future[Record], str] = {}
         self._alive = time.monotonic()
 
     def __enter__(self) -> Engine:
@@ -184,8 +191,11 @@ class Engine:
     def stop(self) -> None:
         """End everything that is under way."""
         if self._executor is not None:
+            for future in self._running:
+                future.cancel()
+            self._running.clear()
             end_children()
-            self._executor.shutdown(wait=False, cancel_futures=True)
+            self._executor.shutdown(wait=False)
             self._executor = None
 
     def evaluate(
@@ -200,16 +210,15 @@ class Engine:
         found: dict[str, Record] = {}
         waiting = list(reversed(wanted))
         elsewhere: list[str] = []
-        running: dict[Future[Record], str] = {}
         tried: dict[str, int] = {}
         try:
-            while waiting or elsewhere or running:
-                self._fill(wanted, waiting, elsewhere, running, found, tried)
-                for key, record in self._finished(running, wanted, waiting, tried):
+            while waiting or elsewhere or self._running:
+                self._fill(wanted, waiting, elsewhere, found, tried)
+                for key, record in self._finished(wanted, waiting, tried):
                     self.store.finish(record)
                     found[key] = self.store.get(key) or record
                     done(record)
-                if elsewhere and not running:
+                if elsewhere and not self._running:
                     time.sleep(POLL_S)
                     waiting, elsewhere = elsewhere, []
                 self._say_alive()
@@ -223,18 +232,17 @@ class Engine:
         wanted: Mapping[str, Mapping[str, Any]],
         waiting: list[str],
         elsewhere: list[str],
-        running: dict[Future[Record], str],
         found: dict[str, Record],
         tried: dict[str, int],
     ) -> None:
         """Start as many points as there are slots."""
-        while waiting and len(running) < self.slots:
+        while waiting and len(self._running) < self.slots:
             key = waiting.pop()
             record = self.store.get(key)
             if record is not None:
                 found[key] = record
             elif self.store.claim([key]):
-                running[self._submit(wanted[key])] = key
+                self._running[self._submit(wanted[key])] = key
                 tried[key] = tried.get(key, 0) + 1
             else:
                 elsewhere.append(key)
@@ -252,19 +260,15 @@ class Engine:
         raise MonetError("the workers cannot be started: the executor takes no work")
 
     def _finished(
-        self,
-        running: dict[Future[Record], str],
-        wanted: Mapping[str, Mapping[str, Any]],
-        waiting: list[str],
-        tried: dict[str, int],
+        self, wanted: Mapping[str, Mapping[str, Any]], waiting: list[str], tried: dict[str, int]
     ) -> list[tuple[str, Record]]:
         """What has come back. A point whose worker was lost with its machine goes back to the queue, once."""
-        if not running:
+        if not self._running:
             return []
-        arrived, _ = wait(running, timeout=POLL_S, return_when=FIRST_COMPLETED)
+        arrived, _ = wait(self._running, timeout=POLL_S, return_when=FIRST_COMPLETED)
         found = []
         for future in arrived:
-            key = running.pop(future)
+            key = self._running.pop(future)
             try:
                 found.append((key, future.result()))
             except (Exception, CancelledError, FutureTimeout) as error:
@@ -281,12 +285,14 @@ class Engine:
             self.store.say_alive()
 
 
-def local(jobs: int) -> Callable[[], Executor]:
+@contextmanager
+def local(jobs: int) -> Iterator[tuple[Callable[[], Executor], int]]:
     """Executors of this machine: one thread per job, each with a process."""
-    return lambda: ThreadPoolExecutor(jobs, thread_name_prefix="explore")
+    yield (lambda: ThreadPoolExecutor(jobs, thread_name_prefix="explore")), jobs
 
 
-def cluster(address: str) -> tuple[Callable[[], Executor], int]:
+@contextmanager
+def cluster(address: str) -> Iterator[tuple[Callable[[], Executor], int]]:
     """Executors of a Dask cluster by the address of its scheduler, and the number of its threads."""
     try:
         from distributed import Client
@@ -300,4 +306,7 @@ def cluster(address: str) -> tuple[Callable[[], Executor], int]:
     if not threads:
         client.close()
         raise MonetError(f"--cluster {address}: the scheduler has no workers; start some with: dask worker {address}")
-    return (lambda: client.get_executor(pure=False)), threads
+    try:
+        yield (lambda: client.get_executor(pure=False)), threads
+    finally:
+        client.close()

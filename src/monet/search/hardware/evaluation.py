@@ -103,13 +103,6 @@ def _graph(workload: WorkloadModel) -> Graph:
     from monet.frontends import load_model
     from monet.training import TrainingOptions, prepare, training_step
 
-    forward = load_model(workload.model, batch=workload.batch, image=workload.image, sequence=workload.sequence)
-    options = TrainingOptions(
-        optimizer=workload.optimizer,
-        precision=workload.precision,
-        attention=workload.attention,
-        saved=workload.saved,
-        lora=workload.lora,
-        accumulate=workload.accumulate,
-    )
+    forward = load_model(workload.model, **workload.sizes())
+    options = TrainingOptions(**workload.training())
     return training_step(forward, options) if workload.mode == "training" else prepare(forward, options)

@@ -110,7 +110,7 @@ def explore(
     chosen = tuple(objectives or space.objectives)
     proposals = search_named(search, space, points, seed, chosen)
     require_satisfiable(space)
-    make, slots = (local(jobs), jobs) if not cluster_address else cluster(cluster_address)
+    workers = cluster(cluster_address) if cluster_address else local(jobs)
     began = time.monotonic()
     total = space.size if search == "exhaustive" else min(points or 10**9, space.size or 10**9)
     progress, records, early = Progress(total), dict[str, Record](), dict[str, Record]()
@@ -128,7 +128,7 @@ def explore(
         note(record)
 
     interrupted = False
-    with open_store(store_path, space, model_version(), resume=resume) as store:
+    with workers as (make, slots), open_store(store_path, space, model_version(), resume=resume) as store:
         engine = Engine(store, make, 2 * slots, timeout_s, memory_bytes, function)
         with engine, _sigterm_as_interrupt():
             try:

@@ -14,12 +14,15 @@ import time
 from importlib import import_module
 from typing import Any
 
+IDLE_S = 300.0  # longer than compiling all kernels takes
+
 
 def main(function: str, memory_bytes: int) -> None:
     """Answer until standard input ends."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what a model prints must not look like an answer
-    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    asked = [time.monotonic()]
+    threading.Thread(target=_end_when_unwanted, args=(os.getppid(), asked), daemon=True).start()
     module, _, name = function.partition(":")
     evaluate = getattr(import_module(module), name)
     if "monet.mapping.compiled" in sys.modules:
@@ -27,8 +30,11 @@ def main(function: str, memory_bytes: int) -> None:
     if memory_bytes:
         _limit_memory(memory_bytes)
     answers.write(json.dumps({"ready": True}) + "\n")
+    asked[0] = time.monotonic()
     for line in sys.stdin:
+        asked[0] = float("inf")  # busy
         answers.write(json.dumps(_answer(evaluate, json.loads(line))) + "\n")
+        asked[0] = time.monotonic()
 
 
 def _answer(evaluate: Any, request: dict[str, Any]) -> dict[str, Any]:
@@ -47,8 +53,9 @@ def _answer(evaluate: Any, request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _end_with_parent(parent: int) -> None:
-    while os.getppid() == parent:
+def _end_when_unwanted(parent: int, asked: list[float]) -> None:
+    """End with the process that started this one, or when it has asked for nothing for a while."""
+    while os.getppid() == parent and time.monotonic() - asked[0] < IDLE_S:
         time.sleep(0.5)
     os._exit(1)
 

@@ -1,0 +1,265 @@
+"""The page of an exploration: fronts side by side, designs as lines, which parameters matter, what is lost by choosing
+for the wrong workload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from monet.report.html.study import Panel, figure, table, write_study
+from monet.report.quantities import joules, nbytes, percent, seconds, times
+from monet.search.hardware.analysis import choices, importance, objectives_of, overlap, reasons, scopes
+from monet.search.hardware.exploration import objective_values, pareto
+from monet.search.hardware.objectives import Objective
+from monet.search.hardware.record import Record
+from monet.search.hardware.space import Space
+
+MOST_IN_CLOUD = 4000
+MOST_LINES = 1500
+MOST_IN_TABLE = 60
+CLOUD, FRONT, OTHER = "#9fb3c8", "#d9703a", "#3f7fc1"
+SCALES = {"latency_s": (1e3, "ms"), "energy_j": (1e3, "mJ"), "edp_js": (1e6, "µJ·s"), "memory_bytes": (1e-6, "MB"),
+          "area_mm2": (1.0, "mm²")}  # fmt: skip
+
+
+def design_text(space: Space, record: Record) -> str:
+    """Everything about a design, as lines of a hover box."""
+    lines = [f"{one.name} = {record.values[one.name]}" for one in space.parameters]
+    for name in space.workloads:
+        figures = {key.partition(".")[2]: value for key, value in record.metrics.items() if key.startswith(f"{name}.")}
+        if figures:
+            lines.append(
+                f"{name}: {seconds(figures['latency_s'])}, {joules(figures['energy_j'])}, "
+                f"{nbytes(figures['memory_bytes'])} in DRAM"
+            )
+    if "area_mm2" in record.metrics:
+        lines.append(f"area {record.metrics['area_mm2']:.1f} mm²")
+    return "<br>".join(lines)
+
+
+def _thinned(records: Sequence[Record], most: int) -> list[Record]:
+    step = max(1, -(-len(records) // most))
+    return list(records[::step])
+
+
+def front_figure(
+    space: Space, records: Sequence[Record], scope: str, links: Mapping[str, Mapping[str, str]]
+) -> dict[str, Any]:
+    """Latency against energy of one scope: every design, its front, and the fronts of the other scopes."""
+    goals = objectives_of(space, scope)
+    feasible = [one for one in records if one.ok]
+    own = pareto(space, feasible, goals)
+    traces = [_cloud(space, _thinned(feasible, MOST_IN_CLOUD), goals)]
+    for other in scopes(space):
+        if other != scope:
+            theirs = pareto(space, feasible, objectives_of(space, other))
+            traces.append(_points(space, theirs, goals, f"front for {other}", OTHER, "diamond-open", links, other))
+    traces.append(_points(space, own, goals, f"front for {scope}", FRONT, "circle", links, scope))
+    x, y = goals
+    return figure(
+        traces,
+        xaxis={"title": {"text": _axis(x)}, "type": "log"},
+        yaxis={"title": {"text": _axis(y)}, "type": "log"},
+    )
+
+
+def _axis(goal: Objective) -> str:
+    return f"{goal.text.replace('.', ' ')}, {SCALES[goal.figure][1]}"
+
+
+def _columns(space: Space, records: Sequence[Record], goals: Sequence[Objective]) -> list[list[float]]:
+    values = objective_values(space, records, goals)
+    return [(values[:, place] * SCALES[one.figure][0]).tolist() for place, one in enumerate(goals)]
+
+
+def _cloud(space: Space, records: Sequence[Record], goals: Sequence[Objective]) -> dict[str, Any]:
+    x, y = _columns(space, records, goals)
+    macs = [float(one.metrics.get("macs", 1)) for one in records]
+    return {
+        "type": "scattergl", "mode": "markers", "name": "all designs", "x": x, "y": y,
+        "text": [design_text(space, one) for one in records], "hovertemplate": "%{text}<extra></extra>",
+        "marker": {
+            "size": 5, "opacity": 0.55, "color": macs, "colorscale": "Viridis", "reversescale": True,
+            "colorbar": {"title": {"text": "MACs"}, "thickness": 10, "len": 0.8},
+        },
+    }  # fmt: skip
+
+
+def _points(
+    space: Space,
+    records: Sequence[Record],
+    goals: Sequence[Objective],
+    name: str,
+    colour: str,
+    symbol: str,
+    links: Mapping[str, Mapping[str, str]],
+    scope: str,
+) -> dict[str, Any]:
+    x, y = _columns(space, records, goals)
+    opens = [links.get(space.key(one.values), {}).get(scope, "") for one in records]
+    texts = [
+        design_text(space, one) + ("<br><i>click: its run report</i>" if link else "")
+        for one, link in zip(records, opens, strict=True)
+    ]
+    line = {"line": {"color": colour, "shape": "hv", "width": 1}} if symbol == "circle" else {}
+    return {
+        "type": "scatter", "mode": "lines+markers" if line else "markers", "name": name, "x": x, "y": y, "text": texts,
+        "customdata": opens, "hovertemplate": "%{text}<extra></extra>",
+        "marker": {"size": 9, "color": colour, "symbol": symbol, "line": {"width": 1.5, "color": colour}}, **line,
+    }  # fmt: skip
+
+
+def lines_figure(space: Space, records: Sequence[Record], goals: Sequence[Objective]) -> dict[str, Any]:
+    """Every design as a line through its parameters and objectives; the front's are always among them."""
+    feasible = [one for one in records if one.ok]
+    best = pareto(space, feasible, goals)
+    rest = [one for one in feasible if one not in best]
+    shown = [*_thinned(rest, MOST_LINES), *best] if len(rest) > MOST_LINES else [*rest, *best]
+    dimensions = []
+    for parameter in space.parameters:
+        if parameter.is_continuous:
+            dimensions.append({"label": parameter.name, "values": [one.values[parameter.name] for one in shown]})
+            continue
+        known = {value: place for place, value in enumerate(parameter.values)}
+        dimensions.append(
+            {
+                "label": parameter.name,
+                "values": [known.get(one.values[parameter.name], -1) for one in shown],
+                "tickvals": list(known.values()),
+                "ticktext": [str(value) for value in known],
+            }
+        )
+    columns = _columns(space, shown, goals)
+    dimensions += [{"label": _axis(one), "values": each} for one, each in zip(goals, columns, strict=True)]
+    on_front = [0] * (len(shown) - len(best)) + [1] * len(best)
+    dimensions.append({"label": "on the front", "values": on_front, "tickvals": [0, 1], "ticktext": ["no", "yes"]})
+    trace = {
+        "type": "parcoords", "dimensions": dimensions,
+        "line": {"color": columns[0], "colorscale": "Viridis", "showscale": True},
+    }  # fmt: skip
+    return figure([trace], margin={"l": 60, "r": 60, "t": 70, "b": 30})
+
+
+def importance_figure(space: Space, records: Sequence[Record], goals: Sequence[Objective]) -> dict[str, Any]:
+    """Bars: share of variance each parameter explains, for every objective."""
+    traces = []
+    for goal in goals:
+        found = importance(space, records, goal)
+        traces.append(
+            {
+                "type": "bar", "name": goal.text,
+                "x": [one.parameter for one in found], "y": [one.main for one in found],
+                "text": [percent(one.main) for one in found],
+                "hovertext": [
+                    f"alone {percent(one.main)}"
+                    + (f", with interactions {percent(one.total)}" if one.total is not None else "")
+                    for one in found
+                ],
+                "hoverinfo": "text",
+            }
+        )  # fmt: skip
+    return figure(
+        traces, barmode="group", yaxis={"title": {"text": "share of variance explained"}, "tickformat": ".0%"}
+    )
+
+
+def overlap_table(space: Space, records: Sequence[Record]) -> str:
+    """How much the fronts of two scopes agree, and what it costs to choose for the wrong one."""
+    rows = []
+    for first in scopes(space):
+        for second in scopes(space):
+            if first != second:
+                one = overlap(space, records, first, second)
+                rows.append(
+                    [f"designs of the {first} front, used for {second}", str(one.first_size), str(one.second_size),
+                     str(one.common), percent(one.share), percent(one.hypervolume_ratio)]
+                )  # fmt: skip
+    heads = ("fronts", "on the first", "on the second", "on both", "of either", "of the second's hypervolume")
+    lost = [
+        [f"best {one.figure} for {one.best_for}, used for {one.used_for}", times(one.penalty),
+         ", ".join(str(value) for value in one.design.values.values()),
+         ", ".join(str(value) for value in one.best.values.values())]
+        for one in choices(space, records, ("latency", "energy", "edp"))
+    ]  # fmt: skip
+    names = ", ".join(one.name for one in space.parameters)
+    return table(heads, rows) + table(
+        ("choice", "of the best there", f"chosen design ({names})", "best there"), lost, names=1
+    )
+
+
+def front_table(space: Space, records: Sequence[Record], links: Mapping[str, Mapping[str, str]]) -> str:
+    """The designs on any front, with links to their run reports."""
+    rows = []
+    for scope in scopes(space):
+        goals = objectives_of(space, scope)
+        chosen = pareto(space, records, goals)
+        columns = _columns(space, chosen, goals)
+        for place, one in enumerate(chosen[:MOST_IN_TABLE]):
+            figures = [f"{each[place]:.4g} {SCALES[goal.figure][1]}" for each, goal in zip(columns, goals, strict=True)]
+            values = [str(one.values[parameter.name]) for parameter in space.parameters]
+            rows.append([scope, *values, *figures, f"{one.metrics['area_mm2']:.1f} mm²"])
+    heads = ("front for", *(one.name for one in space.parameters), "latency", "energy", "area")
+    return table(heads, rows)
+
+
+def panels(
+    space: Space,
+    records: Sequence[Record],
+    goals: Sequence[Objective],
+    links: Mapping[str, Mapping[str, str]] | None = None,
+) -> list[Panel]:
+    """Every box of the page. ``links``: point → scope → file of its run report."""
+    links = links or {}
+    names = scopes(space)
+    found = [
+        Panel(
+            f"Front for {name}",
+            "Each point is a design; none has both less latency and less energy than one on the line. Hover for the "
+            "whole design" + ("; click a point of a front for its run report." if links else "."),
+            front_figure(space, records, name, links),
+            half=len(names) > 1,
+            height_px=460,
+        )
+        for name in names
+    ]
+    found.append(Panel("Designs", "Each line is a design; drag along an axis to select.",
+                       lines_figure(space, records, goals), height_px=460))  # fmt: skip
+    every = [one for name in names for one in objectives_of(space, name)]
+    found.append(
+        Panel(
+            "Which parameters matter",
+            "Share of the variance (of the logarithm) that a parameter explains on its own; hover for its share with "
+            "interactions where the whole space was evaluated.",
+            importance_figure(space, records, every),
+        )
+    )
+    if len(names) > 1:
+        found.append(Panel("What is lost by choosing for the other", "", body=overlap_table(space, records)))
+    found.append(Panel("Designs on a front", "", body=front_table(space, records, links)))
+    why = reasons(records)
+    if why:
+        rows = [[reason, f"{count:,}"] for reason, count in why[:MOST_IN_TABLE]]
+        found.append(Panel("Points without figures", "", body=table(("reason", "points"), rows)))
+    return found
+
+
+def facts(space: Space, records: Sequence[Record]) -> list[str]:
+    """The line under the title."""
+    feasible = sum(one.ok for one in records)
+    of = f" of {space.size:,}" if space.size else ""
+    runs = [f"{name}: {one.model}, {one.mode}, batch {one.batch or 1}, {one.precision}"
+            for name, one in space.workloads.items()]  # fmt: skip
+    versions = sorted({one.version for one in records})
+    return [f"{len(records):,}{of} points, {feasible:,} with figures", *runs, *(f"model {one}" for one in versions)]
+
+
+def write_exploration(
+    path: str | Path,
+    space: Space,
+    records: Sequence[Record],
+    goals: Sequence[Objective],
+    links: Mapping[str, Mapping[str, str]] | None = None,
+) -> None:
+    """Write the page, whole or not at all."""
+    write_study(path, f"Exploration of {space.name}", facts(space, records), panels(space, records, goals, links))
