@@ -67,6 +67,22 @@ def test_narrowing_lowers_the_price() -> None:
     assert set(only["plan"]) == {"narrow"}
 
 
+def test_run_applies_a_plan_and_rerun_repeats_it(tmp_path: Path) -> None:
+    plan, result = str(tmp_path / "plan.yaml"), str(tmp_path / "result.json")
+    run("mlp-robot", "--batch", "64", "--budget", "30%", "--save-plan", plan)
+    arguments = ["mlp-robot", "--batch", "64", "--hardware", "edge-tpu", "--checkpoint", plan, "--json", result]
+    assert CliRunner().invoke(app, ["run", *arguments]).exit_code == 0
+    values = json.loads(Path(result).read_text())
+    assert values["inputs"]["checkpoint"] == load_checkpoint_plan(plan).to_dict()
+    assert any(one["name"].endswith("/again") for one in values["operators"])
+    again = CliRunner().invoke(app, ["rerun", result])
+    assert again.exit_code == 0
+    assert "equal" in again.stdout
+    with pytest.raises(MonetError, match="inference keeps nothing"):
+        inference = CliRunner().invoke(app, ["run", *arguments, "--mode", "inference"])
+        raise inference.exception or AssertionError(inference.stdout)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -31,6 +31,7 @@ class Job:
     training: Mapping[str, Any] = field(default_factory=dict)
     schedule: Mapping[str, Any] = field(default_factory=dict)
     model_digest: str = ""  # of a model file; empty for the zoo
+    checkpoint: Mapping[str, Any] = field(default_factory=dict)  # a CheckpointPlan as plain values
 
     def to_json(self) -> dict[str, Any]:
         """Plain values: ``Result.inputs``."""
@@ -73,7 +74,15 @@ class Job:
             raise MonetError(f"{self.model}: the file has changed since the result was made")
         forward = load_model(self.model, **self.sizes)
         options = TrainingOptions(**{key: _hashable(value) for key, value in self.training.items()})
-        return training_step(forward, options) if self.mode == "training" else prepare(forward, options)
+        if self.mode != "training":
+            return prepare(forward, options)
+        return self._checkpointed(training_step(forward, options))
+
+    def _checkpointed(self, step: Graph) -> Graph:
+        from monet.transforms.checkpoint_plan import CheckpointPlan
+        from monet.transforms.recompute import recompute
+
+        return recompute(step, CheckpointPlan.from_dict(self.checkpoint)) if self.checkpoint else step
 
     def evaluate(self, graph: Graph | None = None, overrides: Mapping[str, Any] | None = None) -> Result:
         """Do it (again). ``graph`` saves building it when only the hardware changes."""
@@ -93,13 +102,21 @@ def job_for(
     training: Mapping[str, Any] | None = None,
     schedule: Mapping[str, Any] | None = None,
     overrides: Mapping[str, Any] | None = None,
+    checkpoint: Mapping[str, Any] | None = None,
 ) -> Job:
     """The job of a model and a hardware name or file."""
     from monet.hardware.loading import load_description
 
     description = load_description(hardware, overrides)
     return Job(
-        model, description._document, mode, sizes or {}, training or {}, schedule or {}, model_digest=digest_of(model)
+        model,
+        description._document,
+        mode,
+        sizes or {},
+        training or {},
+        schedule or {},
+        model_digest=digest_of(model),
+        checkpoint=checkpoint or {},
     )
 
 

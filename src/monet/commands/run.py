@@ -24,6 +24,7 @@ def run(
     phases: Annotated[str, typer.Option(help="Only some of forward,loss,backward,update.")] = "",
     fusion: Annotated[str, typer.Option(help="auto, none, or a YAML file with a plan.")] = "auto",
     allocation: Annotated[str, typer.Option(metavar="FILE", help="YAML file that says which cores run which operators.")] = "",
+    checkpoint: Annotated[str, typer.Option(metavar="FILE", help="YAML file that says which activations are recomputed or narrowed.")] = "",
     boundary: Annotated[str, typer.Option(help="keep: results stay on chip until evicted; dram: written out. [default: keep, or the plan's]", show_default=False)] = "",
     objective: Annotated[str, typer.Option(help="What mappings are chosen for: latency, energy or edp.")] = "latency",
     set_values: Annotated[list[str] | None, typer.Option("--set", help="Set a hardware parameter or path: NAME=VALUE.")] = None,
@@ -51,6 +52,7 @@ def run(
         training={"optimizer": optimizer, "precision": precision},
         schedule=_schedule(fusion, allocation, boundary, phases, objective),
         overrides=overrides_of(set_values or []),
+        checkpoint=_checkpoint(checkpoint, mode),
     )
     result = job.evaluate()
     _write(result, json, report, trace, csv, save_plan)
@@ -60,6 +62,16 @@ def run(
         screen().print(render(result))
     if not result.feasible:
         raise typer.Exit(INFEASIBLE)
+
+
+def _checkpoint(path: str, mode: str) -> dict[str, Any]:
+    """The plain values of a checkpoint plan, empty without one."""
+    from monet.errors import MonetError
+    from monet.transforms.checkpoint_plan import load_checkpoint_plan
+
+    if path and mode != "training":
+        raise MonetError(f"--checkpoint {path}: inference keeps nothing for a backward pass")
+    return dict(load_checkpoint_plan(path).to_dict()) if path else {}
 
 
 def _schedule(fusion: str, allocation: str, boundary: str, phases: str, objective: str) -> dict[str, Any]:
