@@ -12,7 +12,8 @@ from monet.hardware.accelerator import OPERANDS
 from monet.mapping.cost import entries, tile_elements
 from monet.mapping.frame import Frame
 from monet.mapping.mapping import Loop, trips_by_dim
-from monet.mapping.tiling import Constraints, candidate_tiles, compile_frame, resident_price, tie_weight
+from monet.mapping.prices import Prices
+from monet.mapping.tiling import Constraints, candidate_tiles, compile_frame, priced, resident_price, tie_weight
 
 
 def prime_factors(number: int) -> list[int]:
@@ -55,14 +56,14 @@ def orders(frame: Frame) -> Iterator[tuple[Loop, ...]]:
                 yield order
 
 
-def best_score(frame: Frame, objective: str) -> float:
+def best_score(frame: Frame, prices: Prices, objective: str) -> float:
     """The least score over all permutations and cuts; infinite if nothing fits."""
     arrays = compile_frame(frame, Constraints())
-    tie = tie_weight(frame, objective, arrays.least_energy if arrays else 1.0)
-    return min(_best_cuts(frame, order, objective, tie) for order in orders(frame))
+    tie = tie_weight(frame, prices, objective, priced(arrays, prices).least_energy if arrays else 1.0)
+    return min(_best_cuts(frame, prices, order, objective, tie) for order in orders(frame))
 
 
-def _best_cuts(frame: Frame, order: tuple[Loop, ...], objective: str, tie: float) -> float:
+def _best_cuts(frame: Frame, prices: Prices, order: tuple[Loop, ...], objective: str, tie: float) -> float:
     """The best combination of cut positions in one loop order, by broadcasting over all of them."""
     cuts, places = len(frame.crossings), len(order) + 1
 
@@ -94,14 +95,14 @@ def _best_cuts(frame: Frame, order: tuple[Loop, ...], objective: str, tie: float
             allowed &= along(k - 1, range(places)) >= along(k, range(places))
     for name, bits_used in used.items():
         allowed &= bits_used <= frame.core.level(name).tile_bytes * 8
-    energy = np.full(shape, frame.nest.points * frame.rate.energy_j)
+    energy = np.full(shape, frame.nest.points * prices.mac_j[frame.rate.inputs])
     ports: dict[str, np.ndarray] = {}
     for term in frame.terms:
         bits_moved = term.bits + (term.bits_per_entry * entered[term.crossing] if term.crossing >= 0 else 0)
-        energy = energy + bits_moved * frame.energy_per_bit(term.level, term.slot, term.flow) * term.billed
+        energy = energy + bits_moved * prices.per_bit(term.level, term.flow.is_read) * term.billed
         port, cycles = frame.cycles_per_bit(term.level, term.slot, term.flow)
         ports[port] = ports.get(port, np.zeros(shape)) + bits_moved * cycles
-    joules, cycles = resident_price(frame)
+    joules, cycles = resident_price(frame, prices)
     energy = energy + joules
     if cycles:
         ports["stream"] = ports.get("stream", np.zeros(shape)) + cycles

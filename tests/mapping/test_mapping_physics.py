@@ -13,6 +13,7 @@ from monet.hardware.accelerator import Core, Flow
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.frame import UNIT
 from monet.mapping.mapping import Binding, Unrolled
+from monet.mapping.prices import prices_of
 from monet.mapping.search import NO_CONSTRAINTS, Mapped, best_tiling_of, evaluate, search
 from monet.mapping.spatial import footprints_of, frame_of, is_legal
 from monet.mapping.tiling import OBJECTIVES
@@ -23,7 +24,7 @@ from tests.mapping.random_cases import STREAM, random_core, random_nest
 
 def best(nest: LoopNest, core: Core, objective: str) -> Mapped:
     frame, tiling = best_tiling_of(nest, core, objective, STREAM, NO_CONSTRAINTS, 4)
-    return evaluate(frame, tiling.mapping)
+    return evaluate(frame, tiling.mapping, prices_of(core, STREAM))
 
 
 def case(seed: int) -> tuple[LoopNest, Core, str]:

@@ -10,12 +10,13 @@ import pytest
 
 from monet.hardware import load_hardware
 from monet.hardware.accelerator import TransposedRead
-from monet.mapping.alone import alone, alone_as, fit_mapping
+from monet.mapping.alone import alone, alone_as
 from monet.mapping.border import border_of
 from monet.mapping.cost import cost
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.search import search
 from monet.mapping.tile_nest import tile_shapes
+from monet.mapping.tile_sums import fit_mapping
 from monet.mapping.tiling import OBJECTIVES
 from tests.mapping.nests import conv, linear, matmul
 

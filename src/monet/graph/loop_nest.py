@@ -63,7 +63,10 @@ class LoopNest:
         return hash((self.dims, self.operands))
 
     def __hash__(self) -> int:
-        return self._hash  # part of many keys, and deep
+        return self._hash  # nests are keys of many tables, and long
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}  # differs between processes
 
     @cached_property
     def sizes(self) -> dict[str, int]:

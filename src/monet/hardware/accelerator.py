@@ -255,6 +255,16 @@ class Core:
     def __hash__(self) -> int:
         return self._hash  # part of many keys, and deep
 
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple(getattr(self, field.name) for field in fields(self)))
+
+    def __hash__(self) -> int:
+        return self._hash  # cores are keys of many tables, and long
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}  # differs between processes
+
     @property
     def axes(self) -> tuple[Axis, ...]:
         """Axes of the first (default) mode."""
@@ -275,9 +285,14 @@ class Core:
         """Static power of compute and private memories."""
         return self.compute_leakage_w + sum(level.total_leakage_w for level in self.levels if not level.memory)
 
+    @cached_property
+    def slot_levels(self) -> dict[str, tuple[MemoryLevel, ...]]:
+        """The levels that hold each slot, innermost first."""
+        return {slot: tuple(level for level in self.levels if slot in level.operands) for slot in OPERANDS}
+
     def levels_of(self, operand: str) -> tuple[MemoryLevel, ...]:
         """The levels that hold a slot, innermost first."""
-        return tuple(level for level in self.levels if operand in level.operands)
+        return self.slot_levels.get(operand, ())
 
     def top(self, operand: str) -> MemoryLevel:
         """The outermost level that holds a slot."""
@@ -286,7 +301,7 @@ class Core:
             raise HardwareError(f"no memory level of this core holds operand {operand}")
         return held[-1]
 
-    @property
+    @cached_property
     def streamed(self) -> frozenset[str]:
         """Slots that reach the array from outside the core without a scratchpad of their own."""
         return frozenset(
@@ -347,7 +362,7 @@ class CoreInstance:
 
     def memory_of(self, operand: str) -> str:
         """Name of the scheduler-owned memory that holds a slot; empty if the slot is streamed."""
-        return dict(self.memories).get(operand, "")
+        return next((name for slot, name in self.memories if slot == operand), "")
 
 
 @dataclass(frozen=True, slots=True)

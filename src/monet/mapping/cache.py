@@ -22,7 +22,7 @@ from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core
 from monet.mapping.compiled import user_cache_directory
 
-MODEL_VERSION = 6  # raise it with every change of a cost, a search space or a stored form
+MODEL_VERSION = 7  # raise it with every change of a cost, a search space or a stored form
 MOST_IN_MEMORY = 100_000
 
 Stored = dict[str, Any]
@@ -45,7 +45,7 @@ def plain(value: Any) -> Any:
 
 @lru_cache(maxsize=4096, typed=True)
 def _text(value: Hashable) -> str:
-    """A part of many keys as text."""
+    """A part of many keys as text; it has no line breaks."""
     return json.dumps(plain(value), sort_keys=True)
 
 
@@ -65,8 +65,8 @@ def key_of(what: str, nest: LoopNest, core: Core, *rest: Hashable) -> str:
     """The content key of a result."""
     wired = any(axis.dims is not None for mode in core.modes for axis in mode.axes)
     names = [name for name, size in nest.dims if size > 1] if wired else []  # axes ask for dimensions by name
-    parts = [what, MODEL_VERSION, nest_fingerprint(nest), names, core_fingerprint(core), *map(_text, rest)]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    parts = (what, str(MODEL_VERSION), nest_fingerprint(nest), repr(names), core_fingerprint(core), *map(_text, rest))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 class ResultCache:

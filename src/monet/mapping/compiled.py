@@ -26,13 +26,18 @@ def user_cache_directory() -> Path:
 
 
 _kernels: list[Callable[[], Any]] = []
-_parts: dict[str, list[Callable[..., Any]]] = {}
+_parts: dict[str, list[tuple[Callable[..., Any], bool]]] = {}
 
 
-def part(function: Function) -> Function:
-    """Decorate a function that kernels of the same file call: compiled into them."""
-    _parts.setdefault(function.__module__, []).append(function)
-    return function
+def part(allocates: bool = False) -> Callable[[Function], Function]:
+    """Decorate a function that kernels of the same file call: compiled into them. Only one that makes arrays itself
+    counts references to them; counting in and out takes as long as the work of a short function."""
+
+    def decorate(function: Function) -> Function:
+        _parts.setdefault(function.__module__, []).append((function, allocates))
+        return function
+
+    return decorate
 
 
 def kernel(signature: str) -> Callable[[Function], Function]:
@@ -69,8 +74,8 @@ def _compile(function: Callable[..., Any], signature: str) -> Callable[..., Any]
     package = Path(__file__).parent
     if not os.access(package, os.W_OK) and "NUMBA_CACHE_DIR" not in os.environ:
         numba.config.CACHE_DIR = str(user_cache_directory() / "kernels")
-    for one in _parts.pop(function.__module__, []):
-        function.__globals__[one.__name__] = numba.njit(cache=True, nogil=True, boundscheck=False)(one)
+    for one, counts in _parts.pop(function.__module__, []):
+        function.__globals__[one.__name__] = numba.njit(cache=True, nogil=True, boundscheck=False, _nrt=counts)(one)
     dispatcher = numba.njit(cache=True, nogil=True, boundscheck=False)(function)
     compiled_types = numba.core.sigutils.normalize_signature(signature)[0]
     if not _is_on_disk(dispatcher, compiled_types):

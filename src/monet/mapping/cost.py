@@ -24,6 +24,7 @@ from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.footprint import Extent, Footprint, tables
 from monet.mapping.frame import Crossing, Frame, Stream
 from monet.mapping.mapping import Loop, Mapping, trips_by_dim
+from monet.mapping.prices import Prices
 from monet.mapping.spatial import frame_of
 
 
@@ -80,7 +81,14 @@ def cost(nest: LoopNest, core: Core, mapping: Mapping, stream: Stream | None = N
 
 
 def frame_cost(frame: Frame, mapping: Mapping) -> Cost:
-    """Cost of a mapping whose frame is already known."""
+    """Cost of a mapping whose frame is already known; remembered with the frame."""
+    known: Cost | None = frame.known.get(mapping)
+    if known is None:
+        known = frame.known[mapping] = _frame_cost(frame, mapping)
+    return known
+
+
+def _frame_cost(frame: Frame, mapping: Mapping) -> Cost:
     _check_loops(frame, mapping)
     positions = [_position(frame, mapping, crossing) for crossing in frame.crossings]
     tiles = [trips_by_dim(mapping.loops[position:]) for position in positions]
@@ -113,12 +121,12 @@ def frame_cost(frame: Frame, mapping: Mapping) -> Cost:
     )
 
 
-def energy_j(frame: Frame, found: Cost) -> dict[str, float]:
+def energy_j(frame: Frame, found: Cost, prices: Prices) -> dict[str, float]:
     """Joules by level, ``stream`` and ``compute`` (the arithmetic itself)."""
-    joules = {"compute": found.macs * frame.rate.energy_j}
+    joules = {"compute": found.macs * prices.mac_j[frame.rate.inputs]}
     for access in found.accesses:
-        per_bit = frame.energy_per_bit(access.level, access.slot, access.flow)
-        joules[access.level] = joules.get(access.level, 0.0) + access.billed_bits * per_bit
+        spent = access.billed_bits * prices.per_bit(access.level, access.flow.is_read)
+        joules[access.level] = joules.get(access.level, 0.0) + spent
     return joules
 
 

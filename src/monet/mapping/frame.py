@@ -8,9 +8,10 @@ enter the level (``entries``). Cost of a given mapping and search both read thes
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from monet.graph.dtypes import dtype_named
 from monet.graph.loop_nest import LoopNest
@@ -65,36 +66,28 @@ class Term:
     billed: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """What moving one bit costs: at which port, how many of its cycles, how many joules."""
-
-    port: str
-    cycles_per_bit: float
-    joules_per_bit: float
+_known_levels: dict[int, tuple[MemoryLevel, dict[tuple[str, str, Flow], tuple[str, int]]]] = {}
 
 
-_known_levels: dict[int, tuple[MemoryLevel, dict[tuple[str, str, Flow], tuple[str, int, float]]]] = {}
-
-
-def _level_figures(level: MemoryLevel) -> dict[tuple[str, str, Flow], tuple[str, int, float]]:
-    """(port, bits per cycle of one instance, joules per bit) of every flow at a level; remembered by identity."""
+def _ports_of(level: MemoryLevel) -> dict[tuple[str, str, Flow], tuple[str, int]]:
+    """(port, bits per cycle of one instance) of every flow at a level; remembered by identity."""
     known = _known_levels.get(id(level))
     if known is None or known[0] is not level:
-        figures = {}
-        for port in level.ports:
-            for slot, flow in port.carries:
-                joules = level.read_energy_j_per_bit if flow.is_read else level.write_energy_j_per_bit
-                figures[level.name, slot, flow] = (f"{level.name}.{port.name}", port.bandwidth_bits_per_cycle, joules)
+        found = {
+            (level.name, slot, flow): (f"{level.name}.{port.name}", port.bandwidth_bits_per_cycle)
+            for port in level.ports
+            for slot, flow in port.carries
+        }
         if len(_known_levels) > 4096:
             _known_levels.clear()
-        known = _known_levels[id(level)] = (level, figures)
+        known = _known_levels[id(level)] = (level, found)
     return known[1]
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A nest on a core with binding, mode and unrolling chosen."""
+    """A nest on a core with binding, mode and unrolling chosen. Energies have no part in it (see ``prices``), so that
+    one frame serves all cores of a shape."""
 
     nest: LoopNest
     core: Core
@@ -152,10 +145,10 @@ class Frame:
         wires = self._wires[axis]
         return wires.reduce if slot == "O" else slot in wires.multicast
 
-    @cached_property
+    @property
     def levels(self) -> dict[str, tuple[MemoryLevel, ...]]:
         """The levels of each slot, innermost first."""
-        return {slot: self.core.levels_of(slot) for slot in OPERANDS}
+        return self.core.slot_levels
 
     @cached_property
     def _extents(self) -> dict[tuple[str, str], Extent]:
@@ -171,6 +164,11 @@ class Frame:
     def _extent(self, dim: str, level: MemoryLevel | None) -> Extent:
         inside = math.prod(one.factor for one in self.unrolled if one.dim == dim and self._inside(level, one.axis))
         return Extent(self.sizes[dim], self.factors[dim], inside)
+
+    @cached_property
+    def known(self) -> dict[Hashable, Any]:
+        """Whatever has been worked out for this frame: costs of mappings, arrays for kernels."""
+        return {}
 
     def used_instances(self, level: MemoryLevel) -> int:
         """Instances of a level that the unrolling uses."""
@@ -309,29 +307,22 @@ class Frame:
     # --- rates --------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _figures(self) -> dict[tuple[str, str, Flow], Figure]:
-        """Port, its cycles per bit and the joules per bit, of every flow."""
+    def _ports(self) -> dict[tuple[str, str, Flow], tuple[str, float]]:
         found = {}
         for level in self.core.levels:
             used = self.used_instances(level)
-            for key, (port, bandwidth, joules) in _level_figures(level).items():
-                found[key] = Figure(port, 1.0 / (bandwidth * used), joules)
+            for key, (port, bandwidth) in _ports_of(level).items():
+                found[key] = (port, 1.0 / (bandwidth * used))
         if self.stream is not None:
             per_bit = 1.0 / self.stream.bandwidth_bits_per_cycle
             for slot in OPERANDS:
                 for flow in Flow:
-                    read, write = self.stream.read_energy_j_per_bit, self.stream.write_energy_j_per_bit
-                    found["stream", slot, flow] = Figure("stream", per_bit, read if flow.is_read else write)
+                    found["stream", slot, flow] = ("stream", per_bit)
         return found
 
     def cycles_per_bit(self, level: str, slot: str, flow: Flow) -> tuple[str, float]:
         """(port, cycles that one bit of a flow takes there), the used instances working side by side."""
-        figure = self._figures[level, slot, flow]
-        return figure.port, figure.cycles_per_bit
-
-    def energy_per_bit(self, level: str, slot: str, flow: Flow) -> float:
-        """Joules per bit of a flow."""
-        return self._figures[level, slot, flow].joules_per_bit
+        return self._ports[level, slot, flow]
 
     @cached_property
     def transfer_cycles(self) -> tuple[float, ...]:

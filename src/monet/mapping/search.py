@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from monet.graph.loop_nest import LoopNest
@@ -14,9 +15,18 @@ from monet.mapping.cost import Cost, energy_j, frame_cost, tile_elements
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.frame import Frame, Stream
 from monet.mapping.mapping import Mapping
-from monet.mapping.spatial import MAX_UNROLLINGS, bindings, footprints_of, frame_of, rate_of, unrollings
+from monet.mapping.prices import Prices, prices_of, shape_of, stream_shape
+from monet.mapping.spatial import (
+    MAX_UNROLLINGS,
+    bindings,
+    footprints_of,
+    forget_frames_of,
+    frame_of,
+    rate_of,
+    unrollings,
+)
 from monet.mapping.stored import pack, unpack
-from monet.mapping.tiling import OBJECTIVES, Constraints, Tiling, search_frame
+from monet.mapping.tiling import OBJECTIVES, Constraints, Tiling, forget_compiled, search_frame
 
 NO_CONSTRAINTS = Constraints()
 
@@ -36,10 +46,27 @@ class Mapped:
         return math.fsum(self.energy_j_by_level.values())
 
 
-def frames(nest: LoopNest, core: Core, stream: Stream | None, limit: int = MAX_UNROLLINGS) -> Iterator[Frame]:
-    """The frames that the search looks at: bindings × modes × their best unrollings."""
+def frames(nest: LoopNest, core: Core, stream: Stream | None, limit: int = MAX_UNROLLINGS) -> tuple[Frame, ...]:
+    """The frames that the search looks at, the fastest arrays first: bindings × modes × their best unrollings. Equal
+    for all cores of a shape."""
     if core.kind is CoreKind.VECTOR or not core.modes:
         raise MappingError("a vector core has no array to map a loop nest of multiply-accumulates on")
+    return _frames(nest, shape_of(core), stream_shape(stream if core.streamed else None), limit)
+
+
+@lru_cache(maxsize=2048)
+def _frames(nest: LoopNest, core: Core, stream: Stream | None, limit: int) -> tuple[Frame, ...]:
+    return tuple(sorted(_every_frame(nest, core, stream, limit), key=lambda one: one.compute_cycles))
+
+
+def forget_frames() -> None:
+    """Forget what is kept in memory of frames, as if no core had been looked at yet."""
+    _frames.cache_clear()
+    forget_frames_of()
+    forget_compiled()
+
+
+def _every_frame(nest: LoopNest, core: Core, stream: Stream | None, limit: int) -> Iterator[Frame]:
     sizes = {name: size for name, size in nest.dims if size > 1}
     for binding in bindings(nest, core):
         touched, rate = footprints_of(nest, binding), rate_of(nest, core, binding)
@@ -58,7 +85,7 @@ def search(
 ) -> Mapped:
     """The best mapping for ``objective`` (latency, energy or edp). An operator that cannot run here is an error."""
     frame, found = cached_tiling(nest, core, objective, stream, constraints, limit)
-    return evaluate(frame, found.mapping, found.nodes)
+    return evaluate(frame, found.mapping, prices_of(core, stream), found.nodes)
 
 
 def pareto(
@@ -102,10 +129,10 @@ def cached_tiling(
     return frame, Tiling(score, cycles, joules, nodes, mapping)
 
 
-def evaluate(frame: Frame, mapping: Mapping, nodes: int = 0) -> Mapped:
+def evaluate(frame: Frame, mapping: Mapping, prices: Prices, nodes: int = 0) -> Mapped:
     """Cost and energy of a mapping in its frame."""
     counts = frame_cost(frame, mapping)
-    return Mapped(mapping, counts, energy_j(frame, counts), nodes)
+    return Mapped(mapping, counts, energy_j(frame, counts, prices), nodes)
 
 
 def best_tiling_of(
@@ -121,12 +148,13 @@ def best_tiling_of(
     if objective not in OBJECTIVES:
         raise MappingError(f"unknown objective {objective!r}; allowed: {', '.join(OBJECTIVES)}")
     best: tuple[Frame, Tiling] | None = None
-    for frame in sorted(frames(nest, core, stream, limit), key=lambda one: one.compute_cycles):
+    prices = prices_of(core, stream)
+    for frame in frames(nest, core, stream, limit):
         if best and objective == "latency" and frame.compute_cycles > best[1].score:
             break
         if resident and frame.overfull_cells():
             continue
-        tiling = search_frame(frame, objective, constraints, best[1].score if best else math.inf)
+        tiling = search_frame(frame, prices, objective, constraints, best[1].score if best else math.inf)
         if tiling and (best is None or tiling.score < best[1].score * (1 - 1e-12)):
             best = frame, tiling
     if best is None:

@@ -28,7 +28,7 @@ SIGNATURE = (
 )
 
 
-@part
+@part(allocates=False)
 def tile_size(
     k: int,
     x: int,
@@ -52,7 +52,115 @@ def tile_size(
     return elements
 
 
-@part
+@part(allocates=True)
+def window_floors(total: Array, kept_u: Array, kept_v: Array) -> tuple[Array, Array]:
+    """[cut, window, tile u, tile v]: the fewest positions that enter with these tiles or smaller ones, and the fewest
+    if this window slides."""
+    cuts, windows, wide, _ = total.shape
+    whole, slid = total.copy(), total.copy()
+    for k in range(cuts):
+        for w in range(windows):
+            for a in range(wide):
+                for b in range(wide):
+                    most = 0.0
+                    for s in range(wide):
+                        most = max(most, kept_u[k, w, a, s, b], kept_v[k, w, b, s, a])
+                    slid[k, w, a, b] -= most
+                    if a > 0:
+                        whole[k, w, a, b] = min(whole[k, w, a, b], whole[k, w, a - 1, b])
+                        slid[k, w, a, b] = min(slid[k, w, a, b], slid[k, w, a - 1, b])
+                    if b > 0:
+                        whole[k, w, a, b] = min(whole[k, w, a, b], whole[k, w, a, b - 1])
+                        slid[k, w, a, b] = min(slid[k, w, a, b], slid[k, w, a, b - 1])
+    return whole, slid
+
+
+@part(allocates=False)
+def fewest(
+    k: int, x: int, pick: Array, windows_of: Array, window_dims: Array, whole: Array, slid: Array, per_cut: Array
+) -> float:
+    """Fewest entries of cut ``k`` in one visit, with the tiles picked or smaller ones. At most one window slides."""
+    all_whole, one_slides = per_cut[k, 0], per_cut[k, 0]
+    for w in range(windows_of[x]):
+        u, v = window_dims[x, w, 0], window_dims[x, w, 1]
+        a, b = pick[u] if u >= 0 else 0, pick[v] if v >= 0 else 0
+        one_slides = min(one_slides * whole[k, w, a, b], all_whole * slid[k, w, a, b])
+        all_whole *= whole[k, w, a, b]
+    return float(max(one_slides, per_cut[k, 7]))
+
+
+@part(allocates=False)
+def conflict(
+    x: int,
+    pick: Array,
+    placed: Array,
+    depth: int,
+    relevant: Array,
+    visits: Array,
+    cut_at: Array,
+    cuts_of: Array,
+    per_cut: Array,
+    rest: Array,
+    least: Array,
+    caps: Array,
+) -> float:
+    """Joules that cannot be saved because of two innermost cuts one lies inside the other, whose small tile then makes
+    the inner one's operand come more often; the dearest pair counts."""
+    slots, dims = relevant.shape
+    dearest = 0.0
+    for s in range(slots):
+        if placed[depth, s] + (1 if s == x else 0) >= cuts_of[s]:
+            continue
+        for t in range(s + 1, slots):
+            if placed[depth, t] + (1 if t == x else 0) >= cuts_of[t]:
+                continue
+            p, q = cut_at[s, cuts_of[s] - 1], cut_at[t, cuts_of[t] - 1]
+            inner_p, inner_q = 1.0, 1.0
+            for d in range(dims):
+                if not relevant[s, d]:
+                    inner_p *= visits[d, min(pick[d], caps[q, d])]
+                if not relevant[t, d]:
+                    inner_q *= visits[d, min(pick[d], caps[p, d])]
+            more_p = per_cut[p, 3] * least[p] * (inner_p / rest[s] - 1.0)
+            more_q = per_cut[q, 3] * least[q] * (inner_q / rest[t] - 1.0)
+            dearest = max(dearest, min(more_p, more_q))
+    return dearest
+
+
+@part(allocates=True)
+def largest_alone(
+    candidates: Array,
+    slot_of: Array,
+    relevant: Array,
+    plain: Array,
+    widths: Array,
+    width: int,
+    windows_of: Array,
+    window_dims: Array,
+    largest: Array,
+    per_cut: Array,
+    memory_of: Array,
+    room: Array,
+) -> Array:
+    """[cut, dim] the largest tile of a dimension that fits with all others at their smallest."""
+    cuts, dims = slot_of.size, candidates.size
+    caps = np.empty((cuts, dims), np.int64)
+    pick = np.zeros(dims, np.int64)
+    for k in range(cuts):
+        x = slot_of[k]
+        for d in range(dims):
+            caps[k, d] = candidates[d] - 1
+            while relevant[x, d] and caps[k, d] > 0:
+                pick[d] = caps[k, d]
+                size = tile_size(k, x, pick, plain, widths, width, windows_of, window_dims, largest, per_cut[k, 1])
+                if size * per_cut[k, 2] <= room[memory_of[k]]:
+                    break
+                caps[k, d] -= 1
+            pick[d] = 0
+    return caps
+
+
+@part(allocates=False)
 def bound(
     x: int,
     k: int,
@@ -64,6 +172,7 @@ def bound(
     load: Array,
     chain: Array,
     placed: Array,
+    depth: int,
     relevant: Array,
     visits: Array,
     cut_at: Array,
@@ -72,11 +181,17 @@ def bound(
     port_slope: Array,
     scalars: Array,
     rest: Array,
+    least: Array,
+    windows_of: Array,
+    window_dims: Array,
+    whole: Array,
+    slid: Array,
+    caps: Array,
 ) -> tuple[float, float, float]:
     """(score, cycles, joules) once cut ``k`` is placed, with the fewest entries for all cuts still to come."""
     slots, dims = relevant.shape
     joules = energy + per_cut[k, 3] * entries
-    chain_i, chain_w, chain_o = chain[0], chain[1], chain[2]
+    chain_i, chain_w, chain_o = chain[depth, 0], chain[depth, 1], chain[depth, 2]
     if x == 0:
         chain_i += fill
     elif x == 1:
@@ -88,24 +203,26 @@ def bound(
         for d in range(dims):
             if not relevant[s, d]:
                 rest[s] *= visits[d, pick[d]]
-        for n in range(placed[s] + (1 if s == x else 0), cuts_of[s]):
+        for n in range(placed[depth, s] + (1 if s == x else 0), cuts_of[s]):
             later = cut_at[s, n]
-            joules += per_cut[later, 3] * rest[s] * per_cut[later, 7]
-            least = per_cut[later, 6] * per_cut[later, 8]
+            least[later] = rest[s] * fewest(later, s, pick, windows_of, window_dims, whole, slid, per_cut)
+            joules += per_cut[later, 3] * least[later]
+            first = per_cut[later, 6] * per_cut[later, 8]
             if s == 0:
-                chain_i += least
+                chain_i += first
             elif s == 1:
-                chain_w += least
+                chain_w += first
             else:
-                chain_o += least
+                chain_o += first
+    joules += conflict(x, pick, placed, depth, relevant, visits, cut_at, cuts_of, per_cut, rest, least, caps)
     peak = scalars[0] + waits
-    for p in range(load.size):
-        busy = load[p] + port_slope[p, k] * entries
+    for p in range(load.shape[1]):
+        busy = load[depth, p] + port_slope[p, k] * entries
         for s in range(slots):
-            for n in range(placed[s] + (1 if s == x else 0), cuts_of[s]):
+            for n in range(placed[depth, s] + (1 if s == x else 0), cuts_of[s]):
                 later = cut_at[s, n]
                 slope = port_slope[p, later]
-                busy += slope * (rest[s] * per_cut[later, 7] if slope >= 0 else per_cut[later, 9])
+                busy += slope * (least[later] if slope >= 0 else per_cut[later, 9])
         peak = max(peak, busy)
     fills = chain_i + chain_w if scalars[2] > 0 else max(chain_i, chain_w)
     cycles = peak + scalars[1] + fills + chain_o
@@ -140,7 +257,8 @@ def best_tiling(
     port_base: Array,  # [port] cycles
     limits: Array,  # [cut, dim] largest tile allowed
     pinned: Array,  # [cut] entries must be the fewest possible
-    scalars: Array,  # compute, constant fill, shared port, base energy, objective, tie weight, score to beat, prune
+    scalars: Array,  # compute, constant fill, shared port, base energy, objective, tie weight, score to beat, prune,
+    # and two dimensions that may change places, or -1
 ) -> tuple[Array, Array]:
     """(score, cycles, energy, nodes) and per cut, outermost first: [cut, innermost dim, tiles …].
 
@@ -150,6 +268,7 @@ def best_tiling(
     width = visits.shape[1]
     compute, constant_fill, base_energy = scalars[0], scalars[1], scalars[3]
     objective, tie = int(scalars[4]), scalars[5]
+    mirrored, twin = int(scalars[8]), int(scalars[9])
     slots = relevant.shape[0]
     has_window = np.zeros((slots, dims), np.uint8)
     for s in range(slots):
@@ -185,7 +304,11 @@ def best_tiling(
     trail = np.full((max(cuts, 1), dims + 2), -1, np.int64)
     free = np.zeros(dims, np.int64)
     pick = np.zeros(dims, np.int64)
-    rest = np.empty(slots)
+    rest, least = np.empty(slots), np.empty(max(cuts, 1))
+    whole_floor, slid_floor = window_floors(total, kept_u, kept_v)
+    caps = largest_alone(
+        candidates, slot_of, relevant, plain, widths, width, windows_of, window_dims, largest, per_cut, memory_of, room
+    )
 
     if cuts == 0:
         peak = compute
@@ -240,6 +363,8 @@ def best_tiling(
                                 continue
                             if not nests[d, at[depth, d], pick[d]] or (relevant[x, d] and pick[d] > limits[k, d]):
                                 continue
+                            if depth == 0 and d == twin and pick[mirrored] < pick[d]:
+                                continue  # the same with rows and columns changed over
                             # the dimensions to come at their smallest: does it fit?
                             for n in range(i + 1, frees):
                                 pick[free[n]] = 0
@@ -262,12 +387,14 @@ def best_tiling(
                             for n in range(frees):
                                 if not relevant[x, free[n]]:
                                     seen *= visits[free[n], pick[free[n]]]
-                            least = bound(
-                                x, k, seen * per_cut[k, 7], per_cut[k, 6] * per_cut[k, 8], exposed[depth], pick,
-                                energy[depth], load[depth], chain[depth], placed[depth], relevant, visits, cut_at,
-                                cuts_of, per_cut, port_slope, scalars, rest,
+                            few = seen * fewest(k, x, pick, windows_of, window_dims, whole_floor, slid_floor, per_cut)
+                            floor = bound(
+                                x, k, few, per_cut[k, 6] * per_cut[k, 8], exposed[depth], pick, energy[depth],
+                                load, chain, placed, depth, relevant, visits, cut_at, cuts_of, per_cut,
+                                port_slope, scalars, rest, least, windows_of, window_dims, whole_floor, slid_floor,
+                                caps,
                             )[0]  # fmt: skip
-                            if least >= result[0] * scalars[7]:
+                            if floor >= result[0] * scalars[7]:
                                 pick[d] = at[depth, d]
                                 i -= 1
                                 continue
@@ -341,9 +468,10 @@ def best_tiling(
                                 waits += per_cut[k, 4] * entries + per_cut[k, 5]
                             fill = per_cut[k, 6] * elements
                             score, cycles, joules = bound(
-                                x, k, entries, fill, waits, pick, energy[depth], load[depth], chain[depth],
-                                placed[depth], relevant, visits, cut_at, cuts_of, per_cut, port_slope, scalars,
-                                rest,
+                                x, k, entries, fill, waits, pick, energy[depth], load, chain, placed, depth,
+                                relevant, visits, cut_at, cuts_of, per_cut, port_slope, scalars,
+                                rest, least, windows_of, window_dims, whole_floor, slid_floor,
+                                caps,
                             )  # fmt: skip
                             if score >= result[0] * scalars[7]:
                                 continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import ArrayMode, Axis, Core, Rate
@@ -11,6 +12,7 @@ from monet.mapping.errors import MappingError
 from monet.mapping.footprint import Footprint, footprint
 from monet.mapping.frame import UNIT, Frame, Stream
 from monet.mapping.mapping import Binding, Unrolled
+from monet.mapping.prices import shape_of, stream_shape
 
 MAX_UNROLLINGS = 5  # unrollings that the search looks at: those with the fewest cycles
 
@@ -27,7 +29,8 @@ def bindings(nest: LoopNest, core: Core) -> tuple[Binding, ...]:
 
 def footprints_of(nest: LoopNest, binding: Binding) -> dict[str, Footprint]:
     """What each slot touches."""
-    return {binding.slot(operand.name): footprint(nest, operand) for operand in nest.operands}
+    slots = {binding.I: "I", binding.W: "W", binding.O: "O"}
+    return {slots[operand.name]: footprint(nest, operand) for operand in nest.operands}
 
 
 def is_legal(touched: dict[str, Footprint], core: Core, axis: Axis, dim: str) -> str:
@@ -50,7 +53,19 @@ def is_legal(touched: dict[str, Footprint], core: Core, axis: Axis, dim: str) ->
 def frame_of(
     nest: LoopNest, core: Core, mode: str, binding: Binding, unrolled: tuple[Unrolled, ...], stream: Stream | None
 ) -> Frame:
-    """A frame, after checking that the wires allow the unrolling."""
+    """A frame, after checking that the wires allow the unrolling; one object for all cores of a shape."""
+    return _frame_of(nest, shape_of(core), mode, binding, unrolled, stream_shape(stream if core.streamed else None))
+
+
+def forget_frames_of() -> None:
+    """Forget the frames that ``frame_of`` keeps."""
+    _frame_of.cache_clear()
+
+
+@lru_cache(maxsize=4096)
+def _frame_of(
+    nest: LoopNest, core: Core, mode: str, binding: Binding, unrolled: tuple[Unrolled, ...], stream: Stream | None
+) -> Frame:
     touched = footprints_of(nest, binding)
     modes = {one.name: one for one in core.modes}
     if mode not in modes:

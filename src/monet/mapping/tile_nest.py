@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from monet.graph.loop_nest import Index, LoopNest, Operand
 from monet.mapping.footprint import Window, footprint
@@ -33,18 +34,20 @@ def pieces(size: int, tile: int) -> list[tuple[int, int]]:
     return [(start, min(tile, size - start)) for start in range(0, size, tile)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tiles:
     """All tiles of a nest, not yet spelt out: for dimensions that vary together, what occurs and how often."""
 
     nest: LoopNest
     choices: tuple[tuple[tuple[_Variant, int], ...], ...]
 
+    @cached_property
     def steady(self) -> TileShape:
         """The most frequent tile."""
         most = tuple(variants[0] for variants in self.choices)
         return TileShape(self._spell(most), math.prod(count for _, count in most))
 
+    @cached_property
     def shapes(self) -> tuple[TileShape, ...]:
         """All tiles, equal ones together, beginning with the most frequent one."""
         found: Counter[LoopNest] = Counter()
@@ -76,7 +79,7 @@ def tiles_of(nest: LoopNest, tile: Mapping[str, int]) -> Tiles:
 
 def tile_shapes(nest: LoopNest, tile: Mapping[str, int]) -> tuple[TileShape, ...]:
     """All tiles of ``nest``, equal ones together, beginning with the most frequent one."""
-    return tiles_of(nest, tile).shapes()
+    return tiles_of(nest, tile).shapes
 
 
 def _groups(sets: list[set[str]], dims: list[str]) -> list[set[str]]:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from collections.abc import Mapping as Dictionary
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -20,13 +19,15 @@ from monet.hardware.accelerator import OPERANDS
 from monet.mapping.footprint import Extent, WindowTables, divisors, tables
 from monet.mapping.frame import Frame
 from monet.mapping.mapping import Cut, Loop, Mapping
+from monet.mapping.prices import Prices
 from monet.mapping.search_kernel import best_tiling
+from monet.mapping.spatial import mirror_of
 
 Array = np.ndarray[Any, Any]
 OBJECTIVES = ("latency", "energy", "edp")
 FEW, MANY = 4, 10  # fewer divisors than FEW: add ceil(steps / m); more than MANY: keep a geometric selection
 MANY_TILINGS = 500  # tile combinations from which a coarse search first pays
-LARGE, GAP = 1_000_000, 1e-5  # nests of more points than LARGE are searched to within GAP of the optimum
+LARGE, GAP = 1_000_000, 1e-7  # nests of more points than LARGE are searched to within GAP of the optimum
 TIE = 1e-6  # relative weight of the second objective
 
 # Columns of the kernel's ``per_cut``: elements over plain dimensions, part of a tile that never varies, bits of an
@@ -70,48 +71,108 @@ def candidate_tiles(steps: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Arrays:
-    """What the kernel takes, and the names to read its answer with."""
+    """What the kernel takes, but for energies, and the names to read its answer with.
+
+    Energies come in with ``flows`` (level, whether it is read) of all terms: bits of each that always move, and that
+    move with an entry of each cut.
+    """
 
     frame: Frame
     dims: tuple[str, ...]
     tiles: tuple[tuple[int, ...], ...]
-    arguments: tuple[Array, ...]
+    before: tuple[Array, ...]  # the kernel's arguments up to ``per_cut``
+    per_cut: Array
+    after: tuple[Array, ...]  # and from there
+    flows: tuple[tuple[str, bool], ...]
+    bits: Array  # [flow]
+    bits_per_entry: Array  # [cut, flow]
+    coarse: Array | None  # tiles to search first, if there are many
+    mirrored: tuple[int, int]  # two dimensions that may change places (with their taps), or (-1, -1)
+
+    @property
+    def bytes(self) -> int:
+        """What keeping them takes."""
+        return 2000 + sum(one.nbytes for one in (*self.before, *self.after, self.per_cut, self.bits_per_entry))
+
+
+@dataclass(frozen=True, slots=True)
+class PricedArrays:
+    """Arrays with the energies of one core."""
+
+    arrays: Arrays
+    per_cut: Array
+    base_energy: float
     least_energy: float
-    fields: Dictionary[str, Any] = field(default_factory=dict)
 
 
-def search_frame(frame: Frame, objective: str, constraints: Constraints, beat: float = math.inf) -> Tiling | None:
+_compiled: dict[tuple[int, Constraints], tuple[Frame, Arrays | None]] = {}
+_compiled_bytes = [0]
+MOST_COMPILED_BYTES = 64 * 2**20
+
+
+def compiled(frame: Frame, constraints: Constraints) -> Arrays | None:
+    """``compile_frame``, remembered for as long as there is room."""
+    key = id(frame), constraints
+    known = _compiled.get(key)
+    if known is None or known[0] is not frame:
+        if _compiled_bytes[0] > MOST_COMPILED_BYTES:
+            forget_compiled()
+        known = _compiled[key] = frame, compile_frame(frame, constraints)
+        _compiled_bytes[0] += known[1].bytes if known[1] else 500
+    return known[1]
+
+
+def forget_compiled() -> None:
+    """Forget the arrays of all frames."""
+    _compiled.clear()
+    _compiled_bytes[0] = 0
+
+
+def priced(arrays: Arrays, prices: Prices) -> PricedArrays:
+    """Put a core's energies in."""
+    frame, per_cut = arrays.frame, arrays.per_cut.copy()
+    joules = np.array([prices.per_bit(*flow) for flow in arrays.flows])
+    base = frame.nest.points * prices.mac_j[frame.rate.inputs] + float(arrays.bits @ joules)
+    base += resident_price(frame, prices)[0]
+    per_cut[:, 3] = arrays.bits_per_entry @ joules
+    return PricedArrays(arrays, per_cut, base, base + float(per_cut[:, 3] @ per_cut[:, 7]))
+
+
+def search_frame(
+    frame: Frame, prices: Prices, objective: str, constraints: Constraints, beat: float = math.inf
+) -> Tiling | None:
     """The best tiling of a frame, or None if nothing fits (or nothing beats ``beat``)."""
-    arrays = compile_frame(frame, constraints)
-    compute = float(frame.compute_cycles)
-    if arrays is None or least_score(frame, objective, arrays.least_energy) >= beat:
+    arrays = compiled(frame, constraints)
+    if arrays is None:
+        return None
+    found, compute = priced(arrays, prices), float(frame.compute_cycles)
+    if least_score(frame, prices, objective, found.least_energy) >= beat:
         return None
     scalars = np.array(
         [
             compute,
             frame.constant_fill_cycles,
             float(frame.inputs_share_a_port),
-            arrays.fields["base_energy"],
+            found.base_energy,
             float(OBJECTIVES.index(objective)),
-            tie_weight(frame, objective, arrays.least_energy),
+            tie_weight(frame, prices, objective, found.least_energy),
             beat,
             1 - (GAP if frame.nest.points > LARGE else 1e-12),
+            *arrays.mirrored,
         ]
     )
     run: Callable[..., tuple[Array, Array]] = best_tiling
-    candidates, visits, nests, *others = arrays.arguments
+    (candidates, visits, nests, *others), per_cut = arrays.before, found.per_cut
     early: tuple[Array, Array] | None = None
-    if (
-        math.isinf(beat) and math.prod(map(len, arrays.tiles)) > MANY_TILINGS
-    ):  # a good score early prunes most of the rest
-        early = run(candidates, visits, _coarse(nests, candidates), *others, scalars)
+    if math.isinf(beat) and arrays.coarse is not None:  # a good score early prunes most of the rest
+        early = run(candidates, visits, arrays.coarse, *others, per_cut, *arrays.after, scalars)
         scalars[6] = early[0][0]
-    result, path = run(candidates, visits, nests, *others, scalars)
+    result, path = run(candidates, visits, nests, *others, per_cut, *arrays.after, scalars)
     if not math.isfinite(result[1]):
         if early is None or not math.isfinite(early[0][1]):
             return None
         result, path = early
-    joules = float(result[2]) - resident_price(frame)[0]
+    joules = float(result[2]) - resident_price(frame, prices)[0]
     return Tiling(float(result[0]), float(result[1]), joules, int(result[3]), _mapping(arrays, path))
 
 
@@ -124,28 +185,28 @@ def _coarse(nests: Array, candidates: Array) -> Array:
     return coarse
 
 
-def least_score(frame: Frame, objective: str, least_energy: float) -> float:
+def least_score(frame: Frame, prices: Prices, objective: str, least_energy: float) -> float:
     """A score that no tiling of the frame can beat."""
     cycles = frame.compute_cycles + frame.constant_fill_cycles
     if objective == "edp":
         return cycles * least_energy
-    tie = tie_weight(frame, objective, least_energy)
+    tie = tie_weight(frame, prices, objective, least_energy)
     return cycles + tie * least_energy if objective == "latency" else least_energy + tie * cycles
 
 
-def tie_weight(frame: Frame, objective: str, least_energy: float) -> float:
+def tie_weight(frame: Frame, prices: Prices, objective: str, least_energy: float) -> float:
     """Weight of the other quantity in a score: equals are decided by it, and energy pays for the core's leakage."""
     cycles = float(frame.compute_cycles)
     if objective == "latency":
         return TIE * cycles / least_energy
-    return max(TIE * least_energy / cycles, frame.core.leakage_w / frame.core.clock_hz)
+    return max(TIE * least_energy / cycles, prices.leakage_j_per_cycle)
 
 
 def compile_frame(frame: Frame, constraints: Constraints) -> Arrays | None:
     """Arrays of a frame; None if even the smallest tiles do not fit."""
     dims = tuple(dim for dim, steps in frame.steps.items() if steps > 1)
     tiles = tuple(candidate_tiles(frame.steps[dim]) for dim in dims)
-    many, cuts = max((len(one) for one in tiles), default=1), len(frame.crossings)
+    many = max((len(one) for one in tiles), default=1)
     visits = np.ones((len(dims), many))
     nests = np.zeros((len(dims), many, many), np.uint8)
     for d, (dim, sizes) in enumerate(zip(dims, tiles, strict=True)):
@@ -154,7 +215,7 @@ def compile_frame(frame: Frame, constraints: Constraints) -> Arrays | None:
         nests[d, :count, :count] = values[:, None] % values[None, :] == 0
         nests[d, count - 1, :count] = 1
     per_cut, widths, windows = _per_cut(frame, dims, tiles, many)
-    slope, base, base_energy = _prices(frame, per_cut)
+    slope, base = _port_loads(frame, per_cut)
     memory_of, room = _room(frame)
     relevant = np.array([[dim in frame.footprints[slot].dims for dim in dims] for slot in OPERANDS], np.uint8)
     plain = np.array([[dim in frame.footprints[slot].plain for dim in dims] for slot in OPERANDS], np.uint8)
@@ -165,8 +226,9 @@ def compile_frame(frame: Frame, constraints: Constraints) -> Arrays | None:
     cut_at = np.full((3, max(1, max(map(len, at)))), -1, np.int64)
     for s, mine in enumerate(at):
         cut_at[s, : len(mine)] = mine
-    arguments = (
-        np.array([len(one) for one in tiles], np.int64),
+    candidates = np.array([len(one) for one in tiles], np.int64)
+    before = (
+        candidates,
         visits,
         nests,
         relevant.reshape(3, len(dims)),
@@ -176,16 +238,37 @@ def compile_frame(frame: Frame, constraints: Constraints) -> Arrays | None:
         np.array([len(mine) for mine in at], np.int64),
         widths,
         *windows,
-        per_cut,
-        memory_of,
-        room,
-        slope,
-        base,
-        limits,
-        pinned,
     )
-    least = base_energy + float(per_cut[:, 3] @ per_cut[:, 7]) if cuts else base_energy
-    return Arrays(frame, dims, tiles, arguments, least, {"base_energy": base_energy})
+    coarse = _coarse(nests, candidates) if math.prod(map(len, tiles)) > MANY_TILINGS else None
+    after = (memory_of, room, slope, base, limits, pinned)
+    mirrored = _mirrored(frame, constraints, dims)
+    return Arrays(frame, dims, tiles, before, per_cut, after, *_flows(frame), coarse, mirrored)
+
+
+def _mirrored(frame: Frame, constraints: Constraints, dims: tuple[str, ...]) -> tuple[int, int]:
+    """Rows and columns of the outputs, if the frame is the same with rows and columns changed over."""
+    pairs = mirror_of(frame.footprints, frame.sizes)
+    unrolled = {(one.axis, pairs.get(one.dim, one.dim), one.factor) for one in frame.unrolled}
+    if not pairs or constraints.tiles or unrolled != {(one.axis, one.dim, one.factor) for one in frame.unrolled}:
+        return -1, -1
+    for touched in frame.footprints.values():
+        image = {replace(one, u=pairs.get(one.u, one.u), v=pairs.get(one.v, one.v)) for one in touched.windows}
+        if image != set(touched.windows) or {pairs.get(dim, dim) for dim in touched.plain} != set(touched.plain):
+            return -1, -1
+    first = next((dim for dim in pairs if dim in dims), "")
+    return (dims.index(first), dims.index(pairs[first])) if first else (-1, -1)
+
+
+def _flows(frame: Frame) -> tuple[tuple[tuple[str, bool], ...], Array, Array]:
+    """(level, whether it is read) of every flow that costs energy, its bits that always move, and those per entry."""
+    flows = tuple(dict.fromkeys((term.level, term.flow.is_read) for term in frame.terms))
+    bits, per_entry = np.zeros(len(flows)), np.zeros((len(frame.crossings), len(flows)))
+    for term in frame.terms:
+        at = flows.index((term.level, term.flow.is_read))
+        bits[at] += term.bits * term.billed
+        if term.crossing >= 0:
+            per_entry[term.crossing, at] += term.bits_per_entry * term.billed
+    return flows, bits, per_entry
 
 
 def _per_cut(frame: Frame, dims: tuple[str, ...], tiles: tuple[tuple[int, ...], ...], many: int) -> Any:
@@ -249,23 +332,18 @@ def _fewest(windows: list[WindowTables], room: float) -> float:
     return max(least, float(fitting.min())) if fitting.size else least
 
 
-def _prices(frame: Frame, per_cut: Array) -> tuple[Array, Array, float]:
-    """Cycles per entry and port, base cycles of every port, base energy; fills in joules per entry."""
+def _port_loads(frame: Frame, per_cut: Array) -> tuple[Array, Array]:
+    """Cycles per entry and port, base cycles of every port; fills in the most entries of every cut."""
     cuts = len(frame.crossings)
-    base_energy = frame.nest.points * frame.rate.energy_j
     slopes: dict[str, Array] = {}
     bases: dict[str, float] = {}
     for term in frame.terms:
-        joules = frame.energy_per_bit(term.level, term.slot, term.flow) * term.billed
         port, cycles = frame.cycles_per_bit(term.level, term.slot, term.flow)
         slope = slopes.setdefault(port, np.zeros(cuts))
-        base_energy += joules * term.bits
         bases[port] = bases.get(port, 0.0) + cycles * term.bits
         if term.crossing >= 0:
-            per_cut[term.crossing, 3] += joules * term.bits_per_entry
             slope[term.crossing] += cycles * term.bits_per_entry
-    joules, cycles = resident_price(frame)
-    base_energy += joules
+    cycles = resident_price(frame, None)[1]
     if cycles:
         bases["stream"] = bases.get("stream", 0.0) + cycles
         slopes.setdefault("stream", np.zeros(cuts))
@@ -273,12 +351,12 @@ def _prices(frame: Frame, per_cut: Array) -> tuple[Array, Array, float]:
     rising = {port: bases[port] + float(np.maximum(slope, 0.0) @ per_cut[:, 9]) for port, slope in slopes.items()}
     kept = [port for port, most in rising.items() if most > frame.compute_cycles]  # others are never the bottleneck
     if not kept:
-        return np.zeros((0, cuts)), np.zeros(0), base_energy
-    return np.array([slopes[port] for port in kept]), np.array([bases[port] for port in kept]), base_energy
+        return np.zeros((0, cuts)), np.zeros(0)
+    return np.array([slopes[port] for port in kept]), np.array([bases[port] for port in kept])
 
 
-def resident_price(frame: Frame) -> tuple[float, float]:
-    """(joules, cycles) of bringing the operands that are not streamed past the border once.
+def resident_price(frame: Frame, prices: Prices | None) -> tuple[float, float]:
+    """(joules, cycles) of bringing the operands that are not streamed past the border once; without prices, no joules.
 
     Only cores with a streamed slot need it: there a binding decides whether an operand's way from DRAM is part of the
     tiling's cost (streamed) or not (resident), and bindings are compared by their scores.
@@ -289,14 +367,11 @@ def resident_price(frame: Frame) -> tuple[float, float]:
     for slot in OPERANDS:
         if slot in frame.core.streamed:
             continue
-        elements = frame.elements(slot)
-        top, source = frame.core.top(slot), frame.stream
-        if slot == "O":
-            bits, per_bit = elements * frame.result_bits, source.write_energy_j_per_bit + top.read_energy_j_per_bit
-        else:
-            bits, per_bit = elements * frame.bits[slot], source.read_energy_j_per_bit + top.write_energy_j_per_bit
-        joules += bits * per_bit
-        cycles += bits / source.bandwidth_bits_per_cycle
+        outward, top = slot == "O", frame.levels[slot][-1].name
+        bits = frame.elements(slot) * (frame.result_bits if outward else frame.bits[slot])
+        if prices is not None:
+            joules += bits * (prices.per_bit("stream", not outward) + prices.per_bit(top, outward))
+        cycles += bits / frame.stream.bandwidth_bits_per_cycle
     return joules, cycles
 
 
