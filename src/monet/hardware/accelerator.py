@@ -253,13 +253,6 @@ class Core:
         return hash(tuple(getattr(self, field.name) for field in fields(self)))
 
     def __hash__(self) -> int:
-        return self._hash  # part of many keys, and deep
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash(tuple(getattr(self, field.name) for field in fields(self)))
-
-    def __hash__(self) -> int:
         return self._hash  # cores are keys of many tables, and long
 
     def __getstate__(self) -> dict[str, object]:

@@ -70,6 +70,6 @@ def stream_shape(stream: Stream | None) -> Stream | None:
     return None if stream is None else Stream(stream.bandwidth_bits_per_cycle, 0.0, 0.0)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=8192)
 def _one(core: Core) -> Core:
     return core
