@@ -121,9 +121,10 @@ def test_names_do_not_matter(number: int) -> None:
 @pytest.mark.parametrize("boundary", ["keep", "dram"])
 def test_one_core_is_no_split_and_plans_are_deterministic(boundary: str) -> None:
     scheduler = Scheduler(random_graph(random.Random(5)), accelerator("mesh", sram=65536))
-    core = {op.op.name: ("pe[0,0]" if op.is_matrix else "simd") for op in scheduler.workload.operators}
+    operators = scheduler.workload.operators
+    core = {op.op.name: ("pe[0,0]" if op.is_matrix else "simd") for op in operators}
     plain = Plan((), {name: Placement((one,)) for name, one in core.items()}, boundary)
-    split = Plan((), {name: Placement((one,), "OY") for name, one in core.items()}, boundary)
+    split = Plan((), {op.op.name: Placement((core[op.op.name],), op.nest.dims[0][0]) for op in operators}, boundary)
     first, second, again = (scheduler.schedule(plan).timed for plan in (plain, split, plain))
     assert np.array_equal(first.end, second.end)
     assert np.array_equal(first.end, again.end)

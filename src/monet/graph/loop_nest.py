@@ -96,7 +96,7 @@ class LoopNest:
 
     def canonical(self) -> tuple[object, ...]:
         """A content key: unit dimensions dropped, the others renamed by position. Equal keys cost the same."""
-        kept = [(name, size) for name, size in self.dims if size > 1]
+        kept = [(name, size) for name, size in self.dims if size != 1]  # a piece may be empty, which is not unit
         rename = {name: position for position, (name, _) in enumerate(kept)}
         operands = tuple(
             (

@@ -67,6 +67,7 @@ class CostTable:
         self.steps: dict[tuple[Any, ...], Costed] = {}
         self.numbered: dict[tuple[Any, ...], tuple[int, Costed]] = {}  # keys are slow to compare, numbers are not
         self.rows = RowStore(128 * 2**20)  # of operators whose surroundings have not changed either
+        self.legal: set[tuple[str, Placement]] = set()  # (key of an operator, placement) that were checked
         self.orders: dict[tuple[Any, ...], Array] = {}  # of the tiles of groups, by the rows of their operators
 
     def cost(

@@ -32,7 +32,10 @@ def complete_placements(workload: Workload, machine: Machine, table: CostTable, 
     for name, placement in plan.placements.items():
         if name not in known:
             raise PlanError(f"allocation: the graph has no operator {name!r}; {nearest(name, known)}")
-        check_placement(known[name], placement, machine)
+        operator = known[name]
+        if (operator.key, placement) not in table.legal:
+            check_placement(operator, placement, machine)
+            table.legal.add((operator.key, placement))
         chosen[name] = placement
     share = plan.buffer_share if plan.boundary == "keep" else 1.0
     by_key: dict[str, Placement] = {}
@@ -46,21 +49,35 @@ def complete_placements(workload: Workload, machine: Machine, table: CostTable, 
 
 
 def check_placement(operator: Operator, placement: Placement, machine: Machine) -> None:
-    """Raise if a given placement names unknown cores or a dimension that cannot be split."""
-    name = operator.op.name
-    for core in placement.cores:
+    """Raise if a given placement names unknown cores, cores that cannot run the operator, or a dimension that cannot
+    be split."""
+    place, cores = f"allocation.{operator.op.name}", placement.cores
+    for core in cores:
         if core not in machine.core_index:
-            raise PlanError(f"allocation.{name}: no core {core!r}; {nearest(core, machine.core_index)}")
-    if len(placement.cores) == 1:
+            raise PlanError(f"{place}: no core {core!r}; {nearest(core, machine.core_index)}")
+    for core in cores:
+        reason = cannot_run(operator, machine.accelerator.instance(core))
+        if reason:
+            able = [one.name for one in machine.accelerator.cores if not cannot_run(operator, one)]
+            raise PlanError(
+                f"{place}: {core} cannot run {operator.op.kind}: {reason}; {', '.join(able) or 'no core'} can"
+            )
+    if len(cores) == 1:
+        if placement.split and placement.split not in operator.nest.sizes:
+            hint = nearest(placement.split, operator.nest.sizes)
+            raise PlanError(f"{place}: split {placement.split!r}: it has no such dimension; {hint}")
         return
-    if placement.split not in tileable(operator):
-        raise PlanError(
-            f"allocation.{name}: split {placement.split!r}: "
-            f"{nearest(placement.split, tileable(operator) or ['nothing: it runs on one core'])}"
-        )
-    if operator.nest.sizes[placement.split] < len(placement.cores):
+    if len(set(cores)) < len(cores):
+        raise PlanError(f"{place}: a core is named twice: {', '.join(cores)}")
+    if len({machine.accelerator.instance(core).template for core in cores}) > 1:
+        raise PlanError(f"{place}: {', '.join(cores)} are of different designs; pieces are equal, so cores must be too")
+    allowed = sorted(tileable(operator))
+    if placement.split not in allowed:
+        hint = nearest(placement.split, allowed) if allowed else "nothing of it can be split; name one core"
+        raise PlanError(f"{place}: split {placement.split!r}: {hint}")
+    if operator.nest.sizes[placement.split] < len(cores):
         size = operator.nest.sizes[placement.split]
-        raise PlanError(f"allocation.{name}: {placement.split} has {size} values for {len(placement.cores)} cores")
+        raise PlanError(f"{place}: {placement.split} has {size} values for {len(cores)} cores")
 
 
 def default_placement(operator: Operator, machine: Machine, table: CostTable, share: float) -> Placement:

@@ -89,13 +89,15 @@ class Plan:
         prefetch, share = values.get("prefetch", 1), values.get("buffer_share", 0.5)
         if not isinstance(prefetch, int) or isinstance(prefetch, bool) or prefetch < 0:
             raise PlanError(f"{source}: prefetch {prefetch!r}: a whole number of tiles, 0 or more")
-        if not isinstance(share, int | float) or not 0 < share <= 1:
+        if not isinstance(share, int | float) or isinstance(share, bool) or not 0 < share <= 1:
             raise PlanError(f"{source}: buffer_share {share!r}: more than 0, at most 1")
-        groups = tuple(_group(one, f"{source}: groups.{i}") for i, one in enumerate(values.get("groups") or ()))
-        placements = {
-            str(name): _placement(one, f"{source}: allocation.{name}")
-            for name, one in (values.get("allocation") or {}).items()
-        }
+        listed, placed = values.get("groups") or [], values.get("allocation") or {}
+        if not isinstance(listed, list | tuple):
+            raise PlanError(f"{source}: groups: expected a list of groups, got {listed!r}")
+        if not isinstance(placed, Mapping):
+            raise PlanError(f"{source}: allocation: expected operator: cores, got {placed!r}")
+        groups = tuple(_group(one, f"{source}: groups.{i}") for i, one in enumerate(listed))
+        placements = {str(name): _placement(one, f"{source}: allocation.{name}") for name, one in placed.items()}
         return cls(groups, placements, boundary, prefetch, float(share))
 
 
@@ -106,6 +108,8 @@ def _group(values: Any, place: str) -> Group:
         if key not in ("operators", "tile", "halo"):
             raise PlanError(f"{place}: unknown key {key!r}; {nearest(str(key), ('operators', 'tile', 'halo'))}")
     tile, halo = values.get("tile") or {}, values.get("halo", "cached")
+    if not isinstance(tile, Mapping):
+        raise PlanError(f"{place}.tile: expected dimension: size, got {tile!r}")
     for dim, size in tile.items():
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise PlanError(f"{place}.tile.{dim}: {size!r} is not a tile size")
@@ -124,7 +128,10 @@ def _placement(values: Any, place: str) -> Placement:
     for key in values:
         if key not in ("cores", "split"):
             raise PlanError(f"{place}: unknown key {key!r}; {nearest(str(key), ('cores', 'split'))}")
-    return Placement(tuple(map(str, values["cores"])), str(values.get("split", "")))
+    split = values.get("split") or ""
+    if not isinstance(split, str):
+        raise PlanError(f"{place}.split: expected one dimension, got {split!r}")
+    return Placement(tuple(map(str, values["cores"])), split)
 
 
 def load_plan(path: str) -> Plan:
@@ -133,6 +140,8 @@ def load_plan(path: str) -> Plan:
         text = Path(path).read_text()
     except OSError as error:
         raise PlanError(f"cannot read plan {path!r}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise PlanError(f"{path}: not YAML: not a text file") from None
     try:
         return Plan.from_dict(yaml.safe_load(text) or {}, path)
     except yaml.YAMLError as error:

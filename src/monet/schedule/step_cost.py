@@ -26,7 +26,7 @@ from monet.mapping.spatial import frame_of
 from monet.mapping.vector import PASSES, VectorCost, supports, vector_cost
 from monet.schedule.edges import edges_of
 
-STEP_VERSION = 3  # raise it with every change of what a step costs or how it is stored
+STEP_VERSION = 4  # raise it with every change of what a step costs or how it is stored
 STREAM_SHARE = 8  # a held tile's streamed operand is there before the array starts to this fraction
 
 
