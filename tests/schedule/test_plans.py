@@ -319,8 +319,8 @@ def test_cores_hold_what_every_tile_reads_and_share_the_weights_of_a_tile(schedu
     split = {layer + "conv1/conv_weight_gradient": Placement(cores, "C")}  # its input by channels, in every tile of K
     update = (layer + "conv1/conv_weight_gradient", layer + "conv1.weight/sgd_update")
     gradient = 256 * 256 * 9 * 4
-    fused = scheduler.schedule(Plan((Group(update, (("A0", 16),)),), split))
-    apart = scheduler.schedule(Plan((), split))
+    fused = scheduler.schedule(Plan((Group(update, (("A0", 16),)),), split, boundary="dram"))
+    apart = scheduler.schedule(Plan((), split, boundary="dram"))
     assert _dram_bytes(apart) - _dram_bytes(fused) >= gradient
     names = (layer + "bn1/batch_norm_gradient", layer + "conv1/conv_transpose")
     assert _dram_bytes(scheduler.schedule(Plan((Group(names, (("K", 16),)),)))) < alone

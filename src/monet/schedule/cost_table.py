@@ -62,8 +62,8 @@ class CostTable:
     def __init__(self, machine: Machine, objective: str = "latency") -> None:
         self.machine, self.objective = machine, objective
         self._known: dict[tuple[Any, ...], StepCost] = {}
-        self._borders: dict[tuple[str, float], Border] = {}
-        self._numbers: dict[tuple[bool, str, bool, float], int] = {}
+        self._borders: dict[tuple[str, int, float], Border] = {}
+        self._numbers: dict[tuple[bool, str, int, bool, float], int] = {}
         self.steps: dict[tuple[Any, ...], Costed] = {}
         self.numbered: dict[tuple[Any, ...], tuple[int, Costed]] = {}  # keys are slow to compare, numbers are not
         self.rows = RowStore(128 * 2**20)  # of operators whose surroundings have not changed either
@@ -73,25 +73,27 @@ class CostTable:
     def cost(
         self, operator: Operator, steps: Steps, number: int, instance: CoreInstance, held: bool, share: float
     ) -> StepCost:
-        """The cost of one step of an operator on a core; ``share`` of its memory may be used for buffers."""
+        """The cost of one step of an operator on a core; ``share`` of its memory may be used for buffers. Cores that
+        share a streamed operator see their part of DRAM's bandwidth when they choose their tiles."""
         ranges = tuple((dim, int(low[number]), int(high[number])) for dim, (low, high) in steps.ranges.items())
-        key = (operator.key, ranges, instance.template, instance.endpoint if not instance.template else "", held, share)
+        cores = steps.pieces if operator.is_matrix and not held else 1
+        key = (operator.key, ranges, instance.template, cores, held, share)
         found = self._known.get(key)
         if found is None:
-            content = (operator.key, ranges, held, self._surroundings(operator.is_matrix, instance, held, share))
+            content = (operator.key, ranges, held, self._surroundings(operator.is_matrix, instance, cores, held, share))
             found = _steps.get(content)
             if found is None:
                 if len(_steps) >= MOST_STEPS:
                     _steps.clear()
-                found = _steps[content] = self._compute(operator, steps, number, instance, held, share)
+                found = _steps[content] = self._compute(operator, steps, number, instance, cores, held, share)
             self._known[key] = found
         return found
 
-    def _surroundings(self, is_matrix: bool, instance: CoreInstance, held: bool, share: float) -> int:
+    def _surroundings(self, is_matrix: bool, instance: CoreInstance, cores: int, held: bool, share: float) -> int:
         """A number for the core and what its costs see beyond it: DRAM only where it streams from there."""
-        key = is_matrix, instance.name, held, share
+        key = is_matrix, instance.name, cores, held, share
         if key not in self._numbers:
-            border = self._border(instance, 1.0 if held else share)
+            border = self._border(instance, cores, 1.0 if held else share)
             beyond: Any = border.memories
             if is_matrix and (instance.core.streamed or not held):
                 beyond = border.stream if held else border
@@ -101,17 +103,24 @@ class CostTable:
             self._numbers[key] = _cores.setdefault(content, next(_next_number))
         return self._numbers[key]
 
-    def _border(self, instance: CoreInstance, share: float) -> Border:
-        key = instance.name, share
+    def _border(self, instance: CoreInstance, cores: int, share: float) -> Border:
+        key = instance.name, cores, share
         if key not in self._borders:
-            self._borders[key] = smaller_border(self.machine.borders[instance.name], share)
+            self._borders[key] = smaller_border(self.machine.border_among(instance, cores), share)
         return self._borders[key]
 
     def _compute(
-        self, operator: Operator, steps: Steps, number: int, instance: CoreInstance, held: bool, share: float
+        self,
+        operator: Operator,
+        steps: Steps,
+        number: int,
+        instance: CoreInstance,
+        cores: int,
+        held: bool,
+        share: float,
     ) -> StepCost:
         nest = step_nest(operator.nest, steps, number) if steps.ranges else operator.nest
-        border = self._border(instance, 1.0 if held else share)
+        border = self._border(instance, cores, 1.0 if held else share)
         if operator.is_matrix:
             run = matrix_held if held else matrix_streamed
             return run(nest, instance, border, self.objective)

@@ -8,6 +8,7 @@ scale with the clock.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -93,6 +94,25 @@ class Machine:
         place, which its nest does not say."""
         found = {instance.name: border_of(self.accelerator, instance) for instance in self.accelerator.cores}
         return {name: replace(border, dram_bytes=UNLIMITED) for name, border in found.items()}
+
+    def border_among(self, instance: CoreInstance, cores: int) -> Border:
+        """The border of one of several cores that share an operator: DRAM, and links that others use too, are divided
+        among them."""
+        border, accelerator = self.borders[instance.name], self.accelerator
+        if cores == 1:
+            return border
+        dram = accelerator.drams[0]
+        rates = [dram.bandwidth_bits_per_s / cores]
+        for index in accelerator.route(dram.name, instance.endpoint):
+            rates.append(accelerator.links[index].bandwidth_bits_per_s / min(cores, self._users[index]))
+        return replace(border, bits_per_cycle=min(rates) / instance.core.clock_hz)
+
+    @cached_property
+    def _users(self) -> Counter[int]:
+        """How many cores get their data from DRAM over a link."""
+        dram = self.accelerator.drams[0].name
+        ways = {one.endpoint: self.accelerator.route(dram, one.endpoint) for one in self.accelerator.cores}
+        return Counter(index for one in self.accelerator.cores for index in ways[one.endpoint])
 
     @cached_property
     def routes(self) -> Routes:

@@ -11,7 +11,7 @@ from monet.validation.figure import Figure, NotComputable, Row, Rule, Verdict, c
 __all__ = ["TOPICS", "Figure", "NotComputable", "Row", "Rule", "Verdict", "check", "figures", "select"]
 
 # A new topic is a module with ``figures()`` and a line here.
-TOPICS = ("training_graph", "training_memory", "technology", "one_core_mapping", "silicon")
+TOPICS = ("training_graph", "training_memory", "technology", "one_core_mapping", "silicon", "stream")
 
 
 def figures() -> Iterator[Figure]:

@@ -1,0 +1,57 @@
+"""Stream's own ResNet-18 on its own quad-core accelerator: its schedules, costed here. docs/stream.md explains each
+difference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache, partial
+
+from monet.schedule.result import Result
+from monet.validation.figure import Figure, NotComputable, Rule
+
+TOPIC = "stream"
+SOURCE = "Stream (KULeuven-MICAS/stream, 303f9dc1), its ResNet-18 on its tpu_like_quad_core, run by us"
+AS_STREAM = "a quarter of every link for each core, no prefetching, operands of single layers on chip beforehand"
+ENERGY = "dynamic energy, results of every stack through DRAM"
+# (two fused stacks, split in K over four cores): cycles, picojoules
+RUNS = {(False, True): (6_199_585, 4.607e9), (True, True): (6_308_574, 3.050e9), (True, False): (6_696_091, 2.620e9)}
+NAMES = {
+    (False, True): "layer by layer, K split",
+    (True, True): "two stacks, K split",
+    (True, False): "two stacks, a core per layer",
+}
+
+
+@lru_cache
+def _result(fused: bool, split: bool, as_stream: bool) -> Result:
+    from monet.hardware import load_hardware
+    from monet.schedule import evaluate
+    from monet.schedule.silicon import STREAM_LANES, STREAM_LINKS, stream_plan, stream_resnet18, without_overlap
+
+    graph = stream_resnet18(activations=True)
+    plan, links = stream_plan(graph, fused, split), {}
+    if as_stream:
+        plan, links = without_overlap(graph, plan), STREAM_LINKS
+    result = evaluate(graph, load_hardware("tpu-like-quad", STREAM_LANES | links), plan)
+    if not result.feasible:
+        raise NotComputable(result.reason.message if result.reason else "does not fit")
+    return result
+
+
+def _cycles(fused: bool, split: bool, as_stream: bool) -> float:
+    return float(_result(fused, split, as_stream).cycles)
+
+
+def _picojoules(fused: bool, split: bool) -> float:
+    return 1e12 * float(_result(fused, split, False).energy_breakdown["dynamic"])
+
+
+def figures() -> Iterator[Figure]:
+    """Every row of this topic."""
+    for run, (cycles, picojoules) in RUNS.items():
+        name, ours = f"tpu-like-quad, ResNet-18, {NAMES[run]}", partial(_cycles, *run)
+        yield Figure(TOPIC, f"{name}: energy", "pJ", picojoules, 0.15, SOURCE, partial(_picojoules, *run), note=ENERGY)
+        yield Figure(TOPIC, f"{name}: latency", "cycles", cycles, 0.0, SOURCE, partial(ours, False), Rule.AT_MOST)
+        if run[1]:
+            by_its_rules = f"{name}, by Stream's rules for links: latency"
+            yield Figure(TOPIC, by_its_rules, "cycles", cycles, 0.15, SOURCE, partial(ours, True), note=AS_STREAM)
