@@ -116,11 +116,18 @@ class Reference:
         self.nodes.append(node)
         return node
 
-    def route(self, node: Node, source: int, target: int) -> int:
+    def bursts(self, size: int, rows: int) -> int:
+        burst = self.machine.accelerator.drams[0].burst_bytes
+        return rows * math.ceil(math.ceil(size / rows) / burst) * burst if rows > 1 else size
+
+    def route(self, node: Node, source: int, target: int, bursts: int = 0) -> int:
         routes, pair = self.machine.routes, source * self.m + target
         for i in range(routes.pointer[pair], routes.pointer[pair + 1]):
-            ticks = math.ceil(node.bytes * routes.ticks_per_byte[i] - 1e-6)
-            resource = int(routes.resource[i])
+            resource, moved = int(routes.resource[i]), node.bytes
+            if resource == self.machine.dram_resource:
+                burst = self.machine.accelerator.drams[0].burst_bytes
+                moved = math.ceil(max(moved, bursts) / burst) * burst
+            ticks = math.ceil(moved * routes.ticks_per_byte[i] - 1e-6)
             node.books[resource] = max(ticks, node.books.get(resource, 0))
         return int(routes.latency[pair])
 
@@ -145,12 +152,12 @@ class Reference:
             self.write_back(block, "write")
         return best
 
-    def move(self, block: int, source: int, targets: list[int], size: int, step: int, rooms) -> Node:
+    def move(self, block: int, source: int, targets: list[int], size: int, step: int, rooms, rows: int = 1) -> Node:
         node = self.add(Node("move" if source else "read", step, size, source, targets[0]))
         node.wait(self.dram_ready[block] if source == 0 else self.at[block, source].ready)
         for target, room in zip(targets, rooms, strict=True):
             node.wait(room)
-            node.latency = max(node.latency, self.route(node, source, target))
+            node.latency = max(node.latency, self.route(node, source, target, self.bursts(size, rows)))
         if source:
             self.at[block, source].guard.append(node)
         return node
@@ -228,7 +235,8 @@ class Gang:
         table, entries = plan.x.steps, plan.x.entries
         self.entries = {
             s: [dict(zip(("block", "memory", "kind", "bytes", "first"), map(int, entries[e][:5]), strict=True))
-                | {"share": int(entries[e, d.E_SHARE]), "step": s, "room": [], "new": False, "in": [], "through": []}
+                | {"share": int(entries[e, d.E_SHARE]), "rows": int(entries[e, d.E_ROWS]), "step": s,
+                   "room": [], "new": False, "in": [], "through": []}
                 for e in range(table[s, d.ENTRY_START], table[s, d.ENTRY_END])]
             for s in self.steps
         }  # fmt: skip
@@ -310,7 +318,7 @@ class Gang:
             source = plan.source_of(block, chain[0]["memory"])
             size = int(plan.x.blocks[block, r.SIZE])
             targets, rooms = [e["memory"] for e in chain], [e["room"] for e in chain]
-            node = plan.move(block, source, targets, size, chain[0]["step"], rooms)
+            node = plan.move(block, source, targets, size, chain[0]["step"], rooms, chain[0]["rows"])
             for one in chain:
                 copy = plan.at[block, one["memory"]]
                 copy.ready, copy.guard, copy.came = [node], [node], node
@@ -352,7 +360,7 @@ class Gang:
 
     def share(self, chain, source: int, s: int, size: int, what: str) -> None:
         targets, rooms = [e["memory"] for e in chain], [e["room"] for e in chain]
-        node = self.plan.move(chain[0]["block"], source, targets, size, s, rooms)
+        node = self.plan.move(chain[0]["block"], source, targets, size, s, rooms, chain[0]["rows"])
         for one in chain:
             one[what] = [node]
             if what == "through" and one["in"]:
@@ -365,7 +373,9 @@ class Gang:
         node.wait(self.room[s])
         for one in mine:
             node.wait(plan.dram_ready[one["block"]])
-        latency = plan.route(node, 0, target)
+        latency = plan.route(
+            node, 0, target, sum(plan.bursts(one["first"], one["rows"]) for one in mine) if first else 0
+        )
         if not first:
             node.wait(self.inward[s], -latency)
         if first or not self.inward[s]:
@@ -374,11 +384,12 @@ class Gang:
 
     def leave(self, s: int, after: Node | None) -> list[Node]:
         plan, mine = self.plan, [one for one in self.entries[s] if one["kind"] == d.STREAM_WRITE]
-        size = sum(one["first"] if after else one["bytes"] - one["first"] for one in mine)
+        parts = [(one["first"] if after else one["bytes"] - one["first"], one["rows"]) for one in mine]
+        size = sum(part for part, _ in parts)
         if not size:
             return []
         node = plan.add(Node("write", s, size, mine[-1]["memory"], 0))
-        latency = plan.route(node, mine[-1]["memory"], 0)
+        latency = plan.route(node, mine[-1]["memory"], 0, sum(plan.bursts(*part) for part in parts))
         if after:
             node.wait([after], latency)
             node.wait([self.done[s]])

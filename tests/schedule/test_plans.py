@@ -14,6 +14,7 @@ from monet.commands.run import run
 from monet.errors import MonetError
 from monet.frontends import load_model
 from monet.graph import GraphBuilder
+from monet.graph.dtypes import dtype_named
 from monet.hardware import load_hardware
 from monet.schedule import Group, Placement, Plan, Result, Scheduler, evaluate, load_plan, plan_text
 from monet.schedule import decide as d
@@ -372,3 +373,21 @@ def test_matmul_and_weight_gradient_split_along_what_they_sum_over() -> None:
                 assert found.sums
                 energy = energy_of(schedule, scheduler.machine, len(scheduler.workload.operators))
                 assert energy.total - energy.static == pytest.approx(float(energy.by_operator.sum()), rel=1e-9)
+
+
+def test_dram_moves_whole_bursts_of_every_row() -> None:
+    builder = GraphBuilder("transposed")
+    x = builder.emit("relu", builder.input("image", (1, 8, 16, 16)), name="first")
+    graph = builder.build([builder.emit("relu", x, name="second")])
+    small = accelerator("bus", local=16384)  # bursts of 8 bytes
+    scheduler = Scheduler(graph, small)
+    # rows of A2 leave the chip in blocks; the second group wants columns of A3, two bytes of each row
+    plan = Plan((Group(("first",), (("A2", 4),)), Group(("second",), (("A3", 2),))), boundary="dram")
+    schedule = scheduler.schedule(plan)
+    nodes = schedule.decided.nodes
+    second = nodes[(nodes[:, n.OPERATOR] == 1) & (nodes[:, n.KIND] == n.READ)]
+    size = dtype_named(graph.tensors[graph.outputs[0]].dtype).bits // 8
+    assert int(second[:, n.BYTES].sum()) == 8 * 16 * 16 * size
+    assert int(second[:, n.BURSTS].sum()) == 8 * 16 * 8 * max(8, 2 * size)  # channels, rows, pairs of columns
+    whole = nodes[(nodes[:, n.OPERATOR] == 0) & (nodes[:, n.KIND] == n.READ)]
+    assert np.all((whole[:, n.BURSTS] - whole[:, n.BYTES]) < 8)

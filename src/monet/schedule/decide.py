@@ -30,6 +30,7 @@ from monet.schedule.nodes import (
     book,
     book_route,
     depend,
+    in_rows,
     inner,
     join,
     open_node,
@@ -90,9 +91,11 @@ FIRST_STEP, LAST_STEP, LEAVES_CHIP, AHEAD = range(4)  # AHEAD: gangs whose reads
 STEP_COLUMNS = 13
 # columns of a step's buffers
 WORK_MEMORY, WORK_BYTES, WORK_COPY = range(3)
-# columns of an entry: one operand block of one step
-E_BLOCK, E_MEMORY, E_KIND, E_BYTES, E_FIRST, E_ROOM, E_NEW, E_SOURCE, E_IN, E_THROUGH, E_NEXT, E_SHARE = range(12)
-ENTRY_COLUMNS = 12
+# columns of an entry: one operand block of one step; E_ROWS: if it is a part of it, the rows in which it lies in DRAM
+E_BLOCK, E_MEMORY, E_KIND, E_BYTES, E_FIRST, E_ROOM, E_NEW, E_SOURCE, E_IN, E_THROUGH, E_NEXT, E_SHARE, E_ROWS = range(
+    13
+)
+ENTRY_COLUMNS = 13
 # kinds of entries
 HOLD_READ, STREAM_READ, HOLD_WRITE, STREAM_WRITE, WAIT, KEEP_WRITE, SPILL = range(7)
 WRITES = np.isin(np.arange(7), (HOLD_WRITE, STREAM_WRITE, KEEP_WRITE))  # by kind
@@ -255,11 +258,12 @@ def _transfer(count: Array, state: Any, at: Array, routes: Any, lead: int, sourc
     new = open_node(count, node, READ if source == 0 else MOVE, step, size, source, target)
     ready = block[number, DRAM_READY] if source == 0 else copy[at[number, source], READY]
     depend(count, node, dep, new, ready, 0, DATA)
+    bursts = in_rows(size, entry[lead, E_ROWS], routes[5][1])
     e, targets = lead, 0
     while e >= 0:
         pair = source * memories + entry[e, E_MEMORY]
         depend(count, node, dep, new, entry[e, E_ROOM], 0, SPACE)
-        book_route(count, node, booking, new, pair, size, routes[0], routes[1], routes[2])
+        book_route(count, node, booking, new, pair, size, bursts, routes)
         node[new, LATENCY] = max(node[new, LATENCY], routes[3][pair])
         e, targets = entry[e, E_NEXT], targets + 1
     node[new, TARGETS] = targets
@@ -297,7 +301,7 @@ def _stream(count: Array, state: Any, at: Array, routes: Any, gang: int) -> int:
     steps, entry = state[STEPS], state[ENTRIES]
     first, last = state[GANGS][gang, FIRST_STEP], state[GANGS][gang, LAST_STEP]
     for s in range(first, last):
-        private = 0
+        private = bursts = 0
         for e in range(steps[s, ENTRY_START], steps[s, ENTRY_END]):
             number = entry[e, E_BLOCK]
             if entry[e, E_SOURCE] != LEADS:
@@ -307,9 +311,10 @@ def _stream(count: Array, state: Any, at: Array, routes: Any, gang: int) -> int:
                 return NOWHERE
             if entry[e, E_SOURCE] == 0 and entry[e, E_NEXT] < 0:
                 private += entry[e, E_FIRST]
+                bursts += in_rows(entry[e, E_FIRST], entry[e, E_ROWS], routes[5][1])
             elif entry[e, E_FIRST] > 0:
                 _shared(count, state, at, routes, e, s, entry[e, E_FIRST], E_IN)
-        steps[s, IN_NODE] = _private(count, state, routes, at, s, private, True) if private else -1
+        steps[s, IN_NODE] = _private(count, state, routes, at, s, private, bursts, True) if private else -1
     for s in range(first, last):
         private = 0
         for e in range(steps[s, ENTRY_START], steps[s, ENTRY_END]):
@@ -322,7 +327,7 @@ def _stream(count: Array, state: Any, at: Array, routes: Any, gang: int) -> int:
                 private += rest
             elif rest > 0:
                 _shared(count, state, at, routes, e, s, rest, E_THROUGH)
-        steps[s, THROUGH_NODE] = _private(count, state, routes, at, s, private, False) if private else -1
+        steps[s, THROUGH_NODE] = _private(count, state, routes, at, s, private, 0, False) if private else -1
         steps[s, OUT_NODE] = _leaving(count, state, routes, at, s, -1)
     return OK
 
@@ -341,7 +346,7 @@ def _shared(count: Array, state: Any, at: Array, routes: Any, lead: int, step: i
 
 
 @inner
-def _private(count: Array, state: Any, routes: Any, at: Array, step: int, size: int, wait: bool) -> int:
+def _private(count: Array, state: Any, routes: Any, at: Array, step: int, size: int, bursts: int, wait: bool) -> int:
     """All that one step streams from DRAM for itself, as one node."""
     node, dep, block, steps, entry = state[NODES], state[DEPS], state[BLOCKS], state[STEPS], state[ENTRIES]
     target = 0
@@ -357,7 +362,7 @@ def _private(count: Array, state: Any, routes: Any, at: Array, step: int, size: 
             depend(count, node, dep, new, block[number, DRAM_READY], 0, DATA)
     if not wait:
         depend(count, node, dep, new, steps[step, IN_NODE], -routes[3][target], DATA)
-    book_route(count, node, state[BOOKINGS], new, target, size, routes[0], routes[1], routes[2])
+    book_route(count, node, state[BOOKINGS], new, target, size, bursts, routes)
     if wait or steps[step, IN_NODE] < 0:  # what follows the first part arrives behind it without a pause
         node[new, LATENCY] = routes[3][target]
     return new
@@ -367,10 +372,11 @@ def _private(count: Array, state: Any, routes: Any, at: Array, step: int, size: 
 def _leaving(count: Array, state: Any, routes: Any, at: Array, step: int, after: int) -> int:
     """Streamed results of a step: while it runs (``after`` negative), or the last of them once it is done."""
     node, dep, steps, entry = state[NODES], state[DEPS], state[STEPS], state[ENTRIES]
-    size, source = 0, -1
+    size, bursts, source = 0, 0, -1
     for e in range(steps[step, ENTRY_START], steps[step, ENTRY_END]):
         if entry[e, E_KIND] == STREAM_WRITE:
-            size += entry[e, E_FIRST] if after >= 0 else entry[e, E_BYTES] - entry[e, E_FIRST]
+            part = entry[e, E_FIRST] if after >= 0 else entry[e, E_BYTES] - entry[e, E_FIRST]
+            size, bursts = size + part, bursts + in_rows(part, entry[e, E_ROWS], routes[5][1])
             source = entry[e, E_MEMORY]
     if size == 0:
         return -1
@@ -382,7 +388,7 @@ def _leaving(count: Array, state: Any, routes: Any, at: Array, step: int, after:
     else:
         depend(count, node, dep, new, steps[step, ROOM], 0, SPACE)
         depend(count, node, dep, new, steps[step, IN_NODE], -routes[3][pair], DATA)
-    book_route(count, node, state[BOOKINGS], new, pair, size, routes[0], routes[1], routes[2])
+    book_route(count, node, state[BOOKINGS], new, pair, size, bursts, routes)
     return new
 
 
@@ -554,7 +560,7 @@ def _clear_chip(count: Array, state: Any, at: Array, routes: Any, uses: Array) -
 
 @kernel(
     "int64(int64[::1], UniTuple(int64[:,::1], 12), int32[:,::1], int64[::1], "
-    "Tuple((int64[::1], int64[::1], float64[::1], int64[::1], uint8[::1])))"
+    "Tuple((int64[::1], int64[::1], float64[::1], int64[::1], uint8[::1], int64[::1])))"
 )
 def decide(count: Array, state: Any, at: Array, uses: Array, routes: Any) -> int:
     """Fill the arrays of nodes, dependencies, bookings and copies. 0, or why there is no schedule."""

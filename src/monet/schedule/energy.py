@@ -62,7 +62,11 @@ def _transfers(
     moves = nodes[nodes[:, n.BYTES] > 0]
     size, kind = moves[:, n.BYTES].astype(float), moves[:, n.KIND]
     reads, writes = kind == n.READ, (kind == n.WRITE) | (kind == n.EVICT)
-    joules = 8 * size * np.where(reads, dram.read_energy_j_per_bit, np.where(writes, dram.write_energy_j_per_bit, 0.0))
+    joules = (
+        8
+        * moves[:, n.BURSTS]
+        * np.where(reads, dram.read_energy_j_per_bit, np.where(writes, dram.write_energy_j_per_bit, 0.0))
+    )
     _add(by_level, "dram", joules.sum())
     _add(by_core, "dram", joules.sum())
     operator, many = moves[:, n.OPERATOR], len(by_operator)

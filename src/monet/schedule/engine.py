@@ -129,7 +129,8 @@ def run_decide(expanded: Expanded, machine: Machine, workload: Workload) -> Deci
         nodes, deps, bookings, state_memory, chunks, blocks, copies, expanded.gangs, steps, expanded.work.copy(),
         entries, pending,
     )  # fmt: skip
-    tables = (routes.pointer, routes.resource, routes.ticks_per_byte, routes.latency, routes.exists)
+    dram = np.array([machine.dram_resource, machine.accelerator.drams[0].burst_bytes], np.int64)
+    tables = (routes.pointer, routes.resource, routes.ticks_per_byte, routes.latency, routes.exists, dram)
     status = d.decide(count, state, at, expanded.uses, tables)
     if status != d.OK:
         raise NoSchedule(_reason(status, count, machine, expanded, workload))

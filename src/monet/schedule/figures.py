@@ -60,7 +60,7 @@ def _transfer_energy(schedule: Schedule, machine: Machine) -> float:
     dram, memories = accelerator.drams[0], [memory.level for memory in accelerator.memories]
     moves = nodes[nodes[:, n.BYTES] > 0]
     size, kind = moves[:, n.BYTES].astype(float), moves[:, n.KIND]
-    by_kind = np.bincount(kind, size, minlength=n.JOIN + 1)
+    by_kind = np.bincount(kind, moves[:, n.BURSTS], minlength=n.JOIN + 1)
     joules = 8 * by_kind[n.READ] * dram.read_energy_j_per_bit
     joules += 8 * (by_kind[n.WRITE] + by_kind[n.EVICT]) * dram.write_energy_j_per_bit
     owner, rows = bookings_of(moves)

@@ -92,6 +92,19 @@ def box_elements(operand: Operand, nest: LoopNest, steps: Steps) -> Array:
     return count
 
 
+def box_rows(operand: Operand, tensor: Tensor, nest: LoopNest, steps: Steps) -> Array:
+    """Pieces of consecutive elements in which the box of every step lies: the innermost axis of which it is only a part
+    ends them."""
+    rows = np.ones(steps.count, np.int64)
+    ended = np.zeros(steps.count, bool)
+    for axis in sorted(range(len(tensor.shape)), key=lambda axis: tensor.strides[axis]):
+        low, high, _ = axis_range(operand.indices[axis], operand.shape[axis], nest, steps)
+        many = np.maximum(1, np.asarray(high) - np.asarray(low))
+        rows = np.where(ended, rows * many, rows)
+        ended |= many < tensor.shape[axis]
+    return rows
+
+
 def step_nest(nest: LoopNest, steps: Steps, number: int) -> LoopNest:
     """The nest of one step: lengths of its ranges, windows clipped as they lie."""
     return _part(nest, tuple((dim, int(low[number]), int(high[number])) for dim, (low, high) in steps.ranges.items()))

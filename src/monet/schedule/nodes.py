@@ -22,10 +22,23 @@ def inner(function: Function) -> Function:
 
 
 # columns of a node
-KIND, STEP, OPERATOR, BYTES, LATENCY, DURATION, DEP_START, DEP_END, BOOK_START, BOOK_END, SOURCE, TARGET, TARGETS = (
-    range(13)
-)
-NODE_COLUMNS = 13
+(
+    KIND,
+    STEP,
+    OPERATOR,
+    BYTES,
+    LATENCY,
+    DURATION,
+    DEP_START,
+    DEP_END,
+    BOOK_START,
+    BOOK_END,
+    SOURCE,
+    TARGET,
+    TARGETS,
+    BURSTS,  # bytes on the pins of DRAM: whole bursts
+) = range(14)
+NODE_COLUMNS = 14
 # columns of a dependency
 NODE, LAG, REASON = range(3)
 # reasons
@@ -49,6 +62,7 @@ def open_node(count: Array, node: Array, kind: int, step: int, size: int, source
     node[number, DEP_START], node[number, DEP_END] = count[N_DEP], count[N_DEP]
     node[number, BOOK_START], node[number, BOOK_END] = count[N_BOOK], count[N_BOOK]
     node[number, SOURCE], node[number, TARGET], node[number, TARGETS] = source, target, 1
+    node[number, BURSTS] = 0
     return number
 
 
@@ -77,21 +91,27 @@ def book(count: Array, node: Array, booking: Array, number: int, resource: int, 
 
 
 @inner
+def in_rows(size: int, rows: int, burst: int) -> int:
+    """Bytes on the pins of DRAM when ``size`` bytes lie there in more than one row: whole bursts of each."""
+    if rows <= 1:
+        return size
+    row = (size + rows - 1) // rows
+    return rows * ((row + burst - 1) // burst) * burst
+
+
+@inner
 def book_route(
-    count: Array,
-    node: Array,
-    booking: Array,
-    number: int,
-    pair: int,
-    size: int,
-    pointer: Array,
-    way: Array,
-    pace: Array,
+    count: Array, node: Array, booking: Array, number: int, pair: int, size: int, bursts: int, routes: Any
 ) -> None:
-    """Occupy every resource of a route for as long as ``size`` bytes take there."""
+    """Occupy every resource of a route for as long as ``size`` bytes take there; DRAM for whole bursts."""
+    pointer, way, pace, dram, burst = routes[0], routes[1], routes[2], routes[5][0], routes[5][1]
     for i in range(pointer[pair], pointer[pair + 1]):
-        ticks = int(size * pace[i])
-        if ticks < size * pace[i] - 1e-6:
+        moved = size
+        if way[i] == dram:
+            moved = -(-max(size, bursts) // burst) * burst
+            node[number, BURSTS] = moved
+        ticks = int(moved * pace[i])
+        if ticks < moved * pace[i] - 1e-6:
             ticks += 1
         book(count, node, booking, number, way[i], ticks)
 

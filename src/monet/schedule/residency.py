@@ -125,7 +125,7 @@ def write_back(
     number: int, kind: int,
 ) -> bool:  # fmt: skip
     """Write a block from the first memory that has it to DRAM."""
-    pointer, way, pace, latency, exists = routes
+    latency, exists = routes[3], routes[4]
     memories = at.shape[1]
     for where in range(1, memories):
         one = at[number, where]
@@ -133,7 +133,7 @@ def write_back(
             continue
         new = open_node(count, node, kind, -1, block[number, SIZE], where, 0)
         depend(count, node, dep, new, copy[one, READY], latency[where * memories], 0)
-        book_route(count, node, booking, new, where * memories, block[number, SIZE], pointer, way, pace)
+        book_route(count, node, booking, new, where * memories, block[number, SIZE], 0, routes)
         guard_with(count, node, dep, copy, one, new, -1)
         block[number, IN_DRAM], block[number, DRAM_READY] = 1, new
         if block[number, DUE] >= 0:  # negative: still accumulating

@@ -16,7 +16,7 @@ from monet.graph.dtypes import dtype_named
 from monet.graph.loop_nest import Operand
 from monet.graph.tensor import Tensor
 from monet.schedule import decide as d
-from monet.schedule.geometry import Grid, Touch, axis_map, box_elements, cut_axes, touched_blocks
+from monet.schedule.geometry import Grid, Touch, axis_map, box_elements, box_rows, cut_axes, touched_blocks
 from monet.schedule.grouping import splittable, tileable
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Plan
@@ -467,7 +467,7 @@ class _Building:
         """A tile that needs only a part of large blocks (cut along other axes by whoever made them) does not hold them:
         it reads its own region into a buffer. Nor does it hold a block that several memories write parts of."""
         one = self.one
-        operand, _ = one.operator.operands[position]
+        operand, tensor = one.operator.operands[position]
         region = self._box_bytes(operand)
         if operand.written:
             if not _shared_blocks(table, one):
@@ -476,6 +476,8 @@ class _Building:
             return False
         table[:, d.E_KIND] = d.STREAM_WRITE if operand.written else d.STREAM_READ
         table[:, d.E_BYTES] = table[:, d.E_FIRST] = _shares(np.repeat(region, np.diff(touch.pointer)), touch)
+        rows = box_rows(operand, tensor, one.operator.nest, one.steps)
+        table[:, d.E_ROWS] = np.ceil(np.repeat(rows, np.diff(touch.pointer)) * touch.share)
         if len(one.instances) > 1 and not operand.written and one.placement.split not in operand.dims:
             table[:, d.E_SHARE] = position + 1  # all cores read the same: once, by multicast
         slot = one.costs[0].operands[position].slot
