@@ -1,0 +1,270 @@
+"""NSGA-II over checkpoint plans through the full schedule: latency, energy, and activation memory at its peak.
+
+The first generation holds the baselines, exact optima at many budgets (for repeated FLOPs, and for the time that every
+operator takes in the plain schedule), and greedy plans from what each activation costs alone. One more gene says whether
+recomputed operators join the groups of their readers. The same seed gives the same front for any number of processes.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from monet.graph.graph import Graph
+from monet.graph.op import Op
+from monet.schedule import nodes as n
+from monet.schedule.engine import NoSchedule
+from monet.search.checkpoint.baselines import BASELINES
+from monet.search.checkpoint.genetic import Genes, exact_curve, genes_of, narrowable
+from monet.search.checkpoint.problem import Problem, problem_of
+from monet.search.checkpoint.scheduled import PlanFigures, ScheduledCost
+from monet.search.checkpoint.static import Choice
+from monet.search.genetic import Genome, Score, Settings, evolve, non_dominated
+from monet.transforms.checkpoint_plan import CheckpointError, CheckpointPlan
+
+GREEDY_PLANS = 12
+INFINITE = (float("inf"),) * 3
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A plan and what it costs. ``work_share``: repeated FLOPs over those of the forward pass."""
+
+    plan: CheckpointPlan
+    fused: bool
+    figures: PlanFigures
+    work_share: float
+
+    @property
+    def objectives(self) -> tuple[float, float, float]:
+        """What the search minimises."""
+        return self.figures.latency_s, self.figures.energy_j, float(self.figures.memory_peak_bytes)
+
+
+@dataclass(frozen=True)
+class ScheduledFront:
+    """Outcome of a search. ``front`` is by memory; ``exact`` are optima of repeated FLOPs over budgets of kept bytes.
+
+    ``alone`` says what each saved storage costs when it alone is recomputed.
+    """
+
+    plain: Point
+    front: tuple[Point, ...]
+    baselines: tuple[tuple[str, Point], ...]
+    alone: tuple[tuple[str, Point], ...]
+    exact: tuple[Choice, ...]
+    evaluated: int
+    interrupted: bool
+
+    def gap(self, point: Point) -> float:
+        """Repeated work above the least that these kept bytes are proved to need, as a share of the forward pass."""
+        above = [one for one in self.exact if one.budget >= point.figures.kept_bytes]
+        least = max((one.bound / one.forward_cost for one in above), default=0.0)
+        return max(0.0, point.work_share - least)
+
+    @cached_property
+    def free(self) -> Point | None:
+        """The plan of least memory that is no slower than the plain step; None if no plan that saves memory is."""
+        plain = self.plain.figures
+        fast = [one for one in self.front if one.figures.latency_s <= plain.latency_s]
+        best = min(fast, key=lambda one: one.figures.memory_peak_bytes, default=None)
+        return best if best and best.figures.memory_peak_bytes < plain.memory_peak_bytes else None
+
+    def under(self, peak_bytes: int) -> Point | None:
+        """The fastest plan whose activations never exceed ``peak_bytes``."""
+        fits = [one for one in self.front if one.figures.memory_peak_bytes <= peak_bytes]
+        return min(fits, key=lambda one: one.objectives, default=None)
+
+
+# --- evaluation -------------------------------------------------------------------------------------------------------
+
+
+class Evaluator:
+    """Figures of plans, each computed once, in this process or several."""
+
+    def __init__(self, costed: ScheduledCost, problem: Problem, executor: Executor | None = None) -> None:
+        self.costed, self.problem, self.executor = costed, problem, executor
+        self.points: dict[tuple[CheckpointPlan, bool], Point | None] = {}
+
+    def all(self, plans: Iterable[tuple[CheckpointPlan, bool]]) -> list[Point | None]:
+        """The points of some plans (None: does not fit), in order."""
+        asked = list(plans)
+        new = [one for one in dict.fromkeys(asked) if one not in self.points]
+        found: Iterable[PlanFigures | None]
+        if self.executor is None or len(new) < 2:
+            found = (figures_or_none(self.costed, *one) for one in new)
+        else:
+            found = self.executor.map(_in_worker, new, chunksize=max(1, len(new) // 16))
+        for one, figures in zip(new, found, strict=True):
+            self.points[one] = Point(*one, figures, self._share(one[0])) if figures else None
+        return [self.points[one] for one in asked]
+
+    def _share(self, plan: CheckpointPlan) -> float:
+        return self.problem.cost(*self.problem.surviving(plan)) / max(1, self.problem.forward_cost)
+
+
+def figures_or_none(costed: ScheduledCost, plan: CheckpointPlan, fused: bool) -> PlanFigures | None:
+    """What a plan costs; None if it does not fit or cannot be."""
+    try:
+        return costed.figures(plan, fused)
+    except (NoSchedule, CheckpointError):
+        return None
+
+
+_costed: list[ScheduledCost] = []  # of a worker: inherited when the process is forked
+
+
+def _in_worker(asked: tuple[CheckpointPlan, bool]) -> PlanFigures | None:
+    return figures_or_none(_costed[-1], *asked)
+
+
+def workers(costed: ScheduledCost, jobs: int) -> Executor | None:
+    """Processes that know what this one knows now; None for one job."""
+    if jobs < 2:
+        return None
+    costed.figures(CheckpointPlan())  # kernels are compiled before processes part
+    _costed[:] = [costed]
+    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("fork"))
+
+
+# --- seeds ------------------------------------------------------------------------------------------------------------
+
+
+def scheduled_problem(costed: ScheduledCost) -> Problem:
+    """Keep or recompute, where an operator costs the time it takes in the plain schedule: additive, so only a guide."""
+    scheduler, schedule = costed.schedule(CheckpointPlan())
+    nodes, timed = schedule.decided.nodes, schedule.timed
+    mine = np.flatnonzero((nodes[:, n.KIND] != n.JOIN) & (nodes[:, n.KIND] != n.EVICT))
+    operator = nodes[mine, n.OPERATOR]
+    first = np.full(len(scheduler.workload.operators), timed.makespan, np.int64)
+    last = np.zeros(len(scheduler.workload.operators), np.int64)
+    np.minimum.at(first, operator, timed.start[mine])
+    np.maximum.at(last, operator, timed.end[mine])
+    ticks = {one.op.name: max(0, int(last[one.number] - first[one.number])) for one in scheduler.workload.operators}
+
+    def cost(_: Graph, op: Op) -> int:
+        return ticks.get(op.name, 0)
+
+    return problem_of(costed.graph, cost)
+
+
+def greedy_plans(plain: Point, alone: Sequence[tuple[str, Point]], count: int = GREEDY_PLANS) -> list[CheckpointPlan]:
+    """Plans that drop the storages which cost least time per byte alone: first those that gain, then ever more."""
+    worth = sorted(
+        (
+            (one.figures.latency_s - plain.figures.latency_s) / max(1, plain.figures.kept_bytes - one.figures.kept_bytes),
+            name,
+        )
+        for name, one in alone
+    )
+    names = [name for _, name in worth]
+    free = sum(price <= 0 for price, _ in worth)
+    ends = {free, *(round(len(names) * i / count) for i in range(1, count + 1))}
+    return [CheckpointPlan.dropping(names[:end]) for end in sorted(ends) if end]
+
+
+# --- search -----------------------------------------------------------------------------------------------------------
+
+
+def search_front(
+    costed: ScheduledCost,
+    *,
+    choices: Sequence[str] = ("keep", "recompute"),
+    seed: int = 0,
+    settings: Settings | None = None,
+    jobs: int = 1,
+    watch: Callable[[int], None] | None = None,
+) -> ScheduledFront:
+    """The front of latency, energy and peak activation memory. ``watch`` is told how many plans were costed."""
+    settings = settings or Settings(population=48, generations=16)
+    problem = problem_of(costed.graph)
+    executor = workers(costed, jobs)
+    evaluator = Evaluator(costed, problem, executor)
+    try:
+        return _search(evaluator, choices, seed, settings, watch)
+    finally:
+        if executor is not None:
+            executor.shutdown(cancel_futures=True)
+
+
+def _search(
+    evaluator: Evaluator,
+    choices: Sequence[str],
+    seed: int,
+    settings: Settings,
+    watch: Callable[[int], None] | None,
+) -> ScheduledFront:
+    costed, problem = evaluator.costed, evaluator.problem
+    ways = {"narrow": narrowable(problem)} if "narrow" in choices else {}
+    genes = genes_of(problem, ways)
+    (plain,) = evaluator.all([(CheckpointPlan(), True)])
+    if plain is None:
+        costed.figures(CheckpointPlan())  # raises with the reason
+        raise RuntimeError("the plain step has no schedule")
+    exact = exact_curve(problem, narrow="narrow" in choices, points=16, most=32)
+    named = _baselines(evaluator) if "recompute" in choices else []
+    alone = _alone(evaluator) if "recompute" in choices else []
+    seeds = [plan for _, plan in named]
+    if "recompute" in choices:
+        seeds += [one.plan for one in exact]
+        seeds += [one.plan for one in exact_curve(scheduled_problem(costed), points=16, most=17)]
+        seeds += greedy_plans(plain, alone)
+    seeds += [CheckpointPlan({name: way for way, names in ways.items() for name in names})]
+
+    def evaluate(genomes: Sequence[Genome]) -> list[Score]:
+        found = evaluator.all([(genes.plan(one[:-1]), bool(one[-1])) for one in genomes])
+        if watch:
+            watch(len(evaluator.points))
+        return [Score(one.objectives) if one else Score(INFINITE, 1.0) for one in found]
+
+    result = evolve(
+        _counts(genes, choices),
+        evaluate,
+        seed=seed,
+        settings=settings,
+        seeds=[(*genes.genome(plan), 1) for plan in dict.fromkeys(seeds)],
+        repair=lambda genome: (*genes.repaired(genome[:-1]), genome[-1]),
+    )
+    return _collected(evaluator, plain, named, alone, exact, result.interrupted)
+
+
+def _counts(genes: Genes, choices: Sequence[str]) -> tuple[int, ...]:
+    return (*genes.counts, 2 if "recompute" in choices else 1)
+
+
+def _collected(
+    evaluator: Evaluator,
+    plain: Point,
+    named: Sequence[tuple[str, CheckpointPlan]],
+    alone: Sequence[tuple[str, Point]],
+    exact: Sequence[Choice],
+    interrupted: bool,
+) -> ScheduledFront:
+    found = [one for one in evaluator.points.values() if one is not None]
+    scores = {(number,): Score(one.objectives) for number, one in enumerate(found)}
+    front = sorted((found[number] for (number,) in non_dominated(scores)), key=lambda one: one.objectives[::-1])
+    points = evaluator.all([(plan, True) for _, plan in named])
+    baselines = tuple((name, point) for (name, _), point in zip(named, points, strict=True) if point)
+    return ScheduledFront(
+        plain, tuple(front), baselines, tuple(alone), tuple(exact), len(evaluator.points), interrupted
+    )
+
+
+def _baselines(evaluator: Evaluator) -> list[tuple[str, CheckpointPlan]]:
+    """Named plans, those that equal an earlier one left out."""
+    found: dict[CheckpointPlan, str] = {}
+    for one in BASELINES:
+        found.setdefault(one.plan(evaluator.costed.graph, evaluator.problem), one.name)
+    return [(name, plan) for plan, name in found.items()]
+
+
+def _alone(evaluator: Evaluator) -> list[tuple[str, Point]]:
+    """Every saved storage recomputed alone."""
+    names = sorted(evaluator.problem.saved)
+    points = evaluator.all([(CheckpointPlan.dropping([name]), True) for name in names])
+    return [(name, point) for name, point in zip(names, points, strict=True) if point]
