@@ -30,7 +30,15 @@ def checkpoint(
     attention: Annotated[str, typer.Option(help="explicit, or fused: keeps the log-sum-exp only.")] = "explicit",
     lora: Annotated[int, typer.Option(help="Rank of low-rank adapters; everything else is frozen.")] = 0,
     saved: Annotated[str, typer.Option(help="framework: what PyTorch keeps; compact: 1-bit masks, 1-byte indices.")] = "framework",
+    fusion: Annotated[str, typer.Option(help="The plan to start from: auto, none, or a YAML file (--cost schedule).")] = "auto",
+    boundary: Annotated[str, typer.Option(help="keep: results stay on chip until evicted; dram: written out.")] = "keep",
+    objective: Annotated[str, typer.Option(help="What mappings are chosen for: latency, energy or edp.")] = "latency",
+    effort: Annotated[int, typer.Option(min=1, max=10, help="1: a quick look, 10: as thorough as it gets (--method ga).")] = 5,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices; the same seed gives the same front.")] = 0,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes; does not change the answer.")] = 1,
+    set_values: Annotated[list[str] | None, typer.Option("--set", help="Set a hardware parameter or path: NAME=VALUE.")] = None,
     save_plan: Annotated[str, typer.Option(metavar="FILE", help="Write the chosen plan as YAML, - for standard output; monet run --checkpoint takes it.")] = "",
+    save_schedule: Annotated[str, typer.Option(metavar="FILE", help="Write the schedule's plan as YAML; monet run --checkpoint … --fusion takes it (--cost schedule).")] = "",
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
     report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write a self-contained HTML page with the front.")] = "",
 ) -> None:  # fmt: skip
@@ -42,37 +50,49 @@ def checkpoint(
     cost = cost or ("schedule" if hardware else "flops")
     if cost not in COSTS:
         raise MonetError(f"--cost {cost!r}; {nearest(cost, COSTS)}")
-    if cost == "schedule":
-        raise MonetError("--cost schedule needs the genetic search, which is not there yet; use --cost flops")
+    if cost == "schedule" and not hardware:
+        raise MonetError("--cost schedule needs --hardware, a preset or a YAML file; or use --cost flops")
     allowed = choices_of(choices)
     step = training_step(
         load_model(model, batch=batch, image=image, sequence=sequence),
         TrainingOptions(optimizer=optimizer, precision=precision, attention=attention, lora=lora, saved=saved),
     )
-    values = _by_flops(step, budget, pareto, method, allowed)
-    _write(values, json, report, save_plan)
+    if cost == "flops":
+        values = _by_flops(step, budget, pareto, method, allowed, seed, effort)
+    else:
+        from monet.commands.checkpoint_schedule import Asked, by_schedule
+        from monet.commands.run import overrides_of
+        from monet.hardware import load_hardware
+
+        asked = Asked(budget, method, allowed, seed, effort, jobs, fusion, boundary, objective)
+        values = by_schedule(step, load_hardware(hardware, overrides_of(set_values or [])), asked)
+    _write(values, json, report, save_plan, save_schedule)
 
 
-def _by_flops(step: Graph, budget: str, pareto: bool, method: str, choices: tuple[str, ...]) -> dict[str, Any]:
+def _by_flops(
+    step: Graph, budget: str, pareto: bool, method: str, choices: tuple[str, ...], seed: int, effort: int
+) -> dict[str, Any]:
     """Repeated work against kept bytes; needs no hardware."""
     from monet.errors import MonetError
     from monet.report.checkpoint import summary
     from monet.search.checkpoint.liveness import peak_of
-    from monet.search.checkpoint.outcome import baseline_outcomes, nearly_free
+    from monet.search.checkpoint.outcome import baseline_outcomes, nearly_free, within
     from monet.search.checkpoint.problem import COUNTING, problem_of
 
     if "offload" in choices:
         raise MonetError("--choices offload: what paging costs depends on a link; use --hardware and --cost schedule")
-    if method == "ga":
-        raise MonetError("--method ga searches through the full schedule; use --hardware and --cost schedule")
     problem = problem_of(step)
     narrow = "narrow" in choices
     limit = budget_bytes(budget, problem.keep_all_bytes) if budget else None
     if limit is None and not pareto and method in ("auto", "exact"):
         limit = problem.keep_all_bytes // 2
-    front = _front(step, problem, narrow) if pareto and "recompute" in choices else []
-    chosen = nearly_free(front) if front and limit is None and method in ("auto", "exact") else None
-    if chosen is None:
+    front = _front(step, problem, narrow) if pareto and "recompute" in choices and method != "ga" else []
+    if method == "ga":
+        front = _genetic(step, problem, narrow, seed, effort)
+        chosen = nearly_free(front) if limit is None else within(front, limit)
+    elif front and limit is None and method in ("auto", "exact"):
+        chosen = nearly_free(front)
+    else:
         chosen = _chosen(step, problem, limit, method, choices)
     asked = {
         "model": step.name,
@@ -97,6 +117,28 @@ def _chosen(step: Graph, problem: Problem, limit: int | None, method: str, choic
     if "recompute" not in choices:
         return narrowed_only(step, problem, budget)
     return outcome_of(step, best_under(problem, budget, "narrow" in choices))
+
+
+def _genetic(step: Graph, problem: Problem, narrow: bool, seed: int, effort: int) -> list[Outcome]:
+    """The front of NSGA-II on repeated work and kept bytes, with progress on a terminal."""
+    from monet.commands.checkpoint_schedule import counted
+    from monet.search.checkpoint.baselines import BASELINES
+    from monet.search.checkpoint.genetic import exact_curve, genetic_outcomes, static_front
+    from monet.search.genetic import Settings
+
+    population, generations = 60, 10 * effort
+    with counted("plans", population * generations) as watch:
+        exact = exact_curve(problem, narrow=narrow)
+        seeds = [one.plan for one in exact] + [one.plan(step, problem) for one in BASELINES]
+        front = static_front(
+            problem,
+            seeds,
+            narrow=narrow,
+            seed=seed,
+            settings=Settings(population, generations),
+            watch=lambda _, scores: watch(len(scores)),
+        )
+    return genetic_outcomes(step, front, exact)
 
 
 def _front(step: Graph, problem: Problem, narrow: bool) -> list[Outcome]:
@@ -139,19 +181,23 @@ def budget_bytes(text: str, whole: int) -> int:
     return int(whole * number / 100) if match[2] == "%" else int(number * units[match[2].lower()])
 
 
-def _write(values: dict[str, Any], json: str, report: str, save_plan: str) -> None:
-    from monet.report.checkpoint import render
+def _write(values: dict[str, Any], json: str, report: str, save_plan: str, save_schedule: str) -> None:
+    from monet.report import checkpoint, checkpoint_schedule
     from monet.report.files import write_json, write_text
     from monet.report.terminal import screen
+    from monet.schedule.plan import Plan, plan_text
     from monet.transforms.checkpoint_plan import CheckpointPlan, checkpoint_plan_text
 
     if json:
         write_json(json, values)
     if save_plan:
         write_text(save_plan, checkpoint_plan_text(CheckpointPlan.from_dict(values["plan"])))
+    if save_schedule and "schedule_plan" in values:
+        write_text(save_schedule, plan_text(Plan.from_dict(values["schedule_plan"])))
     if report:
         from monet.report.html.checkpoint import write_checkpoint
 
         write_checkpoint(report, values)
-    if "-" not in (json, save_plan):
+    if "-" not in (json, save_plan, save_schedule):
+        render = checkpoint_schedule.render if values["cost"] == "schedule" else checkpoint.render
         screen().print(render(values))

@@ -1,4 +1,4 @@
-"""The page of a checkpoint search: the front with baselines and the proven gap, and what the plans drop."""
+"""The page of a checkpoint search: memory against latency and energy, plans on hover, baselines, what is proved."""
 
 from __future__ import annotations
 
@@ -6,104 +6,220 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from monet.report.checkpoint import fine_percent, proof
+from monet.report.checkpoint_schedule import change, free_line
 from monet.report.html.study import Panel, figure, table, write_study
-from monet.report.quantities import nbytes
+from monet.report.quantities import joules, nbytes, seconds
 
-SHOWN = 8  # names of a plan in a hover label
-
-
-def write_checkpoint(path: str | Path, values: Mapping[str, Any]) -> None:
-    """Write the page, whole or not at all."""
-    write_study(path, f"Checkpointing of {values['model']}", facts_of(values), panels(values))
+MB = 1e6
+NAMED = 8  # tensors of a plan that hover spells out
+Values = Mapping[str, Any]
 
 
-def facts_of(values: Mapping[str, Any]) -> list[str]:
-    """The line under the title."""
-    return [
-        f"keeps {nbytes(values['keep_all_bytes'])} without a plan",
-        f"chosen: {nbytes(values['kept_bytes'])}",
-        f"{fine_percent(values['recompute_over_forward'])} of the forward pass again ({proof(values)})",
-        f"peak at {values['peak']['operator']}: {nbytes(values['peak']['bytes'])}",
-    ]
+def write_checkpoint(path: str | Path, values: Values) -> None:
+    """Write the page of a search."""
+    pages = scheduled_page if values["cost"] == "schedule" else static_page
+    title, facts, panels = pages(values)
+    write_study(path, title, facts, panels)
 
 
-def panels(values: Mapping[str, Any]) -> list[Panel]:
-    """All boxes of the page."""
-    return [
-        Panel(
-            "Memory against repeated work",
-            "Least work at each amount of kept memory, with its proven lower bound; baselines marked. "
-            "Point at one for its plan.",
-            front_figure(values),
-            height_px=480,
-        ),
-        Panel("Plans", "The chosen plan, the front, the baselines.", body=_plans(values)),
-        Panel("The chosen plan", "Names as monet run --checkpoint takes them.", body=_names(values)),
-    ]
+def plan_text(plan: Mapping[str, Sequence[str]]) -> str:
+    """A plan in a few lines of hover text."""
+    if not plan:
+        return "everything kept"
+    lines = []
+    for choice, names in plan.items():
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        lines.append(f"{choice} {len(names)}: {', '.join(names[:NAMED])}{more}")
+    return "<br>".join(_wrapped(line) for line in lines)
 
 
-def front_figure(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Kept megabytes against repeated work in per cent of the forward pass."""
-    front = sorted(values["front"], key=lambda one: one["kept_bytes"])
-    bound = [100 * (one["recompute_over_forward"] - one["gap"]) for one in front]
-    megabytes = [one["kept_bytes"] / 1e6 for one in front]
-    data: list[dict[str, Any]] = [
-        {"name": "proven bound", "x": megabytes, "y": bound, "mode": "lines", "line": {"shape": "vh", "dash": "dot"},
-         "hoverinfo": "skip"},
-        _points("exact", front, mode="lines+markers", line={"shape": "vh"}),
-        _points("baselines", values["baselines"], mode="markers+text", textposition="top center",
-                marker={"symbol": "diamond", "size": 9}, text=[one["method"] for one in values["baselines"]]),
-        _points("chosen", [values], mode="markers", marker={"symbol": "star", "size": 15}),
-    ]  # fmt: skip
-    axis = {"title": {"text": "kept from forward to backward (MB)"}, "rangemode": "tozero"}
-    other = {"title": {"text": "forward work done again (%)"}, "rangemode": "tozero"}
-    return figure(data, xaxis=axis, yaxis=other)
+def _wrapped(line: str, width: int = 90) -> str:
+    words, rows = line.split(" "), [""]
+    for word in words:
+        if len(rows[-1]) + len(word) > width:
+            rows.append("")
+        rows[-1] += f"{word} "
+    return "<br>".join(row.strip() for row in rows)
 
 
-def _points(name: str, points: Sequence[Mapping[str, Any]], **style: Any) -> dict[str, Any]:
+def _marks(points: Sequence[Values], x: str, y: Any, name: str, **more: Any) -> dict[str, Any]:
     return {
+        "type": "scatter",
         "name": name,
-        "x": [one["kept_bytes"] / 1e6 for one in points],
-        "y": [100 * one["recompute_over_forward"] for one in points],
-        "hovertext": [hover(one) for one in points],
-        "hoverinfo": "text",
-        **style,
+        "x": [one[x] / MB for one in points],
+        "y": [y(one) for one in points],
+        "text": [f"<b>{one['method']}</b><br>{plan_text(one['plan'])}" for one in points],
+        **more,
     }
 
 
-def hover(one: Mapping[str, Any]) -> str:
-    """The label of one point: its figures and the beginning of its plan."""
-    lines = [
-        f"{one['method']}: {nbytes(one['kept_bytes'])}, {fine_percent(one['recompute_over_forward'])} ({proof(one)})",
-        f"peak {nbytes(one['peak']['bytes'])} at {one['peak']['operator']}",
+# --- through the schedule ---------------------------------------------------------------------------------------------
+
+
+def lower_envelope(points: Sequence[Values], value: str) -> list[Values]:
+    """Of a front in three figures the plans that none beats in memory and ``value`` alone, by memory."""
+    found: list[Values] = []
+    for one in sorted(points, key=lambda one: (one["memory_peak_bytes"], one[value])):
+        if not found or one[value] < found[-1][value]:
+            found.append(one)
+    return found
+
+
+def scheduled_figure(values: Values, value: str, label: str) -> dict[str, Any]:
+    """Peak memory against a figure of the schedule, relative to the plain step."""
+    plain = values["plain"]
+
+    def relative(one: Values) -> float:
+        return 100 * (float(one[value]) / float(plain[value]) - 1)
+
+    hover = f"%{{x:.3f}} MB, %{{y:+.2f}} % {label}<br>%{{text}}<extra></extra>"
+    line = lower_envelope(values["front"], value)
+    rest = [one for one in values["front"] if one not in line]
+    chosen = dict(values)
+    data = [
+        _marks(rest, "memory_peak_bytes", relative, "front in the other figure", mode="markers", hovertemplate=hover,
+               marker={"size": 5, "opacity": 0.45, "color": "#6b7686"}),
+        _marks(line, "memory_peak_bytes", relative, f"memory and {label}", mode="lines+markers", hovertemplate=hover,
+               line={"shape": "hv", "width": 1.5, "color": "#3f7fc1"}, marker={"size": 7}),
+        _marks(values["baselines"], "memory_peak_bytes", relative, "baselines", mode="markers",
+               hovertemplate=hover, marker={"size": 10, "symbol": "diamond", "color": "#d9703a"}),
+        _marks([chosen], "memory_peak_bytes", relative, "chosen", mode="markers", hovertemplate=hover,
+               marker={"size": 14, "symbol": "star", "color": "#3a9a77"}),
+    ]  # fmt: skip
+    return figure(
+        data,
+        xaxis={"title": {"text": "peak of activations, MB"}},
+        yaxis={"title": {"text": f"{label} against the plain step, %"}, "zeroline": True},
+    )
+
+
+def work_figure(values: Values) -> dict[str, Any]:
+    """Kept bytes against repeated work: the exact curve, what is proved, and where the front lies above it."""
+    exact = values["exact"]
+    hover = "%{x:.3f} MB kept, %{y:.2f} % of forward again<br>%{text}<extra></extra>"
+    front = _marks(
+        values["front"], "kept_bytes", lambda one: 100 * one["recompute_over_forward"], "front through the schedule",
+        mode="markers", hovertemplate=hover, marker={"size": 6, "color": "#3f7fc1"},
+    )  # fmt: skip
+    named = _marks(
+        values["baselines"], "kept_bytes", lambda one: 100 * one["recompute_over_forward"], "baselines",
+        mode="markers", hovertemplate=hover, marker={"size": 10, "symbol": "diamond", "color": "#d9703a"},
+    )  # fmt: skip
+    curve = {
+        "type": "scatter",
+        "name": "exact optimum, proved",
+        "mode": "lines+markers",
+        "x": [one["kept_bytes"] / MB for one in exact],
+        "y": [100 * one["recompute_over_forward"] for one in exact],
+        "line": {"shape": "hv", "color": "#1b2330", "width": 1.5},
+        "marker": {"size": 4},
+        "fill": "tozeroy",
+        "fillcolor": "rgba(27,35,48,0.07)",
+        "hovertemplate": "%{x:.3f} MB kept, at least %{y:.2f} %<extra></extra>",
+    }
+    return figure(
+        [curve, front, named],
+        xaxis={"title": {"text": "kept from forward to backward, MB"}},
+        yaxis={"title": {"text": "repeated FLOPs of the forward pass, %"}},
+    )
+
+
+def plan_table(points: Sequence[Values], plain: Values) -> str:
+    """Plans with their figures."""
+    heads = ("plan", "peak", "kept", "latency", "energy", "DRAM traffic", "again", "peak in")
+    rows = [
+        (
+            one["method"], nbytes(one["memory_peak_bytes"]), nbytes(one["kept_bytes"]),
+            f"{seconds(one['latency_s'])} ({change(one['latency_s'], plain['latency_s'])})",
+            f"{joules(one['energy_j'])} ({change(one['energy_j'], plain['energy_j'])})",
+            f"{nbytes(one['dram_bytes'])} ({change(one['dram_bytes'], plain['dram_bytes'])})",
+            f"{100 * one['recompute_over_forward']:.2f} %", one["peak_operator"],
+        )
+        for one in points
+    ]  # fmt: skip
+    return table(heads, rows)
+
+
+def scheduled_panels(values: Values) -> list[Panel]:
+    """Panels of a search through the schedule."""
+    plain = values["plain"]
+    chosen = {**values, "method": f"chosen ({values['method']})"}
+    line = lower_envelope(values["front"], "latency_s")
+    return [
+        Panel(
+            "Memory and latency",
+            "Each point is a checkpoint plan through the full schedule; below zero, faster than keeping everything.",
+            figure=scheduled_figure(values, "latency_s", "latency"),
+            half=True,
+        ),
+        Panel(
+            "Memory and energy",
+            "The same plans; those on the line have the least energy for their memory.",
+            figure=scheduled_figure(values, "energy_j", "energy"),
+            half=True,
+        ),
+        Panel(
+            "Repeated work, and what is proved",
+            "Nothing lies in the shaded region: the curve is the exact least work for the kept bytes. A plan above it "
+            "repeats more than it must, because on this hardware that is faster than reading what was kept.",
+            figure=work_figure(values),
+        ),
+        Panel("Chosen and baselines", body=plan_table([chosen, *values["baselines"]], plain)),
+        Panel("Front of memory and latency", body=plan_table(line, plain)),
     ]
-    for choice, names in one["plan"].items():
-        rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        lines.append(f"{choice} {len(names)}: {', '.join(names[:SHOWN])}{rest}")
-    return "<br>".join(lines)
 
 
-def _plans(values: Mapping[str, Any]) -> str:
-    rows = [_row("chosen", values)]
-    rows += [_row("front", one) for one in values["front"]]
-    rows += [_row(one["method"], one) for one in values["baselines"]]
-    heads = ("plan", "peak at", "kept", "forward work again", "above optimum", "peak")
-    return table(heads, rows, names=2)
+def scheduled_page(values: Values) -> tuple[str, list[str], list[Panel]]:
+    """Title, facts and panels of a search through the schedule."""
+    plain = values["plain"]
+    facts = [
+        f"plain step {seconds(plain['latency_s'])}, {joules(plain['energy_j'])}, activations peak at "
+        f"{nbytes(plain['memory_peak_bytes'])} in {plain['peak_operator']}",
+        f"{len(values['front'])} plans on the front of {values['evaluated']} tried",
+        free_line(values),
+    ]
+    return f"Checkpointing {values['model']} on {values['hardware']}", facts, scheduled_panels(values)
 
 
-def _row(name: str, one: Mapping[str, Any]) -> tuple[str, ...]:
-    return (
-        name,
-        one["peak"]["operator"],
-        nbytes(one["kept_bytes"]),
-        fine_percent(one["recompute_over_forward"]),
-        proof(one),
-        nbytes(one["peak"]["bytes"]),
+# --- repeated work only -----------------------------------------------------------------------------------------------
+
+
+def static_page(values: Values) -> tuple[str, list[str], list[Panel]]:
+    """Title, facts and panels of a search by repeated work."""
+
+    def again(one: Values) -> float:
+        return 100 * float(one["recompute_over_forward"])
+
+    def least(one: Values) -> float:
+        return 100 * (float(one["recompute_over_forward"]) - float(one["gap"]))
+
+    hover = "%{x:.3f} MB kept, %{y:.2f} % of forward again<br>%{text}<extra></extra>"
+    points = sorted(values["front"], key=lambda one: one["kept_bytes"])
+    data = [
+        _marks(points, "kept_bytes", least, "proved least", mode="lines", hoverinfo="skip",
+               line={"shape": "hv", "width": 1, "dash": "dot", "color": "#1b2330"}, fill="tozeroy",
+               fillcolor="rgba(27,35,48,0.07)"),
+        _marks(points, "kept_bytes", again, "front", mode="lines+markers", hovertemplate=hover,
+               line={"shape": "hv", "width": 1.5}, marker={"size": 6}),
+        _marks(values["baselines"], "kept_bytes", again, "baselines", mode="markers", hovertemplate=hover,
+               marker={"size": 10, "symbol": "diamond"}),
+        _marks([values], "kept_bytes", again, "chosen", mode="markers", hovertemplate=hover,
+               marker={"size": 14, "symbol": "star"}),
+    ]  # fmt: skip
+    plot = figure(
+        data,
+        xaxis={"title": {"text": "kept from forward to backward, MB"}},
+        yaxis={"title": {"text": "repeated work of the forward pass, %"}},
     )
-
-
-def _names(values: Mapping[str, Any]) -> str:
-    return table(
-        ("choice", "storage"), [(choice, name) for choice, names in values["plan"].items() for name in names], names=2
-    )
+    rows = [
+        (one["method"], nbytes(one["kept_bytes"]), f"{again(one):.2f} %", f"{100 * one['gap']:.2f}",
+         nbytes(one["peak"]["bytes"]), one["peak"]["operator"])
+        for one in (values, *values["baselines"])
+    ]  # fmt: skip
+    heads = ("plan", "kept", "again", "points above the proved least", "peak", "peak in")
+    facts = [f"keeps {nbytes(values['keep_all_bytes'])} without a plan", values["counting"]]
+    panels = [
+        Panel("Memory and repeated work", "Hover shows the plan; nothing lies in the shaded region.", figure=plot),
+        Panel("Chosen and baselines", body=table(heads, rows)),
+    ]
+    return f"Checkpointing {values['model']}", facts, panels

@@ -16,24 +16,33 @@ from typing import Any
 
 import numpy as np
 
+from monet.graph.graph import Graph
+from monet.search.checkpoint.liveness import peak_of
+from monet.search.checkpoint.outcome import Outcome
 from monet.search.checkpoint.problem import Problem
-from monet.search.checkpoint.static import Choice, best_under
+from monet.search.checkpoint.static import PROOF, Choice, best_under
 from monet.search.genetic import Genome, Score, Settings, evolve
 from monet.transforms.checkpoint_plan import CheckpointPlan
+from monet.transforms.recompute import recompute
 
 Array = np.ndarray[Any, Any]
 
 GONE = ""  # the choice of gene 0
+STEP = 0.001  # of the forward pass: plans of a front that are closer are one
 MOST_REPAIRED = 100  # plans of a front whose bits are tried
 
 
 @dataclass(frozen=True)
 class Genes:
-    """What each gene stands for: a value of the problem, and its choices (the first is to let it go)."""
+    """What each gene stands for: a value of the problem, and its choices (the first is to let it go).
+
+    Without ``recompute`` nothing that the plain step keeps is let go.
+    """
 
     problem: Problem
     values: tuple[int, ...]
     choices: tuple[tuple[str, ...], ...]
+    recompute: bool = True
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -73,6 +82,8 @@ class Genes:
     def repaired(self, genome: Genome) -> Genome:
         """The genome without bits that change nothing or cannot be."""
         kept, narrowed = self.surviving(genome)
+        if not self.recompute:
+            kept |= {self.problem.value_of_storage[name] for name in self.problem.saved} - narrowed
         kept = possible(self.problem, kept, narrowed)
         useful = self.problem.useful(kept, narrowed - kept) | (narrowed - kept)
         return tuple(
@@ -91,7 +102,7 @@ def possible(problem: Problem, kept: frozenset[int], narrowed: frozenset[int]) -
     return kept
 
 
-def genes_of(problem: Problem, ways: Mapping[str, Collection[str]] | None = None) -> Genes:
+def genes_of(problem: Problem, ways: Mapping[str, Collection[str]] | None = None, recompute: bool = True) -> Genes:
     """Genes for keep or recompute; ``ways`` adds choices: offload or narrow → the storages that have it."""
     values, choices = [], []
     for index, value in enumerate(problem.values):
@@ -99,7 +110,7 @@ def genes_of(problem: Problem, ways: Mapping[str, Collection[str]] | None = None
             more = (way for way, storages in (ways or {}).items() if value.storage in storages)
             values.append(index)
             choices.append((GONE, "keep", *more))
-    return Genes(problem, tuple(values), tuple(choices))
+    return Genes(problem, tuple(values), tuple(choices), recompute)
 
 
 def narrowable(problem: Problem) -> frozenset[str]:
@@ -278,3 +289,24 @@ def exact_curve(
         gaps += [(low, middle), (middle, high)]
     best = {(choice.kept, choice.narrowed): choice for choice in sorted(known.values(), key=lambda one: -one.budget)}
     return tuple(sorted(best.values(), key=lambda one: (one.kept_bytes, one.budget)))
+
+
+def genetic_outcomes(graph: Graph, front: StaticFront, exact: Sequence[Choice]) -> list[Outcome]:
+    """Outcomes of a front, most memory first. Plans that save less than ``STEP`` of the forward pass over their
+    neighbour are left out. What is proved comes from the exact optima of budgets at or above a plan's own bytes."""
+    forward, found, last = max(1, front.genes.problem.forward_cost), list[Outcome](), float("inf")
+    for genome, work, size in zip(front.genomes, front.work, front.kept_bytes, strict=True):
+        if work and last - work < STEP * forward:
+            continue
+        last = work
+        plan = front.genes.plan(genome)
+        bound = least_work(exact, size)
+        gap = max(0.0, (work - bound) / forward)
+        peak = peak_of(recompute(graph, plan))
+        found.append(Outcome("ga", plan, size, work / forward, gap <= PROOF, gap, peak))
+    return found[::-1]
+
+
+def least_work(exact: Sequence[Choice], kept_bytes: int) -> float:
+    """What plans that keep so many bytes are proved to repeat at least."""
+    return max((one.bound for one in exact if one.budget >= kept_bytes), default=0.0)

@@ -96,6 +96,14 @@ def nearly_free(front: Iterable[Outcome]) -> Outcome:
     )
 
 
+def within(front: Iterable[Outcome], budget: int) -> Outcome:
+    """The plan of a front that repeats least in a budget of kept bytes."""
+    fits = [one for one in front if one.kept_bytes <= budget]
+    if not fits:
+        raise CheckpointError(f"no plan of the front keeps at most {budget:,} bytes")
+    return min(fits, key=lambda one: (one.recompute_over_forward, one.kept_bytes))
+
+
 def baseline_outcomes(graph: Graph, problem: Problem, narrow: bool = False) -> list[Outcome]:
     """Every baseline that does something to this network; plans that equal an earlier one are left out."""
     found: dict[CheckpointPlan, Outcome] = {}

@@ -1,8 +1,9 @@
 """NSGA-II over checkpoint plans through the full schedule: latency, energy, and activation memory at its peak.
 
 The first generation holds the baselines, exact optima at many budgets (for repeated FLOPs, and for the time that every
-operator takes in the plain schedule), and greedy plans from what each activation costs alone. One more gene says whether
-recomputed operators join the groups of their readers. The same seed gives the same front for any number of processes.
+operator takes in the plain schedule), and greedy plans from what each activation costs alone. One more gene says
+whether recomputed operators join the groups of their readers. The same seed gives the same front
+for any number of processes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from monet.graph.op import Op
 from monet.schedule import nodes as n
 from monet.schedule.engine import NoSchedule
 from monet.search.checkpoint.baselines import BASELINES
-from monet.search.checkpoint.genetic import Genes, exact_curve, genes_of, narrowable
+from monet.search.checkpoint.genetic import Genes, exact_curve, genes_of, least_work, narrowable
 from monet.search.checkpoint.problem import Problem, problem_of
 from monet.search.checkpoint.scheduled import PlanFigures, ScheduledCost
 from monet.search.checkpoint.static import Choice
@@ -63,9 +64,8 @@ class ScheduledFront:
 
     def gap(self, point: Point) -> float:
         """Repeated work above the least that these kept bytes are proved to need, as a share of the forward pass."""
-        above = [one for one in self.exact if one.budget >= point.figures.kept_bytes]
-        least = max((one.bound / one.forward_cost for one in above), default=0.0)
-        return max(0.0, point.work_share - least)
+        forward = max(1, self.exact[0].forward_cost) if self.exact else 1
+        return max(0.0, point.work_share - least_work(self.exact, point.figures.kept_bytes) / forward)
 
     @cached_property
     def free(self) -> Point | None:
@@ -157,7 +157,8 @@ def greedy_plans(plain: Point, alone: Sequence[tuple[str, Point]], count: int = 
     """Plans that drop the storages which cost least time per byte alone: first those that gain, then ever more."""
     worth = sorted(
         (
-            (one.figures.latency_s - plain.figures.latency_s) / max(1, plain.figures.kept_bytes - one.figures.kept_bytes),
+            (one.figures.latency_s - plain.figures.latency_s)
+            / max(1, plain.figures.kept_bytes - one.figures.kept_bytes),
             name,
         )
         for name, one in alone
@@ -201,7 +202,7 @@ def _search(
 ) -> ScheduledFront:
     costed, problem = evaluator.costed, evaluator.problem
     ways = {"narrow": narrowable(problem)} if "narrow" in choices else {}
-    genes = genes_of(problem, ways)
+    genes = genes_of(problem, ways, "recompute" in choices)
     (plain,) = evaluator.all([(CheckpointPlan(), True)])
     if plain is None:
         costed.figures(CheckpointPlan())  # raises with the reason
@@ -246,8 +247,8 @@ def _collected(
     interrupted: bool,
 ) -> ScheduledFront:
     found = [one for one in evaluator.points.values() if one is not None]
-    scores = {(number,): Score(one.objectives) for number, one in enumerate(found)}
-    front = sorted((found[number] for (number,) in non_dominated(scores)), key=lambda one: one.objectives[::-1])
+    scores: dict[Genome, Score] = {(number,): Score(one.objectives) for number, one in enumerate(found)}
+    front = sorted((found[number] for number, *_ in non_dominated(scores)), key=lambda one: one.objectives[::-1])
     points = evaluator.all([(plan, True) for _, plan in named])
     baselines = tuple((name, point) for (name, _), point in zip(named, points, strict=True) if point)
     return ScheduledFront(

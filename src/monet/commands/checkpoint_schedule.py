@@ -1,0 +1,147 @@
+"""The part of ``monet checkpoint`` that goes through the full schedule of an accelerator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from monet.graph.graph import Graph
+    from monet.hardware.accelerator import Accelerator
+    from monet.schedule.plan import Plan
+    from monet.search.checkpoint.scheduled import ScheduledCost
+    from monet.search.checkpoint.scheduled_search import Point, ScheduledFront
+
+POPULATION = 48
+GENERATIONS = 4  # for each step of effort
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked for. ``budget`` is an amount or a share of the plain step's activation peak."""
+
+    budget: str
+    method: str
+    choices: tuple[str, ...]
+    seed: int
+    effort: int
+    jobs: int
+    fusion: str
+    boundary: str
+    objective: str
+
+
+def by_schedule(step: Graph, accelerator: Accelerator, asked: Asked) -> dict[str, Any]:
+    """Search through the full schedule; everything worth keeping, as plain values."""
+    from monet.errors import MonetError
+    from monet.report.checkpoint_schedule import summary
+    from monet.schedule.engine import NoSchedule, Scheduler
+    from monet.search.checkpoint.scheduled import ScheduledCost
+
+    scheduler = Scheduler(step, accelerator, asked.objective)
+    try:
+        costed = ScheduledCost(scheduler, base_plan(scheduler, asked.fusion, asked.boundary))
+        front = _front(costed, asked)
+    except NoSchedule as error:
+        raise MonetError(f"{step.name} on {accelerator.name}: {error}") from None
+    limit, chosen = choose(front, asked)
+    values = summary(costed, front, chosen, asked.method if asked.method != "auto" else "ga")
+    return values | {
+        "cost": "schedule",
+        "budget_bytes": limit,
+        "choices": list(asked.choices),
+        "seed": asked.seed,
+        "effort": asked.effort,
+    }
+
+
+def base_plan(scheduler: Any, fusion: str, boundary: str) -> Plan:
+    """The plan that checkpoint plans are laid over: the default one, or one from a file."""
+    from monet.schedule.default_plan import FUSIONS, default_plan
+    from monet.schedule.plan import load_plan
+
+    if fusion in FUSIONS:
+        return default_plan(scheduler, fusion, boundary or "keep")
+    plan: Plan = scheduler.complete(load_plan(fusion))
+    return plan
+
+
+def choose(front: ScheduledFront, asked: Asked) -> tuple[int | None, Point]:
+    """(budget in bytes, plan): the fastest within the budget; without one the least memory at no loss of latency."""
+    from monet.commands.checkpoint import budget_bytes
+    from monet.search.checkpoint.baselines import BASELINES
+
+    named = dict(front.baselines)
+    if asked.method in named:
+        return None, named[asked.method]
+    if asked.method in {one.name for one in BASELINES}:
+        return None, front.plain  # a baseline that does nothing to this network
+    if not asked.budget:
+        return None, front.free or front.plain
+    limit = budget_bytes(asked.budget, front.plain.figures.memory_peak_bytes)
+    chosen = front.under(limit)
+    if chosen is None:
+        raise _too_small(front, limit)
+    return limit, chosen
+
+
+def _too_small(front: ScheduledFront, limit: int) -> Exception:
+    from monet.report.quantities import nbytes
+    from monet.transforms.checkpoint_plan import CheckpointError
+
+    least = min(front.front, key=lambda one: one.figures.memory_peak_bytes).figures
+    return CheckpointError(
+        f"--budget: no plan with activations in {nbytes(limit)} was found; the least has "
+        f"{nbytes(least.memory_peak_bytes)}, reached in {least.peak_operator}: "
+        f"{least.memory_peak_bytes - limit:,} bytes short"
+    )
+
+
+def _front(costed: ScheduledCost, asked: Asked) -> ScheduledFront:
+    from monet.search.checkpoint.scheduled_search import search_front
+    from monet.search.genetic import Settings
+
+    # the exact method and the baselines need no evolution: what is there from the start is their answer
+    generations = GENERATIONS * asked.effort if asked.method in ("auto", "ga") else 1
+    with counted("plans through the schedule", POPULATION * generations) as watch:
+        return search_front(
+            costed,
+            choices=asked.choices,
+            seed=asked.seed,
+            settings=Settings(POPULATION, generations),
+            jobs=asked.jobs,
+            watch=watch,
+        )
+
+
+@contextmanager
+def counted(what: str, expected: int) -> Iterator[Callable[[int], None]]:
+    """Progress on a terminal: plans costed, rate, time left."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    from monet.report.terminal import screen
+
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=screen(errors=True), transient=True) as progress:
+        task = progress.add_task(what, total=expected, rate="")
+
+        def watch(count: int) -> None:
+            elapsed = progress.tasks[0].elapsed or 0.0
+            rate = f"{count / elapsed:.1f}/s" if elapsed else ""
+            progress.update(task, completed=count, total=max(expected, count), rate=rate)
+
+        yield watch

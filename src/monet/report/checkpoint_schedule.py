@@ -1,0 +1,138 @@
+"""The outcome of a checkpoint search through the schedule: as plain values for JSON, and as tables for the terminal."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from monet.report.quantities import joules, nbytes, seconds
+from monet.report.terminal import table
+from monet.search.checkpoint.scheduled import ScheduledCost
+from monet.search.checkpoint.scheduled_search import Point, ScheduledFront
+
+MOST_ROWS = 24  # of the front on a terminal; all of it is in the JSON
+
+
+def point_values(front: ScheduledFront, point: Point, method: str) -> dict[str, Any]:
+    """One plan. ``gap`` is repeated work above the least that its kept bytes are proved to need; the latency of a
+    schedule has no such proof, so ``proved_optimal`` is false."""
+    figures = dataclasses.asdict(point.figures)
+    return {
+        "method": method,
+        "plan": point.plan.to_dict(),
+        "fused": point.fused,
+        **figures,
+        "recompute_over_forward": point.work_share,
+        "proved_optimal": False,
+        "gap": front.gap(point),
+        "peak": {"operator": point.figures.peak_operator, "bytes": point.figures.memory_peak_bytes},
+    }
+
+
+def summary(costed: ScheduledCost, front: ScheduledFront, chosen: Point, method: str) -> dict[str, Any]:
+    """Everything worth keeping of a search; the chosen plan's figures stand at the top."""
+    _, schedule = costed.schedule(chosen.plan, chosen.fused)
+    free = front.free
+    return {
+        "model": costed.graph.name,
+        "hardware": costed.scheduler.machine.accelerator.name,
+        **point_values(front, chosen, method),
+        "keep_all_bytes": front.plain.figures.kept_bytes,
+        "plain": point_values(front, front.plain, "keep-all"),
+        "free": point_values(front, free, "ga") if free else None,
+        "front": [point_values(front, one, "ga") for one in front.front],
+        "baselines": [point_values(front, one, name) for name, one in front.baselines],
+        "alone": [
+            {"storage": name, **dataclasses.asdict(one.figures), "recompute_over_forward": one.work_share}
+            for name, one in front.alone
+        ],
+        "exact": [
+            {
+                "budget_bytes": one.budget,
+                "kept_bytes": one.kept_bytes,
+                "recompute_over_forward": one.share,
+                "bound": one.bound / one.forward_cost,
+                "proved_optimal": one.proved,
+            }
+            for one in front.exact
+        ],
+        "evaluated": front.evaluated,
+        "interrupted": front.interrupted,
+        "schedule_plan": schedule.plan.to_dict(),
+    }
+
+
+def change(value: float, plain: float) -> str:
+    """Against the plain step, in per cent."""
+    return f"{100 * (value / plain - 1):+.2f} %" if plain else ""
+
+
+def thinned(front: Sequence[Mapping[str, Any]], most: int = MOST_ROWS) -> list[Mapping[str, Any]]:
+    """An even choice of a long front, ends included."""
+    if len(front) <= most:
+        return list(front)
+    return [front[round(i * (len(front) - 1) / (most - 1))] for i in range(most)]
+
+
+def _row(made: Table, name: str, one: Mapping[str, Any], plain: Mapping[str, Any], style: str = "") -> None:
+    made.add_row(
+        name,
+        nbytes(one["memory_peak_bytes"]),
+        nbytes(one["kept_bytes"]),
+        change(one["latency_s"], plain["latency_s"]),
+        change(one["energy_j"], plain["energy_j"]),
+        change(one["dram_bytes"], plain["dram_bytes"]),
+        f"{100 * one['recompute_over_forward']:.2f} %",
+        f"{100 * one['gap']:.2f}",
+        one["peak_operator"],
+        style=style,
+    )
+
+
+def render(values: Mapping[str, Any]) -> RenderableType:
+    """The summary as terminal tables."""
+    plain, front = values["plain"], values["front"]
+    names = ("", "peak", "kept", "latency", "energy", "DRAM traffic", "again", "above least", "peak in")
+    counts = ", ".join(f"{len(names)} {choice}" for choice, names in values["plan"].items()) or "everything kept"
+    budget = f", budget {nbytes(values['budget_bytes'])}" if values.get("budget_bytes") is not None else ""
+    head = Text.assemble(
+        (f"{values['model']} on {values['hardware']}", "bold"),
+        f"  {seconds(plain['latency_s'])}, {joules(plain['energy_j'])}; activations peak at "
+        f"{nbytes(plain['memory_peak_bytes'])} in {plain['peak_operator']}, {nbytes(plain['kept_bytes'])} "
+        f"kept{budget}\n",
+        ("chosen: ", "bold"),
+        f"{counts}; peak {nbytes(values['memory_peak_bytes'])} in {values['peak_operator']}, "
+        f"{seconds(values['latency_s'])} ({change(values['latency_s'], plain['latency_s'])}), "
+        f"{joules(values['energy_j'])} ({change(values['energy_j'], plain['energy_j'])})\n",
+        free_line(values),
+        ("\npeak: activations alive at one time, in DRAM and on chip; again: repeated FLOPs of the forward pass, and "
+         "points above the least that the kept bytes are proved to need", "dim"),
+    )  # fmt: skip
+    rows = thinned([one for one in front if one["plan"] != values["plan"]])
+    made = table(
+        f"Front of memory, latency and energy: {len(rows)} of {len(front)} plans, {values['evaluated']} tried", *names
+    )
+    _row(made, "chosen", values, plain, "bold")
+    for one in rows:
+        _row(made, "", one, plain)
+    beside = table("Baselines", *names)
+    for one in values["baselines"]:
+        _row(beside, one["method"], one, plain)
+    return Group(head, Text(), made, Text(), beside)
+
+
+def free_line(values: Mapping[str, Any]) -> str:
+    """What memory can be had at no loss of latency."""
+    free, plain = values["free"], values["plain"]
+    if free is None:
+        return f"no plan of {values['evaluated']} lowers memory without loss of latency"
+    saved = plain["memory_peak_bytes"] - free["memory_peak_bytes"]
+    return (
+        f"at no loss of latency: {nbytes(saved)} less ({change(free['latency_s'], plain['latency_s'])} latency, "
+        f"{change(free['energy_j'], plain['energy_j'])} energy)"
+    )

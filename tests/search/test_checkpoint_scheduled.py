@@ -1,0 +1,116 @@
+"""The search through the schedule: what its front must hold, and that neither order nor processes change it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+import monet
+from monet.cli import app
+from monet.commands.checkpoint_schedule import Asked, choose
+from monet.schedule.default_plan import default_plan
+from monet.schedule.engine import Scheduler
+from monet.schedule.plan import Plan
+from monet.search.checkpoint.scheduled import ScheduledCost
+from monet.search.checkpoint.scheduled_search import ScheduledFront, search_front
+from monet.search.genetic import Settings
+from monet.transforms.checkpoint_plan import CheckpointPlan
+from monet.transforms.recompute import recompute
+
+SMALL = Settings(population=16, generations=2)
+
+
+def costed_case(model: str = "resnet18-cifar", hardware: str = "edge-tpu") -> ScheduledCost:
+    graph = monet.training_step(monet.load_model(model, batch=1, image=16 if model.endswith("cifar") else 64))
+    scheduler = Scheduler(graph, monet.load_hardware(hardware))
+    return ScheduledCost(scheduler, default_plan(scheduler))
+
+
+@pytest.fixture(scope="module")
+def front() -> ScheduledFront:
+    return search_front(costed_case(), settings=SMALL)
+
+
+def test_front_is_a_front(front: ScheduledFront) -> None:
+    points = [one.objectives for one in front.front]
+    for one in points:
+        assert not any(other != one and all(a <= b for a, b in zip(other, one, strict=True)) for other in points)
+    for _, one in (*front.baselines, *front.alone):  # nothing that was tried beats it
+        assert any(all(a <= b for a, b in zip(other, one.objectives, strict=True)) for other in points)
+
+
+def test_gap_is_above_what_is_proved(front: ScheduledFront) -> None:
+    for one in front.front:
+        assert 0 <= front.gap(one) <= one.work_share + 1e-12
+    keep_all = dict(front.baselines)["keep-all"]
+    assert front.gap(keep_all) == 0
+    assert keep_all.figures == front.plain.figures
+
+
+def test_the_winner_costs_what_its_graph_costs(front: ScheduledFront) -> None:
+    """The plan and the schedule that a search hands out give the same step when they are applied from scratch."""
+    costed = costed_case()
+    best = front.front[0]
+    _, schedule = costed.schedule(best.plan, best.fused)
+    result = monet.evaluate(
+        recompute(costed.graph, best.plan), monet.load_hardware("edge-tpu"), Plan.from_dict(schedule.plan.to_dict())
+    )
+    assert result.latency_s == best.figures.latency_s
+    assert result.energy_j == pytest.approx(best.figures.energy_j, rel=1e-9)
+    assert result.dram_bytes["total"] == best.figures.dram_bytes
+
+
+def test_processes_do_not_change_the_front(front: ScheduledFront) -> None:
+    assert search_front(costed_case(), settings=SMALL, jobs=2).front == front.front
+
+
+def test_some_plan_saves_memory_at_no_loss_of_latency(front: ScheduledFront) -> None:
+    assert front.free is not None
+    assert front.free.figures.latency_s <= front.plain.figures.latency_s
+    assert front.free.figures.memory_peak_bytes < front.plain.figures.memory_peak_bytes
+
+
+def test_narrowing_is_a_choice() -> None:
+    costed = costed_case("resnet18")
+    narrowed = costed.figures(CheckpointPlan({"maxpool:indices": "narrow"}))
+    plain = costed.figures(CheckpointPlan())
+    indices = costed.graph.tensors["maxpool:indices"]
+    assert plain.kept_bytes - narrowed.kept_bytes == indices.bytes - indices.elements
+    found = search_front(costed, choices=("keep", "narrow"), settings=Settings(population=8, generations=2))
+    assert any(one.plan.named("narrow") for one in found.front)
+    assert not any(one.plan.named("recompute") for one in found.front if one.plan.named("narrow"))
+
+
+def run_command(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["checkpoint", *arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.stdout
+
+
+def test_command_writes_json_and_page(tmp_path: Path) -> None:
+    page, plan, saved = tmp_path / "c.html", tmp_path / "c.yaml", tmp_path / "s.yaml"
+    text = run_command(
+        "resnet18-cifar", "--image", "16", "--hardware", "edge-tpu", "--effort", "1", "--budget", "80%", "--json", "-",
+        "--report", str(page), "--save-plan", str(plan), "--save-schedule", str(saved),
+    )  # fmt: skip
+    values = json.loads(text)
+    wanted = ("latency_s", "energy_j", "memory_peak_bytes", "dram_bytes", "kept_bytes", "recompute_over_forward")
+    assert all(isinstance(values[name], int | float) for name in wanted)
+    assert values["memory_peak_bytes"] <= values["budget_bytes"] == int(0.8 * values["plain"]["memory_peak_bytes"])
+    assert values["proved_optimal"] is False
+    assert len(values["front"]) > 10
+    assert values["peak"]["operator"]
+    assert "Memory and latency" in page.read_text()
+    assert CheckpointPlan.from_dict(yaml.safe_load(plan.read_text())).to_dict() == values["plan"]
+    assert Plan.from_dict(yaml.safe_load(saved.read_text())).to_dict() == values["schedule_plan"]
+
+
+def test_an_impossible_budget_says_what_is_short(front: ScheduledFront) -> None:
+    asked = Asked("1kB", "auto", ("keep", "recompute"), 0, 1, 1, "auto", "keep", "latency")
+    with pytest.raises(monet.errors.MonetError, match=r"reached in .* bytes short"):
+        choose(front, asked)
