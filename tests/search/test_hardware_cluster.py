@@ -17,7 +17,7 @@ from monet.errors import MonetError
 from monet.search.hardware.engine import cluster
 from monet.search.hardware.exploration import explore
 from tests.search.spaces import grid
-from tests.search.test_hardware_engine import FAULTY, GOOD, contents
+from tests.search.test_hardware_engine import FAULTY, GOOD, contents, stored_points
 
 
 def set_variable(name: str, value: str) -> None:
@@ -65,7 +65,7 @@ def test_a_worker_killed_in_the_middle_loses_nothing(tmp_path: Path, two_workers
         first, *_ = client.run(os.getpid).values()
 
         def kill_one() -> None:
-            while not store.exists() or len(contents(store)) < 6:
+            while stored_points(store) < 6:
                 time.sleep(0.05)
             os.kill(first, signal.SIGKILL)
 

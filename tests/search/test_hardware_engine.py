@@ -123,7 +123,7 @@ def killed_runs(tmp_path: Path, search: str, kills: int, seed: int) -> None:
         before = len(contents(store)) if store.exists() else 0
         while process.poll() is None:  # let it do something first, then any moment
             time.sleep(0.02)
-            if store.exists() and _count(store) > before + moments.randrange(8):
+            if store.exists() and stored_points(store) > before + moments.randrange(8):
                 time.sleep(moments.random() * 0.1)
                 break
         process.send_signal(signal.SIGKILL)
@@ -141,7 +141,7 @@ def killed_runs(tmp_path: Path, search: str, kills: int, seed: int) -> None:
         assert after[line] == done_before[line]
 
 
-def _count(store: Path) -> int:
+def stored_points(store: Path) -> int:
     try:
         return int(sqlite3.connect(store, timeout=5).execute("SELECT count(*) FROM points").fetchone()[0])
     except sqlite3.Error:

@@ -98,6 +98,8 @@ def parameter(**model: Any) -> dict[str, Any]:
         (parameter(sets="workloads.trainig.batch", values=[1]), "did you mean 'training'"),
         (parameter(sets="workloads.training.bath", values=[1]), "did you mean 'batch'"),
         (parameter(sets="workloads.training.batch", values=[-1]), "greater than 0"),
+        (parameter(sets="workloads.training.checkpoint", values=["per-blok"]), "did you mean 'per-block'"),
+        ({"workloads": {"one": {"model": "mlp-robot", "fusion": "atuo"}}}, "did you mean 'auto'"),
         ({"parameters": {"speed": {"values": [1]}}}, "parameters.speed.sets: is required"),
         ({"parameters": {}}, "parameters"),
         ({"constraints": ["aera_mm2 <= 100"]}, "did you mean 'area_mm2'"),

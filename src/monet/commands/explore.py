@@ -183,6 +183,7 @@ def _run_reports(space: Space, records: Sequence[Record], path: str, most: int) 
     from monet.commands.job import Job, digest_of
     from monet.report.html import write_html
     from monet.search.hardware.analysis import objectives_of, scopes
+    from monet.search.hardware.evaluation import graph_of
     from monet.search.hardware.exploration import pareto
 
     folder = Path(path).with_suffix("")
@@ -201,7 +202,7 @@ def _run_reports(space: Space, records: Sequence[Record], path: str, most: int) 
             )  # fmt: skip
             folder.mkdir(exist_ok=True)
             file = folder / f"{scope}-{number + 1:02}.html"
-            write_html(job.evaluate(), file)
+            write_html(job.evaluate(graph_of(workload)), file)
             links.setdefault(space.key(record.values), {})[scope] = f"{folder.name}/{file.name}"
     return links
 

@@ -12,6 +12,7 @@ def reproduce(
     effort: Annotated[int, typer.Option(min=1, max=10, help="1: a quick look, 10: as thorough as it gets.")] = 5,
     seed: Annotated[int, typer.Option(help="Seed of all random choices; the same seed gives the same answer.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Processes; does not change the answer.")] = 1,
+    store: Annotated[str, typer.Option(metavar="FOLDER", help="Where studies of hardware keep their points. [default: the user's cache]", show_default=False)] = "",
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
     report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write a self-contained HTML page.")] = "",
 ) -> None:  # fmt: skip
@@ -26,7 +27,7 @@ def reproduce(
         return
     run = study_named(study)
     errors = screen(errors=True)
-    outcome = run(Options(seed, effort, jobs, lambda line: errors.print(line, style="dim", highlight=False)))
+    outcome = run(Options(seed, effort, jobs, lambda line: errors.print(line, style="dim", highlight=False), store))
     values = {"study": study, "seed": seed, "effort": effort} | dict(outcome.values)
     if json:
         write_json(json, values)

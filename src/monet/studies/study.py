@@ -19,18 +19,24 @@ if TYPE_CHECKING:
     from monet.report.html.study import Panel
 
 # name on the command line → (module in this package, what it shows)
-STUDIES: dict[str, tuple[str, str]] = {}
+STUDIES: dict[str, tuple[str, str]] = {
+    "edge-tpu": ("edge_tpu", "10,000 Edge-TPU-like designs, ResNet-18: findings, fronts, search efficiency"),
+    "fusemax": ("fusemax", "FuseMax-like designs, a small GPT-2: findings, fronts"),
+    "inference-vs-training": ("inference_vs_training", "is the best hardware for inference the best for training?"),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """What a user may choose. ``effort`` 1 (quick look) to 10; the same ``seed`` gives the same answer for any
-    ``jobs`` (processes). ``say`` takes one line of progress."""
+    ``jobs`` (processes). ``say`` takes one line of progress. ``store`` is the folder in which studies that explore
+    hardware keep their points (empty: the user's cache)."""
 
     seed: int = 0
     effort: int = 5
     jobs: int = 1
     say: Callable[[str], None] = field(default=lambda line: None)
+    store: str = ""
 
 
 @dataclass(frozen=True, slots=True)

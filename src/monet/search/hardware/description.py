@@ -121,6 +121,9 @@ class WorkloadModel(Model):
     accumulate: int = Field(1, gt=0, description="passes before one update")
     fusion: str | dict[str, Any] = Field("auto", description="auto, none, or a plan: a YAML file or its content")
     boundary: Literal["keep", "dram"] = "keep"
+    checkpoint: str | dict[str, Any] = Field(
+        "keep-all", description="a baseline (keep-all, per-block …), or a checkpoint plan: a YAML file or its content"
+    )
     objective: Literal["latency", "energy", "edp"] = Field("latency", description="what mappings are chosen for")
     weight: float = Field(1.0, gt=0, description="exponent in the geometric mean over workloads")
 
@@ -152,7 +155,21 @@ class WorkloadModel(Model):
             if not plan.is_file():
                 raise MonetError(f"fusion {self.fusion!r}: {nearest(self.fusion, ('auto', 'none'))}, or a YAML file")
             changed["fusion"] = load_plan(str(plan)).to_dict()
+        if isinstance(self.checkpoint, str):
+            changed["checkpoint"] = _checkpoint(self.checkpoint, folder)
         return self.model_copy(update=changed)
+
+
+def _checkpoint(name: str, folder: Path) -> str | dict[str, Any]:
+    from monet.search.checkpoint.baselines import BASELINES
+    from monet.transforms.checkpoint_plan import load_checkpoint_plan
+
+    known = [one.name for one in BASELINES]
+    if name in known:
+        return name
+    if not (folder / name).is_file():
+        raise MonetError(f"checkpoint {name!r}: {nearest(name, known)}, or a YAML file")
+    return dict(load_checkpoint_plan(str(folder / name)).to_dict())
 
 
 class SpaceModel(Model):

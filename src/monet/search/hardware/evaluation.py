@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from functools import lru_cache
@@ -19,6 +20,8 @@ from monet.search.hardware.description import WorkloadModel
 from monet.search.hardware.objectives import hardware_figures, means
 from monet.search.hardware.record import Record
 from monet.search.hardware.space import Space, numeric, space_from_text
+from monet.transforms.checkpoint_plan import CheckpointPlan
+from monet.transforms.recompute import recompute
 
 
 class _Infeasible(Exception):
@@ -93,16 +96,30 @@ def _run(name: str, workload: WorkloadModel, accelerator: Accelerator) -> Figure
 
 def graph_of(workload: WorkloadModel) -> Graph:
     """The graph of a workload, built once per process for all that schedule it differently."""
-    return _graph(
-        workload.model_copy(update={"fusion": "auto", "boundary": "keep", "objective": "latency", "weight": 1})
-    )
+    kept = workload.model_dump(exclude={"fusion", "boundary", "objective", "weight"})
+    return _graph(json.dumps(kept, sort_keys=True))
 
 
 @lru_cache(maxsize=64)
-def _graph(workload: WorkloadModel) -> Graph:
+def _graph(text: str) -> Graph:
     from monet.frontends import load_model
     from monet.training import TrainingOptions, prepare, training_step
 
+    workload = WorkloadModel.model_validate_json(text)
     forward = load_model(workload.model, **workload.sizes())
     options = TrainingOptions(**workload.training())
-    return training_step(forward, options) if workload.mode == "training" else prepare(forward, options)
+    if workload.mode == "inference":
+        return prepare(forward, options)
+    step = training_step(forward, options)
+    if workload.checkpoint == "keep-all":
+        return step
+    return recompute(step, _checkpoint_plan(step, workload.checkpoint))
+
+
+def _checkpoint_plan(step: Graph, chosen: str | dict[str, Any]) -> CheckpointPlan:
+    from monet.search.checkpoint.baselines import baseline_named
+    from monet.search.checkpoint.problem import problem_of
+
+    if isinstance(chosen, dict):
+        return CheckpointPlan.from_dict(chosen)
+    return baseline_named(chosen).plan(step, problem_of(step))

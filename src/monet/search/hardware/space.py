@@ -149,7 +149,9 @@ class Space:
                     for name in self.workloads if which == "*" else (which,):
                         changed[name][field] = values[one.name]
         return {
-            name: WorkloadModel.model_validate(self.workloads[name].model_dump() | new) if new else self.workloads[name]
+            name: WorkloadModel.model_validate(self.workloads[name].model_dump() | new).inlined(Path())
+            if new
+            else self.workloads[name]
             for name, new in changed.items()
         }
 
@@ -224,8 +226,9 @@ def make_space(document: Document, source: str, folder: Path) -> Space:
     except ValidationError as error:
         raise SpaceError(source, problems_of(error, SpaceModel)) from None
     base = _base(model, source, folder)
-    model = model.model_copy(update={"hardware": base, "set_values": {}} | _inlined(model, folder))
     problems: list[Problem] = []
+    workloads = _inlined(model, folder, problems)
+    model = model.model_copy(update={"hardware": base, "set_values": {}, "workloads": workloads})
     parameters = tuple(_parameter(name, one, base, problems) for name, one in model.parameters.items())
     problems += _path_problems(model, base, parameters)
     constraints = _constraints(model, base, problems)
@@ -246,9 +249,16 @@ def _base(model: SpaceModel, source: str, folder: Path) -> Document:
         raise SpaceError(source, [Problem("hardware", str(error))]) from None
 
 
-def _inlined(model: SpaceModel, folder: Path) -> dict[str, Any]:
+def _inlined(model: SpaceModel, folder: Path, problems: list[Problem]) -> dict[str, WorkloadModel]:
     """Workloads with the files they name made independent of the current directory."""
-    return {"workloads": {name: one.inlined(folder) for name, one in model.workloads.items()}}
+    found = {}
+    for name, one in model.workloads.items():
+        try:
+            found[name] = one.inlined(folder)
+        except MonetError as error:
+            problems.append(Problem(f"workloads.{name}", str(error)))
+            found[name] = one
+    return found
 
 
 def _parameter(name: str, model: ParameterModel, base: Document, problems: list[Problem]) -> Parameter:
@@ -316,9 +326,11 @@ def _workload_problem(model: SpaceModel, path: str, value: Any) -> str:
         return f"no knob {field!r}; {nearest(field, WorkloadModel.model_fields)}"
     for name in model.workloads if which == "*" else (which,):
         try:
-            WorkloadModel.model_validate(model.workloads[name].model_dump() | {field: value})
+            WorkloadModel.model_validate(model.workloads[name].model_dump() | {field: value}).inlined(Path())
         except ValidationError as error:
             return "; ".join(one.message for one in problems_of(error, WorkloadModel))
+        except MonetError as error:
+            return str(error)
     return ""
 
 

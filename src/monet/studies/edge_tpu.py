@@ -1,0 +1,209 @@
+"""The paper's first hardware study: ResNet-18 on 10,000 Edge-TPU-like designs, inference and training.
+
+Its findings are checked one by one, with memories priced by size (ours) and given away (the paper's).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from monet.report.quantities import percent, times
+from monet.search.hardware.analysis import choices, objectives_of, overlap
+from monet.search.hardware.efficiency import Efficiency, efficiency
+from monet.search.hardware.exploration import pareto
+from monet.search.hardware.objectives import Objective, parse_objective
+from monet.search.hardware.record import Record
+from monet.search.hardware.space import Space
+from monet.studies.findings import Finding, findings_html, findings_table, points_of, sample_text
+from monet.studies.study import Options, Outcome
+
+LARGE_MACS = 512  # of one processing element, of 16 to 1,024: the upper quarter of the sizes
+SEEDS = (0, 1, 2, 3, 4)
+SHARE_OF_POINTS, SHARE_OF_FRONT = 0.05, 0.99
+MODES = {"inference": "inference", "training": "training"}
+
+
+def run(options: Options) -> Outcome:
+    """Explore both variants of the space and check the findings."""
+    priced_space, priced = points_of("edge-tpu", options)
+    free_space, free = points_of("edge-tpu-free", Options(options.seed, min(options.effort, 5), options.jobs,
+                                                          options.say, options.store))  # fmt: skip
+    variants = {
+        "memories priced": findings(priced_space, priced),
+        "memories free": findings(free_space, free),
+    }
+    searched = efficiencies(priced_space, priced, options)
+    tables = [findings_table(f"{name} · {sample_text(space, records)}", variants[name])
+              for name, space, records in (("memories priced", priced_space, priced), ("memories free", free_space, free))]  # fmt: skip
+    return Outcome(
+        "ResNet-18 on Edge-TPU-like designs",
+        {
+            "findings": {name: [one.as_dict() for one in each] for name, each in variants.items()},
+            "points": {"memories priced": len(priced), "memories free": len(free)},
+            "search_efficiency": [
+                {"search": one.search, "objectives": one.objectives, "points": one.points, "shares": one.shares}
+                for one in searched
+            ],
+        },
+        (*tables, efficiency_table(priced_space, priced, searched)),
+        (sample_text(priced_space, priced), sample_text(free_space, free)),
+        panels(priced_space, priced, free_space, free, variants, searched),
+    )
+
+
+def findings(space: Space, records: Sequence[Record]) -> list[Finding]:
+    """The paper's statements about this study."""
+    return [best_designs_differ(space, records), fronts_differ(space, records), large_leave_training(space, records),
+            large_need_budget(space, records)]  # fmt: skip
+
+
+def best_designs_differ(space: Space, records: Sequence[Record]) -> Finding:
+    """Fig. 1: the best design for inference is not the best for training."""
+    found = [one for one in choices(space, records, ("latency", "energy", "edp")) if one.used_for == "training"]
+    penalties = {one.figure: one.penalty for one in found}
+    same = [one.figure for one in found if one.design.values == one.best.values]
+    text = ", ".join(f"{name} {times(value)}" for name, value in penalties.items())
+    return Finding(
+        "The design that is best for inference is not the best for training",
+        "different designs (Fig. 1)",
+        f"the inference-best design, used for training, takes of the best: {text}"
+        + (f"; the same design is best for {', '.join(same)}" if same else ""),
+        any(one > 1.0 for one in penalties.values()),
+        {"penalty": penalties},
+    )
+
+
+def fronts_differ(space: Space, records: Sequence[Record]) -> Finding:
+    """Fig. 8: the fronts are made of different designs."""
+    one = overlap(space, records, "inference", "training")
+    return Finding(
+        "The latency-energy fronts of inference and training are made of different designs",
+        "different fronts (Fig. 8)",
+        f"{one.first_size} and {one.second_size} designs, {one.common} on both ({percent(one.share)} of either); the "
+        f"inference front reaches {percent(one.hypervolume_ratio)} of training's hypervolume",
+        one.common < one.first_size,
+        {"inference": one.first_size, "training": one.second_size, "common": one.common, "share": one.share,
+         "hypervolume_ratio": one.hypervolume_ratio},
+    )  # fmt: skip
+
+
+def macs_per_element(record: Record) -> int:
+    """Size of a processing element."""
+    return int(record.values["simd_units"]) * int(record.values["lanes"])
+
+
+def _large(records: Sequence[Record]) -> int:
+    return sum(macs_per_element(one) >= LARGE_MACS for one in records)
+
+
+def _budget_goals(mode: str) -> list[Objective]:
+    """Latency against the resources spent on it."""
+    return [parse_objective(f"{mode}.latency", MODES), parse_objective("area", MODES)]
+
+
+def large_leave_training(space: Space, records: Sequence[Record]) -> Finding:
+    """Fig. 8: large processing elements are on the inference front but not on the training-latency front."""
+    inference, training = (pareto(space, records, objectives_of(space, mode)) for mode in MODES)
+    shares = [_large(one) / len(one) for one in (inference, training)]
+    fastest = {mode: pareto(space, records, objectives_of(space, mode))[0] for mode in MODES}
+    ends = ", ".join(
+        f"the fastest for {mode} has {macs_per_element(one)} MACs an element" for mode, one in fastest.items()
+    )
+    return Finding(
+        f"Large processing elements (≥ {LARGE_MACS} MACs) leave the training front",
+        "on the inference front, not on the training-latency front (Fig. 8)",
+        f"{_large(inference)} of {len(inference)} on the inference front, {_large(training)} of {len(training)} on the "
+        f"training front; {ends}",
+        shares[0] > 0 and shares[1] < shares[0] and macs_per_element(fastest["training"]) < LARGE_MACS,
+        {"share_on_inference_front": shares[0], "share_on_training_front": shares[1]},
+    )
+
+
+def large_need_budget(space: Space, records: Sequence[Record]) -> Finding:
+    """Big processing elements are efficient only where there are resources for many MACs."""
+    front = pareto(space, records, _budget_goals("training"))
+    total = {id(one): float(one.metrics["macs"]) for one in front}
+    large = [total[id(one)] for one in front if macs_per_element(one) >= LARGE_MACS]
+    small = [total[id(one)] for one in front if macs_per_element(one) < LARGE_MACS]
+    text = (
+        f"on the latency-area front of training, {len(large)} of {len(front)} designs have large elements"
+        + (f"; the smallest of them has {min(large):,.0f} MACs in all, the smallest other {min(small):,.0f}"
+           if large and small else "")
+    )  # fmt: skip
+    return Finding(
+        "Large processing elements pay only at high resource budgets",
+        "yes (Fig. 8)",
+        text,
+        not large or (bool(small) and min(large) > min(small)),
+        {"large": len(large), "front": len(front)},
+    )
+
+
+# --- search -----------------------------------------------------------------------------------------------------------
+
+
+def efficiencies(space: Space, records: Sequence[Record], options: Options) -> list[Efficiency]:
+    """How well searches do on this space; needs every point of it."""
+    if len(records) != space.size:
+        return []
+    points = round(SHARE_OF_POINTS * len(records))
+    found = []
+    for mode in MODES:
+        goals = objectives_of(space, mode)
+        for search in ("nsga2", "tpe", "random"):
+            options.say(f"{search} on {mode}, {points} points, {len(SEEDS)} seeds")
+            found.append(efficiency(space, records, search, goals, points, SEEDS))
+    return found
+
+
+def efficiency_table(space: Space, records: Sequence[Record], searched: Sequence[Efficiency]) -> object:
+    """Searches for the terminal."""
+    from rich.text import Text
+
+    from monet.report.terminal import table
+
+    if not searched:
+        return Text(
+            f"Search efficiency is judged against the whole space: {len(records):,} of {space.size:,} points are "
+            "evaluated so far; --effort 10 evaluates the rest (and goes on where it stopped).",
+            style="dim",
+        )
+    made = table(f"Share of the whole front's hypervolume within {percent(SHARE_OF_POINTS)} of the points",
+                 "search", "objectives", "points", *(f"seed {one}" for one in SEEDS), "smallest", "")  # fmt: skip
+    for one in searched:
+        worst = min(one.shares)
+        bar = "" if one.search == "random" else "≥ 99 %" if worst >= SHARE_OF_FRONT else "below 99 %"
+        shares = [f"{100 * share:.2f} %" for share in one.shares]
+        made.add_row(one.search, ", ".join(one.objectives), f"{one.points:,}", *shares, f"{100 * worst:.2f} %", bar)
+    return made
+
+
+def panels(
+    priced_space: Space,
+    priced: Sequence[Record],
+    free_space: Space,
+    free: Sequence[Record],
+    variants: dict[str, list[Finding]],
+    searched: Sequence[Efficiency],
+) -> tuple[object, ...]:
+    """The page: findings, then the plots of both variants."""
+    from monet.report.html.explore import front_figure, importance_figure
+    from monet.report.html.study import Panel, table
+
+    made = [Panel(f"Findings, {name}", body=findings_html(each)) for name, each in variants.items()]
+    for name, space, records in (("memories priced", priced_space, priced), ("memories free", free_space, free)):
+        for mode in MODES:
+            made.append(
+                Panel(f"{mode.capitalize()}, {name}", "Each point is a design; hover for all of it.",
+                      front_figure(space, records, mode, {}), half=True)
+            )  # fmt: skip
+        goals = [one for mode in MODES for one in objectives_of(space, mode)]
+        made.append(Panel(f"Which parameters matter, {name}", "", importance_figure(space, records, goals)))
+    if searched:
+        rows = [[one.search, ", ".join(one.objectives), str(one.points), *(f"{100 * share:.2f} %" for share in one.shares)]
+                for one in searched]  # fmt: skip
+        heads = ("search", "objectives", "points", *(f"seed {one}" for one in SEEDS))
+        made.append(
+            Panel("Search efficiency", "Share of the whole front's hypervolume.", body=table(heads, rows, names=2))
+        )
+    return tuple(made)

@@ -1,0 +1,105 @@
+"""What the hardware studies share: points evaluated once and kept, findings of the paper with our number and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from monet.search.hardware.exploration import Exploration, Progress, explore
+from monet.search.hardware.record import Record
+from monet.search.hardware.space import Space, load_space
+from monet.search.hardware.store import read_store
+from monet.studies.study import Options
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+WHOLE = 10  # effort that exhausts a space
+POINTS_BY_EFFORT = {1: 60, 2: 100, 3: 150, 4: 250, 5: 400, 6: 600, 7: 1000, 8: 2000, 9: 4000}
+EXHAUSTED = 500  # a space up to this size is always evaluated whole, except for a quick look
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One statement of the paper, what we get, and whether it holds in our model."""
+
+    claim: str
+    published: str
+    ours: str
+    holds: bool
+    values: dict[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+def store_of(space: Space, options: Options) -> Path:
+    """Where a study keeps its points: the user's cache, by space and model version, so that nothing is done twice."""
+    from monet.mapping.compiled import user_cache_directory
+    from monet.schedule.evaluation import model_version
+
+    if options.store:
+        folder = Path(options.store)
+    else:
+        folder = user_cache_directory() / "studies"
+    folder.mkdir(parents=True, exist_ok=True)
+    version = model_version().replace("/", "-").replace(" ", "")
+    return folder / f"{space.name}-{space.meaning[:8]}-{version}.sqlite"
+
+
+def points_of(name: str, options: Options) -> tuple[Space, list[Record]]:
+    """The points of a shipped space: a spread of them, or all at the highest effort; more if earlier runs kept more."""
+    space = load_space(name)
+    size, path = space.size or 0, store_of(space, options)
+    whole = options.effort >= WHOLE or (size <= EXHAUSTED and options.effort > 2)
+    points = size if whole else min(size, POINTS_BY_EFFORT[options.effort])
+    told = [0]
+
+    def show(progress: Progress) -> None:
+        if progress.evaluated - told[0] >= 100:
+            told[0] = progress.evaluated
+            rate = progress.evaluated / progress.seconds
+            options.say(f"{name}: {progress.done:,} of {points:,} points, {rate:.1f} a second")
+
+    options.say(f"{name}: {points:,} of {size:,} points, kept in {path}")
+    found: Exploration = explore(
+        space, str(path), search="qmc", points=points, seed=0, resume=True, jobs=options.jobs, show=show
+    )
+    if found.interrupted:
+        raise KeyboardInterrupt
+    with read_store(path) as store:
+        return space, list(store.records())
+
+
+def findings_table(title: str, findings: Sequence[Finding]) -> Table:
+    """Findings for the terminal."""
+    from rich.text import Text
+
+    from monet.report.terminal import table
+
+    made = table(title, "finding", "in the paper", "ours", "")
+    for column in made.columns[:3]:
+        column.justify, column.overflow = "left", "fold"
+    for one in findings:
+        verdict = Text("holds", style="green") if one.holds else Text("does not hold", style="red")
+        made.add_row(one.claim, one.published, one.ours, verdict)
+    return made
+
+
+def findings_html(findings: Sequence[Finding]) -> str:
+    """Findings for the page."""
+    from monet.report.html.study import table
+
+    rows = [[one.claim, one.published, one.ours, "holds" if one.holds else "does not hold"] for one in findings]
+    return table(("finding", "in the paper", "ours", ""), rows, names=4)
+
+
+def sample_text(space: Space, records: Sequence[Record]) -> str:
+    """How much of a space the figures stand on."""
+    size = space.size or 0
+    every = "all" if len(records) == size else f"{len(records):,} of"
+    lost = sum(not one.ok for one in records)
+    return f"{space.name}: {every} {size:,} designs" + (f", {lost:,} without figures" if lost else "")

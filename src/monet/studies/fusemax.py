@@ -1,0 +1,111 @@
+"""The paper's second hardware study: a small GPT-2 on FuseMax-like designs, inference and training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from monet.report.quantities import percent, times
+from monet.search.hardware.analysis import importance, objectives_of, spread
+from monet.search.hardware.exploration import objective_values
+from monet.search.hardware.record import Record
+from monet.search.hardware.space import Space
+from monet.studies.findings import Finding, findings_html, findings_table, points_of, sample_text
+from monet.studies.study import Options, Outcome
+
+ENERGY_RATIO = (4.0, 5.0)  # training over inference, Fig. 9
+BANDWIDTHS = ("buffer_bandwidth", "dram_bandwidth")
+
+
+def run(options: Options) -> Outcome:
+    """Explore both variants of the space and check the findings."""
+    variants = {"memories priced": points_of("fusemax", options), "memories free": points_of("fusemax-free", options)}
+    found = {name: findings(*each) for name, each in variants.items()}
+    tables = [findings_table(f"{name} · {sample_text(*variants[name])}", each) for name, each in found.items()]
+    return Outcome(
+        "A small GPT-2 on FuseMax-like designs",
+        {
+            "findings": {name: [one.as_dict() for one in each] for name, each in found.items()},
+            "points": {name: len(records) for name, (_, records) in variants.items()},
+        },
+        tuple(tables),
+        tuple(sample_text(*each) for each in variants.values()),
+        panels(variants, found),
+    )
+
+
+def findings(space: Space, records: Sequence[Record]) -> list[Finding]:
+    """The paper's statements about this study."""
+    return [energy_ratio(space, records), bandwidth_dominates(space, records), clustered(space, records)]
+
+
+def energy_ratio(space: Space, records: Sequence[Record]) -> Finding:
+    """Fig. 9: a training step takes four to five times the energy of inference."""
+    feasible = [one for one in records if one.ok]
+    ratios = np.sort([one.metrics["training.energy_j"] / one.metrics["inference.energy_j"] for one in feasible])
+    middle = float(np.median(ratios))
+    return Finding(
+        "Training GPT-2 takes 4–5 times the energy of inference",
+        "≈ 4–5× (Fig. 9)",
+        f"{times(middle)} in the middle of all designs, {times(float(ratios[0]))} to {times(float(ratios[-1]))}",
+        ENERGY_RATIO[0] <= middle <= ENERGY_RATIO[1],
+        {"median": middle, "smallest": float(ratios[0]), "largest": float(ratios[-1])},
+    )
+
+
+def bandwidth_dominates(space: Space, records: Sequence[Record]) -> Finding:
+    """Buffer bandwidth and off-chip traffic decide what training costs."""
+    shares = {}
+    for figure in ("latency", "energy"):
+        [goal] = objectives_of(space, "training", [figure])
+        found = importance(space, records, goal)
+        shares[figure] = {one.parameter: one.total if one.total is not None else one.main for one in found}
+    text = "; ".join(
+        f"{figure}: " + ", ".join(f"{name} {percent(value)}" for name, value in each.items())
+        for figure, each in shares.items()
+    )
+    ranked = sorted(shares["latency"], key=lambda name: -shares["latency"][name])
+    return Finding(
+        "Buffer bandwidth and off-chip bandwidth dominate GPT-2 training",
+        "yes (Table III, text)",
+        f"share of the variance that goes with each parameter, interactions included: {text}",
+        set(ranked[:2]) == set(BANDWIDTHS),
+        {"shares": shares},
+    )
+
+
+def clustered(space: Space, records: Sequence[Record]) -> Finding:
+    """Layers are alike, so designs rank alike for inference and training."""
+    feasible = [one for one in records if one.ok]
+    ranks = [
+        np.argsort(np.argsort(objective_values(space, feasible, objectives_of(space, mode, ["latency"]))[:, 0]))
+        for mode in ("inference", "training")
+    ]
+    correlation = float(np.corrcoef(*ranks)[0, 1])
+    [goal] = objectives_of(space, "training", ["energy"])
+    low, _, high = spread(space, records, goal)
+    return Finding(
+        "Designs lie close together, as all layers are alike",
+        "points tightly clustered (Fig. 9; no number given)",
+        f"training energy spans {times(high / low)}; rank correlation of inference and training latency {correlation:.2f}",
+        correlation > 0.9,
+        {"energy_span": high / low, "rank_correlation": correlation},
+    )
+
+
+def panels(variants: dict[str, tuple[Space, list[Record]]], found: dict[str, list[Finding]]) -> tuple[object, ...]:
+    """The page: findings, then the plots of both variants."""
+    from monet.report.html.explore import front_figure, importance_figure
+    from monet.report.html.study import Panel
+
+    made = [Panel(f"Findings, {name}", body=findings_html(each)) for name, each in found.items()]
+    for name, (space, records) in variants.items():
+        for mode in ("inference", "training"):
+            made.append(
+                Panel(f"{mode.capitalize()}, {name}", "Each point is a design; hover for all of it.",
+                      front_figure(space, records, mode, {}), half=True)
+            )  # fmt: skip
+        goals = [one for mode in ("inference", "training") for one in objectives_of(space, mode)]
+        made.append(Panel(f"Which parameters matter, {name}", "", importance_figure(space, records, goals)))
+    return tuple(made)

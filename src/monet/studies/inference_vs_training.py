@@ -1,0 +1,107 @@
+"""The paper's first figure: what is best for inference is not best for training, on both of its accelerators, and what
+it costs to take the one for the other. With memories priced by size, and given away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from monet.report.quantities import percent, times
+from monet.search.hardware.analysis import Choice, Overlap, choices, overlap
+from monet.search.hardware.record import Record
+from monet.search.hardware.space import Space
+from monet.studies.findings import Finding, findings_html, findings_table, points_of, sample_text
+from monet.studies.study import Options, Outcome
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+SPACES = {
+    "ResNet-18, Edge-TPU-like, memories priced": "edge-tpu",
+    "ResNet-18, Edge-TPU-like, memories free": "edge-tpu-free",
+    "GPT-2, FuseMax-like, memories priced": "fusemax",
+    "GPT-2, FuseMax-like, memories free": "fusemax-free",
+}
+FIGURES = ("latency", "energy", "edp")
+
+
+def run(options: Options) -> Outcome:
+    """Compare the best designs of both modes on every space."""
+    spaces = {name: points_of(space, options) for name, space in SPACES.items()}
+    chosen = {name: choices(space, records, FIGURES) for name, (space, records) in spaces.items()}
+    fronts = {name: overlap(space, records, "inference", "training") for name, (space, records) in spaces.items()}
+    findings = [finding(name, chosen[name], fronts[name]) for name in spaces]
+    return Outcome(
+        "Inference against training",
+        {"findings": [one.as_dict() for one in findings],
+         "choices": {name: [_plain(one) for one in each] for name, each in chosen.items()},
+         "points": {name: len(records) for name, (_, records) in spaces.items()}},
+        (findings_table("Is the best hardware for inference also the best for training?", findings),
+         choices_table(chosen)),
+        tuple(sample_text(*each) for each in spaces.values()),
+        panels(spaces, findings, chosen),
+    )  # fmt: skip
+
+
+def finding(name: str, chosen: Sequence[Choice], fronts: Overlap) -> Finding:
+    """Fig. 1 on one space."""
+    wrong = {one.figure: one.penalty for one in chosen if one.used_for == "training"}
+    text = ", ".join(f"{figure} {times(value)}" for figure, value in wrong.items())
+    return Finding(
+        name,
+        "inference-best is not training-best (Fig. 1)",
+        f"inference-best used for training takes of the best {text}; {fronts.common} of {fronts.first_size} designs of "
+        f"the inference front are on training's front ({percent(fronts.hypervolume_ratio)} of its hypervolume)",
+        any(value > 1.0 for value in wrong.values()),
+        {"penalty": wrong, "common": fronts.common, "inference_front": fronts.first_size,
+         "training_front": fronts.second_size, "hypervolume_ratio": fronts.hypervolume_ratio},
+    )  # fmt: skip
+
+
+def _plain(one: Choice) -> dict[str, Any]:
+    return {
+        "figure": one.figure, "best_for": one.best_for, "used_for": one.used_for, "penalty": one.penalty,
+        "design": dict(one.design.values), "best": dict(one.best.values),
+    }  # fmt: skip
+
+
+def choices_table(chosen: dict[str, list[Choice]]) -> Table:
+    """The best design of each mode, used for the other."""
+    from monet.report.terminal import table
+
+    made = table("What it costs to choose for the other", "space", "figure", "chosen for", "used for", "of the best",
+                 "chosen design", "best design")  # fmt: skip
+    for column in (*made.columns[1:4], *made.columns[5:]):
+        column.justify, column.overflow = "left", "fold"
+    for name, each in chosen.items():
+        for one in each:
+            made.add_row(name, one.figure, one.best_for, one.used_for, times(one.penalty), _design(one.design),
+                         _design(one.best))  # fmt: skip
+    return made
+
+
+def _design(record: Record) -> str:
+    return ", ".join(str(value) for value in record.values.values())
+
+
+def panels(
+    spaces: dict[str, tuple[Space, list[Record]]], findings: Sequence[Finding], chosen: dict[str, list[Choice]]
+) -> tuple[object, ...]:
+    """The page: verdicts, then both modes of every space side by side."""
+    from monet.report.html.explore import front_figure
+    from monet.report.html.study import Panel, table
+
+    rows = [[name, one.figure, one.best_for, one.used_for, times(one.penalty), _design(one.design), _design(one.best)]
+            for name, each in chosen.items() for one in each]  # fmt: skip
+    heads = ("space", "figure", "chosen for", "used for", "of the best", "chosen design", "best design")
+    made = [
+        Panel("Findings", body=findings_html(findings)),
+        Panel("What it costs to choose for the other", body=table(heads, rows, names=4)),
+    ]
+    for name, (space, records) in spaces.items():
+        for mode in ("inference", "training"):
+            about = (
+                "Diamonds are the front of the other mode: where it lies above the line, it would be the wrong choice."
+            )
+            made.append(Panel(f"{name}: {mode}", about, front_figure(space, records, mode, {}), half=True))
+    return tuple(made)
