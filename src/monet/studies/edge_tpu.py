@@ -6,6 +6,7 @@ Its findings are checked one by one, with memories priced by size (ours) and giv
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from monet.report.quantities import percent, times
 from monet.search.hardware.analysis import choices, objectives_of, overlap
@@ -16,6 +17,11 @@ from monet.search.hardware.record import Record
 from monet.search.hardware.space import Space
 from monet.studies.findings import Finding, findings_html, findings_table, points_of, sample_text
 from monet.studies.study import Options, Outcome
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from monet.report.html.study import Panel
 
 LARGE_MACS = 512  # of one processing element, of 16 to 1,024: the upper quarter of the sizes
 SEEDS = (0, 1, 2, 3, 4)
@@ -33,8 +39,8 @@ def run(options: Options) -> Outcome:
         "memories free": findings(free_space, free),
     }
     searched = efficiencies(priced_space, priced, options)
-    tables = [findings_table(f"{name} · {sample_text(space, records)}", variants[name])
-              for name, space, records in (("memories priced", priced_space, priced), ("memories free", free_space, free))]  # fmt: skip
+    explored = {"memories priced": (priced_space, priced), "memories free": (free_space, free)}
+    tables = [findings_table(f"{name} · {sample_text(*explored[name])}", each) for name, each in variants.items()]
     return Outcome(
         "ResNet-18 on Edge-TPU-like designs",
         {
@@ -156,7 +162,7 @@ def efficiencies(space: Space, records: Sequence[Record], options: Options) -> l
     return found
 
 
-def efficiency_table(space: Space, records: Sequence[Record], searched: Sequence[Efficiency]) -> object:
+def efficiency_table(space: Space, records: Sequence[Record], searched: Sequence[Efficiency]) -> RenderableType:
     """Searches for the terminal."""
     from rich.text import Text
 
@@ -185,7 +191,7 @@ def panels(
     free: Sequence[Record],
     variants: dict[str, list[Finding]],
     searched: Sequence[Efficiency],
-) -> tuple[object, ...]:
+) -> tuple[Panel, ...]:
     """The page: findings, then the plots of both variants."""
     from monet.report.html.explore import front_figure, importance_figure
     from monet.report.html.study import Panel, table
@@ -200,10 +206,10 @@ def panels(
         goals = [one for mode in MODES for one in objectives_of(space, mode)]
         made.append(Panel(f"Which parameters matter, {name}", "", importance_figure(space, records, goals)))
     if searched:
-        rows = [[one.search, ", ".join(one.objectives), str(one.points), *(f"{100 * share:.2f} %" for share in one.shares)]
-                for one in searched]  # fmt: skip
+        shares = [[f"{100 * share:.2f} %" for share in one.shares] for one in searched]
+        rows = [[one.search, ", ".join(one.objectives), str(one.points), *each]
+                for one, each in zip(searched, shares, strict=True)]  # fmt: skip
         heads = ("search", "objectives", "points", *(f"seed {one}" for one in SEEDS))
-        made.append(
-            Panel("Search efficiency", "Share of the whole front's hypervolume.", body=table(heads, rows, names=2))
-        )
+        about = "Share of the whole front's hypervolume."
+        made.append(Panel("Search efficiency", about, body=table(heads, rows, names=2)))
     return tuple(made)

@@ -1,4 +1,4 @@
-"""What the hardware studies share: points evaluated once and kept, findings of the paper with our number and a verdict."""
+"""What the hardware studies share: points that are evaluated once and kept, and findings with number and verdict."""
 
 from __future__ import annotations
 
@@ -41,10 +41,7 @@ def store_of(space: Space, options: Options) -> Path:
     from monet.mapping.compiled import user_cache_directory
     from monet.schedule.evaluation import model_version
 
-    if options.store:
-        folder = Path(options.store)
-    else:
-        folder = user_cache_directory() / "studies"
+    folder = Path(options.store) if options.store else user_cache_directory() / "studies"
     folder.mkdir(parents=True, exist_ok=True)
     version = model_version().replace("/", "-").replace(" ", "")
     return folder / f"{space.name}-{space.meaning[:8]}-{version}.sqlite"

@@ -16,6 +16,8 @@ from monet.studies.study import Options, Outcome
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from monet.report.html.study import Panel
+
 SPACES = {
     "ResNet-18, Edge-TPU-like, memories priced": "edge-tpu",
     "ResNet-18, Edge-TPU-like, memories free": "edge-tpu-free",
@@ -86,7 +88,7 @@ def _design(record: Record) -> str:
 
 def panels(
     spaces: dict[str, tuple[Space, list[Record]]], findings: Sequence[Finding], chosen: dict[str, list[Choice]]
-) -> tuple[object, ...]:
+) -> tuple[Panel, ...]:
     """The page: verdicts, then both modes of every space side by side."""
     from monet.report.html.explore import front_figure
     from monet.report.html.study import Panel, table
@@ -100,8 +102,6 @@ def panels(
     ]
     for name, (space, records) in spaces.items():
         for mode in ("inference", "training"):
-            about = (
-                "Diamonds are the front of the other mode: where it lies above the line, it would be the wrong choice."
-            )
+            about = "Diamonds are the front of the other mode; above the line they would be the wrong choice."
             made.append(Panel(f"{name}: {mode}", about, front_figure(space, records, mode, {}), half=True))
     return tuple(made)
