@@ -31,8 +31,9 @@ def sentences(result: Result) -> list[str]:
     """The answer in a few sentences, most important first."""
     bounds = result.bounds
     said = [
-        f"The step takes {seconds(result.latency_s)}, {times(result.gap['latency'])} the lower bound of "
-        f"{seconds(bounds.latency_s)} ({headline.strongest_bound(result)})."
+        f"The step takes {seconds(result.latency_s)}, {times(result.gap['latency'])} the lower bound of every plan, "
+        f"{seconds(bounds.latency_s)} ({headline.strongest_bound(result)}); the longest chain of this plan takes "
+        f"{seconds(bounds.critical_path_s)}."
     ]
     if path := critical_path.shares(result):
         kind, took = max(path.items(), key=lambda one: one[1])

@@ -15,6 +15,7 @@ from monet.schedule.energy import Energy
 from monet.schedule.engine import Schedule, bookings_of
 from monet.schedule.machine import Machine
 from monet.schedule.result import EVENT_KINDS, TIME_PARTS, CriticalStep, Timeline
+from monet.schedule.spans import operator_spans
 from monet.schedule.workload import Operator, Workload
 
 Array = np.ndarray[Any, Any]
@@ -31,19 +32,26 @@ class Measures:
         self.kind, self.operator, self.bytes = nodes[:, n.KIND], nodes[:, n.OPERATOR], nodes[:, n.BYTES]
         self.start, self.end = timed.start, timed.end
         self.seconds = 1 / machine.ticks_per_second
-        real = self.kind != n.JOIN
-        self.first = np.full(self.count, np.iinfo(np.int64).max)
-        self.last = np.zeros(self.count, np.int64)
-        mine = real & (self.kind != n.EVICT)
-        np.minimum.at(self.first, self.operator[mine], self.start[mine])
-        np.maximum.at(self.last, self.operator[mine], self.end[mine])
         run = self.kind == n.COMPUTE
+        self.first, self.last = self._spans(run)
         self.busy = np.bincount(self.operator[run], nodes[run, n.DURATION], minlength=self.count)
-        self.longest = np.zeros(self.count, np.int64)
-        np.maximum.at(self.longest, self.operator[run], nodes[run, n.DURATION])
+        cores = len(machine.accelerator.cores)
+        spread = self.operator[run] * cores + schedule.expanded.steps[nodes[run, n.STEP], d.CORE]
+        by_core = np.bincount(spread, nodes[run, n.DURATION], minlength=self.count * cores)
+        self.longest = by_core.reshape(self.count, cores).max(axis=1)  # on its busiest core
         self.read = self._bytes((n.READ,))
         self.written = self._bytes((n.WRITE, n.EVICT))
         self.moved = self._bytes((n.MOVE,))
+
+    def _spans(self, run: Array) -> tuple[Array, Array]:
+        steps, nodes = self.schedule.expanded.steps, self.schedule.decided.nodes
+        moves = np.isin(self.kind, (n.READ, n.WRITE, n.MOVE))
+        return operator_spans(
+            self.count,
+            (self.operator[run], steps[nodes[run, n.STEP], d.CORE], self.start[run], self.end[run]),
+            (self.operator[moves], self.start[moves], self.end[moves]),
+            int(self.machine.routes.latency.max(initial=0)),
+        )
 
     def _bytes(self, kinds: tuple[int, ...]) -> Array:
         here = np.isin(self.kind, kinds)

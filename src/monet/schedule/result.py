@@ -80,18 +80,18 @@ class MemoryTrace:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Lower bounds. Compute, traffic and memory hold for every plan; the critical path is that of the plan at hand."""
+    """Lower bounds. All but the critical path hold for every plan; that one is of the plan at hand."""
 
     compute_s: float  # work over the peak of all cores that can do it
     dram_s: float  # compulsory bytes over the bandwidth
-    critical_path_s: float  # longest chain of operators, each on its fastest core
-    memory_bytes: int  # largest working set of one operator, with all parameters and states, in DRAM
+    critical_path_s: float  # longest chain of this plan's own steps and transfers, were nothing shared
+    memory_bytes: int  # what is in DRAM before the step begins
     energy_j: float = 0.0  # work at its cheapest and compulsory off-chip bytes; 0 where it is not known
 
     @property
     def latency_s(self) -> float:
-        """The strongest of the three."""
-        return max(self.compute_s, self.dram_s, self.critical_path_s)
+        """The stronger of the two that hold for every plan."""
+        return max(self.compute_s, self.dram_s)
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ def format_result(result: Result) -> str:
         title,
         f"  latency     {scaled(result.latency_s, 's'):>12}   {result.cycles:,} cycles, "
         f"{result.throughput_per_s:.4g} samples/s; bound {scaled(bounds.latency_s, 's')} "
-        f"(compute {scaled(bounds.compute_s, 's')}, DRAM {scaled(bounds.dram_s, 's')}, "
-        f"path {scaled(bounds.critical_path_s, 's')}), gap {gap['latency']:.2f}×",
+        f"(compute {scaled(bounds.compute_s, 's')}, DRAM {scaled(bounds.dram_s, 's')}), gap {gap['latency']:.2f}×; "
+        f"longest chain of this plan {scaled(bounds.critical_path_s, 's')}",
         f"  energy      {scaled(result.energy_j, 'J'):>12}   static "
         f"{scaled(result.energy_breakdown['static'], 'J')}, {scaled(result.power_w, 'W')} on average",
         f"  off-chip    {scaled(result.dram_bytes['total'], 'B'):>12}   read {scaled(result.dram_bytes['read'], 'B')}, "

@@ -12,13 +12,13 @@ from monet.schedule.result import Result
 BOUND_NAMES = {
     "compute_s": "all work at peak rate",
     "dram_s": "compulsory off-chip traffic",
-    "critical_path_s": "longest chain of operators",
+    "critical_path_s": "longest chain of this plan",
 }
 
 
 def strongest_bound(result: Result) -> str:
-    """In words, the bound that limits the latency most."""
-    name = max(BOUND_NAMES, key=lambda one: float(getattr(result.bounds, one)))
+    """In words, the bound on the latency of every plan that is strongest."""
+    name = "compute_s" if result.bounds.compute_s > result.bounds.dram_s else "dram_s"
     return BOUND_NAMES[name]
 
 
@@ -49,7 +49,8 @@ def info(result: Result) -> list[dict[str, Any]]:
         _card(
             "Latency",
             seconds(result.latency_s),
-            f"{result.cycles:,} cycles; {quantity(result.throughput_per_s, 'sample/s')}",
+            f"{result.cycles:,} cycles; {quantity(result.throughput_per_s, 'sample/s')}; longest chain of this plan "
+            f"{seconds(bounds.critical_path_s)}",
             f"{seconds(bounds.latency_s)}: {strongest_bound(result)}",
             gap["latency"],
         ),
@@ -85,7 +86,8 @@ def info(result: Result) -> list[dict[str, Any]]:
 
 
 def latency_bounds(result: Result) -> dict[str, Any]:
-    """Every lower bound on the latency, and ours, as bars of one scale; and the critical path by what happens on it."""
+    """Bounds on the latency of all plans and of this one, and ours, as bars of one scale; and the critical path by what
+    happens on it."""
     rows: list[dict[str, Any]] = [
         {"label": words, "seconds": float(getattr(result.bounds, name)), "ours": False}
         for name, words in BOUND_NAMES.items()

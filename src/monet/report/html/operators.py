@@ -40,8 +40,7 @@ def row_of(result: Result, row: Any, span: Span) -> dict[str, Any]:
         "core": _cores(list(row["cores"])),
         "group": str(row["group"]),
         "span_s": span.seconds,
-        # of the arrays while it runs: a result has it over all its events, prefetches included
-        "utilisation": min(1.0, row["utilisation"] * row["latency_s"] / span.seconds) if span.seconds else 0.0,
+        "utilisation": min(1.0, row["utilisation"]),
         "share": span.seconds / result.latency_s if result.latency_s else 0.0,
         "operations": operations(row),
         "dram_bytes": row["dram_read_bytes"] + row["dram_write_bytes"],
