@@ -62,7 +62,7 @@ def _leading(reached: Array, owner: Array, begins: Array, ends: Array, slack: in
     # of every operator the transfers before the first gap
     gaps = np.cumsum(apart)
     start_of = np.flatnonzero(new)
-    before = np.repeat(gaps[start_of] - apart[start_of], np.diff(np.append(start_of, len(owner))))
+    before: Array = np.repeat(gaps[start_of] - apart[start_of], np.diff(np.append(start_of, len(owner))))
     joined = gaps == before
     found = reached.copy()
     np.minimum.at(found, owner[joined], begins[joined])
