@@ -10,6 +10,7 @@ import pytest
 from monet import load_hardware
 from monet.graph.loop_nest import LoopNest
 from monet.schedule.engine import Scheduler
+from monet.schedule.evaluation import evaluate
 from monet.schedule.plan import Group, Placement, Plan, PlanError, load_plan
 from monet.schedule.silicon import stream_resnet18
 
@@ -93,6 +94,17 @@ def test_tiles_with_fewer_rows_than_cores_cost_their_rows() -> None:
         assert one.operator.op.name == "layer1.0.conv1"
         found.append(sum(np.array([cost.useful for cost in one.costs])[one.classes]))
     assert found[0] == found[1] > 0
+
+
+def test_cores_without_rows_do_not_lead_a_multicast() -> None:
+    """Weights too large for a core are streamed to all of them at once, also when the first has nothing to do."""
+    graph, hardware = stream_resnet18(), load_hardware("tpu-like-quad")
+    group = Group(("layer4.1.conv2", "layer4.1.add"), (("A2", 2),))  # 2.4 MB of weights, 2 MB a core
+    cores = tuple(f"tensor[{number}]" for number in range(4))
+    result = evaluate(graph, hardware, Plan((group,), {"layer4.1.conv2": Placement(cores, "OY")}))
+    read = next(row["dram_read_bytes"] for row in result.operators if row["name"] == "layer4.1.conv2")
+    assert read >= 512 * 512 * 9
+    assert result.dram_bytes["total"] >= sum(one.bytes for one in graph.tensors.values() if one.role == "parameter")
 
 
 def test_an_empty_piece_is_not_a_unit_one() -> None:

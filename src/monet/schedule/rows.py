@@ -16,7 +16,7 @@ from monet.graph.dtypes import dtype_named
 from monet.graph.loop_nest import Operand
 from monet.graph.tensor import Tensor
 from monet.schedule import decide as d
-from monet.schedule.geometry import Grid, Touch, axis_map, box_elements, box_rows, cut_axes, touched_blocks
+from monet.schedule.geometry import Grid, Steps, Touch, axis_map, box_elements, box_rows, cut_axes, touched_blocks
 from monet.schedule.grouping import splittable, tileable
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Plan
@@ -320,6 +320,7 @@ class _Building:
         """Entries of every step, operand by operand; merged so that a step's entries stand together."""
         one = self.one
         count, operator = one.steps.count, one.operator
+        pieces_may_be_empty = one.steps.pieces > 1 and one.steps.tiles > 1
         tables: list[Array] = []
         owners: list[Array] = []
         for position, (operand, tensor) in enumerate(operator.operands):
@@ -334,6 +335,8 @@ class _Building:
                 touch = touched_blocks(operand, tensor, operator.nest, one.steps, grid)
             if operand.written and one.is_summed:
                 touch = self._own_sums(operand, touch, grid)
+            elif not operand.written and pieces_may_be_empty:
+                touch = _without_idle(touch, one.steps)
             table, owner = self._operand_entries(position, touch)
             tables.append(table)
             owners.append(owner)
@@ -485,6 +488,18 @@ class _Building:
         return True
 
 
+def _without_idle(touch: Touch, steps: Steps) -> Touch:
+    """What steps with nothing to do would read (a tile has fewer rows than there are cores) is left out; above all,
+    they do not lead a multicast, whose size is that of its first reader."""
+    idle = np.any([low >= high for low, high in steps.ranges.values()], axis=0)
+    if not idle.any():
+        return touch
+    many = np.diff(touch.pointer)
+    kept = ~np.repeat(idle, many)
+    pointer = np.concatenate([[0], np.cumsum(np.where(idle, 0, many))])
+    return Touch(pointer, touch.block[kept], touch.share[kept])
+
+
 def _shared_blocks(table: Array, one: OperatorSteps) -> bool:
     """Whether some block is written from more than one memory."""
     if len(one.instances) == 1:
@@ -499,9 +514,9 @@ def _shares(size: Array, touch: Touch) -> Array:
     many = np.diff(touch.pointer)
     if len(many) == 0 or many.max(initial=0) <= 1:
         return size.astype(np.int64)
-    upto = np.cumsum(touch.share)
-    before = np.repeat(upto[touch.pointer[:-1]] - touch.share[touch.pointer[:-1]], many)
+    upto, begin = np.cumsum(touch.share), touch.pointer[:-1][many > 0]
+    before = np.repeat(upto[begin] - touch.share[begin], many[many > 0])
     ends = np.rint((upto - before) * size).astype(np.int64)
     starts = np.roll(ends, 1)
-    starts[touch.pointer[:-1]] = 0
+    starts[begin] = 0
     return np.asarray(np.maximum(0, ends - starts))

@@ -1,6 +1,7 @@
 """What an allocation chooses from: for every operator its legal placements, as genes.
 
-A *form* is a core design and either one core of it or a split: a dimension, over how many cores. A *position* says
+A *form* is a core design and either one core of it or a split: a dimension (of the result, or one that is summed over:
+then the first core adds the sums of all), over how many cores. A *position* says
 which cores: the place of the first, the others follow in order. Two genes each, so that a search can move an operator
 without changing how it is split, and the other way round. Operators may share their genes (equal layers).
 """
@@ -16,6 +17,7 @@ from monet.hardware.accelerator import CoreInstance
 from monet.mapping.errors import DoesNotFit
 from monet.schedule.engine import Scheduler
 from monet.schedule.geometry import make_steps
+from monet.schedule.grouping import summed
 from monet.schedule.placement import cannot_run, disjoint_dims
 from monet.schedule.plan import Placement
 from monet.schedule.workload import Operator
@@ -37,7 +39,8 @@ def forms_of(scheduler: Scheduler, operator: Operator) -> tuple[Form, ...]:
     """Every legal form of an operator, one-core forms first."""
     able = [cores for cores in designs(scheduler).values() if _runs_on(scheduler, operator, cores[0])]
     found: list[Form] = [tuple(Placement((core.name,)) for core in cores) for cores in able]
-    dims = [(dim, size) for dim, size in operator.nest.dims if dim in disjoint_dims(operator) and size > 1]
+    allowed = disjoint_dims(operator) | summed(operator)
+    dims = [(dim, size) for dim, size in operator.nest.dims if dim in allowed and size > 1]
     for cores in able:
         for dim, size in dims:
             found += [_windows(cores, dim, pieces) for pieces in _pieces(len(cores)) if pieces <= size]
