@@ -8,7 +8,7 @@ over fits the memory. Operands with a window (pooling) are read once per window 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from monet.errors import MonetError
@@ -97,7 +97,7 @@ def vector_cost(nest: LoopNest, work: Mapping[str, int], core: Core, border: Bor
     border.check_room(nest)
     if core.lanes <= 0:
         raise MappingError(f"the core has no vector lanes for {', '.join(work) or 'copies'}")
-    dtype = _compute_dtype(nest, core)
+    dtype = compute_dtype([one.dtype for one in nest.operands], core)
     rate = core.vector_rate(dtype)
     functions = dict(work) or {"copy": max((math.prod(one.shape) for one in nest.writes), default=0)}
     lane_cycles = math.fsum(core.function_cycles(name) * count for name, count in functions.items())
@@ -141,9 +141,9 @@ def vector_cost(nest: LoopNest, work: Mapping[str, int], core: Core, border: Bor
     )
 
 
-def _compute_dtype(nest: LoopNest, core: Core) -> str:
+def compute_dtype(dtypes: Sequence[str], core: Core) -> str:
     """The element type the lanes compute in: the widest floating-point operand, else the first that has a rate."""
-    found = [dtype_named(one.dtype) for one in nest.operands]
+    found = [dtype_named(one) for one in dtypes]
     floats = sorted((one for one in found if one.is_float), key=lambda one: -one.bits)
     for dtype in (*floats, *found):
         if any(rate.dtype == dtype.name for rate in core.vector_rates):

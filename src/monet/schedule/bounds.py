@@ -36,7 +36,7 @@ def compute_bound_s(operators: tuple[Operator, ...], machine: Machine) -> float:
     cores = machine.accelerator.cores
     by_types: dict[frozenset[str], int] = {}
     for one in operators:
-        if one.is_matrix:
+        if one.macs:
             key = frozenset(operand.dtype for operand in one.nest.reads[:2])
             by_types[key] = by_types.get(key, 0) + one.macs
     found = [0.0]
@@ -56,9 +56,7 @@ def compute_bound_s(operators: tuple[Operator, ...], machine: Machine) -> float:
         for i in cores:
             for name, cycles in i.core.functions if i.core.lanes else ():
                 cheapest[name] = min(cycles, cheapest.get(name, cycles))
-        work = sum(
-            count * cheapest.get(name, 0.0) for one in operators if not one.is_matrix for name, count in one.work
-        )
+        work = sum(count * cheapest.get(name, 0.0) for one in operators for name, count in one.lane_work)
         found.append(work / lanes)
     return max(found)
 

@@ -13,7 +13,8 @@ import numpy as np
 from monet.graph.tensor import Tensor
 from monet.hardware.accelerator import CoreInstance
 from monet.mapping.border import Border
-from monet.mapping.errors import DoesNotFit, MappingError
+from monet.mapping.errors import DoesNotFit
+from monet.schedule.attention_cost import attention_step, lanes_beside
 from monet.schedule.geometry import Steps, make_steps, shape_classes, step_nest
 from monet.schedule.grouping import TiledGroup, summed
 from monet.schedule.machine import Machine
@@ -63,7 +64,7 @@ class CostTable:
         self.machine, self.objective = machine, objective
         self._known: dict[tuple[Any, ...], StepCost] = {}
         self._borders: dict[tuple[str, int, float], Border] = {}
-        self._numbers: dict[tuple[bool, str, int, bool, float], int] = {}
+        self._numbers: dict[tuple[bool, bool, str, int, bool, float], int] = {}
         self.steps: dict[tuple[Any, ...], Costed] = {}
         self.numbered: dict[tuple[Any, ...], tuple[int, Costed]] = {}  # keys are slow to compare, numbers are not
         self.rows = RowStore(128 * 2**20)  # of operators whose surroundings have not changed either
@@ -76,11 +77,11 @@ class CostTable:
         """The cost of one step of an operator on a core; ``share`` of its memory may be used for buffers. Cores that
         share a streamed operator see their part of DRAM's bandwidth when they choose their tiles."""
         ranges = tuple((dim, int(low[number]), int(high[number])) for dim, (low, high) in steps.ranges.items())
-        cores = steps.pieces if operator.is_matrix and not held else 1
+        cores = steps.pieces if operator.macs and not held else 1
         key = (operator.key, ranges, instance.template, cores, held, share)
         found = self._known.get(key)
         if found is None:
-            content = (operator.key, ranges, held, self._surroundings(operator.is_matrix, instance, cores, held, share))
+            content = (operator.key, ranges, held, self._surroundings(operator, instance, cores, held, share))
             found = _steps.get(content)
             if found is None:
                 if len(_steps) >= MOST_STEPS:
@@ -89,15 +90,18 @@ class CostTable:
             self._known[key] = found
         return found
 
-    def _surroundings(self, is_matrix: bool, instance: CoreInstance, cores: int, held: bool, share: float) -> int:
-        """A number for the core and what its costs see beyond it: DRAM only where it streams from there."""
-        key = is_matrix, instance.name, cores, held, share
+    def _surroundings(self, operator: Operator, instance: CoreInstance, cores: int, held: bool, share: float) -> int:
+        """A number for the core and what its costs see beyond it: DRAM only where it streams from there, and for fused
+        attention the lanes beside it."""
+        is_matrix = operator.macs > 0
+        key = operator.is_attention, is_matrix, instance.name, cores, held, share
         if key not in self._numbers:
             border = self._border(instance, cores, 1.0 if held else share)
             beyond: Any = border.memories
             if is_matrix and (instance.core.streamed or not held):
                 beyond = border.stream if held else border
-            content = instance.core, beyond, self.objective if is_matrix else ""
+            lanes = lanes_beside(self.machine.accelerator, instance) if operator.is_attention else None
+            content = instance.core, beyond, self.objective if is_matrix else "", lanes and lanes.core
             if len(_cores) >= MOST_CORES:
                 _cores.clear()
             self._numbers[key] = _cores.setdefault(content, next(_next_number))
@@ -124,12 +128,11 @@ class CostTable:
         if operator.is_matrix:
             run = matrix_held if held else matrix_streamed
             return run(nest, instance, border, self.objective)
-        if operator.family == "attention":
-            raise MappingError(
-                f"operator {operator.op.name}: fused attention has no cost model; use --attention explicit"
-            )
         part = nest.points / max(1, operator.nest.points)
         work = {name: math.ceil(count * part - 1e-9) for name, count in operator.work}
+        if operator.is_attention:
+            lanes = lanes_beside(self.machine.accelerator, instance)
+            return attention_step(nest, work, instance, lanes, border, self.objective, not held)
         return vector_step(nest, work, operator.extent, instance, border, not held)
 
 

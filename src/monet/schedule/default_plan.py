@@ -79,7 +79,7 @@ def _runs(scheduler: Scheduler, plain: Plan) -> Iterator[list[Operator]]:
 
 def may_fuse(operator: Operator) -> bool:
     """Whether an operator may be in a run: vector work that can be cut, and no update."""
-    return not operator.is_matrix and bool(splittable(operator)) and operator.op.phase != "update"
+    return not operator.macs and bool(splittable(operator)) and operator.op.phase != "update"
 
 
 def own_results(scheduler: Scheduler, run: list[Operator], operator: Operator) -> bool:

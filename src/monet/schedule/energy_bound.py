@@ -28,10 +28,9 @@ def compute_bound_j(operators: Iterable[Operator], accelerator: Accelerator) -> 
             rates[types] = min(rate.energy_j, rates.get(types, rate.energy_j))
     total = 0.0
     for one in operators:
-        if one.is_matrix:
+        if one.macs:
             total += one.macs * rates.get(frozenset(operand.dtype for operand in one.nest.reads[:2]), 0.0)
-        else:
-            total += sum(count * functions.get(name, 0.0) for name, count in one.work)
+        total += sum(count * functions.get(name, 0.0) for name, count in one.lane_work)
     return total
 
 

@@ -258,6 +258,9 @@ def splittable(operator: Operator) -> frozenset[str]:
                 found.add(dim)
     if operator.extent:
         found -= reduced_dims(operator)
+    if operator.is_attention:  # the width is summed over in the scores; dK and dV are sums over all rows
+        rows = next(operand for operand in nest.operands if len(operand.indices) == 3)
+        found &= rows.dims.intersection(*(operand.dims for operand in nest.writes))
     return frozenset(found)
 
 

@@ -120,7 +120,7 @@ def default_placement(operator: Operator, machine: Machine, table: CostTable, sh
 def cannot_run(operator: Operator, instance: CoreInstance) -> str:
     """Why a core cannot run an operator, from its description alone; empty if it might."""
     core = instance.core
-    if not operator.is_matrix:
+    if not operator.macs:
         return "" if core.lanes > 0 else "it has no vector lanes"
     if not core.modes:
         return "it has no array"
@@ -154,6 +154,8 @@ def _best_split(operator: Operator, instances: list[CoreInstance]) -> tuple[str,
     core, nest = instances[0].core, operator.nest
     if operator.is_matrix:
         cycles = nest.points / max(1.0, core.units * core.rates[0].products_per_cycle)
+    elif operator.is_attention:
+        cycles = operator.macs / max(1.0, core.units * core.rates[0].products_per_cycle)
     else:
         cycles = sum(count for _, count in operator.work) / max(1, core.lanes)
     if cycles < LIGHT_CYCLES:

@@ -75,10 +75,24 @@ class Operator:
         layouts = (tuple((one.shape, one.strides, place[one.storage]) for one in some) for some in tensors)
         return (self.key, self.family, *layouts)
 
+    @property
+    def is_attention(self) -> bool:
+        """Whether it is fused attention, which takes an array and vector lanes."""
+        return self.family is Family.ATTENTION
+
     @cached_property
     def macs(self) -> int:
         """Multiply-accumulates on an array."""
+        if self.is_attention:
+            return dict(self.work)["mac"]
         return self.nest.points if self.is_matrix else 0
+
+    @cached_property
+    def lane_work(self) -> tuple[tuple[str, int], ...]:
+        """Vector work by function."""
+        if self.is_attention:
+            return tuple(one for one in self.work if one[0] != "mac")
+        return () if self.is_matrix else self.work
 
     @cached_property
     def input_bytes(self) -> int:

@@ -20,6 +20,8 @@ from monet.graph.operators.nests import elementwise
 from monet.graph.operators.normalization import statistics_dtype
 from monet.graph.tensor import Tensor
 
+MASK = "mask"  # what the operand of a mask is called in the nest
+
 
 def _written_like(q: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Strides of an output laid out like the query, as the framework's kernels do, so that merging heads is a view.
@@ -107,17 +109,29 @@ def _nest_attention(call: Call) -> LoopNest:
     q, k = call.inputs[1:3] if backward else call.inputs[:2]
     batch, heads, tokens, width = q.shape
     shared = heads // k.shape[1]
-    row = (index("B"), index(("H", shared), "J"), index("N"))
-    query, key = (*row, index("K")), (index("B"), index("H"), index("C"), index("K"))
+    row: tuple[Index, ...] = (index("B"), index(("H", shared), "J"), index("N"))
+    query: tuple[Index, ...] = (*row, index("K"))
+    key: tuple[Index, ...] = (index("B"), index("H"), index("C"), index("K"))
     if backward:
-        maps = [query, query, key, key, query, row, *([None] * (len(call.inputs) - 6)), query, key, key]
+        reads, writes = [query, query, key, key, query, row], [query, key, key]
     else:
-        maps = [query, key, key, *([None] * (len(call.inputs) - 3)), query, row]
+        reads, writes = [query, key, key], [query, row]
+    scores = (*row, index("C"))
+    masks = [
+        tuple(
+            axis if size > 1 else Index(()) for axis, size in zip(scores[4 - len(one.shape) :], one.shape, strict=True)
+        )
+        for one in call.inputs[len(reads) :]
+    ]
     operands = tuple(
-        Operand(f"t{slot}", slot, tensor.dtype, tensor.shape, tuple(axes), slot >= len(call.inputs))
-        for slot, (tensor, axes) in enumerate(zip((*call.inputs, *call.outputs), maps, strict=True))
-        if axes is not None
-    )
+        Operand(
+            MASK if len(reads) <= slot < len(call.inputs) else f"t{slot}", slot, tensor.dtype, tensor.shape, axes,
+            slot >= len(call.inputs),
+        )
+        for slot, (tensor, axes) in enumerate(
+            zip((*call.inputs, *call.outputs), (*reads, *masks, *writes), strict=True)
+        )
+    )  # fmt: skip
     dims = (("B", batch), ("H", k.shape[1]), ("J", shared), ("N", tokens), ("C", k.shape[2]), ("K", width))
     return LoopNest(dims, operands)
 

@@ -128,6 +128,8 @@ def _piece_cycles(operator: Operator, placement: Placement, instance: CoreInstan
     core, pieces = instance.core, len(placement.cores)
     size = operator.nest.sizes[placement.split] if pieces > 1 else 1
     share = -(-size // pieces) / size
+    if operator.is_attention:
+        return share * operator.macs / max(1.0, core.units * core.rates[0].products_per_cycle)
     if not operator.is_matrix:
         return share * sum(count for _, count in operator.work) / max(1, core.lanes)
     try:

@@ -105,7 +105,7 @@ def _fits(scheduler: Scheduler, operator: Operator, placement: Placement, dim: s
 
 def _moves(scheduler: Scheduler, base: Plan, operators: Sequence[Operator]) -> list[tuple[tuple[str, str], ...]]:
     """Moves of all vector operators of a group to one core that runs them all, for every such core."""
-    vector = [one for one in operators if not one.is_matrix]
+    vector = [one for one in operators if not one.macs]
     if len(vector) < 2:
         return []
     found = []

@@ -1,0 +1,177 @@
+"""Fused attention against its own products: multiply-accumulates, compulsory traffic, bounds, and where it can run."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from monet.frontends.zoo.transformers import gpt2
+from monet.graph.builder import GraphBuilder
+from monet.graph.graph import Graph
+from monet.hardware import load_hardware
+from monet.hardware.accelerator import Accelerator
+from monet.mapping.search import search
+from monet.schedule.attention_cost import _halves, _shape, attention_step, lanes_beside, products
+from monet.schedule.engine import Scheduler
+from monet.schedule.evaluation import evaluate
+from monet.schedule.plan import Group, Plan
+from monet.schedule.workload import Operator
+from monet.training import TrainingOptions, training_step
+
+
+def step(tokens: int = 256, **options: str) -> Graph:
+    forward = gpt2("small", 2, tokens, depth=1, width=128, heads=4)
+    return training_step(forward, TrainingOptions(precision="bf16", **options))
+
+
+def attention_of(graph: Graph, accelerator: Accelerator) -> tuple[Scheduler, list[Operator]]:
+    scheduler = Scheduler(graph, accelerator)
+    return scheduler, [one for one in scheduler.workload.operators if one.is_attention]
+
+
+def cost_of(operator: Operator, accelerator: Accelerator, streamed: bool = True):
+    instance = next(one for one in accelerator.cores if one.core.modes)
+    scheduler = Scheduler(step(16), accelerator)
+    border = scheduler.machine.borders[instance.name]
+    lanes = lanes_beside(accelerator, instance)
+    return attention_step(operator.nest, dict(operator.work), instance, lanes, border, "latency", streamed), instance
+
+
+def explicit_macs(graph: Graph) -> int:
+    """Multiply-accumulates of an attention written out: batched products of all heads."""
+    scheduler = Scheduler(graph, load_hardware("fusemax"))
+    return sum(one.macs for one in scheduler.workload.operators if one.op.kind == "matmul")
+
+
+def test_macs_are_those_of_the_products_and_the_scores_again() -> None:
+    fused = attention_of(step(attention="fused"), load_hardware("fusemax"))[1]
+    assert len(fused) == 2
+    forward, backward = fused
+    assert 2 * backward.macs == 5 * forward.macs  # five products against two
+    assert forward.macs * 3 == explicit_macs(step())  # written out: two forward, four backward
+    shape = _shape(forward.nest, load_hardware("fusemax").cores[0].core)
+    tile = products(shape, 64, 64)
+    assert sum(one.points for one in tile) * (256 // 64) ** 2 * 8 == forward.macs
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_between_the_peak_and_one_after_the_other(which: int) -> None:
+    accelerator = load_hardware("fusemax")
+    operator = attention_of(step(attention="fused"), accelerator)[1][which]
+    cost, instance = cost_of(operator, accelerator)
+    core, lanes = instance.core, lanes_beside(accelerator, instance).core
+    assert cost.cycles >= operator.macs / core.units
+    lane_cycles = sum(lanes.function_cycles(name) * count for name, count in operator.lane_work) / lanes.lanes
+    assert cost.cycles >= lane_cycles
+    # every product of the whole operator for itself with all operands on chip, then the lanes: nothing side by side.
+    # Products of small tiles fill the array more often, so the best tile's count.
+    shape = _shape(operator.nest, core)
+    serial = math.inf
+    for rows in _halves(shape.rows):
+        for keys in _halves(shape.keys):
+            tiles = shape.groups * -(-shape.rows // rows) * -(-shape.keys // keys)
+            array = sum(search(one, core).cost.cycles for one in products(shape, rows, keys))
+            serial = min(serial, tiles * array + lane_cycles)
+    assert cost.cycles <= serial
+    joules = dict(cost.energy_j)
+    assert joules["compute"] >= operator.macs * core.rate("bf16", "bf16").energy_j
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_what_fits_moves_once_and_scores_never(which: int) -> None:
+    accelerator = load_hardware("fusemax", {"memories.buffer.size_bytes": 64 * 2**20})
+    operator = attention_of(step(attention="fused"), accelerator)[1][which]
+    cost, _ = cost_of(operator, accelerator)
+    for part, (_, tensor) in zip(cost.operands, operator.operands, strict=True):
+        assert part.bytes == tensor.bytes
+        assert part.spilled == 0
+
+
+def test_keys_come_again_for_every_tile_of_rows_if_they_do_not_fit() -> None:
+    accelerator = load_hardware("fusemax", {"memories.buffer.size_bytes": 96 * 1024})
+    operator = attention_of(step(1024, attention="fused"), accelerator)[1][0]
+    cost, _ = cost_of(operator, accelerator)
+    query, key, value, out, lse = (
+        part.bytes / tensor.bytes for part, (_, tensor) in zip(cost.operands, operator.operands, strict=True)
+    )
+    assert (query, out, lse) == (1, 1, 1)
+    assert key == value > 1
+    assert key == int(key)
+    assert sum(part.buffer for part in cost.operands) <= 96 * 1024
+
+
+def test_gradient_with_a_small_memory_spills_only_query_sums() -> None:
+    accelerator = load_hardware("fusemax", {"memories.buffer.size_bytes": 160 * 1024})
+    operator = attention_of(step(1024, attention="fused"), accelerator)[1][1]
+    cost, _ = cost_of(operator, accelerator)
+    written = [part for part, (operand, _) in zip(cost.operands, operator.operands, strict=True) if operand.written]
+    tensors = [tensor for operand, tensor in operator.operands if operand.written]
+    passes = cost.operands[0].bytes // operator.operands[0][1].bytes
+    assert passes > 1
+    assert written[0].spilled == (passes - 1) * tensors[0].elements * 4  # fp32 sums
+    assert written[0].bytes == written[0].spilled + tensors[0].bytes
+    assert [part.spilled for part in written[1:]] == [0, 0]
+
+
+def test_more_memory_or_bandwidth_is_never_slower() -> None:
+    operator = attention_of(step(512, attention="fused"), load_hardware("fusemax"))[1][0]
+    cycles = [
+        cost_of(operator, load_hardware("fusemax", {"memories.buffer.size_bytes": size}))[0].operands[1].bytes
+        for size in (64 * 1024, 128 * 1024, 512 * 1024, 4 * 2**20)
+    ]
+    assert cycles == sorted(cycles, reverse=True)
+
+
+def test_scheduled_as_an_operator_it_saves_traffic_and_keeps_no_scores() -> None:
+    hardware = load_hardware("fusemax")
+    explicit, fused = evaluate(step(512), hardware), evaluate(step(512, attention="fused"), hardware)
+    assert fused.latency_s < explicit.latency_s
+
+    def moved(result) -> int:
+        return sum(one["dram_read_bytes"] + one["dram_write_bytes"] for one in result.operators)
+
+    assert moved(fused) < moved(explicit)
+    rows = [one for one in fused.operators if one["family"] == "attention"]
+    assert [one["kind"] for one in rows] == ["attention", "attention_gradient"]
+    assert all(one["cores"] == ["tensor"] for one in rows)
+    assert fused.latency_s >= fused.bounds.latency_s
+
+
+def test_cut_along_samples_heads_and_rows_only() -> None:
+    from monet.schedule.grouping import splittable
+
+    forward, backward = attention_of(step(attention="fused"), load_hardware("fusemax"))[1]
+    assert splittable(forward) == {"B", "H", "N"}
+    assert splittable(backward) == {"B", "H"}
+
+
+def test_tiles_of_rows_do_the_same_work() -> None:
+    graph, hardware = step(512, attention="fused"), load_hardware("fusemax")
+    scheduler, (forward, _) = attention_of(graph, hardware)
+    useful = []
+    for plan in (Plan(), Plan(groups=(Group((forward.op.name,), (("N", 128),)),))):
+        one = next(one for one in scheduler.schedule(plan).expanded.operators if one.operator is forward)
+        useful.append(sum(one.costs[kind].useful for kind in one.classes))
+        assert len(one.classes) == (4 if plan.groups else 1)
+    assert useful[1] == pytest.approx(useful[0], rel=1e-12)
+
+
+def test_without_lanes_or_one_memory_it_says_so() -> None:
+    graph = step(64, attention="fused")
+    for hardware, reason in (("edge-tpu", "needs vector lanes"), ("simba", "needs one memory")):
+        result = evaluate(graph, load_hardware(hardware))
+        assert not result.feasible
+        assert f"fused attention {reason}" in str(result.reason)
+
+
+def test_mask_is_read_with_the_scores() -> None:
+    b = GraphBuilder("masked")
+    q, k, v = (b.input(name, (2, 4, 64, 32), "bf16") for name in ("q", "k", "v"))
+    mask = b.input("mask", (2, 1, 64, 64), "bool")
+    out = b.emit("attention", q, k, v, mask, scale=1.0, causal=False)
+    graph = b.build([out])
+    operator = attention_of(graph, load_hardware("fusemax"))[1][0]
+    cost, _ = cost_of(operator, load_hardware("fusemax"))
+    place = next(i for i, (operand, _) in enumerate(operator.operands) if operand.name == "mask")
+    assert cost.operands[place].bytes == 4 * 2 * 64 * 64  # once per head
