@@ -1,0 +1,118 @@
+"""Activation checkpointing of ResNet-18 through the full schedule: the paper's third result beside ours.
+
+The paper reports up to 13 MB less for 4 % latency and 4 % energy (its figures 11 and 12), and that some plans lower
+memory and latency together. It stores activations in fp16. At batch 1 and 224×224 only the CIFAR stem (stride 1, no
+pooling) has as much to drop: 13 MB is two of its first stage's activations, 64·224·224 values of two bytes each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from monet.studies.study import Options, Outcome
+
+SAVED_MB, LATENCY, ENERGY = 13.0, 0.04, 0.04  # MONET (arXiv 2603.15002), figures 11 and 12, as its digests give them
+MODEL, HARDWARE, PRECISION = "resnet18-cifar", "edge-tpu", "fp16"
+POPULATION, GENERATIONS = 48, 4  # generations for each step of effort
+
+
+def run(options: Options) -> Outcome:
+    """Search the front and put the published point beside it."""
+    from monet.frontends import load_model
+    from monet.hardware import load_hardware
+    from monet.report.checkpoint_schedule import summary
+    from monet.schedule.default_plan import default_plan
+    from monet.schedule.engine import Scheduler
+    from monet.search.checkpoint.scheduled import ScheduledCost
+    from monet.search.checkpoint.scheduled_search import search_front
+    from monet.search.genetic import Settings
+    from monet.training import training_step
+
+    step = training_step(load_model(MODEL, batch=1, image=224), precision=PRECISION)
+    scheduler = Scheduler(step, load_hardware(HARDWARE))
+    costed = ScheduledCost(scheduler, default_plan(scheduler))
+    settings = Settings(POPULATION, GENERATIONS * options.effort)
+    last = [0]
+
+    def watch(count: int) -> None:
+        if count >= last[0] + 100:
+            last[0] = count
+            options.say(f"{count} plans through the schedule")
+
+    front = search_front(costed, seed=options.seed, settings=settings, jobs=options.jobs, watch=watch)
+    chosen = front.free or front.plain
+    values = summary(costed, front, chosen, "ga") | {"cost": "schedule", "precision": PRECISION}
+    return outcome(values | {"published": published(values)})
+
+
+def published(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The paper's point beside ours: what that much memory costs here, and what that cost buys here."""
+    plain, front = values["plain"], values["front"]
+
+    def saved(one: Mapping[str, Any]) -> float:
+        return (int(plain["memory_peak_bytes"]) - int(one["memory_peak_bytes"])) / 1e6
+
+    def price(one: Mapping[str, Any]) -> tuple[float, float]:
+        return one["latency_s"] / plain["latency_s"] - 1, one["energy_j"] / plain["energy_j"] - 1
+
+    enough = [one for one in front if saved(one) >= SAVED_MB]
+    cheap = [one for one in front if price(one)[0] <= LATENCY and price(one)[1] <= ENERGY]
+    fastest = min(enough, key=lambda one: one["latency_s"], default=None)
+    thriftiest = min(enough, key=lambda one: one["energy_j"], default=None)
+    most = max(cheap, key=saved, default=None)
+    both = [one for one in front if saved(one) > 0 and price(one)[0] < 0]
+
+    def point(one: Mapping[str, Any] | None) -> dict[str, float] | None:
+        if one is None:
+            return None
+        latency, energy = price(one)
+        return {"saved_mb": saved(one), "latency": latency, "energy": energy}
+
+    return {
+        "paper": {"saved_mb": SAVED_MB, "latency": LATENCY, "energy": ENERGY},
+        "as_much_memory_fastest": point(fastest),
+        "as_much_memory_least_energy": point(thriftiest),
+        "same_price_most_memory": point(most),
+        "less_memory_and_faster": point(max(both, key=saved, default=None)),
+        "plans_less_memory_and_faster": len(both),
+    }
+
+
+ROWS = (
+    ("paper", "paper: memory saved, latency, energy"),
+    ("as_much_memory_fastest", "ours: as much memory, fastest"),
+    ("as_much_memory_least_energy", "ours: as much memory, least energy"),
+    ("same_price_most_memory", "ours: most memory for that price"),
+    ("less_memory_and_faster", "ours: most memory at less latency"),
+)
+
+
+def outcome(values: Mapping[str, Any]) -> Outcome:
+    """Tables and panels of the study."""
+    from monet.report.checkpoint_schedule import render
+    from monet.report.html import study as page
+    from monet.report.html.checkpoint import scheduled_page
+    from monet.report.terminal import table
+
+    beside = values["published"]
+    rows = []
+    for key, label in ROWS:
+        one = beside[key]
+        rows.append(
+            (label, f"{one['saved_mb']:.2f} MB", f"{100 * one['latency']:+.2f} %", f"{100 * one['energy']:+.2f} %")
+            if one
+            else (label, "none", "", "")
+        )
+    heads = ("", "memory saved", "latency", "energy")
+    made = table("The published point beside ours", *heads)
+    for row in rows:
+        made.add_row(*row)
+    _, facts, panels = scheduled_page(values)
+    first = page.Panel(
+        "The published point beside ours",
+        f"{beside['plans_less_memory_and_faster']} plans of the front have less memory and less latency than the plain step.",
+        body=page.table(heads, rows),
+    )
+    title = "Checkpointing ResNet-18 (CIFAR stem, 224×224, batch 1, fp16) on edge-tpu"
+    return Outcome(title, values, (render(values | {"budget_bytes": None}), made), tuple(facts), (first, *panels))

@@ -1,0 +1,137 @@
+"""Recomputation costs do not add up: pairs of activations, dropped together against the sum of each alone.
+
+Through the full schedule, dropping one activation changes what lies on chip and when, and two dropped together share
+operators that are repeated. Programmes with linear costs miss both (the paper's argument for a genetic search).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+from typing import Any
+
+from monet.studies.study import Options, Outcome
+
+MODEL, HARDWARE, PRECISION = "resnet18-cifar", "edge-tpu", "fp16"
+SHOWN = 12  # pairs in the table, half from each end
+
+
+def run(options: Options) -> Outcome:
+    """Cost every pair of the largest activations."""
+    from monet.frontends import load_model
+    from monet.hardware import load_hardware
+    from monet.schedule.default_plan import default_plan
+    from monet.schedule.engine import Scheduler
+    from monet.search.checkpoint.problem import problem_of
+    from monet.search.checkpoint.scheduled import ScheduledCost
+    from monet.search.checkpoint.scheduled_search import Evaluator, workers
+    from monet.training import training_step
+    from monet.transforms.checkpoint_plan import CheckpointPlan, saved_tensors
+
+    step = training_step(load_model(MODEL, batch=1, image=224), precision=PRECISION)
+    scheduler = Scheduler(step, load_hardware(HARDWARE))
+    costed = ScheduledCost(scheduler, default_plan(scheduler))
+    largest = sorted(saved_tensors(step), key=lambda one: (-one.bytes, one.storage))[: 6 + 2 * options.effort]
+    order = {one.storage: number for number, one in enumerate(saved_tensors(step))}
+    names = sorted((one.storage for one in largest), key=order.__getitem__)
+    asked: list[tuple[str, ...]] = [(), *((name,) for name in names), *combinations(names, 2)]
+    options.say(f"{len(asked)} plans through the schedule")
+    executor = workers(costed, options.jobs)
+    try:
+        evaluator = Evaluator(costed, problem_of(step), executor)
+        found = evaluator.all([(CheckpointPlan.dropping(one), True) for one in asked])
+    finally:
+        if executor is not None:
+            executor.shutdown()
+    points = {key: point.figures for key, point in zip(asked, found, strict=True) if point}
+    return outcome(pairs(points, names), names)
+
+
+def pairs(points: Mapping[tuple[str, ...], Any], names: list[str]) -> dict[str, Any]:
+    """Changes of latency and energy, as shares of the plain step: alone, together, and together above the sum."""
+    plain, rows = points[()], []
+    for first, second in combinations(names, 2):
+        both = points.get((first, second))
+        if both is None or (first,) not in points or (second,) not in points:
+            continue
+        row: dict[str, Any] = {"pair": [first, second]}
+        for figure in ("latency_s", "energy_j", "dram_bytes", "memory_peak_bytes"):
+            base = getattr(plain, figure)
+            alone = [getattr(points[(name,)], figure) / base - 1 for name in (first, second)]
+            joint = getattr(both, figure) / base - 1
+            row[figure] = {"alone": alone, "sum": sum(alone), "joint": joint, "joint_minus_sum": joint - sum(alone)}
+        rows.append(row)
+    differ = [row for row in rows if abs(row["latency_s"]["joint_minus_sum"]) > 1e-6]
+    return {
+        "model": MODEL,
+        "hardware": HARDWARE,
+        "precision": PRECISION,
+        "plain": {"latency_s": plain.latency_s, "energy_j": plain.energy_j},
+        "activations": names,
+        "pairs": rows,
+        "pairs_not_additive": len(differ),
+        "largest_latency_below_sum": min((row["latency_s"]["joint_minus_sum"] for row in rows), default=0.0),
+        "largest_latency_above_sum": max((row["latency_s"]["joint_minus_sum"] for row in rows), default=0.0),
+        "sign_changes": sum(_changes_sign(row["latency_s"]) for row in rows),
+    }
+
+
+def _changes_sign(one: Mapping[str, float]) -> bool:
+    """Whether the sum says slower and the pair is faster, or the other way round."""
+    return one["sum"] * one["joint"] < 0
+
+
+def outcome(values: Mapping[str, Any], names: list[str]) -> Outcome:
+    """Table and heat maps of the study."""
+    from monet.report.html.study import Panel, table
+    from monet.report.terminal import table as terminal_table
+
+    rows = sorted(values["pairs"], key=lambda row: row["latency_s"]["joint_minus_sum"])
+    shown = rows if len(rows) <= SHOWN else rows[: SHOWN // 2] + rows[-SHOWN // 2 :]
+    heads = ("activations", "sum of latencies", "together", "difference", "energy: difference", "DRAM: difference")
+    cells = [
+        (
+            " + ".join(row["pair"]),
+            *(f"{100 * row['latency_s'][key]:+.3f} %" for key in ("sum", "joint", "joint_minus_sum")),
+            *(f"{100 * row[key]['joint_minus_sum']:+.3f} %" for key in ("energy_j", "dram_bytes")),
+        )
+        for row in shown
+    ]
+    made = terminal_table(
+        f"{values['pairs_not_additive']} of {len(rows)} pairs cost another latency than the sum of both; for "
+        f"{values['sign_changes']} the sum has the wrong sign",
+        *heads,
+    )
+    for row in cells:
+        made.add_row(*row)
+    facts = (
+        f"{values['pairs_not_additive']} of {len(rows)} pairs are not additive in latency",
+        f"from {100 * values['largest_latency_below_sum']:+.2f} to {100 * values['largest_latency_above_sum']:+.2f} % "
+        "of the step against the sum",
+        f"wrong sign of the sum for {values['sign_changes']} pairs",
+    )
+    panels = (
+        Panel("Latency: together less the sum", "Blue: cheaper together than the sum of both says; red: dearer.",
+              figure=heat_map(values, names, "latency_s"), height_px=620),
+        Panel("Energy: together less the sum", figure=heat_map(values, names, "energy_j"), height_px=620),
+        Panel("The pairs that differ most", body=table(heads, cells)),
+    )  # fmt: skip
+    return Outcome("Recomputation costs do not add up: ResNet-18 on edge-tpu", values, (made,), facts, panels)
+
+
+def heat_map(values: Mapping[str, Any], names: list[str], figure_name: str) -> dict[str, Any]:
+    """Pairs of activations, coloured by the joint cost less the sum, in per cent of the plain step."""
+    from monet.report.html.study import figure
+
+    place = {name: number for number, name in enumerate(names)}
+    grid: list[list[float | None]] = [[None] * len(names) for _ in names]
+    for row in values["pairs"]:
+        first, second = (place[name] for name in row["pair"])
+        grid[first][second] = grid[second][first] = 100 * row[figure_name]["joint_minus_sum"]
+    data = {
+        "type": "heatmap", "x": names, "y": names, "z": grid, "zmid": 0, "colorscale": "RdBu", "reversescale": True,
+        "colorbar": {"title": {"text": "% of the step"}},
+        "hovertemplate": "%{x} + %{y}: %{z:+.3f} % against the sum<extra></extra>",
+    }  # fmt: skip
+    axis = {"tickfont": {"size": 10}}
+    return figure([data], margin={"l": 190, "r": 20, "t": 20, "b": 150}, xaxis=axis, yaxis=axis)
