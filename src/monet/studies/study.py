@@ -23,7 +23,10 @@ STUDIES: dict[str, tuple[str, str]] = {
     "edge-tpu": ("edge_tpu", "10,000 Edge-TPU-like designs, ResNet-18: findings, fronts, search efficiency"),
     "fusemax": ("fusemax", "FuseMax-like designs, a small GPT-2: findings, fronts"),
     "inference-vs-training": ("inference_vs_training", "is the best hardware for inference the best for training?"),
-    "checkpointing": ("checkpointing", "ResNet-18's front of memory, latency and energy, the published point beside it"),
+    "checkpointing": (
+        "checkpointing",
+        "ResNet-18's front of memory, latency and energy, the published point beside it",
+    ),
     "nonadditive": ("nonadditive", "what two dropped activations cost together, against the sum of each alone"),
 }
 
