@@ -111,7 +111,8 @@ def outcome(values: Mapping[str, Any]) -> Outcome:
     _, facts, panels = scheduled_page(values)
     first = page.Panel(
         "The published point beside ours",
-        f"{beside['plans_less_memory_and_faster']} plans of the front have less memory and less latency than the plain step.",
+        f"{beside['plans_less_memory_and_faster']} plans of the front take less memory and less time than the "
+        "plain step.",
         body=page.table(heads, rows),
     )
     title = "Checkpointing ResNet-18 (CIFAR stem, 224×224, batch 1, fp16) on edge-tpu"
