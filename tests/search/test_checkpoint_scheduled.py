@@ -111,6 +111,6 @@ def test_command_writes_json_and_page(tmp_path: Path) -> None:
 
 
 def test_an_impossible_budget_says_what_is_short(front: ScheduledFront) -> None:
-    asked = Asked("1kB", "auto", ("keep", "recompute"), 0, 1, 1, "auto", "keep", "latency")
+    asked = Asked("1kB", "auto", ("keep", "recompute"), 0, 1, 1, False, "auto", "keep", "latency")
     with pytest.raises(monet.errors.MonetError, match=r"reached in .* bytes short"):
         choose(front, asked)

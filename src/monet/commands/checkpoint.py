@@ -33,6 +33,7 @@ def checkpoint(
     fusion: Annotated[str, typer.Option(help="The plan to start from: auto, none, or a YAML file (--cost schedule).")] = "auto",
     boundary: Annotated[str, typer.Option(help="keep: results stay on chip until evicted; dram: written out.")] = "keep",
     objective: Annotated[str, typer.Option(help="What mappings are chosen for: latency, energy or edp.")] = "latency",
+    joint: Annotated[bool, typer.Option("--joint", help="Fusion and checkpointing in turn, until neither improves (--cost schedule).")] = False,
     effort: Annotated[int, typer.Option(min=1, max=10, help="1: a quick look, 10: as thorough as it gets (--method ga).")] = 5,
     seed: Annotated[int, typer.Option(help="Seed of all random choices; the same seed gives the same front.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Processes; does not change the answer.")] = 1,
@@ -64,7 +65,7 @@ def checkpoint(
         from monet.commands.run import overrides_of
         from monet.hardware import load_hardware
 
-        asked = Asked(budget, method, allowed, seed, effort, jobs, fusion, boundary, objective)
+        asked = Asked(budget, method, allowed, seed, effort, jobs, joint, fusion, boundary, objective)
         values = by_schedule(step, load_hardware(hardware, overrides_of(set_values or [])), asked)
     _write(values, json, report, save_plan, save_schedule)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from monet.hardware.accelerator import Accelerator
     from monet.schedule.plan import Plan
     from monet.search.checkpoint.scheduled import ScheduledCost
+    from monet.search.checkpoint.scheduled_joint import JointFront
     from monet.search.checkpoint.scheduled_search import Point, ScheduledFront
 
 POPULATION = 48
@@ -30,6 +32,7 @@ class Asked:
     seed: int
     effort: int
     jobs: int
+    joint: bool
     fusion: str
     boundary: str
     objective: str
@@ -45,11 +48,16 @@ def by_schedule(step: Graph, accelerator: Accelerator, asked: Asked) -> dict[str
     scheduler = Scheduler(step, accelerator, asked.objective)
     try:
         costed = ScheduledCost(scheduler, base_plan(scheduler, asked.fusion, asked.boundary))
-        front = _front(costed, asked)
+        found = _joint(costed, asked) if asked.joint else None
+        front = found.front if found else _front(costed, asked)
     except NoSchedule as error:
         raise MonetError(f"{step.name} on {accelerator.name}: {error}") from None
     limit, chosen = choose(front, asked)
-    values = summary(costed, front, chosen, asked.method if asked.method != "auto" else "ga")
+    method = asked.method if asked.method != "auto" else "ga"
+    values = summary(found.costed if found else costed, front, found.chosen if found else chosen, method)
+    if found:
+        rounds = [dataclasses.asdict(one) for one in found.rounds]
+        values |= {"joint": rounds, "schedule_plan": found.plan.to_dict()}
     return values | {
         "cost": "schedule",
         "budget_bytes": limit,
@@ -145,3 +153,31 @@ def counted(what: str, expected: int) -> Iterator[Callable[[int], None]]:
             progress.update(task, completed=count, total=max(expected, count), rate=rate)
 
         yield watch
+
+
+def _joint(costed: ScheduledCost, asked: Asked) -> JointFront:
+    """Fusion and checkpointing in turn until neither improves."""
+    from monet.report.terminal import screen
+    from monet.search.checkpoint.scheduled_joint import joint_front
+
+    errors = screen(errors=True)
+    latest: list[tuple[int | None, Point]] = []
+
+    def chosen(front: ScheduledFront) -> Point:
+        latest[:] = [choose(front, asked)]
+        return latest[0][1]
+
+    def fits(point: Point) -> bool:
+        limit, found = latest[0]
+        most = found.figures.memory_peak_bytes if limit is None else limit
+        return point.figures.memory_peak_bytes <= most
+
+    return joint_front(
+        costed,
+        lambda one: _front(one, asked),
+        chosen,
+        fits,
+        seed=asked.seed,
+        effort=asked.effort,
+        say=lambda line: errors.print(line, style="dim", highlight=False),
+    )

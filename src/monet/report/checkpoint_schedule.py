@@ -123,7 +123,27 @@ def render(values: Mapping[str, Any]) -> RenderableType:
     beside = table("Baselines", *names)
     for one in values["baselines"]:
         _row(beside, one["method"], one, plain)
-    return Group(head, Text(), made, Text(), beside)
+    blocks: list[RenderableType] = [head, Text(), made, Text(), beside]
+    if values.get("joint"):
+        blocks += [Text(), joint_table(values)]
+    return Group(*blocks)
+
+
+def joint_table(values: Mapping[str, Any]) -> Table:
+    """Rounds of fusion and checkpointing in turn."""
+    heads = ("round", "checkpointed", "peak", "fused again", "peak", "taken", "groups")
+    made = table("Fusion and checkpointing in turn", *heads)
+    for number, one in enumerate(values["joint"], 1):
+        made.add_row(
+            str(number),
+            seconds(one["latency_s"]),
+            nbytes(one["memory_peak_bytes"]),
+            seconds(one["fused_latency_s"]),
+            nbytes(one["fused_memory_peak_bytes"]),
+            one["taken"],
+            str(one["groups"]),
+        )
+    return made
 
 
 def free_line(values: Mapping[str, Any]) -> str:

@@ -116,4 +116,4 @@ def outcome(values: Mapping[str, Any]) -> Outcome:
         body=page.table(heads, rows),
     )
     title = "Checkpointing ResNet-18 (CIFAR stem, 224×224, batch 1, fp16) on edge-tpu"
-    return Outcome(title, values, (render(values | {"budget_bytes": None}), made), tuple(facts), (first, *panels))
+    return Outcome(title, values, (render({**values, "budget_bytes": None}), made), tuple(facts), (first, *panels))

@@ -74,7 +74,14 @@ class ScheduledCost:
 
     def figures(self, plan: CheckpointPlan, fused: bool = True) -> PlanFigures:
         """What a plan costs."""
-        scheduler, schedule = self.schedule(plan, fused)
+        return self._measured(plan, *self.schedule(plan, fused))
+
+    def figures_of_plan(self, plan: CheckpointPlan, schedule_plan: Plan) -> PlanFigures:
+        """What a checkpoint plan costs under a schedule plan of its own, clones included."""
+        scheduler = self.scheduler.on(self.overlay.workload(plan))
+        return self._measured(plan, scheduler, scheduler.schedule(schedule_plan))
+
+    def _measured(self, plan: CheckpointPlan, scheduler: Scheduler, schedule: Schedule) -> PlanFigures:
         found, peak = figures_of(scheduler, schedule), activation_peak(schedule, scheduler.workload)
         return PlanFigures(
             found.latency_s,

@@ -1,0 +1,119 @@
+"""Fusion and checkpointing in turn, until neither improves: each starts from what the other has decided.
+
+Checkpointing searches the front under the groups so far and takes the fastest plan within the budget (or the least
+memory at no loss of latency). Fusion then searches groups of that very step, clones included; what it fuses of the
+plain step's operators is the base of the next round. A round that gains nothing ends the search, so the result is never
+worse than checkpointing alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from monet.errors import MonetError
+from monet.schedule.engine import NoSchedule, Scheduler
+from monet.schedule.plan import Plan
+from monet.search.checkpoint.scheduled import ScheduledCost
+from monet.search.checkpoint.scheduled_search import Point, ScheduledFront
+from monet.search.fusion.search import Settings as FusionSettings
+from monet.search.fusion.search import find_fusion
+
+ENOUGH = 1e-4  # of the latency: a round that gains less ends the search
+MOST_ROUNDS = 4
+
+Search = Callable[[ScheduledCost], ScheduledFront]
+Choose = Callable[[ScheduledFront], Point]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round: the chosen plan after checkpointing, the same with its step fused again, and which of both was taken
+    (fusion may need more memory than there is)."""
+
+    latency_s: float
+    memory_peak_bytes: int
+    fused_latency_s: float
+    fused_memory_peak_bytes: int
+    taken: str
+    groups: int
+
+    @classmethod
+    def of(cls, chosen: Point, fused: Point, taken: Point, plan: Plan) -> Round:
+        """The round that ended so."""
+        return cls(
+            chosen.figures.latency_s,
+            chosen.figures.memory_peak_bytes,
+            fused.figures.latency_s,
+            fused.figures.memory_peak_bytes,
+            "fused again" if taken is fused else "checkpointed",
+            len(plan.groups),
+        )
+
+
+@dataclass(frozen=True)
+class JointFront:
+    """Outcome: the best base plan with its front, and how each round went. ``plan`` is the whole schedule of the
+    chosen point: clones in the groups that fusion found."""
+
+    costed: ScheduledCost
+    front: ScheduledFront
+    chosen: Point
+    plan: Plan
+    rounds: tuple[Round, ...]
+
+
+def joint_front(
+    costed: ScheduledCost,
+    search: Search,
+    choose: Choose,
+    fits: Callable[[Point], bool],
+    *,
+    seed: int = 0,
+    effort: int = 1,
+    say: Callable[[str], None] = lambda line: None,
+) -> JointFront:
+    """Alternate until the latency of the chosen plan no longer falls. ``fits``: whether a plan is within the budget."""
+    best: JointFront | None = None
+    rounds: list[Round] = []
+    for number in range(MOST_ROUNDS):
+        say(f"round {number + 1}: checkpointing")
+        front = search(costed)
+        chosen = choose(front)
+        scheduler, schedule = costed.schedule(chosen.plan, chosen.fused)
+        say(f"round {number + 1}: fusion of the chosen step")
+        groups = _fused_again(scheduler, schedule.plan, seed, effort)
+        fused = replace(chosen, figures=costed.figures_of_plan(chosen.plan, groups))
+        found, plan = chosen, schedule.plan
+        if fits(fused) and fused.figures.latency_s < chosen.figures.latency_s:
+            found, plan = fused, groups
+        rounds.append(Round.of(chosen, fused, found, plan))
+        if best is not None and found.figures.latency_s >= best.chosen.figures.latency_s * (1 - ENOUGH):
+            break
+        best = JointFront(costed, front, found, plan, ())
+        base = carried(costed, groups)
+        if base is None:
+            break
+        costed = ScheduledCost(costed.scheduler, base)
+    if best is None:
+        raise RuntimeError("no round was run")
+    return replace(best, rounds=tuple(rounds))
+
+
+def _fused_again(scheduler: Scheduler, plan: Plan, seed: int, effort: int) -> Plan:
+    return find_fusion(scheduler, FusionSettings(effort=effort, seed=seed), base=plan).plans["found"][0]
+
+
+def carried(costed: ScheduledCost, plan: Plan) -> Plan | None:
+    """The groups of a plan without its clones, as a base for other checkpoint plans; None if that is no plan."""
+    names = {one.op.name for one in costed.scheduler.workload.operators}
+    groups = (replace(one, operators=tuple(name for name in one.operators if name in names)) for one in plan.groups)
+    base = replace(
+        plan,
+        groups=tuple(one for one in groups if len(one.operators) > 1),
+        placements={name: where for name, where in plan.placements.items() if name in names},
+    )
+    try:
+        return costed.scheduler.schedule(base).plan
+    except (NoSchedule, MonetError):
+        return None
