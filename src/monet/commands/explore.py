@@ -11,6 +11,8 @@ from typer.core import TyperGroup
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from monet.commands.job import Job
+    from monet.search.hardware.description import WorkloadModel
     from monet.search.hardware.exploration import Exploration, Progress
     from monet.search.hardware.objectives import Objective
     from monet.search.hardware.record import Record
@@ -180,10 +182,8 @@ def _write_report(
 
 def _run_reports(space: Space, records: Sequence[Record], path: str, most: int) -> dict[str, dict[str, str]]:
     """Run reports of some designs of every front, evenly along it; point → mode or workload → file beside the page."""
-    from monet.commands.job import Job, digest_of
     from monet.report.html import write_html
     from monet.search.hardware.analysis import objectives_of, scopes
-    from monet.search.hardware.evaluation import graph_of
     from monet.search.hardware.exploration import pareto
 
     folder = Path(path).with_suffix("")
@@ -195,16 +195,27 @@ def _run_reports(space: Space, records: Sequence[Record], path: str, most: int) 
         for number, record in enumerate(front[::step]):
             workloads = space.workloads_at(record.values)
             name = next(one for one, workload in workloads.items() if scope in (one, workload.mode))
-            workload = workloads[name]
-            job = Job(
-                workload.model, space.hardware_document(record.values), workload.mode, workload.sizes(),
-                workload.training(), workload.schedule(), model_digest=digest_of(workload.model),
-            )  # fmt: skip
+            job = _job(workloads[name], space.hardware_document(record.values))
             folder.mkdir(exist_ok=True)
             file = folder / f"{scope}-{number + 1:02}.html"
-            write_html(job.evaluate(graph_of(workload)), file)
+            write_html(job.evaluate(), file)
             links.setdefault(space.key(record.values), {})[scope] = f"{folder.name}/{file.name}"
     return links
+
+
+def _job(workload: WorkloadModel, hardware: dict[str, Any]) -> Job:
+    """The run of a workload on a design, as ``monet rerun`` would repeat it."""
+    from monet.commands.job import Job, digest_of
+    from monet.search.hardware.evaluation import checkpoint_plan, graph_of
+
+    checkpoint = {}
+    if workload.mode == "training" and workload.checkpoint != "keep-all":
+        plain = graph_of(workload.model_copy(update={"checkpoint": "keep-all"}))
+        checkpoint = checkpoint_plan(plain, workload.checkpoint).to_dict()
+    return Job(
+        workload.model, hardware, workload.mode, workload.sizes(), workload.training(), workload.schedule(),
+        model_digest=digest_of(workload.model), checkpoint=checkpoint,
+    )  # fmt: skip
 
 
 def _values(found: Exploration, method: str, seed: int) -> dict[str, Any]:

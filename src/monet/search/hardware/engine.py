@@ -59,6 +59,7 @@ class _Child:
             stdout=subprocess.PIPE,
             env={**os.environ, **threads, "PYTHONPATH": path},
             text=True,
+            start_new_session=True,  # Ctrl-C is for the coordinator, which ends its processes itself
         )
         self._lines: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()

@@ -111,12 +111,11 @@ def _graph(text: str) -> Graph:
     if workload.mode == "inference":
         return prepare(forward, options)
     step = training_step(forward, options)
-    if workload.checkpoint == "keep-all":
-        return step
-    return recompute(step, _checkpoint_plan(step, workload.checkpoint))
+    return step if workload.checkpoint == "keep-all" else recompute(step, checkpoint_plan(step, workload.checkpoint))
 
 
-def _checkpoint_plan(step: Graph, chosen: str | dict[str, Any]) -> CheckpointPlan:
+def checkpoint_plan(step: Graph, chosen: str | dict[str, Any]) -> CheckpointPlan:
+    """The plan of a plain step that a workload asks for."""
     from monet.search.checkpoint.baselines import baseline_named
     from monet.search.checkpoint.problem import problem_of
 
