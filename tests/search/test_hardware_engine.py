@@ -165,3 +165,19 @@ def test_two_coordinators_share_one_store(tmp_path: Path) -> None:
     assert [one.wait(120) for one in both] == [0, 0]
     assert len(contents(tmp_path / "s")) == 48
     assert set(Counter((tmp_path / "log").read_text().splitlines()).values()) == {1}  # each point once, by one of them
+
+
+def test_a_process_that_has_grown_large_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from monet.search.hardware import engine
+
+    started: list[object] = []
+    monkeypatch.setattr(engine, "LARGE_BYTES", 1)
+    first_line = engine._Child._line
+
+    def counted(child: engine._Child, timeout_s: float) -> str:
+        started.extend([child] if timeout_s == engine.START_S else [])
+        return first_line(child, timeout_s)
+
+    monkeypatch.setattr(engine._Child, "_line", counted)
+    found = explore(grid(2, 2), str(tmp_path / "s"), function=GOOD)
+    assert len(found.feasible) == len(started) == 4

@@ -25,6 +25,7 @@ EVALUATE = "monet.search.hardware.evaluation:evaluate"
 START_S = 900.0  # a process may have to compile kernels first
 POLL_S = 0.2
 ALIVE_S = 10.0
+LARGE_BYTES = 2**30  # a process that has grown beyond this is replaced after its point
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,8 @@ def run_task(task: Task) -> Record:
         except _Ended as error:
             answer = {"failed": str(error)}
         if "failed" not in answer:
+            if answer.pop("resident_bytes") > LARGE_BYTES:
+                _end_own()  # what it remembers of earlier designs is no use for later ones
             return Record(task.values, attempts=attempt, **answer)
         reasons.append(answer["failed"])
         _end_own()
