@@ -71,6 +71,7 @@ class Problem:
     """Keep or recompute: values and operators of one forward pass, in execution order.
 
     ``forward_cost`` is the cost of every operator of the pass once; ``keep_all_bytes`` what the plain step keeps.
+    ``value_of_tensor`` finds a tensor's value, views included.
     """
 
     values: tuple[Value, ...]
@@ -78,6 +79,7 @@ class Problem:
     forward_cost: int
     keep_all_bytes: int
     saved: frozenset[str]
+    value_of_tensor: Mapping[str, int]
 
     @cached_property
     def value_of_storage(self) -> Mapping[str, int]:
@@ -152,6 +154,7 @@ def problem_of(graph: Graph, cost: Callable[[Graph, Op], int] = flops_cost) -> P
         sum(operator.cost for operator in operators),
         sum(graph.tensors[storage].bytes for storage in saved),
         frozenset(saved),
+        value_of,
     )
 
 
