@@ -106,3 +106,14 @@ def test_budgets_and_choices() -> None:
     assert budget_bytes("25%", 1000) == 250
     assert budget_bytes("4096", 0) == 4096
     assert choices_of("keep, recompute,keep") == ("keep", "recompute")
+
+
+def test_the_budget_may_bound_the_peak_over_time() -> None:
+    values = json.loads(run("mlp-robot", "--batch", "64", "--memory", "peak", "--budget", "90%", "--json", "-"))
+    assert values["peak"]["bytes"] <= values["budget_bytes"] < values["plain_peak"]["bytes"]
+    assert values["proved_optimal"]
+    assert values["timeline"]["proved_for_schedules"]
+    with pytest.raises(MonetError, match="alone holds"):
+        run("mlp-robot", "--batch", "64", "--memory", "peak", "--budget", "5%")
+    with pytest.raises(MonetError, match="--memory 'peek'"):
+        run("mlp-robot", "--memory", "peek")

@@ -18,6 +18,7 @@ def checkpoint(
     model: Annotated[str, typer.Argument(help="Zoo name, path to an ONNX file, or file.py:function that returns a torch module.")],
     hardware: Annotated[str, typer.Option("--hardware", help="Preset name or path of a YAML file; needed for --cost schedule.")] = "",
     budget: Annotated[str, typer.Option(help="Most memory to keep: 12MB, 11.5MiB, or 50% of what is kept without a plan.")] = "",
+    memory: Annotated[str, typer.Option(help="What the budget bounds: kept, bytes from forward to backward; peak, activations and their gradients over time (--cost flops).")] = "kept",
     pareto: Annotated[bool, typer.Option("--pareto", help="The whole front instead of one budget.")] = False,
     method: Annotated[str, typer.Option(help="auto, exact, ga, or a baseline: keep-all, recompute-all, sqrt-segments, per-block, selective-attention, cheap-operators.")] = "auto",
     cost: Annotated[str, typer.Option(help="schedule: through the full schedule; flops: repeated work only. [default: schedule if there is hardware]", show_default=False)] = "",
@@ -58,7 +59,13 @@ def checkpoint(
         load_model(model, batch=batch, image=image, sequence=sequence),
         TrainingOptions(optimizer=optimizer, precision=precision, attention=attention, lora=lora, saved=saved),
     )
-    if cost == "flops":
+    if memory not in ("kept", "peak") or (memory == "peak" and cost != "flops"):
+        raise MonetError(f"--memory {memory!r}: allowed are kept, and with --cost flops peak")
+    if memory == "peak":
+        from monet.commands.checkpoint_peak import by_peak
+
+        values = by_peak(step, budget, pareto, method, allowed)
+    elif cost == "flops":
         values = _by_flops(step, budget, pareto, method, allowed, seed, effort)
     else:
         from monet.commands.checkpoint_schedule import Asked, by_schedule

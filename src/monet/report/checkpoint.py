@@ -64,6 +64,16 @@ def _row(made: Table, name: str, one: Mapping[str, Any], keep_all: int, style: s
     )
 
 
+def _over_time(values: Mapping[str, Any]) -> str:
+    """What is proved when the budget bounds the peak."""
+    text = f"the budget bounds the peak, {nbytes(values['plain_peak']['bytes'])} without a plan"
+    over = values["timeline"]
+    if not over:
+        return text
+    finer = "nor is any schedule that runs an operator at most twice" if over.get("proved_for_schedules") else ""
+    return f"{text}; {over['nodes']} nodes" + (f"; no plan is cheaper, {finer}" if finer else "")
+
+
 def render(values: Mapping[str, Any]) -> RenderableType:
     """The summary as terminal tables."""
     keep_all, plan = values["keep_all_bytes"], values["plan"]
@@ -77,6 +87,8 @@ def render(values: Mapping[str, Any]) -> RenderableType:
         f"forward pass again ({proof(values)})\n",
         (f"work: {values['counting']}; proof to {100 * PROOF:.3g} points", "dim"),
     )
+    if values.get("memory") == "peak":
+        head.append(f"\n{_over_time(values)}", "dim")
     names = ("", "kept", "of all", "again", "above optimum", "peak", "in")
     blocks: list[RenderableType] = [head]
     if len(values["front"]) > 1:

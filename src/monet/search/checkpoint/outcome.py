@@ -10,6 +10,7 @@ from typing import Any
 from monet.graph.graph import Graph
 from monet.search.checkpoint.baselines import BASELINES, Baseline
 from monet.search.checkpoint.liveness import Peak, peak_of
+from monet.search.checkpoint.peak import WORK_PLANS, WORK_SCHEDULES, best_under_peak
 from monet.search.checkpoint.problem import Problem
 from monet.search.checkpoint.static import Choice, best_under
 from monet.transforms.checkpoint_plan import CheckpointError, CheckpointPlan
@@ -28,7 +29,7 @@ class Outcome:
     ``recompute_over_forward`` is the repeated work over that of the forward pass, under the cost that was asked for.
     ``gap`` bounds how much lower it could be at these bytes, as a share of the forward pass; ``proved_optimal`` says
     that it is closed. ``peak`` is the fullest moment in the order of the graph, weights and their gradients left out.
-    ``schedule`` holds figures of a full schedule, by name, if there is one.
+    ``schedule`` holds figures of a full schedule, by name, if there is one; ``timeline`` what is proved over time.
     """
 
     method: str
@@ -39,6 +40,7 @@ class Outcome:
     gap: float
     peak: Peak
     schedule: Mapping[str, Any] = field(default_factory=dict)
+    timeline: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -47,6 +49,7 @@ class Outcome:
             "plan": self.plan.to_dict(),
             "peak": dataclasses.asdict(self.peak),
             "schedule": dict(self.schedule),
+            "timeline": dict(self.timeline),
         }
 
 
@@ -54,6 +57,21 @@ def outcome_of(graph: Graph, choice: Choice, method: str = "exact") -> Outcome:
     """The outcome of an exact choice."""
     peak = peak_of(recompute(graph, choice.plan))
     return Outcome(method, choice.plan, choice.kept_bytes, choice.share, choice.proved, choice.gap, peak)
+
+
+def outcome_of_peak(graph: Graph, problem: Problem, budget: int, schedules: bool = True) -> Outcome:
+    """The cheapest plan under a peak over time. ``schedules``: bound also what finer decisions could gain."""
+    found = best_under_peak(graph, budget, work=(WORK_PLANS, WORK_SCHEDULES if schedules else 0.0))
+    kept, narrowed = problem.surviving(found.plan)
+    more = {
+        "recompute_over_step": found.share_of_step,
+        "proved_for_schedules": found.proved_for_schedules,
+        "bound_for_schedules": found.schedule_bound / max(1, found.forward_cost),
+        "nodes": found.nodes,
+    }
+    size = problem.bytes(problem.useful(kept, narrowed))
+    share = found.cost / max(1, found.forward_cost)
+    return Outcome("exact", found.plan, size, share, found.proved, found.gap, found.peak, timeline=more)
 
 
 def outcome_of_plan(graph: Graph, problem: Problem, plan: CheckpointPlan, method: str, narrow: bool = False) -> Outcome:

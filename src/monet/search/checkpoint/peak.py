@@ -1,8 +1,8 @@
 """Exact optimum under a peak of memory over time: interval formulation on CP-SAT.
 
-After MOCCASIN (Bartan et al. 2023): each forward node has up to two retention intervals on a grid of events, where stage
-j, the first run of node j, may be preceded by second runs of earlier nodes in order; a cumulative constraint bounds the
-bytes of all intervals. Two classes of solutions are told apart:
+After MOCCASIN (Bartan et al. 2023): each forward node has up to two retention intervals on a grid of events, where
+stage j, the first run of node j, may be preceded by second runs of earlier nodes in order; a cumulative constraint
+bounds the bytes of all intervals. Two classes of solutions are told apart:
 
 * plans: a value that is dropped after the forward pass is read by backward from its second run only, which is what a
   ``CheckpointPlan`` says and the transform does. This class is solved first and gives the answer.
@@ -24,7 +24,7 @@ from monet.search.checkpoint.timeline import Timeline, timeline_of
 from monet.transforms.checkpoint_plan import CheckpointError, CheckpointPlan
 from monet.transforms.recompute import recompute
 
-NODES = 400  # that are still decided exactly in reasonable time
+NODES = 200  # of a line that is not folded further
 WORK_PLANS = 20.0  # deterministic seconds of CP-SAT
 WORK_SCHEDULES = 20.0
 SMALL = 0.001  # of the plain peak: items below (statistics, scalars) are kept and not decided about
@@ -77,19 +77,24 @@ def best_under_peak(
     work: tuple[float, float] = (WORK_PLANS, WORK_SCHEDULES),
 ) -> PeakChoice:
     """The plan that repeats the least work while activations and their gradients never exceed ``budget`` bytes."""
-    timeline, problem = timeline_of(graph, cost)
+    timeline, problem = timeline_of(graph, cost, fold=False)
+    if len(timeline.nodes) > NODES:
+        timeline, problem = timeline_of(graph, cost)
     _check_floor(timeline, budget)
     if max(timeline.plain) <= budget:
         return _choice(graph, timeline, CheckpointPlan(), budget, 0, 0.0, 0.0)
-    plans = _Intervals(timeline, problem, budget, plans_only=True)
-    answer = plans.solve(work[0])
+    answer = _Intervals(timeline, problem, budget, plans_only=True).solve(work[0])
     if answer.dropped is None:
-        raise _no_plan(timeline, budget, answer.infeasible)
-    schedules = _Intervals(timeline, problem, budget, plans_only=False)
-    wider = schedules.solve(work[1], at_most=answer.cost) if work[1] > 0 else None
+        raise _no_plan(timeline, problem, budget, answer.infeasible, work[0])
+    schedule_bound = 0.0
+    if work[1] > 0:
+        wider = _Intervals(timeline, problem, budget, plans_only=False).solve(work[1], at_most=answer.cost)
+        schedule_bound = min(wider.bound, answer.bound)
     plan = _plan(timeline, problem, answer.dropped, answer.repeated)
-    bound = wider.bound if wider is not None and not wider.infeasible else 0.0
-    return _choice(graph, timeline, plan, budget, answer.cost, answer.bound, min(bound, answer.bound))
+    found = _choice(graph, timeline, plan, budget, answer.cost, answer.bound, schedule_bound)
+    if found.peak.bytes > budget:
+        raise RuntimeError(f"{graph.name}: the plan's peak is {found.peak.bytes:,} bytes, the model said {budget:,}")
+    return found
 
 
 def _choice(
@@ -107,19 +112,21 @@ def _check_floor(timeline: Timeline, budget: int) -> None:
     worst = max(range(len(floors)), key=lambda number: floors[number])
     if floors[worst] > budget:
         raise BudgetTooSmall(
-            f"a peak of {budget:,} bytes is impossible: {timeline.nodes[worst].names[-1]} alone holds {floors[worst]:,} "
-            f"bytes of operands and results, {floors[worst] - budget:,} too many; only splitting that operator "
+            f"a peak of {budget:,} bytes is impossible: {timeline.nodes[worst].names[-1]} alone holds "
+            f"{floors[worst]:,} bytes of operands and results, {floors[worst] - budget:,} too many; only splitting that operator "
             "(a smaller batch, or chunks of it) lowers this floor"
         )
 
 
-def _no_plan(timeline: Timeline, budget: int, infeasible: bool) -> BudgetTooSmall:
+def _no_plan(timeline: Timeline, problem: Problem, budget: int, infeasible: bool, work: float) -> BudgetTooSmall:
     floors = timeline.floors
     worst = max(range(len(floors)), key=lambda number: floors[number])
+    least = _Intervals(timeline, problem, None, plans_only=True).least_capacity(work)
     what = "no plan keeps" if infeasible else "no plan was found, nor excluded, that keeps"
     return BudgetTooSmall(
-        f"{what} the peak under {budget:,} bytes; the plain step has {max(timeline.plain):,}, and the largest single "
-        f"operator, {timeline.nodes[worst].names[-1]}, needs {floors[worst]:,} of its own"
+        f"{what} the peak under {budget:,} bytes; the plain step has {max(timeline.plain):,}, the least found with "
+        f"recomputation is {least:,} ({least - budget:,} too many), and the largest single operator, "
+        f"{timeline.nodes[worst].names[-1]}, needs {floors[worst]:,} of its own"
     )
 
 
@@ -135,7 +142,7 @@ def _plan(timeline: Timeline, problem: Problem, dropped: set[int], repeated: set
     return problem.plan(frozenset(kept))
 
 
-# --- the model ----------------------------------------------------------------------------------------------------------
+# --- the model -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,13 +157,14 @@ class _Answer:
 class _Intervals:
     """The CP-SAT model of one class under one budget."""
 
-    def __init__(self, timeline: Timeline, problem: Problem, budget: int, plans_only: bool) -> None:
+    def __init__(self, timeline: Timeline, problem: Problem, budget: int | None, plans_only: bool) -> None:
         from ortools.sat.python import cp_model
 
         self.timeline, self.problem, self.plans_only = timeline, problem, plans_only
         self.unit = timeline.unit
-        self.capacity = budget // self.unit
         self.model = cp_model.CpModel()
+        most = -(-max(timeline.plain) // self.unit)
+        self.capacity: Any = self.model.new_int_var(0, most, "") if budget is None else budget // self.unit
         self.end = self.slot(len(timeline.nodes) - 1, len(timeline.nodes) - 1)
         self.made: list[list[int]] = [[] for _ in timeline.nodes]
         for number, item in enumerate(timeline.items):
@@ -320,6 +328,19 @@ class _Intervals:
             if terms:
                 self.model.add(sum(terms) <= self.capacity - held // self.unit)
 
+    def least_capacity(self, work: float) -> int:
+        """The least peak found, in bytes."""
+        from ortools.sat.python import cp_model
+
+        self.model.minimize(self.capacity)
+        solver = cp_model.CpSolver()
+        solver.parameters.max_deterministic_time = work
+        solver.parameters.random_seed = 1
+        solver.parameters.num_workers = 1
+        if solver.solve(self.model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return max(self.timeline.plain)
+        return int(solver.value(self.capacity)) * self.unit
+
     def solve(self, work: float, at_most: int | None = None) -> _Answer:
         """Run CP-SAT for so many deterministic seconds."""
         from ortools.sat.python import cp_model
@@ -332,9 +353,9 @@ class _Intervals:
         solver.parameters.num_workers = 1 if self.plans_only else 2
         solver.parameters.interleave_search = not self.plans_only  # two workers in turns: the same answer every time
         status = solver.solve(self.model)
-        bound = solver.best_objective_bound
+        bound = max(0.0, solver.best_objective_bound)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            return _Answer(None, set(), 0, max(0.0, bound), status == cp_model.INFEASIBLE)
+            return _Answer(None, set(), 0, bound, status == cp_model.INFEASIBLE)
         repeated = {node for node, literal in enumerate(self.again) if solver.boolean_value(literal)}
         dropped = {
             number

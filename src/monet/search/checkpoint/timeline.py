@@ -42,7 +42,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Nodes in order, the first ``forward`` of them forward; ``fixed`` are (bytes, first node, last node) of backward."""
+    """Nodes in order, the first ``forward`` of them forward. ``fixed``: bytes, first and last node of backward's own."""
 
     nodes: tuple[Node, ...]
     forward: int
@@ -95,10 +95,17 @@ class Timeline:
         return tuple(held)
 
 
-def timeline_of(graph: Graph, cost: Callable[[Graph, Op], int] = flops_cost) -> tuple[Timeline, Problem]:
-    """The timeline of one pass of a training step, and the problem whose values its items are."""
+def timeline_of(
+    graph: Graph, cost: Callable[[Graph, Op], int] = flops_cost, fold: bool = True
+) -> tuple[Timeline, Problem]:
+    """The timeline of one pass of a training step, and the problem whose values its items are.
+
+    What computes in place is always folded with what it overwrites; ``fold`` folds every forward chain with one
+    reader. That is on the safe side: a folded node holds its operands and its results together, so that a plan that
+    fits the folded line fits the step, though a budget just below may fit the step alone.
+    """
     problem, replay = problem_of(graph, cost), Replay(graph)
-    merged = _folded(problem)
+    merged = _folded(problem, fold)
     chains = _chains(problem, merged)
     number = {operator: node for node, chain in enumerate(chains) for operator in chain}
     nodes = [_forward_node(problem, chain) for chain in chains]
@@ -127,8 +134,8 @@ def timeline_of(graph: Graph, cost: Callable[[Graph, Op], int] = flops_cost) -> 
     )
 
 
-def _folded(problem: Problem) -> dict[int, int]:
-    """Operator → the one operator that reads what it makes, if backward does not read that."""
+def _folded(problem: Problem, chains: bool) -> dict[int, int]:
+    """Operator → the one operator that reads what it makes, if backward does not read that; in place, or any."""
     readers: dict[int, set[int]] = defaultdict(set)
     for number, operator in enumerate(problem.operators):
         for value in operator.reads:
@@ -137,8 +144,11 @@ def _folded(problem: Problem) -> dict[int, int]:
     for number, operator in enumerate(problem.operators):
         passed = [value for value in operator.writes if readers[value]]
         into = {reader for value in passed for reader in readers[value]}
-        if len(into) == 1 and not any(problem.values[value].needed for value in passed) and operator.repeatable:
-            found[number] = into.pop()
+        if len(into) != 1 or any(problem.values[value].needed for value in passed) or not operator.repeatable:
+            continue
+        (reader,) = into
+        if chains or not all(problem.values[value].keepable for value in passed):
+            found[number] = reader
     return found
 
 
@@ -197,9 +207,8 @@ def _readers(
     for position, op in enumerate(backward):
         retained = kind_named(op.kind).retained
         for slot, name in enumerate(op.inputs):
-            value = problem.value_of_tensor.get(name)
-            if value is not None and slot not in retained:
-                found[value].add(first + position)
+            if name in problem.value_of_tensor and slot not in retained:
+                found[problem.value_of_tensor[name]].add(first + position)
     return found
 
 
