@@ -113,8 +113,8 @@ def _check_floor(timeline: Timeline, budget: int) -> None:
     if floors[worst] > budget:
         raise BudgetTooSmall(
             f"a peak of {budget:,} bytes is impossible: {timeline.nodes[worst].names[-1]} alone holds "
-            f"{floors[worst]:,} bytes of operands and results, {floors[worst] - budget:,} too many; only splitting that operator "
-            "(a smaller batch, or chunks of it) lowers this floor"
+            f"{floors[worst]:,} bytes of operands and results, {floors[worst] - budget:,} too many; "
+            "only splitting that operator (a smaller batch, or chunks of it) lowers this floor"
         )
 
 

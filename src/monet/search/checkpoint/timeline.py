@@ -42,7 +42,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Nodes in order, the first ``forward`` of them forward. ``fixed``: bytes, first and last node of backward's own."""
+    """Nodes in order, the first ``forward`` of them forward. ``fixed``: bytes, first, last node of backward's own."""
 
     nodes: tuple[Node, ...]
     forward: int
