@@ -45,7 +45,7 @@ def test_the_front_falls_and_the_page_draws_it(tmp_path: Path) -> None:
     assert len(front) > 4
     assert front == sorted(front, key=lambda one: (-one[0], one[1]))
     text = page.read_text()
-    assert "proven bound" in text
+    assert "proved least" in text
     assert "sqrt-segments" in text
 
 
