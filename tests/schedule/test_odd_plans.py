@@ -107,6 +107,15 @@ def test_cores_without_rows_do_not_lead_a_multicast() -> None:
     assert result.dram_bytes["total"] >= sum(one.bytes for one in graph.tensors.values() if one.role == "parameter")
 
 
+def test_a_group_without_tiles_whose_operators_sum_over_several_cores() -> None:
+    scheduler = Scheduler(stream_resnet18(), load_hardware("tpu-like-quad"))
+    cores = tuple(f"tensor[{number}]" for number in range(4))
+    names = ("layer3.1.conv1", "layer3.1.conv2")
+    placed = {name: Placement(cores, "C") for name in names}
+    alone = scheduler.schedule(Plan(placements=placed)).timed.makespan
+    assert scheduler.schedule(Plan((Group(names),), placed)).timed.makespan == alone
+
+
 def test_an_empty_piece_is_not_a_unit_one() -> None:
     nest = stream_nest()
     empty = LoopNest(tuple((name, 0 if name == "OY" else size) for name, size in nest.dims), nest.operands)

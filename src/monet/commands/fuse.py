@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from monet.schedule.engine import Scheduler
     from monet.search.fusion.search import Found
+    from monet.search.joint import Joint
 
 
 def fuse(
@@ -27,12 +30,15 @@ def fuse(
     mode: Annotated[str, typer.Option(help="training, or inference: forward only.")] = "training",
     boundary: Annotated[str, typer.Option(help="keep: results stay on chip until evicted; dram: written out.")] = "keep",
     allocation: Annotated[str, typer.Option(metavar="FILE", help="YAML file that says which cores run which operators.")] = "",
+    joint: Annotated[bool, typer.Option("--joint", help="Then search fusion, tiles and allocation in turn until nothing improves.")] = False,
     set_values: Annotated[list[str] | None, typer.Option("--set", help="Set a hardware parameter or path: NAME=VALUE.")] = None,
     save_plan: Annotated[str, typer.Option(metavar="FILE", help="Write the plan that was found as YAML, - for standard output; monet run --fusion takes it.")] = "",
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
     report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write a self-contained HTML page with the groups drawn on the graph.")] = "",
 ) -> None:  # fmt: skip
     """Find which operators to fuse, in what tiles: compared with unfused, the default, a manual plan and the bound."""
+    from dataclasses import replace
+
     from monet.commands.job import job_for
     from monet.commands.run import overrides_of
     from monet.errors import MonetError
@@ -67,7 +73,16 @@ def fuse(
         found = _search(scheduler, Settings(objective, limit, effort, seed), base, manual)
     except NoSchedule as error:
         raise MonetError(f"{model} on {hardware}: {error}") from None
+    improved = _joint(scheduler, found) if joint and not found.interrupted else None
+    if improved:
+        found = replace(found, plans=found.plans | {"found": (improved.plan, improved.figures)})
     values = summary(scheduler, found, job.to_json())
+    if improved:
+        values["joint"] = [
+            {"round": one.round, "step": one.name, "gain": one.gain}
+            | {"latency_s": one.figures.latency_s, "energy_j": one.figures.energy_j}
+            for one in improved.steps
+        ]
     if json:
         write_json(json, values)
     if save_plan:
@@ -78,7 +93,9 @@ def fuse(
         write_fusion(report, scheduler, found, values)
     if "-" not in (json, save_plan):
         screen().print(render(values))
-    if found.interrupted:
+        if improved:
+            screen().print(_joint_table(improved))
+    if found.interrupted or (improved and improved.interrupted):
         raise typer.Exit(130)
 
 
@@ -97,3 +114,50 @@ def _search(scheduler: Scheduler, settings: Any, base: Any, manual: str) -> Foun
         return find_fusion(
             scheduler, settings, base=base, manual=given, say=lambda line: progress.update(task, description=line)
         )
+
+
+def _joint(scheduler: Scheduler, found: Found) -> Joint:
+    """Fusion, tiles and allocation in turn, from what fusion alone found."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from monet.report.quantities import joules, seconds
+    from monet.report.terminal import screen
+    from monet.search.allocation.evaluator import Evaluator
+    from monet.search.joint import fusion_step, joint_search
+
+    settings = found.settings
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=screen(errors=True), transient=True) as progress:
+        task = progress.add_task("joint search")
+
+        def say(line: str) -> None:
+            progress.update(task, description=line)
+
+        def watch(stage: str, evaluator: Evaluator) -> None:
+            if evaluator.best is not None:
+                best = evaluator.best_figures
+                say(
+                    f"allocation, {stage}: {len(evaluator.known)} plans, "
+                    f"best {seconds(best.latency_s)}, {joules(best.energy_j)}"
+                )
+
+        effort = max(1, settings.effort // 2)
+        fuse_step = fusion_step(scheduler, settings.objective, settings.limit, effort, say)
+        return joint_search(
+            scheduler, fuse_step, base=found.plans["found"][0], objective=settings.objective, effort=effort,
+            seed=settings.seed, watch=watch,
+        )  # fmt: skip
+
+
+def _joint_table(joint: Joint) -> Table:
+    from monet.report.quantities import joules, nbytes, percent, seconds
+    from monet.report.terminal import table
+
+    made = table("Joint search: what each step gained", "step", "round", "latency", "energy", "off-chip", "gain")
+    for one in joint.steps:
+        figures = one.figures
+        made.add_row(
+            one.name, str(one.round), seconds(figures.latency_s), joules(figures.energy_j),
+            nbytes(figures.dram_bytes), percent(one.gain),
+        )  # fmt: skip
+    return made

@@ -50,7 +50,7 @@ class Expansion:
         self.keys: list[tuple[Any, ...]] = []
         self.first: list[list[int]] = []  # by operator: first block of each of its storages
         self.spans: list[Array] = []  # by group: (first step, last step) of its gangs, from its own first step
-        self.groups: list[tuple[int, list[int]]] = []  # first step; gangs whose reads go ahead of each gang's writes
+        self.groups: list[tuple[int, Array]] = []  # first step; gangs whose reads go ahead of each gang's writes
         self.n_steps = 0
 
     def add(self, one: OperatorSteps) -> bool:
@@ -127,10 +127,13 @@ class Expansion:
         self.spans.append(spans)
         if members[0].tiled:
             # a pipeline over several cores has a tile of every operator in flight on each of them
-            reads = [count * len(set(chain.from_iterable(one.placement.cores for one in members)))]
+            every = count * len(set(chain.from_iterable(one.placement.cores for one in members)))
+            reads = np.full(len(spans), every)
         else:  # one after another, as alone
-            reads = [len(one.placement.cores) for one in members]
-        self.groups.append((members[0].base, [self.plan.prefetch * many for many in reads]))
+            first = [one.base - members[0].base for one in members]
+            cores = np.array([len(one.placement.cores) for one in members])
+            reads = cores[np.searchsorted(first, spans[:, 0], side="right") - 1]
+        self.groups.append((members[0].base, self.plan.prefetch * reads))
 
     def _shifts(self, last: int) -> Array:
         """How far the blocks of every storage of the last few operators have moved since their rows were made."""
@@ -178,10 +181,7 @@ class Expansion:
         ends = np.cumsum(many)
         gangs = np.empty((ends[-1], 4), np.int64)
         gangs[:, :2] = np.concatenate(self.spans) + np.repeat([first for first, _ in self.groups], many)[:, None]
-        ahead = chain.from_iterable(
-            each * (len(spans) // len(each)) for spans, (_, each) in zip(self.spans, self.groups, strict=True)
-        )
-        gangs[:, d.LEAVES_CHIP], gangs[:, d.AHEAD] = 0, np.fromiter(ahead, np.int64)
+        gangs[:, d.LEAVES_CHIP], gangs[:, d.AHEAD] = 0, np.concatenate([each for _, each in self.groups])
         gangs[ends - many, d.LEAVES_CHIP] = dram
         return gangs
 

@@ -25,6 +25,19 @@ Fuse = Callable[[Plan, int], tuple[Plan, bool]]  # (plan, seed) → plan with ot
 Watch = Callable[[str, Evaluator], None]
 
 
+def fusion_step(
+    scheduler: Scheduler, objective: str, limit: int, effort: int, say: Callable[[str], None] = lambda line: None
+) -> Fuse:
+    """The fusion search of ``monet fuse`` as a step: groups of at most ``limit`` operators, from a plan's own on."""
+    from monet.search.fusion.search import Settings, find_fusion
+
+    def run(plan: Plan, seed: int) -> tuple[Plan, bool]:
+        found = find_fusion(scheduler, Settings(objective, limit, effort, seed), base=plan, say=say)
+        return found.plans["found"][0], found.interrupted
+
+    return run
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """What one step of a round reached: the best plan after it, and the share of the objective it gained."""

@@ -35,11 +35,11 @@ def designs(scheduler: Scheduler) -> dict[str, tuple[CoreInstance, ...]]:
     return {name: tuple(instances) for name, instances in found.items()}
 
 
-def forms_of(scheduler: Scheduler, operator: Operator) -> tuple[Form, ...]:
-    """Every legal form of an operator, one-core forms first."""
+def forms_of(scheduler: Scheduler, operator: Operator, splits: bool = True) -> tuple[Form, ...]:
+    """Every legal form of an operator, one-core forms first; those only without ``splits``."""
     able = [cores for cores in designs(scheduler).values() if _runs_on(scheduler, operator, cores[0])]
     found: list[Form] = [tuple(Placement((core.name,)) for core in cores) for cores in able]
-    allowed = disjoint_dims(operator) | summed(operator)
+    allowed = disjoint_dims(operator) | summed(operator) if splits else frozenset[str]()
     dims = [(dim, size) for dim, size in operator.nest.dims if dim in allowed and size > 1]
     for cores in able:
         for dim, size in dims:
@@ -143,9 +143,11 @@ def _nearest(forms: Sequence[Form], wanted: Placement) -> tuple[int, int]:
     return 0, 0
 
 
-def space_of(scheduler: Scheduler, *, shared: bool, given: Sequence[Mapping[str, Placement]] = ()) -> Space:
-    """The space of all operators; ``shared``: operators that cost the same (equal layers) share their genes.
-    Placements of ``given`` allocations that it would not have are added."""
+def space_of(
+    scheduler: Scheduler, *, shared: bool, given: Sequence[Mapping[str, Placement]] = (), splits: bool = True
+) -> Space:
+    """The space of all operators; ``shared``: operators that cost the same (equal layers) share their genes. Without
+    ``splits`` every operator runs on one core. Placements of ``given`` allocations that it would not have are added."""
     members: dict[tuple[str, int], list[int]] = {}
     by_key: dict[str, tuple[Form, ...]] = {}
     for operator in scheduler.workload.operators:
@@ -154,7 +156,7 @@ def space_of(scheduler: Scheduler, *, shared: bool, given: Sequence[Mapping[str,
     for (key, _), numbers in members.items():
         operator = scheduler.workload.operators[numbers[0]]
         if key not in by_key:
-            by_key[key] = forms_of(scheduler, operator)
+            by_key[key] = forms_of(scheduler, operator, splits)
         mine = by_key[key]
         for allocation in given:
             for number in numbers:

@@ -17,7 +17,7 @@ from monet.schedule.figures import Figures
 from monet.schedule.plan import Plan
 from monet.schedule.result import Infeasible
 from monet.search.allocation.choices import Space, space_of
-from monet.search.allocation.constructive import Placements, starting_points
+from monet.search.allocation.constructive import Placements, one_core, starting_points
 from monet.search.allocation.evaluator import Evaluator, Key
 from monet.search.allocation.local import improve
 from monet.search.genetic import Score, Settings, evolve, non_dominated
@@ -85,17 +85,19 @@ def allocate(
     objective: str = "latency",
     effort: int = 5,
     seed: int = 0,
+    splits: bool = True,
     watch: Callable[[str, Evaluator], None] | None = None,
 ) -> Allocation:
     """The best allocation found for ``base`` (its groups, tiles and boundary are kept; its placements are one more
-    starting point). Ctrl-C ends it with the best so far."""
+    starting point). Without ``splits`` every operator runs on one core. Ctrl-C ends it with the best so far."""
     check_options(objective, effort)
     evaluator = Evaluator(scheduler, base, objective)
     default = scheduler.complete(replace(base, placements={}))
     given = {"given": dict(scheduler.complete(base).placements)} if base.placements else {}
-    shared, single = (
-        space_of(scheduler, shared=alike, given=[default.placements, *given.values()]) for alike in (True, False)
-    )
+    if not splits:
+        default = replace(default, placements=one_core(scheduler, default))
+    known = [default.placements, *given.values()]
+    shared, single = (space_of(scheduler, shared=alike, given=known, splits=splits) for alike in (True, False))
     starts = starting_points(single, default) | given
     rounds: list[Round] = []
     interrupted = False
