@@ -1,8 +1,8 @@
 """Candidate groups and what each gains: the whole step with this group alone fused, against nothing fused.
 
 So a candidate is costed by the same models as ``monet run``, in the place where it stands; that the gains of several
-add up is the only assumption of the exact partition, and the search reports how far it holds. Groups whose upper
-estimate says that they cannot gain, or no more than a part of them, are not costed; repeated layers are costed once.
+add up is the only assumption of the exact partition, and the search reports how far it holds. Groups that by estimate
+gain no more than a part of them are not costed; repeated layers are costed once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from monet.search.fusion.structure import Structure, bits, legal_groups
 from monet.search.fusion.traffic import Baseline, weighted
 from monet.search.fusion.variants import variants_of
 
-LEAST = 1e-5  # a group that can gain less than this part of the whole step is not looked at
+LEAST = 1e-5  # a group that may gain less than this part of the whole step is not looked at
+QUICK = 3  # variants that a group is first costed with
+HOPE = 0.25  # a group whose first variants lose less than this share of its estimate is costed with the others too
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,51 +34,51 @@ class Candidate:
 class Census:
     """How many groups there are, and what became of them."""
 
-    legal: int
-    hopeful: int  # could gain more than any part of them
-    distinct: int  # after folding repeated layers
-    costed: int  # distinct ones that went through the full schedule
-    schedules: int  # with all their tile sizes
-    gaining: int  # that gain, all layers
-    dominated: int  # of these, that gain no more than a part of them
+    legal: int = 0
+    hopeful: int = 0  # may gain more than any part of them
+    distinct: int = 0  # after folding repeated layers
+    costed: int = 0  # distinct ones that went through the full schedule
+    schedules: int = 0  # with all their tile sizes
+    gaining: int = 0  # that gain, all layers
+    dominated: int = 0  # of these, that gain no more than a part of them
 
 
 @dataclass(frozen=True)
 class Fold:
-    """Groups that are the same in different layers; the first stands for all."""
+    """Groups that are the same in different layers; the first stands for all. ``estimate``: what one may gain;
+    ``more``: by how much that is more than the estimate of any part of it."""
 
     masks: tuple[int, ...]
-    potential: float
+    estimate: float
+    more: float
 
 
 def hopeful_groups(
     of: Structure, baseline: Baseline, objective: str, limit: int
-) -> tuple[int, list[tuple[int, float]]]:
-    """How many legal groups there are, and those that may gain more than any group with an operator less, with the
-    upper estimate of their gain."""
+) -> tuple[int, list[tuple[int, float, float]]]:
+    """How many legal groups there are, and those that may gain more than any group with an operator less: (operators,
+    estimate of the gain, how much more)."""
     groups = legal_groups(of, limit)
-    whole = weighted(
-        objective, float(baseline.seconds.sum()), float(baseline.joules.sum()),
-        float(baseline.seconds.sum()), float(baseline.joules.sum()),
-    )  # fmt: skip
+    seconds, joules = float(baseline.seconds.sum()), float(baseline.joules.sum())
+    least = LEAST * weighted(objective, seconds, joules, seconds, joules)
     estimate: dict[int, float] = {}
     found = []
     for mask in groups:
         estimate[mask] = here = baseline.potential(mask, objective)
-        if here < LEAST * whole:
+        if here < least:
             continue
-        parts = (estimate.get(mask & ~(1 << one), 0.0) for one in bits(mask))
-        if here > max(parts) + LEAST * whole:
-            found.append((mask, here))
+        more = here - max(estimate.get(mask & ~(1 << one), 0.0) for one in bits(mask))
+        if more > least:
+            found.append((mask, here, more))
     return len(groups), found
 
 
-def folded(baseline: Baseline, groups: Iterable[tuple[int, float]], base: Plan) -> list[Fold]:
+def folded(baseline: Baseline, groups: Iterable[tuple[int, float, float]], base: Plan) -> list[Fold]:
     """Groups with equal operators, wiring, placement and traffic together, those that promise most first."""
     operators, alike = baseline.scheduler.workload.operators, dict[object, int]()
     kinds = [alike.setdefault((one.alike, base.placements[one.op.name]), len(alike)) for one in operators]
-    classes: dict[tuple[object, ...], tuple[list[int], float]] = {}
-    for mask, potential in groups:
+    classes: dict[tuple[object, ...], tuple[list[int], float, float]] = {}
+    for mask, estimate, more in groups:
         numbers, place = list(bits(mask)), dict[str, int]()
         wiring = []
         for number in numbers:
@@ -86,27 +88,60 @@ def folded(baseline: Baseline, groups: Iterable[tuple[int, float]], base: Plan) 
                 leaves = bool((readers | writers) & ~mask)
                 here.append((place.setdefault(name, len(place)), leaves, persistent, size))
             wiring.append((kinds[number], tuple(here)))
-        key = (tuple(wiring), baseline.saveable_bytes(mask), f"{potential:.1e}")
-        classes.setdefault(key, ([], potential))[0].append(mask)
-    found = [Fold(tuple(masks), potential) for masks, potential in classes.values()]
-    return sorted(found, key=lambda one: (-one.potential * len(one.masks), one.masks[0]))
+        key = (tuple(wiring), baseline.saveable_bytes(mask), f"{estimate:.1e}", in_place(mask))
+        classes.setdefault(key, ([], estimate, more))[0].append(mask)
+    found = [Fold(tuple(masks), estimate, more) for masks, estimate, more in classes.values()]
+    return sorted(found, key=lambda one: (-one.more * len(one.masks), one.masks[0]))
 
 
-def cost_of(
-    evaluator: Evaluator, baseline: Baseline, base: Plan, fold: Fold, schedules: int, first: bool
-) -> list[tuple[int, float]]:
-    """(variant, gain) of the group that stands for a fold: its plain sequence alone (``first``), or its other
-    variants, as many as ``schedules`` allows."""
-    every = variants_for(baseline, base, fold.masks[0])
-    chosen = [0] if first else list(range(1, len(every)))[:schedules]
-    alone = evaluator.cost(base)
-    return [(number, alone - evaluator.cost(plan_with(base, (every[number],)))) for number in chosen]
+def in_place(mask: int) -> bool:
+    """Whether the operators of a group follow each other anyway: as a sequence it then changes nothing."""
+    lowest = mask & -mask
+    return mask // lowest & (mask // lowest + 1) == 0
+
+
+class Costing:
+    """Gains of folds, by variant, with a budget of work."""
+
+    def __init__(self, evaluator: Evaluator, baseline: Baseline, base: Plan, budget: int) -> None:
+        self.evaluator, self.baseline, self.base = evaluator, baseline, base
+        self.began, self.last = evaluator.scheduled, evaluator.work + budget
+        self.alone = evaluator.cost(base)
+        self.best: dict[Fold, tuple[float, int]] = {}
+
+    @property
+    def spent(self) -> bool:
+        """Whether the budget is used up."""
+        return self.evaluator.work >= self.last
+
+    def cost(self, fold: Fold, quick: bool) -> None:
+        """Cost the group that stands for a fold: its first variants, or all others."""
+        every = variants_for(self.baseline, self.base, fold.masks[0])
+        useful = [n for n, one in enumerate(every) if one.group.tile or one.moved or not in_place(fold.masks[0])]
+        first = [n for n in useful if not any(one.cores[0] for _, one in every[n].moved if not one.split)][:QUICK]
+        for number in first if quick else [n for n in useful if n not in first]:
+            if self.spent:
+                return
+            gain = self.alone - self.evaluator.cost(plan_with(self.base, (every[number],)))
+            if fold not in self.best or gain > self.best[fold][0]:
+                self.best[fold] = gain, number
+
+    def candidates(self) -> list[Candidate]:
+        """All groups that gain, with their best variant."""
+        found = []
+        for fold, (gain, number) in self.best.items():
+            for mask in fold.masks if gain > 0 else ():
+                every = variants_for(self.baseline, self.base, mask)
+                found.append(Candidate(mask, every[min(number, len(every) - 1)], gain))
+        return found
 
 
 def variants_for(baseline: Baseline, base: Plan, mask: int) -> tuple[Variant, ...]:
     """Variants of a group given by its operators."""
     operators = baseline.scheduler.workload.operators
-    return variants_of(baseline.scheduler, base, [operators[number] for number in bits(mask)])
+    if mask not in baseline.variants:
+        baseline.variants[mask] = variants_of(baseline.scheduler, base, [operators[number] for number in bits(mask)])
+    return baseline.variants[mask]
 
 
 def undominated(candidates: Sequence[Candidate]) -> list[Candidate]:

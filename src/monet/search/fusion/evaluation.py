@@ -2,47 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from monet.errors import MonetError
-from monet.schedule.engine import NoSchedule, Schedule, Scheduler
+from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.figures import Figures, figures_of
 from monet.schedule.plan import Group, Placement, Plan
 
 OBJECTIVES = ("latency", "energy", "edp")
+NODES_PER_OPERATOR = 30  # what any schedule of an operator takes, in nodes that take as long
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A group with its tile and halo, and the operators it moves to another core."""
+    """A group with its tile and halo, and the operators that it places otherwise than the base plan."""
 
     group: Group
-    moved: tuple[tuple[str, str], ...] = ()  # (operator, core)
+    moved: tuple[tuple[str, Placement], ...] = ()
 
 
 def plan_with(base: Plan, variants: tuple[Variant, ...]) -> Plan:
     """The base plan with some groups; what they do not move stays where the base has it."""
     placements = dict(base.placements)
     for one in variants:
-        placements |= {name: Placement((core,)) for name, core in one.moved}
+        placements |= dict(one.moved)
     return replace(base, groups=tuple(one.group for one in variants), placements=placements)
 
 
 @dataclass
 class Evaluator:
-    """Costs plans; remembers each, and the best."""
+    """Costs plans; remembers each, and the best of those whose groups keep a limit."""
 
     scheduler: Scheduler
     objective: str
-    say: Callable[[str], None] = lambda line: None
+    limit: int
     known: dict[tuple[object, ...], Figures | None] = field(default_factory=dict)
     scheduled: int = 0
+    work: int = 0  # nodes of all schedules, and the same again for what every schedule takes: a budget without a clock
     best: tuple[float, Plan, Figures] | None = None
 
     def figures(self, plan: Plan) -> Figures | None:
         """What a plan costs; None if it has no schedule or does not fit DRAM."""
-        key = (frozenset(plan.groups), _frozen(plan.placements), plan.boundary, plan.prefetch, plan.buffer_share)
+        placements = frozenset(plan.placements.items())
+        key = (frozenset(plan.groups), placements, plan.boundary, plan.prefetch, plan.buffer_share)
         if key not in self.known:
             self.known[key] = self._schedule(plan)
         return self.known[key]
@@ -54,22 +56,17 @@ class Evaluator:
 
     def _schedule(self, plan: Plan) -> Figures | None:
         self.scheduled += 1
+        self.work += NODES_PER_OPERATOR * len(self.scheduler.workload.operators)
         try:
             schedule = self.scheduler.schedule(plan)
         except (NoSchedule, MonetError):
             return None
+        self.work += len(schedule.decided.nodes)
         found = figures_of(self.scheduler, schedule)
         if found.dram_peak_bytes > self.scheduler.machine.accelerator.drams[0].capacity_bytes:
             return None
         cost = found.objective(self.objective)
-        if self.best is None or cost < self.best[0] * (1 - 1e-12):
+        short = all(len(one.operators) <= self.limit for one in plan.groups)
+        if short and (self.best is None or cost < self.best[0] * (1 - 1e-12)):
             self.best = cost, plan, found
         return found
-
-    def schedule(self, plan: Plan) -> Schedule:
-        """The schedule itself."""
-        return self.scheduler.schedule(plan)
-
-
-def _frozen(placements: Mapping[str, Placement]) -> frozenset[tuple[str, Placement]]:
-    return frozenset(placements.items())

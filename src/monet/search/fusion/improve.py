@@ -1,7 +1,7 @@
 """Local improvement of a plan by its scheduled cost: groups added, dropped, split, merged, tiled otherwise.
 
 First the candidates that gain most, each tried on the plan as it is (what it overlaps gives way, or is kept in part);
-then single changes in a random order, until a whole round brings nothing or the budget of schedules is spent.
+then single changes in a random order, until a whole round brings nothing or the budget is spent.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from monet.search.fusion.traffic import Baseline
 
 Chosen = dict[int, Variant]  # by the operators of a group
 LEAST_GAIN = 1e-7  # part of the cost: less is no improvement
+KICK = 3  # random changes after which it climbs again
+MOST_KICKS = 20  # in a row that lead to nothing that was not known
 
 
 class Climber:
@@ -27,18 +29,20 @@ class Climber:
         self, evaluator: Evaluator, of: Structure, baseline: Baseline, base: Plan, limit: int, budget: int
     ) -> None:
         self.evaluator, self.of, self.baseline, self.base = evaluator, of, baseline, base
-        self.limit, self.last = limit, evaluator.scheduled + budget
+        self.limit, self.last = limit, evaluator.work + budget
         self.chosen: Chosen = {}
         self.cost = evaluator.cost(base)
 
     @property
     def spent(self) -> bool:
-        """Whether the budget of schedules is used up."""
-        return self.evaluator.scheduled >= self.last
+        """Whether the budget of work is used up."""
+        return self.evaluator.work >= self.last
 
-    def start(self, chosen: Chosen) -> None:
-        """Go on from these groups."""
-        self.chosen, self.cost = dict(chosen), self.evaluator.cost(plan_with(self.base, tuple(chosen.values())))
+    def start_if_better(self, chosen: Chosen) -> None:
+        """Go on from these groups if they cost less."""
+        cost = self.evaluator.cost(plan_with(self.base, tuple(chosen.values())))
+        if cost < self.cost:
+            self.chosen, self.cost = dict(chosen), cost
 
     def accept(self, chosen: Chosen) -> bool:
         """Take other groups if they can be ordered and cost less."""
@@ -123,13 +127,25 @@ def _neighbours(old: Variant, every: Sequence[Variant]) -> list[Variant]:
     return list(dict.fromkeys(found))
 
 
-def climb(
-    climber: Climber,
-    candidates: Sequence[Candidate],
-    rng: random.Random,
-    say: Callable[[str], None] = lambda line: None,
-) -> None:
-    """Improve until nothing helps or the budget is spent."""
+def climb(climber: Climber, candidates: Sequence[Candidate], rng: random.Random, report: Callable[[str], None]) -> None:
+    """Improve until the budget is spent: to a plan that no single change improves, then from there again after a few
+    random changes, kept if they lead to a better one. Without candidates, or if nothing is left to change, earlier."""
+    _uphill(climber, candidates, rng)
+    report("no single change improves the plan")
+    quiet = 0
+    while not climber.spent and quiet < MOST_KICKS and (candidates or climber.chosen):
+        best, cost = dict(climber.chosen), climber.cost
+        before = climber.evaluator.scheduled
+        _kick(climber, candidates, rng)
+        _uphill(climber, rng.sample(list(candidates), min(len(candidates), 20)), rng)
+        quiet = quiet + 1 if climber.evaluator.scheduled == before else 0
+        if climber.cost >= cost * (1 - LEAST_GAIN):
+            climber.chosen, climber.cost = best, cost
+        else:
+            report("improved")
+
+
+def _uphill(climber: Climber, candidates: Sequence[Candidate], rng: random.Random) -> None:
     improved = True
     while improved and not climber.spent:
         improved = False
@@ -137,13 +153,26 @@ def climb(
             if climber.spent:
                 return
             improved |= climber.add(one)
-        say("candidates tried on the plan")
         masks = list(climber.chosen)
         rng.shuffle(masks)
         for mask in masks:
-            improved |= _better(climber, mask, rng)
             if climber.spent:
                 return
+            improved |= _better(climber, mask, rng)
+
+
+def _kick(climber: Climber, candidates: Sequence[Candidate], rng: random.Random) -> None:
+    """A few random changes, whatever they cost."""
+    for _ in range(KICK):
+        chosen = dict(climber.chosen)
+        if candidates and (not chosen or rng.random() < 0.5):
+            one = rng.choice(list(candidates))
+            chosen = climber.without(one.mask) | {one.mask: one.variant}
+        else:
+            del chosen[rng.choice(list(chosen))]
+        cost = climber.evaluator.cost(plan_with(climber.base, tuple(chosen.values())))
+        if cost < float("inf") and not circle(climber.of, list(chosen)):
+            climber.chosen, climber.cost = chosen, cost
 
 
 def _better(climber: Climber, mask: int, rng: random.Random) -> bool:

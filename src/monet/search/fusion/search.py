@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from monet.schedule.default_plan import default_schedule
 from monet.schedule.engine import Scheduler
 from monet.schedule.figures import Figures
-from monet.schedule.plan import Placement, Plan
+from monet.schedule.plan import Plan
 from monet.search.fusion.candidates import (
+    HOPE,
     Candidate,
     Census,
+    Costing,
     Fold,
-    cost_of,
     folded,
     hopeful_groups,
     undominated,
@@ -24,12 +25,12 @@ from monet.search.fusion.evaluation import Evaluator, Variant, plan_with
 from monet.search.fusion.improve import Chosen, Climber, climb
 from monet.search.fusion.manual import manual_plan
 from monet.search.fusion.partition import Partition, best_partition
-from monet.search.fusion.structure import Structure, bits, circle, mask_of, structure_of
+from monet.search.fusion.structure import Structure, circle, mask_of, structure_of
 from monet.search.fusion.traffic import Baseline, baseline_of
 
-COSTED = 120  # schedules for candidates, per unit of effort
-IMPROVED = 120  # schedules for improvement, per unit of effort
-RANKED = 5  # partitions re-ranked through the full schedule, per unit of effort
+COSTED = 3_000_000  # work for candidates, per unit of effort: nodes scheduled
+IMPROVED = 4_000_000  # work for improvement, per unit of effort
+RANKED = 4  # partitions re-ranked through the full schedule, per unit of effort
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,13 @@ class Settings:
 
 @dataclass(frozen=True)
 class Found:
-    """The outcome. ``plans``: unfused, default, manual, found with their figures. ``additive``: the partition's own
-    objective, in units of it: cost of the unfused step less the sum of gains, and the bound on that."""
+    """The outcome. ``plans``: unfused, default, manual and found, with their figures; ``within``: the best plan whose
+    groups keep the limit (that of ``found``, unless the default or the manual plan has longer groups and is better).
+    ``additive_cost``: the exact partition's own objective, cost of the unfused step less the sum of gains; below it the
+    bound on that."""
 
     plans: dict[str, tuple[Plan, Figures]]
+    within: tuple[Plan, Figures]
     settings: Settings
     census: Census
     partition: Partition
@@ -76,12 +80,15 @@ class _Search:
     baseline: Baseline
     rng: random.Random
     say: Callable[[str], None]
+    # what is known so far, also when the search is interrupted
+    census: Census = field(default_factory=Census)
+    partition: Partition = field(default_factory=lambda: Partition((), 0.0, 0.0, 0))
+    pairs: list[tuple[float, float]] = field(default_factory=list)
 
     def report(self, what: str) -> None:
-        best = self.evaluator.best
-        self.say(
-            f"{what}; {self.evaluator.scheduled} schedules, best {self.settings.objective} {best[0] if best else 0:.6g}"
-        )
+        """One line of progress with the best so far."""
+        best = self.evaluator.best[0] if self.evaluator.best else 0.0
+        self.say(f"{what}; {self.evaluator.scheduled} schedules, best {self.settings.objective} {best:.6g}")
 
 
 def find_fusion(
@@ -95,80 +102,67 @@ def find_fusion(
     """Search for the fusion of a graph on an accelerator. ``base`` gives placements and all that is not fusion (its
     groups are a starting point); ``manual`` a plan to compare with. An interrupt (Ctrl-C) ends the search with the best
     plan so far."""
-    evaluator = Evaluator(scheduler, settings.objective, say)
+    evaluator = Evaluator(scheduler, settings.objective, settings.limit)
     start = base or Plan()
-    plain = scheduler.complete(Plan(placements=start.placements, boundary=start.boundary, prefetch=start.prefetch,
-                                    buffer_share=start.buffer_share))  # fmt: skip
-    schedule = scheduler.schedule(plain)
+    plain = scheduler.complete(replace(start, groups=()))
     search = _Search(
-        evaluator, settings, structure_of(scheduler.workload), plain, baseline_of(scheduler, schedule),
-        random.Random(settings.seed), say,
+        evaluator, settings, structure_of(scheduler.workload), plain,
+        baseline_of(scheduler, scheduler.schedule(plain)), random.Random(settings.seed), say,
     )  # fmt: skip
-    named = {"unfused": plain, "default": _default(scheduler, start)}
-    named["manual"] = manual or manual_plan(evaluator, search.of, plain)
+    default = default_schedule(scheduler, "auto", start.boundary, dict(start.placements)).plan
+    named = {"unfused": plain, "default": default, "manual": manual or manual_plan(evaluator, search.of, plain)}
     plans = {name: (plan, figures) for name, plan in named.items() if (figures := evaluator.figures(plan)) is not None}
-    for plan in (start,):
-        if plan.groups:
-            evaluator.figures(scheduler.complete(plan))
     search.report("unfused, default and manual plan")
-    state = _State()
+    starts = [default, named["manual"], *([scheduler.complete(start)] if start.groups else [])]
     try:
-        _run(search, state, [named["default"], named["manual"], *([start] if start.groups else [])])
+        _run(search, starts)
         interrupted = False
     except KeyboardInterrupt:
         interrupted = True
-    assert evaluator.best is not None
-    plans["found"] = evaluator.best[1], evaluator.best[2]
+    within = (plain, plans["unfused"][1]) if evaluator.best is None else evaluator.best[1:]
+    plans["found"] = min((within, *plans.values()), key=lambda one: one[1].objective(settings.objective))
     alone = evaluator.cost(plain)
     return Found(
-        plans, settings, state.census, state.partition, alone - state.partition.gain, alone - state.partition.bound,
-        tuple(state.pairs), evaluator.scheduled, interrupted,
+        plans, within, settings, search.census, search.partition, alone - search.partition.gain,
+        alone - search.partition.bound, tuple(search.pairs), evaluator.scheduled, interrupted,
     )  # fmt: skip
 
 
-@dataclass
-class _State:
-    """What is known so far, also when the search is interrupted."""
+def fuse_again(scheduler: Scheduler, settings: Settings) -> Callable[[Plan, int], tuple[Plan, bool]]:
+    """The search as a function of a plan and a seed, for searches that alternate: the plan with better groups (the same
+    plan if there are none), and whether it was interrupted."""
 
-    census: Census = field(default_factory=lambda: Census(0, 0, 0, 0, 0, 0, 0))
-    partition: Partition = field(default_factory=lambda: Partition((), 0.0, 0.0, 0))
-    pairs: list[tuple[float, float]] = field(default_factory=list)
+    def fuse(plan: Plan, seed: int) -> tuple[Plan, bool]:
+        found = find_fusion(scheduler, replace(settings, seed=seed), base=plan)
+        return found.within[0], found.interrupted
 
-
-def _default(scheduler: Scheduler, start: Plan) -> Plan:
-    placements: dict[str, Placement] = dict(start.placements)
-    return default_schedule(scheduler, "auto", start.boundary, placements).plan
+    return fuse
 
 
-def _run(search: _Search, state: _State, starts: Sequence[Plan]) -> None:
+def _run(search: _Search, starts: Sequence[Plan]) -> None:
     settings, evaluator = search.settings, search.evaluator
     legal, hopeful = hopeful_groups(search.of, search.baseline, settings.objective, settings.limit)
     folds = folded(search.baseline, hopeful, search.base)
+    search.census = Census(legal, len(hopeful), len(folds))
     search.report(f"{legal} legal groups, {len(hopeful)} may gain, {len(folds)} distinct")
     _first(search, folds)
-    candidates, costed, schedules = _costed(search, folds)
-    kept = undominated(candidates)
-    state.census = Census(
-        legal, len(hopeful), len(folds), costed, schedules, len(candidates), len(candidates) - len(kept)
-    )
-    search.report(f"{costed} groups costed, {len(kept)} gain")
-    ranked = _ranked(search, state, kept)
+    candidates = _costed(search, folds)
+    ranked = _ranked(search, candidates)
     search.report("exact partition and its neighbours re-ranked")
-    ordered = sorted(kept, key=lambda one: (-one.gain, one.mask))
+    ordered = sorted(candidates, key=lambda one: (-one.gain, one.mask))
     climber = Climber(evaluator, search.of, search.baseline, search.base, settings.limit, IMPROVED * settings.effort)
     for chosen in [*ranked, *(_chosen(search, plan) for plan in starts)]:
-        cost = evaluator.cost(plan_with(search.base, tuple(chosen.values())))
-        if cost < climber.cost:
-            climber.start(chosen)
+        if all(mask.bit_count() <= settings.limit for mask in chosen):
+            climber.start_if_better(chosen)
     climb(climber, ordered, search.rng, search.report)
     search.report("improved")
 
 
 def _first(search: _Search, folds: Sequence[Fold]) -> None:
-    """A quick plan: groups by their upper estimate per operator, each as a plain sequence."""
+    """A quick plan: groups by their estimate per operator, each as a plain sequence."""
     chosen: list[int] = []
     taken = 0
-    promise = [(one.potential / mask.bit_count(), mask) for one in folds for mask in one.masks]
+    promise = [(one.estimate / mask.bit_count(), mask) for one in folds for mask in one.masks]
     for _, mask in sorted(promise, key=lambda one: (-one[0], one[1]))[:2000]:
         if not mask & taken and not circle(search.of, [*chosen, mask]):
             chosen.append(mask)
@@ -178,52 +172,50 @@ def _first(search: _Search, folds: Sequence[Fold]) -> None:
     search.report("groups by estimate alone")
 
 
-def _costed(search: _Search, folds: Sequence[Fold]) -> tuple[list[Candidate], int, int]:
-    """Candidates that gain, with how many groups were costed and by how many schedules."""
-    evaluator, budget = search.evaluator, COSTED * search.settings.effort
-    before, last = evaluator.scheduled, evaluator.scheduled + budget
-    best: dict[int, tuple[float, int]] = {}
-    costed = set()
-    for first in (True, False):
-        for number, fold in enumerate(folds):
-            if evaluator.scheduled >= last:
-                break
-            for variant, gain in cost_of(
-                evaluator, search.baseline, search.base, fold, last - evaluator.scheduled, first
-            ):
-                costed.add(number)
-                if gain > 0 and gain > best.get(number, (0.0, 0))[0]:
-                    best[number] = gain, variant
-            if len(costed) % 100 == 0:
-                search.report(f"{len(costed)} of {len(folds)} groups costed")
-    found = []
-    for number, (gain, variant) in best.items():
-        for mask in folds[number].masks:
-            every = variants_for(search.baseline, search.base, mask)
-            found.append(Candidate(mask, every[min(variant, len(every) - 1)], gain))
-    return found, len(costed), evaluator.scheduled - before
+def _costed(search: _Search, folds: Sequence[Fold]) -> list[Candidate]:
+    """Candidates that gain and that no part of them equals."""
+    budget = COSTED * search.settings.effort
+    costing = Costing(search.evaluator, search.baseline, search.base, budget)
+    costing.last -= budget // 4  # the rest is for the other variants of what gains
+    for number, fold in enumerate(folds):
+        if costing.spent:
+            break
+        costing.cost(fold, quick=True)
+        if number % 50 == 49:
+            search.report(f"{number + 1} of {len(folds)} distinct groups costed")
+    costing.last += budget // 4
+    for fold in sorted(costing.best, key=lambda one: (-costing.best[one][0] * len(one.masks), one.masks[0])):
+        if costing.best[fold][0] > -HOPE * fold.estimate:
+            costing.cost(fold, quick=False)
+    every = costing.candidates()
+    kept = undominated(every)
+    schedules = search.evaluator.scheduled - costing.began
+    counts = {"costed": len(costing.best), "gaining": len(every), "dominated": len(every) - len(kept)}
+    search.census = replace(search.census, schedules=schedules, **counts)
+    search.report(f"{len(costing.best)} groups costed, {len(kept)} gain")
+    return kept
 
 
-def _ranked(search: _Search, state: _State, candidates: Sequence[Candidate]) -> list[Chosen]:
+def _ranked(search: _Search, candidates: Sequence[Candidate]) -> list[Chosen]:
     """The exact partition, the next best ones and some of perturbed gains, through the full schedule."""
     masks, gains = [one.mask for one in candidates], [one.gain for one in candidates]
-    seed, count = search.settings.seed, max(2, RANKED * search.settings.effort // 2)
+    count = max(2, RANKED * search.settings.effort // 2)
     alone, known, found = search.evaluator.cost(search.base), list[tuple[int, ...]](), list[Chosen]()
     for number in range(2 * count):
         if number < count:
-            solved = best_partition(search.of, masks, gains, not_these=known, seed=seed)
+            solved = best_partition(search.of, masks, gains, not_these=known, seed=search.settings.seed)
         else:
-            noisy = [gain * search.rng.uniform(0.3, 1.0) for gain in gains]
-            solved = best_partition(search.of, masks, noisy, seed=seed)
+            noisy = [gain * search.rng.random() for gain in gains]
+            solved = best_partition(search.of, masks, noisy, seed=search.settings.seed)
         if number == 0:
-            state.partition = solved
+            search.partition = solved
         if solved.chosen in known:
             continue
         known.append(solved.chosen)
         chosen = {masks[one]: candidates[one].variant for one in solved.chosen}
         cost = search.evaluator.cost(plan_with(search.base, tuple(chosen.values())))
         if cost < float("inf"):
-            state.pairs.append((alone - sum(gains[one] for one in solved.chosen), cost))
+            search.pairs.append((alone - sum(gains[one] for one in solved.chosen), cost))
             found.append(chosen)
     return found
 
@@ -234,20 +226,9 @@ def _chosen(search: _Search, plan: Plan) -> Chosen:
     found: Chosen = {}
     for group in plan.groups:
         moved = tuple(
-            (name, plan.placements[name].cores[0])
+            (name, plan.placements[name])
             for name in group.operators
-            if name in plan.placements
-            and plan.placements[name] != search.base.placements[name]
-            and len(plan.placements[name].cores) == 1
+            if name in plan.placements and plan.placements[name] != search.base.placements[name]
         )
         found[mask_of(number[name] for name in group.operators)] = Variant(group, moved)
     return found
-
-
-def groups_as_numbers(of: Plan, scheduler: Scheduler) -> list[int]:
-    """The groups of a plan as bit sets of operator numbers."""
-    number = {one.op.name: one.number for one in scheduler.workload.operators}
-    return [mask_of(number[name] for name in group.operators) for group in of.groups]
-
-
-__all__ = ["Found", "Settings", "bits", "find_fusion", "groups_as_numbers"]

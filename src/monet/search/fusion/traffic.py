@@ -7,7 +7,7 @@ the write of what is needed later: in training that is every tensor saved for th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +18,8 @@ from monet.schedule import nodes as n
 from monet.schedule import residency as r
 from monet.schedule.energy import energy_of
 from monet.schedule.engine import Schedule, Scheduler
-from monet.search.fusion.structure import bits, mask_of
+from monet.search.fusion.evaluation import Variant
+from monet.search.fusion.structure import bits
 
 Array = np.ndarray[Any, Any]
 
@@ -32,8 +33,9 @@ class Baseline:
     seconds: Array  # by how much the end of the step moves with an operator, in order of execution
     joules: Array  # static energy included, by seconds
     read: Array  # bytes from DRAM
-    moved: Array  # bytes between cores
     busy: Array  # by operator and core: seconds of work
+    static_power_w: float
+    variants: dict[int, tuple[Variant, ...]] = field(default_factory=dict)  # of groups, as they are asked for
 
     @cached_property
     def stored(self) -> dict[str, int]:
@@ -108,13 +110,13 @@ class Baseline:
         return found
 
     def potential(self, mask: int, objective: str) -> float:
-        """Upper estimate of what a group gains, in units of the objective's own figure (edp: to first order)."""
+        """Estimate of what a group may gain, in units of the objective's own figure (edp: to first order)."""
         numbers = list(bits(mask))
         dram = self.scheduler.machine.accelerator.drams[0]
-        power = self.scheduler.machine.accelerator.static_power_w
-        seconds = max(0.0, float(self.seconds[numbers].sum()) - self.least_seconds(mask))
+        saved = self.saveable_bytes(mask)
+        seconds = max(saved / dram.bandwidth_bytes_per_s, float(self.seconds[numbers].sum()) - self.least_seconds(mask))
         per_byte = 8 * max(dram.read_energy_j_per_bit, dram.write_energy_j_per_bit)
-        joules = per_byte * self.saveable_bytes(mask) + power * seconds
+        joules = per_byte * saved + self.static_power_w * seconds
         return weighted(objective, seconds, joules, float(self.seconds.sum()), float(self.joules.sum()))
 
 
@@ -136,16 +138,10 @@ def baseline_of(scheduler: Scheduler, schedule: Schedule) -> Baseline:
     seconds = np.zeros(count)
     seconds[order] = np.diff(front, prepend=0) / machine.ticks_per_second
     energy = energy_of(schedule, machine, count)
-    joules = energy.by_operator + machine.accelerator.static_power_w * seconds
-    reads, moves = nodes[:, n.KIND] == n.READ, nodes[:, n.KIND] == n.MOVE
+    power = machine.accelerator.static_power_w
+    joules = energy.by_operator + power * seconds
+    reads = nodes[:, n.KIND] == n.READ
     read = np.bincount(nodes[reads, n.OPERATOR], nodes[reads, n.BYTES], minlength=count)
-    moved = np.bincount(nodes[moves, n.OPERATOR], nodes[moves, n.BYTES], minlength=count)
     busy = np.zeros((count, len(machine.accelerator.cores)))
     np.add.at(busy, (steps[:, d.OPERATOR], steps[:, d.CORE]), steps[:, d.TICKS] / machine.ticks_per_second)
-    return Baseline(scheduler, schedule, seconds, joules, read, moved, busy)
-
-
-def removable_bytes(baseline: Baseline, masks: list[int]) -> int:
-    """Most off-chip bytes that disjoint groups can save together."""
-    every = mask_of(one for mask in masks for one in bits(mask))
-    return sum(baseline.saveable_bytes(mask) for mask in masks) if every else 0
+    return Baseline(scheduler, schedule, seconds, joules, read, busy, power)

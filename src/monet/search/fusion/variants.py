@@ -1,46 +1,51 @@
 """The ways to run a group: whole operators one after another, or tiles along a dimension that all can be cut along.
 
-A handful of tile sizes: the fewest tiles whose operands fit in half of every memory involved, and twice and four times
-as many; halo cached, or recomputed where windows overlap. Vector operators may also move to one core together, so that
-nothing crosses between them.
+A handful of tile sizes: the fewest tiles whose operands fit every memory involved, a quarter and four times as many
+(what does not fit is read again with every tile); halo cached, or recomputed where windows overlap. Vector operators may
+also move to one core together, so that nothing crosses between them; a matrix operator whose tiles are too small to be
+split over its cores as before is split along another dimension.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from monet.errors import MonetError
 from monet.hardware.accelerator import CoreInstance
 from monet.schedule.engine import Scheduler
 from monet.schedule.geometry import make_steps
-from monet.schedule.grouping import TAPS, corresponding, tileable
+from monet.schedule.grouping import TAPS, corresponding, splittable, tileable
 from monet.schedule.plan import Group, Placement, Plan
 from monet.schedule.workload import Operator
 from monet.search.fusion.evaluation import Variant
 
-ROOM = 0.5  # share of a memory for the operands of a tile; the rest is for the next one
-FINER = (1, 2, 4)  # times the fewest tiles that fit
-MOST_TILES = 256
+FINER = (1.0, 0.25, 4.0)  # times the fewest tiles that fit
+MOST_TILES = 32
 MOST_DIMS = 3  # dimensions tried, outermost first
+Moved = tuple[tuple[str, Placement], ...]
 
 
 def variants_of(scheduler: Scheduler, base: Plan, operators: Sequence[Operator]) -> tuple[Variant, ...]:
-    """All variants of a group, the plain sequence first. Equal groups of other layers have theirs in equal order."""
+    """All variants of a group, the plain sequence first, then those with the fewest tiles along each dimension. Equal
+    groups of other layers have theirs in equal order."""
     names = tuple(one.op.name for one in operators)
-    moves = ((), *_moves(scheduler, base, operators))
-    cuts: list[tuple[tuple[tuple[str, int], ...], str]] = [((), "cached")]
-    dims = [(dim, cut) for dim in tile_dims(operators) if (cut := cut_dims(operators, dim))][:MOST_DIMS]
+    moves: tuple[Moved, ...] = ((), *_moves(scheduler, base, operators))
+    found = [(0, 0, Variant(Group(names), moved)) for moved in moves]
     last = operators[-1]
+    dims = [(dim, cut) for dim in tile_dims(operators) if (cut := cut_dims(operators, dim))][:MOST_DIMS]
     for dim, cut in dims:
         size = last.nest.sizes[dim]
         fewest = _fewest_tiles(scheduler, base, operators, cut, size)
-        for finer in FINER:
-            tiles = fewest * finer
-            if not fewest or tiles > min(size, MOST_TILES):
-                break
-            halos = ("cached", "recomputed") if has_halo(operators, cut) else ("cached",)
-            cuts += [(((dim, -(-size // tiles)),), halo) for halo in halos]
-    return tuple(Variant(Group(names, tile, halo), moved) for tile, halo in cuts for moved in moves)
+        halos = ("cached", "recomputed") if has_halo(operators, cut) else ("cached",)
+        counts = dict.fromkeys(int(max(2, min(fewest * finer, size, MOST_TILES))) for finer in FINER)
+        for rank, tiles in enumerate(counts):
+            split = _splits(base, operators, cut, tiles)
+            for halo in halos:
+                group = Group(names, ((dim, -(-size // tiles)),), halo)
+                later = 1 + 2 * rank + (halo != "cached")
+                found += [(later, number, Variant(group, (*split, *moved))) for number, moved in enumerate(moves)]
+    found.sort(key=lambda one: one[:2])
+    return tuple(one for *_, one in found)
 
 
 def tile_dims(operators: Sequence[Operator]) -> tuple[str, ...]:
@@ -65,7 +70,7 @@ def cut_dims(operators: Sequence[Operator], dim: str) -> dict[int, str]:
     return found if len(found) == len(operators) else {}
 
 
-def has_halo(operators: Sequence[Operator], cut: dict[int, str]) -> bool:
+def has_halo(operators: Sequence[Operator], cut: Mapping[int, str]) -> bool:
     """Whether tiles of one operator reach into what neighbouring tiles of another made."""
     made = {t.storage for one in operators for operand, t in one.operands if operand.written}
     for one in operators:
@@ -80,30 +85,45 @@ def has_halo(operators: Sequence[Operator], cut: dict[int, str]) -> bool:
 
 
 def _fewest_tiles(
-    scheduler: Scheduler, base: Plan, operators: Sequence[Operator], cut: dict[int, str], size: int
+    scheduler: Scheduler, base: Plan, operators: Sequence[Operator], cut: Mapping[int, str], size: int
 ) -> int:
-    """The fewest tiles (a power of two, at least two) whose operands fit; 0 if none do."""
+    """The fewest tiles (a power of two, at least two) whose operands fit; as many as there can be if none do: what does
+    not fit is then read again with every tile."""
     tiles = 2
-    while tiles <= min(size, MOST_TILES):
+    while tiles < min(size, MOST_TILES):
         if all(_fits(scheduler, one, base.placements[one.op.name], cut[one.number], tiles) for one in operators):
-            return tiles
+            break
         tiles *= 2
-    return 0
+    return min(tiles, size, MOST_TILES)
 
 
 def _fits(scheduler: Scheduler, operator: Operator, placement: Placement, dim: str, tiles: int) -> bool:
+    """Whether what an operator holds in all tiles fits, together with two tiles of the rest."""
     instance = scheduler.machine.accelerator.instance(placement.cores[0])
     needed = 0.0
     for operand, tensor in operator.operands:
-        parts = tiles if dim in operand.dims else 1
-        if placement.split in operand.dims:
-            parts *= len(placement.cores)
-        needed += tensor.bytes / parts
-    room = min(scheduler.machine.accelerator.memory(name).size_bytes for _, name in instance.memories)
-    return needed <= ROOM * room
+        cut = dim in operand.dims
+        size = tensor.bytes * 2 / tiles if cut else tensor.bytes
+        needed += size / len(placement.cores) if placement.split in operand.dims and placement.split != dim else size
+    return needed <= min(scheduler.machine.accelerator.memory(name).size_bytes for _, name in instance.memories)
 
 
-def _moves(scheduler: Scheduler, base: Plan, operators: Sequence[Operator]) -> list[tuple[tuple[str, str], ...]]:
+def _splits(base: Plan, operators: Sequence[Operator], cut: Mapping[int, str], tiles: int) -> Moved:
+    """Other splits for operators that are split along the dimension that is cut, where a tile has less than a part for
+    every core: the longest dimension that has enough, the first of equal ones."""
+    found = []
+    for one in operators:
+        placement = base.placements[one.op.name]
+        many, dim = len(placement.cores), cut[one.number]
+        if many < 2 or placement.split != dim or one.nest.sizes[dim] // tiles >= many:
+            continue
+        others = [(-size, name) for name, size in one.nest.dims if name in splittable(one) and name != dim]
+        if others and -min(others)[0] >= many:
+            found.append((one.op.name, Placement(placement.cores, min(others, key=lambda pair: pair[0])[1])))
+    return tuple(found)
+
+
+def _moves(scheduler: Scheduler, base: Plan, operators: Sequence[Operator]) -> list[Moved]:
     """Moves of all vector operators of a group to one core that runs them all, for every such core."""
     vector = [one for one in operators if not one.macs]
     if len(vector) < 2:
@@ -112,7 +132,7 @@ def _moves(scheduler: Scheduler, base: Plan, operators: Sequence[Operator]) -> l
     for instance in single_vector_cores(scheduler):
         moved = [one for one in vector if base.placements[one.op.name].cores != (instance.name,)]
         if moved and all(_runs(scheduler, one, instance) for one in moved):
-            found.append(tuple((one.op.name, instance.name) for one in moved))
+            found.append(tuple((one.op.name, Placement((instance.name,))) for one in moved))
     return found
 
 
