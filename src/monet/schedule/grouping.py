@@ -209,8 +209,8 @@ def corresponding(here: Operator, dim: str, there: Operator) -> str:
             if main_dim(index, here) != dim:
                 continue
             for other, seen in there.operands:
-                if seen.storage != tensor.storage:
-                    continue
+                if seen.storage != tensor.storage or len(other.indices) != len(seen.shape):
+                    continue  # a nest that says nothing about axes
                 axes = axis_map(seen, tensor)
                 if axes is not None and axis in axes:
                     found = main_dim(other.indices[axes[axis]], there)

@@ -10,7 +10,7 @@ from monet.schedule.figures import Figures, figures_of
 from monet.schedule.plan import Group, Placement, Plan
 
 OBJECTIVES = ("latency", "energy", "edp")
-NODES_PER_OPERATOR = 30  # what any schedule of an operator takes, in nodes that take as long
+PER_SCHEDULE, PER_OPERATOR = 10_000, 30  # what any schedule takes, in nodes that take as long
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Evaluator:
     limit: int
     known: dict[tuple[object, ...], Figures | None] = field(default_factory=dict)
     scheduled: int = 0
-    work: int = 0  # nodes of all schedules, and the same again for what every schedule takes: a budget without a clock
+    work: int = 0  # nodes of all schedules, and what every schedule takes besides: a budget without a clock
     best: tuple[float, Plan, Figures] | None = None
 
     def figures(self, plan: Plan) -> Figures | None:
@@ -56,7 +56,7 @@ class Evaluator:
 
     def _schedule(self, plan: Plan) -> Figures | None:
         self.scheduled += 1
-        self.work += NODES_PER_OPERATOR * len(self.scheduler.workload.operators)
+        self.work += PER_SCHEDULE + PER_OPERATOR * len(self.scheduler.workload.operators)
         try:
             schedule = self.scheduler.schedule(plan)
         except (NoSchedule, MonetError):

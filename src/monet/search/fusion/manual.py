@@ -41,18 +41,15 @@ def _stack(evaluator: Evaluator, of: Structure, base: Plan, stack: Sequence[Oper
     start = 0
     while start < len(stack):
         end = start + 1
+        while end < len(stack) and _may_tile(of, stack[start : end + 1]):
+            end += 1
         best: Variant | None = None
-        while end < len(stack):
-            run = stack[start : end + 1]
-            if not _may_tile(of, run):
-                break
+        while end - start > 1 and best is None:
+            run = stack[start:end]
             tiled = [one for one in variants_of(evaluator.scheduler, base, run) if one.group.tile and not one.moved]
-            feasible = next((one for one in tiled if evaluator.figures(plan_with(base, (one,))) is not None), None)
-            if feasible is None:
-                break
-            best, end = feasible, end + 1
-        if best:
-            found.append(best)
+            best = next((one for one in tiled if evaluator.figures(plan_with(base, (one,))) is not None), None)
+            end -= best is None
+        found += [best] if best else []
         start = end
     return found
 

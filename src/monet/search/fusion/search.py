@@ -28,8 +28,8 @@ from monet.search.fusion.partition import Partition, best_partition
 from monet.search.fusion.structure import Structure, circle, mask_of, structure_of
 from monet.search.fusion.traffic import Baseline, baseline_of
 
-COSTED = 3_000_000  # work for candidates, per unit of effort: nodes scheduled
-IMPROVED = 4_000_000  # work for improvement, per unit of effort
+COSTED = 4_000_000  # work for candidates, per unit of effort: nodes scheduled
+IMPROVED = 5_000_000  # work for improvement, per unit of effort
 RANKED = 4  # partitions re-ranked through the full schedule, per unit of effort
 
 

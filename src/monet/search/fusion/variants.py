@@ -1,9 +1,9 @@
 """The ways to run a group: whole operators one after another, or tiles along a dimension that all can be cut along.
 
 A handful of tile sizes: the fewest tiles whose operands fit every memory involved, a quarter and four times as many
-(what does not fit is read again with every tile); halo cached, or recomputed where windows overlap. Vector operators may
-also move to one core together, so that nothing crosses between them; a matrix operator whose tiles are too small to be
-split over its cores as before is split along another dimension.
+(what does not fit is read again with every tile); halo cached, or recomputed where windows overlap. Vector operators
+may also move to one core together, so that nothing crosses between them; a matrix operator whose tiles are too small to
+be split over its cores as before is split along another dimension.
 """
 
 from __future__ import annotations

@@ -1,0 +1,209 @@
+"""The fusion search: never worse than what it is compared with, the same for the same seed, bounds that hold."""
+
+from __future__ import annotations
+
+import json
+import random
+from functools import cache
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from monet.cli import app
+from monet.frontends import load_model
+from monet.graph import GraphBuilder
+from monet.graph.op import Phase
+from monet.hardware import load_hardware
+from monet.schedule import Plan, Scheduler, evaluate, load_plan, plan_text
+from monet.schedule.figures import Figures, figures_of
+from monet.search.fusion import improve, search
+from monet.search.fusion.bound import bound_of
+from monet.search.fusion.candidates import folded, hopeful_groups
+from monet.search.fusion.evaluation import Evaluator
+from monet.search.fusion.manual import manual_plan
+from monet.search.fusion.random_plans import random_plan
+from monet.search.fusion.search import Found, Settings, find_fusion, fuse_again
+from monet.search.fusion.structure import bits, circle, is_connected, is_convex, mask_of, structure_of
+from monet.search.fusion.traffic import baseline_of
+from monet.training import training_step
+from tests.schedule.cases import accelerator
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small graphs need small budgets."""
+    monkeypatch.setattr(search, "COSTED", 1_200_000)
+    monkeypatch.setattr(search, "IMPROVED", 1_500_000)
+
+
+def chain_step() -> Scheduler:
+    """Two convolutions with ReLU, in training, on small cores."""
+    build, channels = GraphBuilder("chain"), 4
+    x = build.input("image", (2, channels, 12, 12))
+    for number in range(2):
+        with build.scope(f"layer{number}"):
+            weight = build.parameter("weight", (8, channels, 3, 3))
+            x = build.emit("conv", x, weight, stride=(1, 1), padding=((1, 1),) * 2, dilation=(1, 1), groups=1)
+            x, channels = build.emit("relu", x), 8
+    return Scheduler(training_step(build.build([x]), loss="sum"), accelerator("mesh", sram=4096, local=2048))
+
+
+@cache
+def mlp_step() -> Scheduler:
+    return Scheduler(training_step(load_model("mlp-cartpole", batch=64), optimizer="adam"), load_hardware("edge-tpu"))
+
+
+@cache
+def found_mlp(objective: str = "latency", seed: int = 0) -> Found:
+    return find_fusion(mlp_step(), Settings(objective, 6, 1, seed))
+
+
+@pytest.mark.parametrize("objective", ["latency", "energy", "edp"])
+def test_found_is_never_worse_than_what_it_is_compared_with(objective: str) -> None:
+    found = found_mlp(objective)
+    best = found.plans["found"][1].objective(objective)
+    for name in ("unfused", "default", "manual"):
+        assert best <= found.plans[name][1].objective(objective)
+    again = figures_of(mlp_step(), mlp_step().schedule(found.plans["found"][0]))
+    assert again == found.plans["found"][1]
+    assert best < found.plans["unfused"][1].objective(objective)
+
+
+@pytest.mark.parametrize("make", [chain_step, mlp_step], ids=["convolutions", "mlp"])
+def test_found_is_not_worse_than_random_legal_plans(make) -> None:
+    scheduler = make()
+    found = find_fusion(scheduler, Settings("latency", 6, 1, 0))
+    base = found.plans["unfused"][0]
+    of, baseline = structure_of(scheduler.workload), baseline_of(scheduler, scheduler.schedule(base))
+    rng, evaluator = random.Random(1), Evaluator(scheduler, "latency", 6)
+    best = min(evaluator.cost(random_plan(of, baseline, base, 6, rng)) for _ in range(150))
+    assert found.plans["found"][1].latency_s <= best
+
+
+def test_groups_of_the_plan_are_legal_and_keep_the_limit() -> None:
+    scheduler = mlp_step()
+    of = structure_of(scheduler.workload)
+    number = {one.op.name: one.number for one in scheduler.workload.operators}
+    found = find_fusion(scheduler, Settings("latency", 3, 1, 0))
+    masks = [mask_of(number[name] for name in group.operators) for group in found.within[0].groups]
+    assert masks
+    assert all(2 <= mask.bit_count() <= 3 and is_convex(of, mask) and is_connected(of, mask) for mask in masks)
+    assert not circle(of, masks)
+
+
+def test_one_operator_a_group_is_unfused() -> None:
+    found = find_fusion(mlp_step(), Settings("latency", 1, 1, 0))
+    assert found.within[1] == found.plans["unfused"][1]
+    assert not found.within[0].groups
+
+
+def test_the_same_seed_gives_the_same_plan() -> None:
+    first, second = found_mlp(), find_fusion(mlp_step(), Settings("latency", 6, 1, 0))
+    assert plan_text(first.plans["found"][0]) == plan_text(second.plans["found"][0])
+    assert first.pairs == second.pairs
+    assert first.schedules == second.schedules
+
+
+def test_an_update_joins_its_gradient_in_some_plan() -> None:
+    plan = found_mlp().plans["found"][0]
+    phase = {one.op.name: one.op.phase for one in mlp_step().workload.operators}
+    kinds = [{phase[name] for name in group.operators} for group in plan.groups]
+    assert any(Phase.UPDATE in some and len(some) > 1 for some in kinds)
+
+
+def test_bounds_hold_for_every_plan() -> None:
+    scheduler = mlp_step()
+    bound, found = bound_of(scheduler), found_mlp()
+    base = found.plans["unfused"][0]
+    of, baseline = structure_of(scheduler.workload), baseline_of(scheduler, scheduler.schedule(base))
+    rng, evaluator = random.Random(2), Evaluator(scheduler, "latency", 6)
+    plans = [plan for plan, _ in found.plans.values()]
+    plans += [random_plan(of, baseline, base, 6, rng) for _ in range(40)]
+    for figures in filter(None, map(evaluator.figures, plans)):
+        assert figures.latency_s >= bound.latency_s
+        assert figures.energy_j >= bound.energy_j
+        assert figures.dram_bytes >= bound.dram_bytes
+
+
+def test_shares_of_operators_add_up() -> None:
+    scheduler = mlp_step()
+    schedule = scheduler.schedule(Plan())
+    baseline, figures = baseline_of(scheduler, schedule), figures_of(scheduler, schedule)
+    assert baseline.seconds.sum() == pytest.approx(figures.latency_s, rel=1e-9)
+    assert baseline.joules.sum() == pytest.approx(figures.energy_j, rel=1e-9)
+
+
+def test_equal_layers_are_costed_once() -> None:
+    scheduler = Scheduler(training_step(load_model("gpt2-mini", sequence=64)), load_hardware("edge-tpu"))
+    base = scheduler.complete(Plan())
+    baseline = baseline_of(scheduler, scheduler.schedule(base))
+    _, groups = hopeful_groups(structure_of(scheduler.workload), baseline, "latency", 3)
+    folds = folded(baseline, groups, base)
+    assert sum(len(one.masks) for one in folds) == len(groups)
+    assert len(folds) < len(groups) / 2  # six layers
+    kinds = [[scheduler.workload.operators[n].op.kind for n in bits(mask)] for mask in folds[0].masks]
+    assert all(one == kinds[0] for one in kinds)
+
+
+def test_the_manual_plan_fuses_forward_only() -> None:
+    scheduler = Scheduler(training_step(load_model("resnet18-cifar")), load_hardware("edge-tpu"))
+    evaluator = Evaluator(scheduler, "latency", 6)
+    plan = manual_plan(evaluator, structure_of(scheduler.workload), scheduler.complete(Plan()))
+    phase = {one.op.name: one.op.phase for one in scheduler.workload.operators}
+    fused = [name for group in plan.groups for name in group.operators]
+    assert {phase[name] for name in fused} == {Phase.FORWARD}
+    assert len(fused) > 50
+    second = next(position for position, one in enumerate(fused) if one == "layer3.0.downsample.0")
+    assert all("layer4" not in name for name in fused[:second])
+
+
+def test_an_interrupt_keeps_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(improve.Climber, "add", interrupt)
+    found = find_fusion(mlp_step(), Settings("latency", 6, 1, 0))
+    assert found.interrupted
+    assert found.plans["found"][1].latency_s <= found.plans["default"][1].latency_s
+    assert found.census.costed > 0
+
+
+def test_fusing_again_starts_from_the_plan_it_is_given() -> None:
+    fuse = fuse_again(mlp_step(), Settings("latency", 6, 1))
+    first = found_mlp().plans["found"]
+    plan, interrupted = fuse(first[0], 3)
+    again: Figures = figures_of(mlp_step(), mlp_step().schedule(plan))
+    assert not interrupted
+    assert again.latency_s <= first[1].latency_s
+
+
+def test_the_command_writes_what_run_takes(tmp_path: Path) -> None:
+    common = ["mlp-cartpole", "--batch", "64", "--hardware", "edge-tpu", "--optimizer", "adam"]
+    files = {name: str(tmp_path / name) for name in ("a.json", "a.yaml", "a.html")}
+    arguments = ["fuse", *common, "--effort", "1", "--json", files["a.json"], "--save-plan", files["a.yaml"]]
+    result = CliRunner().invoke(app, [*arguments, "--report", files["a.html"]])
+    assert result.exit_code == 0, result.output
+    assert "compulsory" in result.stdout
+    values = json.loads(Path(files["a.json"]).read_text())
+    plans = {row["name"]: row for row in values["plans"]}
+    assert list(plans) == ["unfused", "default", "manual", "found", "bound"]
+    for row in plans.values():
+        assert row["latency_s"] >= plans["bound"]["latency_s"]
+        assert row["dram_bytes"] >= plans["bound"]["dram_bytes"]
+    run = CliRunner().invoke(app, ["run", *common, "--fusion", files["a.yaml"], "--json", str(tmp_path / "r.json")])
+    assert run.exit_code == 0, run.output
+    taken = json.loads((tmp_path / "r.json").read_text())
+    assert taken["latency_s"] == plans["found"]["latency_s"]
+    assert taken["energy_j"] == pytest.approx(plans["found"]["energy_j"], rel=1e-12)
+    page = Path(files["a.html"]).read_text()
+    assert "Groups on the graph" in page
+    assert all(name in page for name in ("linear_weight_gradient", "adam_update"))
+    again = evaluate(mlp_step().workload.graph, load_hardware("edge-tpu"), load_plan(files["a.yaml"]))
+    assert again.latency_s == plans["found"]["latency_s"]
+
+
+def test_bad_options_say_what_is_allowed() -> None:
+    result = CliRunner().invoke(app, ["fuse", "mlp-cartpole", "--hardware", "edge-tpu", "--objective", "speed"])
+    assert result.exit_code != 0
+    assert "latency, energy, edp" in str(result.exception)
