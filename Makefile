@@ -25,6 +25,7 @@ bench: $(READY)           ## what the performance figures in the README come fro
 	$(BIN)/python benchmarks/mapper_search_time.py
 	$(BIN)/python benchmarks/mapper_against_zigzag.py
 	$(BIN)/python benchmarks/schedule.py
+	$(BIN)/python benchmarks/fusion.py
 	$(BIN)/python benchmarks/explore.py
 
 $(READY): pyproject.toml constraints.txt

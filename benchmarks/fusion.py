@@ -1,0 +1,76 @@
+"""The fusion search: CPU time against its budgets, and what it finds against 2,000 random legal plans.
+
+python benchmarks/fusion.py [resnet18-cifar] [gpt2-small] [random]
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+
+from monet.frontends import load_model
+from monet.hardware import load_hardware
+from monet.schedule.engine import Scheduler
+from monet.schedule.plan import Plan
+from monet.search.fusion.evaluation import Evaluator
+from monet.search.fusion.random_plans import random_plan
+from monet.search.fusion.search import Found, Settings, find_fusion
+from monet.search.fusion.structure import structure_of
+from monet.search.fusion.traffic import baseline_of
+from monet.training import training_step
+
+# model, batch, budget of the whole search and of the first plan better than the default, seconds on two cores
+CASES = (("resnet18-cifar", 4, 60.0, 5.0), ("gpt2-small", 1, 120.0, 0.0))
+RANDOM = 2000
+
+
+def scheduler_of(model: str, batch: int) -> Scheduler:
+    scheduler = Scheduler(training_step(load_model(model, batch=batch)), load_hardware("edge-tpu"))
+    scheduler.schedule(Plan())  # kernels compiled or loaded
+    return scheduler
+
+
+def timed(model: str, batch: int, budget: float, first_budget: float) -> Found:
+    scheduler = scheduler_of(model, batch)
+    began, lines = time.process_time(), list[tuple[float, str]]()
+    found = find_fusion(scheduler, Settings(), say=lambda line: lines.append((time.process_time() - began, line)))
+    took = time.process_time() - began
+    default = found.plans["default"][1].latency_s
+    first = next((at for at, line in lines if float(line.split()[-1]) < default * (1 - 1e-9)), float("nan"))
+    print(f"{model} batch {batch}: {took:.1f} s of CPU, {took / budget:.2f} of the budget of {budget:.0f} s")
+    if first_budget:
+        print(f"  first plan better than the default after {first:.1f} s, {first / first_budget:.2f} of the budget")
+    for name, (_, figures) in found.plans.items():
+        against = figures.latency_s / found.plans["unfused"][1].latency_s
+        print(
+            f"  {name:8} {1e3 * figures.latency_s:10.3f} ms  {against:.3f}× unfused  {figures.dram_bytes / 1e6:9.1f} MB"
+        )
+    print(f"  {found.schedules} schedules, rank correlation {found.correlation:.2f}, {found.census}")
+    return found
+
+
+def against_random(found: Found, model: str, batch: int) -> None:
+    scheduler = scheduler_of(model, batch)
+    base = found.plans["unfused"][0]
+    of, baseline = structure_of(scheduler.workload), baseline_of(scheduler, scheduler.schedule(base))
+    rng, evaluator = random.Random(0), Evaluator(scheduler, "latency", 6)
+    costs = sorted(evaluator.cost(random_plan(of, baseline, base, 6, rng)) for _ in range(RANDOM))
+    legal = [one for one in costs if one < float("inf")]
+    best, middle, ours = 1e3 * legal[0], 1e3 * legal[len(legal) // 2], 1e3 * found.plans["found"][1].latency_s
+    print(f"{RANDOM} random legal plans, {len(legal)} with a schedule: best {best:.3f} ms, middle {middle:.3f} ms")
+    print(f"  found {ours:.3f} ms, {ours / best:.3f}× the best of them")
+
+
+def main() -> None:
+    wanted = sys.argv[1:] or [*(case[0] for case in CASES), "random"]
+    for model, batch, budget, first in CASES:
+        if model not in wanted and not (model == CASES[0][0] and "random" in wanted):
+            continue
+        found = timed(model, batch, budget, first)
+        if "random" in wanted and model == CASES[0][0]:
+            against_random(found, model, batch)
+
+
+if __name__ == "__main__":
+    main()
