@@ -14,11 +14,13 @@ from monet.cli import app
 from monet.commands.checkpoint_schedule import Asked, choose
 from monet.schedule.default_plan import default_plan
 from monet.schedule.engine import Scheduler
+from monet.schedule.nodes import DEP_END, DEP_START, LAG, NODE, RESOURCE, TICKS
 from monet.schedule.plan import Plan
+from monet.search.checkpoint.offload import paged
 from monet.search.checkpoint.scheduled import ScheduledCost
 from monet.search.checkpoint.scheduled_search import ScheduledFront, search_front
 from monet.search.genetic import Settings
-from monet.transforms.checkpoint_plan import CheckpointPlan
+from monet.transforms.checkpoint_plan import CheckpointError, CheckpointPlan
 from monet.transforms.recompute import recompute
 
 SMALL = Settings(population=16, generations=2)
@@ -114,3 +116,53 @@ def test_an_impossible_budget_says_what_is_short(front: ScheduledFront) -> None:
     asked = Asked("1kB", "auto", ("keep", "recompute"), 0, 1, 1, False, "auto", "keep", "latency")
     with pytest.raises(monet.errors.MonetError, match=r"reached in .* bytes short"):
         choose(front, asked)
+
+
+# --- paging out -------------------------------------------------------------------------------------------------------
+
+
+def paging_case(bandwidth: str = "4 GB/s") -> ScheduledCost:
+    graph = monet.training_step(monet.load_model("resnet18", batch=1, image=64))
+    accelerator = monet.load_hardware("edge-tpu", {"host.bandwidth_bytes_per_s": bandwidth})
+    return ScheduledCost(scheduler := Scheduler(graph, accelerator), default_plan(scheduler))
+
+
+def test_paged_activations_are_away_between_forward_and_backward() -> None:
+    costed, names = paging_case(), ["bn1", "maxpool"]
+    scheduler, schedule = costed.schedule(CheckpointPlan())
+    found = paged(schedule, scheduler.workload, scheduler.machine, names)
+    size = sum(costed.graph.tensors[name].bytes for name in names)
+    assert found.bytes == size
+    nodes, deps, timed = found.schedule.decided.nodes, found.schedule.decided.deps, found.schedule.timed
+    assert len(nodes) > len(schedule.decided.nodes)
+    for number, row in enumerate(nodes):  # everything waits only for what is before it, and does wait
+        for one in deps[row[DEP_START] : row[DEP_END]]:
+            assert one[NODE] < number
+            assert timed.end[one[NODE]] + one[LAG] <= timed.start[number]
+    assert timed.makespan >= schedule.timed.makespan  # the same order with more in it
+    for gone, back in found.away.values():
+        assert 0 < gone < back < timed.makespan
+    link = found.schedule.decided.bookings[:, RESOURCE] == len(scheduler.machine.resource_names)
+    ticks = found.schedule.decided.bookings[link, TICKS].sum()
+    assert ticks / scheduler.machine.ticks_per_second == pytest.approx(2 * size / 4e9, rel=1e-3)
+
+
+def test_paging_lowers_the_peak_and_pays_for_it() -> None:
+    costed = paging_case()
+    plain, away = (
+        costed.figures(CheckpointPlan(dict.fromkeys(names, "offload"))) for names in ((), ("bn1", "maxpool"))
+    )
+    size = sum(costed.graph.tensors[name].bytes for name in ("bn1", "maxpool"))
+    assert away.memory_peak_bytes < plain.memory_peak_bytes
+    assert plain.kept_bytes - away.kept_bytes == size
+    assert away.dram_bytes - plain.dram_bytes == 2 * size
+    assert away.energy_j > plain.energy_j
+    assert away.latency_s >= plain.latency_s
+
+
+def test_no_host_no_paging() -> None:
+    graph = monet.training_step(monet.load_model("mlp-pusher"))
+    scheduler = Scheduler(graph, monet.load_hardware("fusemax"))
+    costed = ScheduledCost(scheduler, default_plan(scheduler))
+    with pytest.raises(CheckpointError, match="describes no host"):
+        search_front(costed, choices=("keep", "offload"), settings=SMALL)

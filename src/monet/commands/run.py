@@ -72,7 +72,10 @@ def _checkpoint(path: str, mode: str) -> dict[str, Any]:
 
     if path and mode != "training":
         raise MonetError(f"--checkpoint {path}: inference keeps nothing for a backward pass")
-    return dict(load_checkpoint_plan(path).to_dict()) if path else {}
+    plan = load_checkpoint_plan(path).to_dict() if path else {}
+    if "offload" in plan:
+        raise MonetError(f"--checkpoint {path}: pages to the host are costed by monet checkpoint, not by monet run")
+    return dict(plan)
 
 
 def _schedule(fusion: str, allocation: str, boundary: str, phases: str, objective: str) -> dict[str, Any]:

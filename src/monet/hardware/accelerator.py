@@ -398,6 +398,15 @@ class Dram:
 
 
 @dataclass(frozen=True, slots=True)
+class Host:
+    """The host's memory, and the link between it and DRAM. Nothing but paged-out activations uses it."""
+
+    bandwidth_bytes_per_s: float
+    latency_s: float
+    energy_j_per_bit: float
+
+
+@dataclass(frozen=True, slots=True)
 class Link:
     """Wires between endpoints (instances of cores, memories, DRAMs). More than two endpoints make it a bus.
 
@@ -444,6 +453,7 @@ class Accelerator:
     links: tuple[Link, ...]
     other_area_m2: float = 0.0  # chip area that nothing above stands for: control, I/O
     other_leakage_w: float = 0.0
+    host: Host | None = None
 
     @cached_property
     def designs(self) -> dict[str, Core]:

@@ -389,6 +389,14 @@ class ParameterModel(Model):
         return [value] if isinstance(value, str) else value
 
 
+class HostModel(Model):
+    """The host's memory behind DRAM, and the link to it: where activations can be paged out to."""
+
+    bandwidth_bytes_per_s: BytesPerSecond
+    latency_s: Seconds = 0.0
+    energy_j_per_bit: JoulesPerBit = Field(0.0, description="of the link, both ends")
+
+
 class Description(Model):
     """A whole accelerator as written."""
 
@@ -407,6 +415,7 @@ class Description(Model):
         {}, description="memories shared by cores, or between cores and DRAM"
     )
     dram: dict[str, DramModel] = Field(min_length=1)
+    host: HostModel | None = Field(None, description="where activations can be paged out to; none: nowhere")
     network: dict[str, ConnectionModel] = Field(min_length=1)
     _document: dict[str, Any] = PrivateAttr(default_factory=dict)  # as written, for ``replace``
 

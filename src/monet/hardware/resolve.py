@@ -14,6 +14,7 @@ from monet.hardware.accelerator import (
     CoreKind,
     Dram,
     Flow,
+    Host,
     Link,
     Memory,
     MemoryLevel,
@@ -29,6 +30,7 @@ from monet.hardware.description import (
     CoreModel,
     Description,
     DramModel,
+    HostModel,
     LevelModel,
     PortModel,
     StorageModel,
@@ -65,6 +67,7 @@ def resolve(description: Description) -> Accelerator:
         links=_links(description, instances, technology),
         other_area_m2=description.other_area_m2,
         other_leakage_w=technology.leakage_w(description.other_area_m2),
+        host=_host(description.host),
     )
 
 
@@ -281,6 +284,10 @@ def _instance(name: str, template: str, core: Core, endpoint: str, position: tup
 
 
 # --- DRAM and network -------------------------------------------------------------------------------------------------
+
+
+def _host(model: HostModel | None) -> Host | None:
+    return Host(model.bandwidth_bytes_per_s, model.latency_s, model.energy_j_per_bit) if model else None
 
 
 def _dram(name: str, model: DramModel, clock_hz: float) -> Dram:

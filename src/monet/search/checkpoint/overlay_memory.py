@@ -6,6 +6,7 @@ plan lowers. It is not the fill of any one memory, which the ``Result`` of a sch
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from monet.schedule.engine import Schedule
 from monet.schedule.workload import ACTIVATIONS, Workload
 
 Array = np.ndarray[Any, Any]
+Away = Mapping[int, tuple[int, int]]  # block → ticks at which it has left, at which it comes back
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +30,9 @@ class ActivationPeak:
     operator: str
 
 
-def lifetimes(schedule: Schedule, workload: Workload) -> tuple[Array, Array, Array, Array]:
-    """(came, went, bytes, storage number) of every activation block, in ticks."""
+def lifetimes(schedule: Schedule, workload: Workload, away: Away | None = None) -> tuple[Array, Array, Array, Array]:
+    """(came, went, bytes, storage number) of every activation block, in ticks. A block that is ``away`` for a while has
+    a row before and a row after it, and one for each copy that stays on chip meanwhile."""
     blocks, copies, timed = schedule.decided.blocks, schedule.decided.copies, schedule.timed
     start, end, makespan = timed.start, timed.end, timed.makespan
     category = np.array([one.category for one in workload.storages.values()])[schedule.expanded.block_storage]
@@ -41,15 +44,35 @@ def lifetimes(schedule: Schedule, workload: Workload) -> tuple[Array, Array, Arr
     went[there] = np.where(last >= 0, end[last], makespan)
     rows = copies[copies[:, r.BLOCK] >= 0]
     first, last, owner = rows[:, r.FROM], rows[:, r.TO], rows[:, r.BLOCK]
-    np.minimum.at(came, owner, np.where(first >= 0, start[first], 0))
-    np.maximum.at(went, owner, np.where(last >= 0, end[last], makespan))
-    mine = (category == ACTIVATIONS) & (went > came)
-    return came[mine], went[mine], blocks[mine, r.SIZE], schedule.expanded.block_storage[mine]
+    copied, dropped = np.where(first >= 0, start[first], 0), np.where(last >= 0, end[last], makespan)
+    np.minimum.at(came, owner, copied)
+    np.maximum.at(went, owner, dropped)
+    mine = np.flatnonzero((category == ACTIVATIONS) & (went > came))
+    found = np.stack((came[mine], went[mine], blocks[mine, r.SIZE], mine))
+    if away:
+        found = _without(found, np.stack((copied, dropped, blocks[owner, r.SIZE], owner)), away)
+    return found[0], found[1], found[2], schedule.expanded.block_storage[found[3]]
 
 
-def activation_peak(schedule: Schedule, workload: Workload) -> ActivationPeak:
-    """The peak over time of all activations together."""
-    came, went, size, _ = lifetimes(schedule, workload)
+def _without(found: Array, copies: Array, away: Away) -> Array:
+    """Rows (came, went, bytes, block) with the time cut out that a block is away, save for its copies on chip."""
+    out, back = (np.full(int(found[3].max(initial=0)) + 1, -1, np.int64) for _ in range(2))
+    for block, (gone, again) in away.items():
+        if again > gone:
+            out[block], back[block] = gone, again
+    left, again = out[found[3]], back[found[3]]
+    holes = (left > found[0]) & (again < found[1])
+    before, after = found.copy(), found[:, holes].copy()
+    before[1, holes], after[0] = left[holes], again[holes]
+    known = copies[3] < len(out)
+    kept = copies[:, known & (out[np.where(known, copies[3], 0)] >= 0)].copy()
+    kept[0], kept[1] = np.maximum(kept[0], out[kept[3]]), np.minimum(kept[1], back[kept[3]])
+    return np.concatenate((before, after, kept[:, kept[1] > kept[0]]), axis=1)
+
+
+def activation_peak(schedule: Schedule, workload: Workload, away: Away | None = None) -> ActivationPeak:
+    """The peak over time of all activations together, without those that are ``away``."""
+    came, went, size, _ = lifetimes(schedule, workload, away)
     time = np.concatenate((came, went))
     change = np.concatenate((size, -size))
     order = np.lexsort((change, time))  # at one moment what goes leaves before what comes

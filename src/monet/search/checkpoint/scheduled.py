@@ -10,10 +10,11 @@ from monet.schedule.engine import Schedule, Scheduler
 from monet.schedule.figures import figures_of
 from monet.schedule.plan import Plan
 from monet.schedule.workload import Workload
+from monet.search.checkpoint.offload import paged
 from monet.search.checkpoint.overlay import Overlay
 from monet.search.checkpoint.overlay_fusion import LocalFusion
 from monet.search.checkpoint.overlay_memory import activation_peak
-from monet.transforms.checkpoint_plan import CheckpointPlan, saved_tensors
+from monet.transforms.checkpoint_plan import CheckpointError, CheckpointPlan, saved_tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +49,18 @@ class ScheduledCost:
         return {one.storage: (one.bytes, one.narrowed_bytes) for one in saved_tensors(self.graph)}
 
     def kept_bytes(self, plan: CheckpointPlan) -> int:
-        """Bytes that a plan keeps from forward to backward."""
+        """Bytes that a plan keeps on the device from forward to backward."""
         total = 0
         for name, (size, narrow) in self.saved_bytes.items():
             choice = plan.choices.get(name, "keep")
-            total += 0 if choice == "recompute" else narrow if choice == "narrow" else size
+            total += 0 if choice in ("recompute", "offload") else narrow if choice == "narrow" else size
         extra = (name for name in plan.named("keep") if name not in self.saved_bytes)
         return total + sum(self.graph.tensors[name].bytes for name in extra)
+
+    def check_host(self) -> None:
+        """Raise if there is nowhere to page out to."""
+        if self.scheduler.machine.accelerator.host is None:
+            raise CheckpointError(_no_host(self.scheduler.machine.accelerator.name))
 
     def schedule_plan(self, workload: Workload) -> Plan:
         """The base plan for a workload with clones: each runs where its original does."""
@@ -82,16 +88,35 @@ class ScheduledCost:
         return self._measured(plan, scheduler, scheduler.schedule(schedule_plan))
 
     def _measured(self, plan: CheckpointPlan, scheduler: Scheduler, schedule: Schedule) -> PlanFigures:
-        found, peak = figures_of(scheduler, schedule), activation_peak(schedule, scheduler.workload)
+        found, kept = figures_of(scheduler, schedule), self.kept_bytes(plan)
+        away = plan.named("offload")
+        if not away:
+            peak = activation_peak(schedule, scheduler.workload)
+            return PlanFigures(
+                found.latency_s, found.energy_j, peak.bytes, found.dram_bytes, found.dram_peak_bytes, kept,
+                peak.operator,
+            )  # fmt: skip
+        machine = scheduler.machine
+        self.check_host()
+        host, dram = machine.accelerator.host, machine.accelerator.drams[0]
+        assert host is not None
+        names = [other for name in away for other in self.overlay.passes.get(name, (name,))]
+        moved = paged(schedule, scheduler.workload, machine, names)
+        peak = activation_peak(moved.schedule, scheduler.workload, moved.away)
+        latency = moved.schedule.timed.makespan / machine.ticks_per_second
+        per_bit = dram.read_energy_j_per_bit + dram.write_energy_j_per_bit + 2 * host.energy_j_per_bit
+        static = machine.accelerator.static_power_w * (latency - found.latency_s)
         return PlanFigures(
-            found.latency_s,
-            found.energy_j,
-            peak.bytes,
-            found.dram_bytes,
-            found.dram_peak_bytes,
-            self.kept_bytes(plan),
-            peak.operator,
-        )
+            latency, found.energy_j + static + 8 * moved.bytes * per_bit, peak.bytes,
+            found.dram_bytes + 2 * moved.bytes, found.dram_peak_bytes, kept, peak.operator,
+        )  # fmt: skip
+
+
+def _no_host(name: str) -> str:
+    return (
+        f"offload: {name} describes no host to page out to; add one to the hardware: "
+        "host: {bandwidth_bytes_per_s: 4 GB/s, latency_s: 1 us, energy_j_per_bit: 10 pJ}"
+    )
 
 
 def original(clone: str) -> str:

@@ -29,6 +29,7 @@ from monet.search.genetic import Genome, Score, Settings, evolve, non_dominated
 from monet.transforms.checkpoint_plan import CheckpointError, CheckpointPlan
 
 GREEDY_PLANS = 12
+PAGED_BYTES = 64 * 1024  # smaller activations are not worth a page
 INFINITE = (float("inf"),) * 3
 
 
@@ -201,7 +202,7 @@ def _search(
     watch: Callable[[int], None] | None,
 ) -> ScheduledFront:
     costed, problem = evaluator.costed, evaluator.problem
-    ways = {"narrow": narrowable(problem)} if "narrow" in choices else {}
+    ways = _ways(costed, problem, choices)
     genes = genes_of(problem, ways, "recompute" in choices)
     (plain,) = evaluator.all([(CheckpointPlan(), True)])
     if plain is None:
@@ -215,7 +216,9 @@ def _search(
         seeds += [one.plan for one in exact]
         seeds += [one.plan for one in exact_curve(scheduled_problem(costed), points=16, most=17)]
         seeds += greedy_plans(plain, alone)
-    seeds += [CheckpointPlan({name: way for way, names in ways.items() for name in names})]
+    for way, names in ways.items():
+        largest = sorted(names, key=lambda name: (-costed.saved_bytes.get(name, (0, 0))[0], name))
+        seeds += [CheckpointPlan(dict.fromkeys(largest[:many], way)) for many in (1, 2, 4, 8, len(largest))]
 
     def evaluate(genomes: Sequence[Genome]) -> list[Score]:
         found = evaluator.all([(genes.plan(one[:-1]), bool(one[-1])) for one in genomes])
@@ -232,6 +235,18 @@ def _search(
         repair=lambda genome: (*genes.repaired(genome[:-1]), genome[-1]),
     )
     return _collected(evaluator, plain, named, alone, exact, result.interrupted)
+
+
+def _ways(costed: ScheduledCost, problem: Problem, choices: Sequence[str]) -> dict[str, frozenset[str]]:
+    """Ways to keep besides plain keeping, and the storages that have them."""
+    ways = {}
+    if "narrow" in choices:
+        ways["narrow"] = narrowable(problem)
+    if "offload" in choices:
+        costed.check_host()
+        sizes = {name: size for name, (size, _) in costed.saved_bytes.items()}
+        ways["offload"] = frozenset(name for name, size in sizes.items() if size >= PAGED_BYTES)
+    return ways
 
 
 def _counts(genes: Genes, choices: Sequence[str]) -> tuple[int, ...]:
