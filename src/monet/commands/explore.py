@@ -284,6 +284,9 @@ class _Display:
     def show(self, progress: Progress) -> None:
         from monet.search.hardware.objectives import shown
 
+        if not progress.done:
+            self._bars.update(self._task, total=progress.total, said="starting processes")
+            return
         rate = progress.evaluated / progress.seconds if progress.seconds else 0.0
         best = ", ".join(
             f"{one.text} {shown(one, min(row[place] for row in progress.front))}"

@@ -48,7 +48,10 @@ def store_of(space: Space, options: Options) -> Path:
 
 
 def points_of(name: str, options: Options) -> tuple[Space, list[Record]]:
-    """The points of a shipped space: a spread of them, or all at the highest effort; more if earlier runs kept more."""
+    """The points of a shipped space: a spread of them, or all, at the highest effort or once earlier runs have them.
+
+    What an unfinished exhaustive search has left is no fair sample, so anything between is not taken.
+    """
     space = load_space(name)
     size, path = space.size or 0, store_of(space, options)
     whole = options.effort >= WHOLE or (size <= EXHAUSTED and options.effort > 2)
@@ -68,7 +71,7 @@ def points_of(name: str, options: Options) -> tuple[Space, list[Record]]:
     if found.interrupted:
         raise KeyboardInterrupt
     with read_store(path) as store:
-        return space, list(store.records())
+        return space, list(store.records() if len(store) == size else found.records)
 
 
 def findings_table(title: str, findings: Sequence[Finding]) -> Table:

@@ -132,6 +132,7 @@ def explore(
         engine = Engine(store, make, 2 * slots, timeout_s, memory_bytes, function)
         with engine, _sigterm_as_interrupt():
             try:
+                show(progress)
                 batch = next(proposals)
                 while True:
                     answers = engine.evaluate(batch, arrived)
