@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 from typing import Any
 
 import numpy as np
 
+from monet.graph.loop_nest import LoopNest
 from monet.graph.tensor import Tensor
 from monet.hardware.accelerator import CoreInstance
 from monet.mapping.border import Border
 from monet.mapping.errors import DoesNotFit
 from monet.schedule.attention_cost import attention_step, lanes_beside
-from monet.schedule.geometry import Steps, make_steps, shape_classes, step_nest
+from monet.schedule.geometry import Steps, cut_axes, make_steps, shape_classes, step_nest
 from monet.schedule.grouping import TiledGroup, summed
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Group, Placement, Plan
@@ -35,6 +36,14 @@ class Costed:
     steps: Steps
     classes: Array
     costs: tuple[StepCost, ...]
+    is_summed: bool  # split along a dimension that it sums over
+    _edges: dict[int, dict[int, Array]] = field(default_factory=dict, compare=False)
+
+    def edges(self, position: int, nest: LoopNest) -> dict[int, Array]:
+        """Where its steps cut an operand of its nest."""
+        if position not in self._edges:
+            self._edges[position] = cut_axes(nest.operands[position], nest, self.steps)
+        return self._edges[position]
 
     @cached_property
     def energy(self) -> tuple[float, dict[str, float], dict[str, float]]:
@@ -157,7 +166,7 @@ class OperatorSteps:
     @property
     def is_summed(self) -> bool:
         """Whether it is split along a dimension that it sums over."""
-        return len(self.instances) > 1 and self.placement.split in summed(self.operator)
+        return self.costed.is_summed
 
     @property
     def result(self) -> Tensor:
@@ -168,7 +177,7 @@ class OperatorSteps:
     def storages(self) -> tuple[str, ...]:
         """Storages of the operator, and if it is split along a sum one for the sums that further cores keep."""
         storages = self.operator.storages
-        return (*storages, f"sums of {self.operator.op.name}") if self.is_summed else storages
+        return (*storages, f"sums of {self.operator.op.name}") if self.costed.is_summed else storages
 
 
 def operator_steps(
@@ -212,7 +221,8 @@ def _costed(
         if some[one]
     }
     nothing = _nothing(next(iter(costs.values())))  # a tile with fewer rows than there are cores leaves some idle
-    return Costed(instances, steps, classes, tuple(costs.get(int(one), nothing) for one in first))
+    costed = tuple(costs.get(int(one), nothing) for one in first)
+    return Costed(instances, steps, classes, costed, pieces > 1 and placement.split in summed(operator))
 
 
 def _infeasible(operator: Operator, placement: Placement, error: DoesNotFit) -> Exception:

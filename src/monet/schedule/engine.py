@@ -23,6 +23,7 @@ from monet.schedule.queues import could_start, reorder
 from monet.schedule.replay import replay
 from monet.schedule.result import Infeasible
 from monet.schedule.workload import Workload, workload_of
+from monet.schedule.workspace import Workspace
 
 Array = np.ndarray[Any, Any]
 
@@ -80,6 +81,7 @@ class Scheduler:
     def __init__(self, graph: Graph, accelerator: Accelerator, objective: str = "latency") -> None:
         self.workload, self.machine = workload_of(graph), Machine(accelerator)
         self.costs = CostTable(self.machine, objective)
+        self.workspace = Workspace()
 
     def on(self, workload: Workload) -> Scheduler:
         """This scheduler on another variant of its graph; costs known so far are shared."""
@@ -96,21 +98,23 @@ class Scheduler:
         plan = self.complete(plan)
         groups = tiled_groups(self.workload, plan)
         expanded = expand(self.workload, self.machine, plan, groups, self.costs)
-        decided = run_decide(expanded, self.machine, self.workload)
+        decided = run_decide(expanded, self.machine, self.workload, self.workspace)
         if not plan.prefetch:
             decided = one_tile_at_a_time(decided, self.machine)
         decided = first_come_first_served(decided, self.machine)
         return Schedule(plan, expanded, decided, run_replay(decided, self.machine))
 
 
-def run_decide(expanded: Expanded, machine: Machine, workload: Workload) -> Decided:
-    """Run the ``decide`` kernel on fresh state."""
-    routes, memories = machine.routes, len(machine.capacity)
-    steps, entries, blocks = expanded.steps.copy(), expanded.entries.copy(), expanded.blocks.copy()
+def run_decide(expanded: Expanded, machine: Machine, workload: Workload, workspace: Workspace | None = None) -> Decided:
+    """Run the ``decide`` kernel on fresh state. What it finds lies in ``workspace``, if one is given: it is good until
+    the next call with it."""
+    routes, memories, room = machine.routes, len(machine.capacity), workspace or Workspace()
+    steps, entries = room.copy("steps", expanded.steps), room.copy("entries", expanded.entries)
+    blocks, work = room.copy("blocks", expanded.blocks), room.copy("work", expanded.work)
     widest = int(np.diff(routes.pointer).max(initial=1)) + 1
     n_copy = len(entries) + len(expanded.work) + 1
     n_node = 10 * len(entries) + 8 * len(steps) + 4 * n_copy + 64
-    chunks = np.zeros((2 * n_copy + memories + 8, 3), np.int64)
+    chunks = room.array("chunks", 2 * n_copy + memories + 8, 3)
     state_memory = np.zeros((memories, 4), np.int64)
     state_memory[:, r.FREE] = machine.capacity
     state_memory[:, r.HEAD] = state_memory[:, r.TAIL] = np.arange(memories) + 1
@@ -118,16 +122,15 @@ def run_decide(expanded: Expanded, machine: Machine, workload: Workload) -> Deci
     chunks[1 : memories + 1, r.CHUNK_BYTES] = machine.capacity
     chunks[1 : memories + 1, r.CHUNK_EVENT] = chunks[1 : memories + 1, r.CHUNK_NEXT] = -1
     chunks[0, r.CHUNK_NEXT] = memories + 1
-    nodes = np.empty((n_node, n.NODE_COLUMNS), np.int64)
-    deps = np.empty((4 * n_node, 3), np.int64)
-    bookings = np.empty((4 * (len(entries) + n_copy) * widest + 4 * len(steps) + 64, 2), np.int64)
-    copies = np.empty((n_copy, r.COPY_COLUMNS), np.int64)
-    pending = np.zeros((len(entries) + 2, 2), np.int64)
+    nodes, deps = room.array("nodes", n_node, n.NODE_COLUMNS), room.array("deps", 4 * n_node, 3)
+    bookings = room.array("bookings", 4 * (len(entries) + n_copy) * widest + 4 * len(steps) + 64, 2)
+    copies, pending = room.array("copies", n_copy, r.COPY_COLUMNS), room.array("pending", len(entries) + 2, 2)
+    pending[0] = 0
     at = np.full((len(blocks), memories), -1, np.int32)
     count = np.zeros(n.N_COUNTERS, np.int64)
     state = (
-        nodes, deps, bookings, state_memory, chunks, blocks, copies, expanded.gangs, steps, expanded.work.copy(),
-        entries, pending,
+        nodes, deps, bookings, state_memory, chunks, blocks, copies, expanded.gangs, steps, work, entries,
+        pending,
     )  # fmt: skip
     dram = np.array([machine.dram_resource, machine.accelerator.drams[0].burst_bytes], np.int64)
     tables = (routes.pointer, routes.resource, routes.ticks_per_byte, routes.latency, routes.exists, dram)
@@ -189,7 +192,7 @@ def first_come_first_served(decided: Decided, machine: Machine) -> Decided:
     could_start(nodes, decided.deps, decided.bookings, start, cores, len(machine.resource_names))
     deps, copies, blocks, steps = (one.copy() for one in (decided.deps, decided.copies, decided.blocks, decided.steps))
     reorder(np.argsort(start, kind="stable"), nodes, moved, deps, copies, blocks, steps)
-    return Decided(moved, deps, decided.bookings, copies, blocks, steps)
+    return Decided(moved, deps, decided.bookings.copy(), copies, blocks, steps)
 
 
 def _reason(status: int, count: Array, machine: Machine, expanded: Expanded, workload: Workload) -> Infeasible:

@@ -60,8 +60,9 @@ class Expansion:
         one.base, cuts.new = self.n_steps, []
         cut_by, base = cuts.number, cuts.base
         key: tuple[Any, ...] = (one.number, self.plan.boundary, *[cut_by.get(storage, -1) for storage in storages])
-        if cuts.finer:
-            key = (*key, *(cuts.finer_content(storage) for storage in storages if storage in cuts.finer))
+        finer = [storage for storage in storages if storage in cuts.finer] if cuts.finer else ()
+        if finer:
+            key = (*key, *map(cuts.finer_content, finer))
         rows = self.table.rows.get(key)
         if rows is None:
             alike = self._content(one)

@@ -104,12 +104,12 @@ class Cuts:
         """Remember how an operator of a group cuts what lies outside of it (``made``: what the group itself makes), so
         that blocks are as fine as that, whoever touches them first: storages that it overwrites by tiles (an update its
         weights), and what each core reads the same part of in every tile, and so can hold."""
-        for operand, tensor in one.operator.operands:
+        for position, (operand, tensor) in enumerate(one.operator.operands):
             overwrites = operand.written and tensor.storage in self.workload.overwritten
             if overwrites or (
                 not operand.written and tensor.storage not in made and self._same_in_all_tiles(one, operand)
             ):
-                edges = cut_axes(operand, one.operator.nest, one.steps)
+                edges = one.costed.edges(position, one.operator.nest)
                 if edges:
                     self.finer[tensor.storage] = (*self.finer.get(tensor.storage, ()), (tensor, edges))
 
