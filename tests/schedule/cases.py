@@ -34,7 +34,7 @@ CORES = """
 """
 SHARED = """
 memories:
-  buffer: {{size_bytes: {sram}, bandwidth_bits_per_cycle: 128}}
+  buffer: {{size_bytes: {sram}, bandwidth_bits_per_cycle: {port}}}
 cores:
   pe:
     kind: matrix
@@ -83,12 +83,13 @@ def accelerator(
     latency: int = 40,
     clock: int = 500,
     count: int = 3,
+    port: int = 128,
 ) -> Accelerator:
     """A small accelerator: some matrix cores and a vector core, or one of each on a shared memory."""
     layout = {"bus": f"count: {count}", "mesh": "mesh: 2x2"}.get(network, "")
     cores = SHARED if network == "shared" else "cores:" + CORES
     text = (HEAD + cores + DRAM + NETWORKS[network] + "\n").format(
-        layout=layout, sram=sram, local=local, link=link, dram=dram, latency=latency, clock=clock
+        layout=layout, sram=sram, local=local, link=link, dram=dram, latency=latency, clock=clock, port=port
     )
     return resolve(describe_text(text, "small"))
 
@@ -102,6 +103,7 @@ def random_accelerator(seed: random.Random) -> Accelerator:
         link=seed.choice((16, 64)),
         dram=seed.choice((8, 64)),
         latency=seed.choice((0, 40)),
+        port=seed.choice((32, 128)),
     )
 
 

@@ -415,6 +415,9 @@ class Gang:
                 elif one["kind"] in (d.HOLD_READ, d.STREAM_READ) and copy:
                     node.wait(copy.ready)
             node.books[core] = int(plan.x.steps[s, d.TICKS])
+            memory, ticks = (int(plan.x.steps[s, column]) for column in (d.PORT_MEMORY, d.PORT_TICKS))
+            if ticks and plan.machine.port_resources[memory] >= 0:
+                node.books[int(plan.machine.port_resources[memory])] = min(ticks, node.books[core])
             self.ran[s] = self.done[s] = node
             streams = self.through[s] + [n for one in self.entries[s] for n in one["through"]]
             if streams:

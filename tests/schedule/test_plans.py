@@ -391,3 +391,35 @@ def test_dram_moves_whole_bursts_of_every_row() -> None:
     assert int(second[:, n.BURSTS].sum()) == 8 * 16 * 8 * max(8, 2 * size)  # channels, rows, pairs of columns
     whole = nodes[(nodes[:, n.OPERATOR] == 0) & (nodes[:, n.KIND] == n.READ)]
     assert np.all((whole[:, n.BURSTS] - whole[:, n.BYTES]) < 8)
+
+
+@pytest.mark.parametrize("bandwidth", [16, 64, 4096])
+def test_cores_on_one_memory_share_its_ports(bandwidth: int) -> None:
+    builder = GraphBuilder("branches")
+    x = builder.input("image", (1, 8, 16, 16))
+    weight = builder.parameter("weight", (8, 8, 3, 3))
+    y = builder.emit("conv", x, weight, name="conv", stride=(1, 1), padding=((1, 1),) * 2, dilation=(1, 1), groups=1)
+    z = builder.emit("relu", x, name="relu")
+    graph = builder.build([y, z])
+    scheduler = Scheduler(graph, accelerator("shared", sram=65536, port=bandwidth))
+    schedule = scheduler.schedule(Plan((), {"conv": Placement(("pe",)), "relu": Placement(("simd",))}))
+    nodes, bookings, timed = schedule.decided.nodes, schedule.decided.bookings, schedule.timed
+    port = int(scheduler.machine.port_resources[1])
+    assert scheduler.machine.resource_names[port] == "buffer (port)"
+    spans = []
+    for row, start in zip(nodes, timed.start, strict=True):
+        for resource, ticks in bookings[row[n.BOOK_START] : row[n.BOOK_END]]:
+            if resource == port:
+                spans.append((int(start), int(start + ticks)))
+    assert len(spans) == 2
+    (begun, first), (second, _) = sorted(spans)
+    assert first <= second  # one after another at the port
+    runs = {
+        int(row[n.OPERATOR]): int(start) for row, start in zip(nodes, timed.start, strict=True) if row[0] == n.COMPUTE
+    }
+    waits = abs(runs[0] - runs[1])
+    busy = sum(end - start for start, end in spans)
+    cost = {one.operator.op.name: one.costs[0].ports for one in schedule.expanded.operators}
+    assert busy <= 2 + 1024 * sum(cycles for ports in cost.values() for _, cycles in ports)
+    if bandwidth == 16:  # the port is all that counts: neither core overlaps with the other
+        assert waits >= 0.9 * (first - begun)

@@ -87,8 +87,10 @@ FIRST_STEP, LAST_STEP, LEAVES_CHIP, AHEAD = range(4)  # AHEAD: gangs whose reads
     OUT_NODE,
     RUN,
     DONE,
-) = range(13)
-STEP_COLUMNS = 13
+    PORT_MEMORY,  # a memory that other cores share, and for how long the step takes its busiest port
+    PORT_TICKS,
+) = range(15)
+STEP_COLUMNS = 15
 # columns of a step's buffers
 WORK_MEMORY, WORK_BYTES, WORK_COPY = range(3)
 # columns of an entry: one operand block of one step; E_ROWS: if it is a part of it, the rows in which it lies in DRAM
@@ -393,7 +395,7 @@ def _leaving(count: Array, state: Any, routes: Any, at: Array, step: int, after:
 
 
 @inner
-def _run(count: Array, state: Any, at: Array, gang: int) -> None:
+def _run(count: Array, state: Any, at: Array, routes: Any, gang: int) -> None:
     """The compute nodes of a gang, and what they wait for."""
     node, dep, booking, copy = state[NODES], state[DEPS], state[BOOKINGS], state[COPIES_OF]
     steps, entry = state[STEPS], state[ENTRIES]
@@ -414,6 +416,10 @@ def _run(count: Array, state: Any, at: Array, gang: int) -> None:
             elif kind in (HOLD_READ, STREAM_READ) and one >= 0:
                 depend(count, node, dep, new, copy[one, READY], 0, DATA)
         book(count, node, booking, new, core, steps[s, TICKS])
+        if steps[s, PORT_TICKS] > 0:
+            book(
+                count, node, booking, new, routes[6][steps[s, PORT_MEMORY]], min(steps[s, PORT_TICKS], steps[s, TICKS])
+            )
         steps[s, RUN], done = new, new
         through = steps[s, THROUGH_NODE] >= 0 or steps[s, OUT_NODE] >= 0
         for e in range(steps[s, ENTRY_START], steps[s, ENTRY_END]):
@@ -560,7 +566,7 @@ def _clear_chip(count: Array, state: Any, at: Array, routes: Any, uses: Array) -
 
 @kernel(
     "int64(int64[::1], UniTuple(int64[:,::1], 12), int32[:,::1], int64[::1], "
-    "Tuple((int64[::1], int64[::1], float64[::1], int64[::1], uint8[::1], int64[::1])))"
+    "Tuple((int64[::1], int64[::1], float64[::1], int64[::1], uint8[::1], int64[::1], int64[::1])))"
 )
 def decide(count: Array, state: Any, at: Array, uses: Array, routes: Any) -> int:
     """Fill the arrays of nodes, dependencies, bookings and copies. 0, or why there is no schedule."""
@@ -579,7 +585,7 @@ def decide(count: Array, state: Any, at: Array, uses: Array, routes: Any) -> int
         if status != OK:
             return status
         _flush(count, state, at, routes, uses, gang)
-        _run(count, state, at, gang)
+        _run(count, state, at, routes, gang)
         _finish(count, state, at, routes, uses, gang)
         _flush(count, state, at, routes, uses, gang)
     _flush(count, state, at, routes, uses, NEVER)

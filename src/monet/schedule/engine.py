@@ -133,7 +133,10 @@ def run_decide(expanded: Expanded, machine: Machine, workload: Workload, workspa
         pending,
     )  # fmt: skip
     dram = np.array([machine.dram_resource, machine.accelerator.drams[0].burst_bytes], np.int64)
-    tables = (routes.pointer, routes.resource, routes.ticks_per_byte, routes.latency, routes.exists, dram)
+    tables = (
+        routes.pointer, routes.resource, routes.ticks_per_byte, routes.latency, routes.exists, dram,
+        machine.port_resources,
+    )  # fmt: skip
     status = d.decide(count, state, at, expanded.uses, tables)
     if status != d.OK:
         raise NoSchedule(_reason(status, count, machine, expanded, workload))

@@ -1,6 +1,7 @@
 """An accelerator as the arrays that the scheduler's kernels read: resources, memories, routes, ticks.
 
-Resources are what nodes queue for: cores, links (one per direction unless both share), the DRAM channels together.
+Resources are what nodes queue for: cores, links (one per direction unless both share), the ports of memories that
+several cores share, the DRAM channels together.
 Memory 0 is DRAM. A tick is 1/1024 of a cycle of the accelerator's clock, so that whole cycles are exact and all times
 scale with the clock.
 """
@@ -75,13 +76,35 @@ class Machine:
 
     @cached_property
     def resource_names(self) -> tuple[str, ...]:
-        """Names of all resources, cores first, DRAM last."""
+        """Names of all resources: cores, links, ports, DRAM."""
         names = [instance.name for instance in self.accelerator.cores]
         for link, (forward, backward) in zip(self.accelerator.links, self.link_resources, strict=True):
             names.append(link.name)
             if backward != forward:
                 names.append(f"{link.name} (back)")
+        names += [f"{memory.name} (port)" for memory in self.accelerator.memories if memory.name in self.ported]
         return (*names, self.accelerator.drams[0].name)
+
+    @cached_property
+    def ported(self) -> frozenset[str]:
+        """Memories whose ports are queued for: several cores share them, or data is copied between two at one place."""
+        memories = self.accelerator.memories
+        places = [memory.endpoint for memory in memories]
+        return frozenset(one.name for one in memories if len(one.cores) > 1 or places.count(one.endpoint) > 1)
+
+    @cached_property
+    def port_resources(self) -> Array:
+        """By memory, the resource of its ports; -1 if nobody has to queue for them."""
+        names = {name: number for number, name in enumerate(self.resource_names)}
+        every = self.accelerator.memories
+        return np.array([-1, *(names.get(f"{one.name} (port)", -1) for one in every)], np.int64)
+
+    def _port_s_per_byte(self, number: int) -> float:
+        """Seconds that a byte takes at the narrowest port of a memory, in a copy to another one beside it."""
+        memory = self.accelerator.memories[number]
+        clock = min((self.accelerator.instance(name).core.clock_hz for name in memory.cores), default=1.0)
+        widths = [port.bandwidth_bits_per_cycle for port in memory.level.ports]
+        return 8 / (min(widths, default=1) * memory.level.instances * clock)
 
     @property
     def dram_resource(self) -> int:
@@ -120,16 +143,21 @@ class Machine:
         accelerator, count, dram = self.accelerator, len(self.memory_index), self.accelerator.drams[0]
         wires = tuple((link.endpoints, link.directed, link.hub) for link in accelerator.links)
         ends = (dram.name, *(memory.endpoint for memory in accelerator.memories))
-        key = wires, ends, self.link_resources
+        key = wires, ends, self.link_resources, self.port_resources.tobytes()
         if key not in _ways:
             if len(_ways) >= MOST_WAYS:
                 _ways.clear()
             _ways[key] = _Ways.of(self, ends)
         ways = _ways[key]
         links = accelerator.links
-        pace = np.array([8 / link.bandwidth_bits_per_s for link in links] + [8 / dram.bandwidth_bits_per_s])
-        lag = np.array([link.latency_s for link in links] + [dram.latency_s])
-        joules = np.array([8 * link.energy_j_per_bit for link in links] + [0.0])
+        ports = range(len(accelerator.memories))
+        pace = np.array(
+            [8 / link.bandwidth_bits_per_s for link in links]
+            + [8 / dram.bandwidth_bits_per_s]
+            + [self._port_s_per_byte(number) for number in ports]
+        )
+        lag = np.array([link.latency_s for link in links] + [dram.latency_s] + [0.0 for _ in ports])
+        joules = np.array([8 * link.energy_j_per_bit for link in links] + [0.0] + [0.0 for _ in ports])
         pairs = count * count
         seconds = np.bincount(ways.pair, lag[ways.link], minlength=pairs)
         return Routes(
@@ -158,6 +186,9 @@ class Machine:
             forward = link.is_bus or link.endpoints.index(here) < link.endpoints.index(there)
             found.append((index, self.link_resources[index][0 if forward else 1]))
             here = there
+        if not found:  # from one memory of a core to another
+            first = len(accelerator.links)  # DRAM; ports come after it
+            found = [(first + number, int(self.port_resources[number])) for number in (source, target)]
         return found
 
     def _next(self, index: int, here: str, target: str) -> str:
@@ -177,8 +208,8 @@ class Machine:
 
 @dataclass(frozen=True)
 class _Ways:
-    """The links between all pairs of memories, whatever their bandwidth. A hop over a link (the last number is DRAM)
-    belongs to a pair, and to a slot: a resource of that pair, which two hops may share."""
+    """The links between all pairs of memories, whatever their bandwidth. A hop over a link (after the links come DRAM
+    and the ports of memories) belongs to a pair, and to a slot: a resource of that pair, which two hops may share."""
 
     pointer: Array
     resource: Array

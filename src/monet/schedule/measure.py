@@ -160,6 +160,8 @@ class Measures:
                 ends = list(reversed(link.endpoints)) if backwards and pair[0] != pair[1] else list(link.endpoints)
                 described[number] = described.get(number, (ends, link.bandwidth_bits_per_s / 8))
         for number in range(len(machine.accelerator.cores), resources):
+            if number not in described:
+                continue  # a port
             ends, bandwidth = described[number]
             table.append(
                 {

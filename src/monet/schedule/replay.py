@@ -73,6 +73,8 @@ def replay(
                     blame, at = why[at] if blame != SPACE else SPACE, cause[at]
                     continue
                 column = WAIT_DEPENDENCY if kind == COMPUTE else WAIT_LINK if kind == MOVE else WAIT_DRAM
+                if kind == COMPUTE and blame == 2:
+                    column = WAIT_LINK  # for the port of a memory that another core is using
                 began = max(since, min(until, start[at]))
                 if why[at] == 2 and kind != COMPUTE:
                     began = since  # the rest is queueing for the same wires

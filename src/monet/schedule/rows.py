@@ -236,6 +236,7 @@ class _Building:
         rows[:, d.CORE] = cores[0]
         rows[: one.steps.count, d.CORE] = np.tile(cores, one.steps.count // len(cores))
         sums = tuple(one.cost for one in added)
+        rows[: one.steps.count, d.PORT_MEMORY :] = self._ports(one.costs)[one.classes]
         parts = np.concatenate([self._parts(one.costs)[one.classes], self._parts(sums)])
         fits = not one.held or self._fits(per_step, buffers, entries, work)
         if added:
@@ -278,6 +279,16 @@ class _Building:
         place, block = np.divmod(pairs, self.cuts.n_blocks)
         np.add.at(needed.reshape(-1), place, np.concatenate(self.cuts.block_sizes)[block])
         return bool((needed <= self.machine.capacity).all())
+
+    def _ports(self, costs: Sequence[StepCost]) -> Array:
+        """(memory, ticks) of the busiest port that a step shares with other cores."""
+        index, instance = self.machine.memory_index, self.one.instances[0]
+        table = np.zeros((len(costs), 2), np.int64)
+        for row, cost in zip(table, costs, strict=True):
+            if cost.ports:
+                memory, cycles = max(cost.ports, key=lambda one: one[1])
+                row[:] = index[memory], self.machine.ticks(cycles, instance)
+        return table
 
     def _parts(self, costs: Sequence[StepCost]) -> Array:
         """Ticks of a step by use; rounded so that they add up to the ticks of the whole step."""

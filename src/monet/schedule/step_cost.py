@@ -7,7 +7,7 @@ operator alone). *Held*: every operand lies in the core's memory (a tile inside 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,7 @@ from monet.hardware.accelerator import Core, CoreInstance, Flow
 from monet.mapping.alone import Alone, alone
 from monet.mapping.border import Border
 from monet.mapping.cache import default_cache, key_of
-from monet.mapping.cost import tile_elements
+from monet.mapping.cost import Access, tile_elements
 from monet.mapping.errors import MappingError
 from monet.mapping.frame import Crossing
 from monet.mapping.search import search
@@ -26,7 +26,7 @@ from monet.mapping.spatial import frame_of
 from monet.mapping.vector import PASSES, VectorCost, supports, vector_cost
 from monet.schedule.edges import edges_of
 
-STEP_VERSION = 4  # raise it with every change of what a step costs or how it is stored
+STEP_VERSION = 5  # raise it with every change of what a step costs or how it is stored
 STREAM_SHARE = 8  # a held tile's streamed operand is there before the array starts to this fraction
 
 
@@ -62,6 +62,7 @@ class StepCost:
     operands: tuple[OperandCost, ...]
     energy_j: tuple[tuple[str, float], ...]
     bound_by: str
+    ports: tuple[tuple[str, float], ...] = ()  # memories that other cores share: cycles of the busiest port of each
 
     @cached_property
     def _hash(self) -> int:
@@ -115,14 +116,31 @@ def matrix_held(nest: LoopNest, instance: CoreInstance, border: Border, objectiv
 def _pack(cost: StepCost) -> dict[str, Any]:
     rows = [[o.slot, o.bytes, o.first, o.spilled, o.buffer, o.streams] for o in cost.operands]
     cycles = [cost.useful, cost.under_use, cost.stall, cost.switch]
-    return {"cycles": cycles, "operands": rows, "energy": [list(one) for one in cost.energy_j], "by": cost.bound_by}
+    energy, ports = ([list(one) for one in some] for some in (cost.energy_j, cost.ports))
+    return {"cycles": cycles, "operands": rows, "energy": energy, "by": cost.bound_by, "ports": ports}
 
 
 def _unpack(stored: Mapping[str, Any]) -> StepCost:
     operands = tuple(OperandCost(*row) for row in stored["operands"])
     useful, under_use, stall, switch = stored["cycles"]
     energy = tuple((level, joules) for level, joules in stored["energy"])
-    return StepCost(useful, under_use, stall, switch, operands, energy, stored["by"])
+    ports = tuple((memory, cycles) for memory, cycles in stored["ports"])
+    return StepCost(useful, under_use, stall, switch, operands, energy, stored["by"], ports)
+
+
+def shared_ports(core: Core, accesses: Iterable[Access]) -> tuple[tuple[str, float], ...]:
+    """Memories that other cores share, and for how many cycles some accesses take the busiest port of each."""
+    levels = {level.name: level for level in core.levels if level.memory}
+    if not levels:
+        return ()
+    busy: dict[tuple[str, str], float] = {}
+    for one in accesses:
+        for port in levels[one.level].ports if one.level in levels else ():
+            if (one.slot, one.flow) in port.carries:
+                key = levels[one.level].memory, port.name
+                busy[key] = busy.get(key, 0.0) + one.bits / port.bandwidth_bits_per_cycle
+    names = sorted({memory for memory, _ in busy})
+    return tuple((name, max(cycles for (memory, _), cycles in busy.items() if memory == name)) for name in names)
 
 
 def _useful_cycles(nest: LoopNest, core: Core, first: str, second: str) -> float:
@@ -141,6 +159,7 @@ def _of_alone(nest: LoopNest, core: Core, border: Border, found: Alone) -> StepC
         _known_crossing(nest, core, border, found),
         tuple(sorted(found.energy_j_by_level.items())),
         found.mapped.cost.bound_by,
+        shared_ports(core, (*found.accesses, *found.border_accesses)),
     )
 
 
@@ -207,6 +226,7 @@ def _held(nest: LoopNest, core: Core, border: Border, objective: str) -> StepCos
         tuple(operands),
         tuple(sorted(energy.items())),
         cost.bound_by,
+        shared_ports(core, cost.accesses),
     )
 
 
@@ -240,6 +260,7 @@ def vector_step(
         tuple(operands),
         tuple(sorted(found.energy_j_by_level.items())),
         _busiest(found) if streamed else "compute",
+        shared_ports(core, (*found.accesses, *found.border_accesses) if streamed else found.accesses),
     )
 
 
