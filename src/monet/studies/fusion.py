@@ -7,6 +7,8 @@ still better than manual, and that more than six bring nothing. Batch 4 is that 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 from monet.report.html.study import Panel, figure, table
@@ -21,7 +23,25 @@ SOURCE = "MONET (arXiv 2603.15002), ResNet-18, 3×32×32: about −15 % latency,
 
 
 def run(options: Options) -> Outcome:
-    """Search at every limit, for latency and for energy."""
+    """Search at every limit, for latency and for energy; in two processes if there are more than one."""
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    if options.jobs > 1:
+        with ProcessPoolExecutor(len(PUBLISHED), get_context("spawn")) as pool:
+            futures = [pool.submit(search, one, options.effort, options.seed) for one in PUBLISHED]
+            parts = [future.result() for future in futures]
+        for row in (row for part in parts for row in part["rows"]):
+            options.say(_line(row))
+    else:
+        parts = [search(one, options.effort, options.seed, options.say) for one in PUBLISHED]
+    values = parts[0] | {"rows": [row for part in parts for row in part["rows"]]}
+    values["ours"] = {name: _at(values["rows"], name, AT)[f"{name}_vs_manual"] for name in PUBLISHED}
+    return Outcome("Fusion by length of groups", values, (_terminal(values),), _facts(values), tuple(_panels(values)))
+
+
+def search(objective: str, effort: int, seed: int, say: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
+    """All limits for one objective. Mappings are chosen for latency in both, so that only fusion differs."""
     from monet.frontends import load_model
     from monet.hardware import load_hardware
     from monet.schedule.engine import Scheduler
@@ -29,35 +49,25 @@ def run(options: Options) -> Outcome:
     from monet.search.fusion.search import Settings, find_fusion
     from monet.training import training_step
 
-    step, chip = training_step(load_model(MODEL, batch=BATCH)), load_hardware(HARDWARE)
-    rows: list[dict[str, Any]] = []
-    plans: dict[str, Any] = {}
-    for objective in PUBLISHED:
-        scheduler = Scheduler(step, chip)  # mappings for latency in both, so that only fusion differs
-        before = None
-        for limit in LIMITS:
-            settings = Settings(objective, limit, options.effort, options.seed)
-            found = find_fusion(scheduler, settings, base=before)
-            before = found.within[0]  # what a shorter limit allows, a longer one allows too
-            plan, figures = found.within
-            manual = found.plans["manual"][1]
-            rows.append(
-                {
-                    "objective": objective, "limit": limit, "latency_s": figures.latency_s,
-                    "energy_j": figures.energy_j, "dram_bytes": figures.dram_bytes, "groups": len(plan.groups),
-                    "latency_vs_manual": figures.latency_s / manual.latency_s - 1,
-                    "energy_vs_manual": figures.energy_j / manual.energy_j - 1,
-                    "rank_correlation": found.correlation,
-                }
-            )  # fmt: skip
-            options.say(
-                f"{objective}, limit {limit}: {seconds(figures.latency_s)} "
-                f"({100 * rows[-1]['latency_vs_manual']:+.1f} % of manual), {joules(figures.energy_j)} "
-                f"({100 * rows[-1]['energy_vs_manual']:+.1f} %)"
-            )
-            plans |= {name: one for name, (_, one) in found.plans.items() if name != "found"}
+    scheduler = Scheduler(training_step(load_model(MODEL, batch=BATCH)), load_hardware(HARDWARE))
+    rows, plans, known = list[dict[str, Any]](), dict[str, Any](), list[Any]()
+    for limit in LIMITS:
+        found = find_fusion(scheduler, Settings(objective, limit, effort, seed), known=known)
+        plan, figures = found.within
+        known = [plan]  # what a shorter limit allows, a longer one allows too
+        plans = {name: one for name, (_, one) in found.plans.items() if name != "found"}
+        rows.append(
+            {
+                "objective": objective, "limit": limit, "latency_s": figures.latency_s, "energy_j": figures.energy_j,
+                "dram_bytes": figures.dram_bytes, "groups": len(plan.groups),
+                "latency_vs_manual": figures.latency_s / plans["manual"].latency_s - 1,
+                "energy_vs_manual": figures.energy_j / plans["manual"].energy_j - 1,
+                "rank_correlation": None if math.isnan(found.correlation) else found.correlation,
+            }
+        )  # fmt: skip
+        say(_line(rows[-1]))
     bound = bound_of(scheduler)
-    values = {
+    return {
         "model": MODEL, "hardware": HARDWARE, "batch": BATCH, "limits": list(LIMITS), "rows": rows,
         "references": {
             name: {"latency_s": one.latency_s, "energy_j": one.energy_j, "dram_bytes": one.dram_bytes}
@@ -65,9 +75,15 @@ def run(options: Options) -> Outcome:
         },
         "bound": {"latency_s": bound.latency_s, "energy_j": bound.energy_j, "dram_bytes": bound.dram_bytes},
         "published": {"source": SOURCE, "limit": AT, **PUBLISHED},
-        "ours": {objective: _at(rows, objective, AT)[f"{objective}_vs_manual"] for objective in PUBLISHED},
     }  # fmt: skip
-    return Outcome("Fusion by length of groups", values, (_terminal(values),), _facts(values), tuple(_panels(values)))
+
+
+def _line(row: dict[str, Any]) -> str:
+    return (
+        f"{row['objective']}, limit {row['limit']}: {seconds(row['latency_s'])} "
+        f"({100 * row['latency_vs_manual']:+.1f} % against manual), {joules(row['energy_j'])} "
+        f"({100 * row['energy_vs_manual']:+.1f} %)"
+    )
 
 
 def _at(rows: list[dict[str, Any]], objective: str, limit: int) -> dict[str, Any]:

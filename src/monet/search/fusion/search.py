@@ -97,11 +97,12 @@ def find_fusion(
     *,
     base: Plan | None = None,
     manual: Plan | None = None,
+    known: Sequence[Plan] = (),
     say: Callable[[str], None] = lambda line: None,
 ) -> Found:
     """Search for the fusion of a graph on an accelerator. ``base`` gives placements and all that is not fusion (its
-    groups are a starting point); ``manual`` a plan to compare with. An interrupt (Ctrl-C) ends the search with the best
-    plan so far."""
+    groups are a starting point); ``manual`` a plan to compare with; ``known`` plans to start from as well. An interrupt
+    (Ctrl-C) ends the search with the best plan so far."""
     evaluator = Evaluator(scheduler, settings.objective, settings.limit)
     start = base or Plan()
     plain = scheduler.complete(replace(start, groups=()))
@@ -113,7 +114,7 @@ def find_fusion(
     named = {"unfused": plain, "default": default, "manual": manual or manual_plan(evaluator, search.of, plain)}
     plans = {name: (plan, figures) for name, plan in named.items() if (figures := evaluator.figures(plan)) is not None}
     search.report("unfused, default and manual plan")
-    starts = [default, named["manual"], *([scheduler.complete(start)] if start.groups else [])]
+    starts = [default, named["manual"], *known, *([scheduler.complete(start)] if start.groups else [])]
     try:
         _run(search, starts)
         interrupted = False
