@@ -97,7 +97,7 @@ def graph_figure(rows: list[dict[str, Any]], workload: Workload) -> dict[str, An
     for earlier, later in workload.dependencies:
         xs += [at[earlier][0], at[later][0], None]
         ys += [at[earlier][1], at[later][1], None]
-    thin = {"color": "rgba(120,130,150,0.22)", "width": 1}
+    thin = {"color": "rgba(120,130,150,0.4)", "width": 1}
     data: list[dict[str, Any]] = [
         {"type": "scattergl", "mode": "lines", "x": xs, "y": ys, "line": thin, "hoverinfo": "skip", "name": "data"}
     ]
@@ -122,7 +122,8 @@ def graph_figure(rows: list[dict[str, Any]], workload: Workload) -> dict[str, An
         firsts.setdefault(row["layer"], row["y"] - row["rank"])
     layers = {"tickvals": list(firsts.values()), "ticktext": list(firsts), "autorange": "reversed", "showgrid": False}
     margin = {"l": 190, "r": 20, "t": 40, "b": 20}
-    return figure(data, xaxis=lanes | {"showgrid": False, "zeroline": False}, yaxis=layers, margin=margin)
+    plain = {"showgrid": False, "zeroline": False}
+    return figure(data, xaxis=lanes | plain, yaxis=layers | plain, margin=margin, showlegend=False)
 
 
 def relative_figure(values: Mapping[str, Any]) -> dict[str, Any]:

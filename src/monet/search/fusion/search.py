@@ -111,6 +111,8 @@ def find_fusion(
         baseline_of(scheduler, scheduler.schedule(plain)), random.Random(settings.seed), say,
     )  # fmt: skip
     default = default_schedule(scheduler, "auto", start.boundary, dict(start.placements)).plan
+    if manual:
+        manual = scheduler.schedule(manual).plan  # says what is wrong with it
     named = {"unfused": plain, "default": default, "manual": manual or manual_plan(evaluator, search.of, plain)}
     plans = {name: (plan, figures) for name, plan in named.items() if (figures := evaluator.figures(plan)) is not None}
     search.report("unfused, default and manual plan")
