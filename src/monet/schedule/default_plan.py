@@ -1,5 +1,6 @@
 """The default plan. ``none`` runs every operator alone; ``auto`` also fuses runs of vector operators that can share
-tiles on one core, if the whole schedule gains by it.
+tiles on one core, and matrix operators with the vector work beside them (``stretches``): a few plans made by rule, of
+which the whole schedule picks the fastest, or none. ``monet fuse`` searches.
 
 A run is a stretch of operators next to each other in execution order, each reading a result of the run, all cut along
 corresponding dimensions. Training-mode batch norm reduces over samples and pixels, so runs with one are cut along
@@ -34,19 +35,54 @@ def default_schedule(scheduler: Scheduler, fusion: str, boundary: str, placement
     plain = scheduler.schedule(Plan(placements=placements, boundary=boundary))
     if fusion == "none":
         return plain
-    fused = fused_plan(scheduler, plain.plan, placements)
-    if not fused.groups:
-        return plain
-    try:
-        found = scheduler.schedule(fused)
-    except NoSchedule:
-        return plain
-    return found if found.timed.makespan < plain.timed.makespan else plain
+    best, seen = plain, set[tuple[Group, ...]]()
+    for plan in fused_plans(scheduler, plain.plan, placements):
+        if not plan.groups or plan.groups in seen:
+            continue
+        seen.add(plan.groups)
+        try:
+            found = scheduler.schedule(plan)
+        except NoSchedule:
+            continue
+        best = min(best, found, key=lambda one: one.timed.makespan)
+    return best
 
 
 def default_plan(scheduler: Scheduler, fusion: str = "auto", boundary: str = "keep") -> Plan:
     """The plan of ``default_schedule``, placements included."""
     return default_schedule(scheduler, fusion, boundary, {}).plan
+
+
+def fused_plans(scheduler: Scheduler, plain: Plan, given: dict[str, Placement]) -> Iterator[Plan]:
+    """Plans to choose from: runs of vector operators; the same with stretches that fit in four tiles; with those that
+    lead to matrix operators in up to eight, as they save a gradient's way to DRAM and back."""
+    yield fused_plan(scheduler, plain, given)
+    for most_tiles, kinds in ((TILES[0], (True, False)), (TILES[1], (True,))):
+        yield _with_stretches(scheduler, plain, given, most_tiles, kinds)
+
+
+def _with_stretches(
+    scheduler: Scheduler, plain: Plan, given: dict[str, Placement], most_tiles: int, kinds: tuple[bool, ...]
+) -> Plan:
+    from monet.schedule.stretches import stretch_group, stretches  # it builds on the runs here
+
+    groups, placements, taken = list[Group](), dict(plain.placements), set[str]()
+    for before in kinds:
+        for one in stretches(scheduler, before):
+            if any(operator.op.name in taken for operator in one.operators):
+                continue
+            found = stretch_group(scheduler, one, plain, given, most_tiles)
+            if found:
+                groups.append(found[0])
+                placements |= found[1]
+                taken |= set(found[0].operators)
+    for run in _runs(scheduler, plain):
+        alone = None if any(operator.op.name in taken for operator in run) else run_group(scheduler, run, plain, given)
+        if alone:
+            groups.append(alone[0])
+            moved = [operator.op.name for operator in run if operator.op.name not in given]
+            placements |= dict.fromkeys(moved, Placement((alone[1],)))
+    return replace(plain, groups=tuple(groups), placements=placements)
 
 
 def fused_plan(scheduler: Scheduler, plain: Plan, given: dict[str, Placement]) -> Plan:
@@ -127,7 +163,7 @@ def run_group(
     """A run as a group, cut into the fewest tiles that fit, and its core; None if there is no such core or cut."""
     if len(run) < 2:
         return None
-    core = _best_core(scheduler, run, given)
+    core = best_core(scheduler, run, given)
     if core is None:
         return None
     sizes = {scheduler.machine.accelerator.memory(name).size_bytes for _, name in core.memories}
@@ -159,7 +195,7 @@ def working_set(run: list[Operator], tiles: int) -> float:
     return sum(tensor.bytes / (tiles if len(tensor.shape) > 1 else 1) for tensor in tensors.values())
 
 
-def _best_core(scheduler: Scheduler, run: list[Operator], given: dict[str, Placement]) -> CoreInstance | None:
+def best_core(scheduler: Scheduler, run: list[Operator], given: dict[str, Placement]) -> CoreInstance | None:
     """The core that does the whole run fastest; None if no core does all of it."""
     best: tuple[float, CoreInstance] | None = None
     seen: set[str] = set()

@@ -1,0 +1,56 @@
+"""The default plan: matrix operators fused with the vector work beside them, where the whole schedule gains."""
+
+from __future__ import annotations
+
+import pytest
+
+from monet.frontends import load_model
+from monet.hardware import load_hardware
+from monet.schedule.default_plan import default_schedule, fused_plans
+from monet.schedule.engine import NoSchedule, Scheduler
+from monet.schedule.grouping import tileable
+from monet.schedule.plan import Plan
+from monet.schedule.stretches import stretches
+from monet.training import training_step
+
+CASES = [("resnet18-cifar", "edge-tpu"), ("gpt2-mini", "fusemax"), ("mlp-robot", "edge-tpu")]
+
+
+def scheduler_of(model: str, hardware: str) -> Scheduler:
+    return Scheduler(training_step(load_model(model)), load_hardware(hardware))
+
+
+@pytest.mark.parametrize(("model", "hardware"), CASES)
+def test_auto_is_the_fastest_of_its_plans_and_never_slower_than_unfused(model: str, hardware: str) -> None:
+    scheduler = scheduler_of(model, hardware)
+    plain = scheduler.schedule(Plan())
+    times = [plain.timed.makespan]
+    for plan in fused_plans(scheduler, plain.plan, {}):
+        try:
+            times.append(scheduler.schedule(plan).timed.makespan)
+        except NoSchedule:
+            continue
+    assert default_schedule(scheduler, "auto", "keep", {}).timed.makespan == min(times)
+
+
+def test_matrix_operators_are_fused_where_it_pays() -> None:
+    scheduler = scheduler_of("resnet18-cifar", "edge-tpu")
+    plain, auto = scheduler.schedule(Plan()), default_schedule(scheduler, "auto", "keep", {})
+    assert auto.timed.makespan < 0.95 * plain.timed.makespan
+    kinds = {one.op.name: one.is_matrix for one in scheduler.workload.operators}
+    assert any(kinds[name] for group in auto.plan.groups for name in group.operators)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_stretches_stand_together_and_can_be_cut(before: bool) -> None:
+    scheduler = scheduler_of("resnet18-cifar", "edge-tpu")
+    found = stretches(scheduler, before)
+    assert found
+    for one in found:
+        numbers = [operator.number for operator in one.operators]
+        assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+        matrix = [operator.is_matrix for operator in one.operators]
+        assert matrix == sorted(matrix, reverse=not before)
+        assert len(set(matrix)) == 2
+        for dims in one.cuts.values():
+            assert all(dims[operator.number] in tileable(operator) for operator in one.operators)
