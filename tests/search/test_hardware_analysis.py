@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from monet.report.html.explore import front_figure, lines_figure, write_exploration
-from monet.search.hardware.analysis import by_value, choices, importance, objectives_of, overlap, reasons, scopes
+from monet.search.hardware.analysis import choices, importance, objectives_of, overlap, reasons, scopes
 from monet.search.hardware.exploration import pareto
 from monet.search.hardware.objectives import parse_objective
 from monet.search.hardware.record import Record
@@ -69,11 +69,8 @@ def test_overlap_and_choices_compare_what_is_best_for_each() -> None:
     assert latency.penalty == pytest.approx(17.0)  # b = 1 is best for inference: 1 + 16 against 1
 
 
-def test_by_value_and_reasons() -> None:
-    space = grid(2, 3)
+def test_reasons_are_counted_by_kind() -> None:
     bad = [Record({"a": 9, "b": number}, "infeasible", f"constraint: x <= 1 (x is {number})") for number in (1, 2)]
-    table = by_value(space, [*records(space), *bad], "a", parse_objective("area", MODES))
-    assert table[2] == pytest.approx((2.0, (2 * 4 * 6) ** (1 / 3)))
     assert reasons(bad) == [("infeasible: constraint: x <= 1", 2)]
 
 

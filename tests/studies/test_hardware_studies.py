@@ -66,8 +66,10 @@ def test_fusemax_findings_follow_the_points() -> None:
     space = load_space("fusemax")
     assert fusemax.energy_ratio(space, records(space, gpt(4.5, "array"))).holds
     assert not fusemax.energy_ratio(space, records(space, gpt(5.5, "array"))).holds
-    assert fusemax.bandwidth_dominates(space, records(space, gpt(4.5, "dram_bandwidth"))).holds
-    assert not fusemax.bandwidth_dominates(space, records(space, gpt(4.5, "array"))).holds
+    bound, free = (records(space, gpt(4.5, name)) for name in ("dram_bandwidth", "array"))
+    assert fusemax.bandwidth_dominates(space, bound, "dram_bandwidth", "DRAM").values["rank"]["latency"] == 1
+    assert fusemax.bandwidth_dominates(space, bound, "dram_bandwidth", "DRAM").holds
+    assert not fusemax.bandwidth_dominates(space, free, "dram_bandwidth", "DRAM").holds
 
 
 def test_search_efficiency_is_one_for_all_points_and_less_for_few() -> None:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from monet.report.quantities import percent, times
-from monet.search.hardware.analysis import importance, objectives_of, spread
+from monet.search.hardware.analysis import importance, objectives_of
 from monet.search.hardware.evaluation import graph_of
-from monet.search.hardware.exploration import objective_values
 from monet.search.hardware.record import Record
 from monet.search.hardware.space import Space
 from monet.studies.findings import Finding, findings_html, findings_table, points_of, sample_text
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from monet.report.html.study import Panel
 
 ENERGY_RATIO = (4.0, 5.0)  # training over inference, Fig. 9
-BANDWIDTHS = ("buffer_bandwidth", "dram_bandwidth")
+BANDWIDTHS = {"dram_bandwidth": "Off-chip bandwidth", "buffer_bandwidth": "Buffer bandwidth"}
 
 
 def run(options: Options) -> Outcome:
@@ -45,8 +44,7 @@ def findings(space: Space, records: Sequence[Record]) -> list[Finding]:
     return [
         energy_ratio(space, records),
         energy_ratio_by_phase(space),
-        bandwidth_dominates(space, records),
-        clustered(space, records),
+        *(bandwidth_dominates(space, records, parameter, name) for parameter, name in BANDWIDTHS.items()),
     ]
 
 
@@ -91,44 +89,27 @@ def energy_ratio_by_phase(space: Space) -> Finding:
     )
 
 
-def bandwidth_dominates(space: Space, records: Sequence[Record]) -> Finding:
-    """Buffer bandwidth and off-chip traffic decide what training costs."""
-    shares = {}
-    for figure in ("latency", "energy"):
-        [goal] = objectives_of(space, "training", [figure])
-        found = importance(space, records, goal)
-        shares[figure] = {one.parameter: one.total if one.total is not None else one.main for one in found}
+def shares_of(space: Space, records: Sequence[Record], figure: str) -> dict[str, float]:
+    """Share of a training figure's variance that goes with each parameter, interactions included where known."""
+    [goal] = objectives_of(space, "training", [figure])
+    return {one.parameter: one.total if one.total is not None else one.main for one in importance(space, records, goal)}
+
+
+def bandwidth_dominates(space: Space, records: Sequence[Record], parameter: str, name: str) -> Finding:
+    """Buffer bandwidth and off-chip traffic decide what training costs: both should come before all else."""
+    shares = {figure: shares_of(space, records, figure) for figure in ("latency", "energy")}
+    ranks = {figure: 1 + sum(one > each[parameter] for one in each.values()) for figure, each in shares.items()}
     text = "; ".join(
-        f"{figure}: " + ", ".join(f"{name} {percent(value)}" for name, value in each.items())
+        f"{figure}: " + ", ".join(f"{one} {percent(value)}" for one, value in each.items())
         for figure, each in shares.items()
     )
-    ranked = sorted(shares["latency"], key=lambda name: -shares["latency"][name])
     return Finding(
-        "Buffer bandwidth and off-chip bandwidth dominate GPT-2 training",
-        "yes (Table III, text)",
-        f"share of the variance that goes with each parameter, interactions included: {text}",
-        set(ranked[:2]) == set(BANDWIDTHS),
-        {"shares": shares},
-    )
-
-
-def clustered(space: Space, records: Sequence[Record]) -> Finding:
-    """Layers are alike, so designs rank alike for inference and training."""
-    feasible = [one for one in records if one.ok]
-    ranks = [
-        np.argsort(np.argsort(objective_values(space, feasible, objectives_of(space, mode, ["latency"]))[:, 0]))
-        for mode in ("inference", "training")
-    ]
-    correlation = float(np.asarray(np.corrcoef(np.array(ranks)))[0, 1])
-    [goal] = objectives_of(space, "training", ["energy"])
-    low, _, high = spread(space, records, goal)
-    return Finding(
-        "Designs lie close together, as all layers are alike",
-        "points tightly clustered (Fig. 9; no number given)",
-        f"training energy spans {times(high / low)}; inference and training latency have rank correlation "
-        f"{correlation:.2f}",
-        correlation > 0.9,
-        {"energy_span": high / low, "rank_correlation": correlation},
+        f"{name} dominates GPT-2 training",
+        "buffer bandwidth and off-chip traffic dominate (text)",
+        f"rank {ranks['latency']} of {len(shares['latency'])} for latency, {ranks['energy']} for energy; share of the "
+        f"variance with interactions, {text}",
+        all(rank <= len(BANDWIDTHS) for rank in ranks.values()),
+        {"shares": shares, "rank": ranks},
     )
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -167,24 +166,3 @@ def reasons(records: Sequence[Record]) -> list[tuple[str, int]]:
         if not one.ok:
             kinds[f"{one.status}: {one.reason.partition(' (')[0][:120]}"] += 1
     return kinds.most_common()
-
-
-def spread(space: Space, records: Sequence[Record], objective: Objective) -> tuple[float, float, float]:
-    """Smallest, median and largest value of an objective."""
-    values = objective_values(space, [one for one in records if one.ok], [objective])[:, 0]
-    return float(values.min()), float(np.median(values)), float(values.max())
-
-
-def by_value(
-    space: Space, records: Sequence[Record], parameter: str, objective: Objective
-) -> dict[Any, tuple[float, float]]:
-    """For every value of a parameter: the best and the geometric-mean value of an objective among its designs."""
-    groups: dict[Any, list[Record]] = defaultdict(list)
-    for one in records:
-        if one.ok:
-            groups[one.values[parameter]].append(one)
-    found = {}
-    for value, group in groups.items():
-        each = objective_values(space, group, [objective])[:, 0]
-        found[value] = (float(each.min()), math.exp(float(np.log(each).mean())))
-    return found
