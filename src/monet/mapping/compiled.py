@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import CodeType
 from typing import Any, TypeVar, cast
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -77,11 +79,46 @@ def _compile(function: Callable[..., Any], signature: str) -> Callable[..., Any]
     for one, counts in _parts.pop(function.__module__, []):
         function.__globals__[one.__name__] = numba.njit(cache=True, nogil=True, boundscheck=False, _nrt=counts)(one)
     dispatcher = numba.njit(cache=True, nogil=True, boundscheck=False)(function)
+    _mark(dispatcher, fingerprint(function))
     compiled_types = numba.core.sigutils.normalize_signature(signature)[0]
     if not _is_on_disk(dispatcher, compiled_types):
         announce(f"monet: compiling the {function.__name__} kernel, once ...")
     dispatcher.compile(compiled_types)
     return cast(Callable[..., Any], dispatcher)
+
+
+def fingerprint(function: Callable[..., Any]) -> str:
+    """A digest of all that is compiled into a kernel, from its own file or others: the functions it calls, and the
+    constants that all of them name."""
+    digest, seen, todo = hashlib.sha256(), set[int](), [function]
+    while todo:
+        one = todo.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        codes = [one.__code__]
+        while codes:
+            code = codes.pop()
+            codes += [value for value in code.co_consts if isinstance(value, CodeType)]
+            digest.update(code.co_code)
+            for value in code.co_consts:
+                if isinstance(value, int | float | str | tuple):
+                    digest.update(repr(value).encode())
+            for name in code.co_names:
+                value = one.__globals__.get(name)
+                called = getattr(value, "py_func", None)
+                if called is not None:
+                    todo.append(called)
+                elif isinstance(value, int | float | str | tuple):
+                    digest.update(f"{name}={value!r};".encode())
+    return digest.hexdigest()
+
+
+def _mark(dispatcher: Any, digest: str) -> None:
+    """Have numba keep a kernel under a digest as well: by itself it looks at the file of the kernel only, and does not
+    notice when a function or a constant changes that the kernel takes from another."""
+    file = dispatcher._cache._cache_file
+    file._source_stamp = (file._source_stamp, digest)
 
 
 def _is_on_disk(dispatcher: Any, signature: Any) -> bool:
