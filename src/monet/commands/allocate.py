@@ -140,7 +140,7 @@ def _show(scheduler: Scheduler, found: Allocation, rows: tuple[Row, ...], object
     best = next(row for row in rows if row.name == "found")
     shown = table(
         f"{graph.name} on {accelerator.name}, objective {objective}",
-        "plan", "latency", "cycles", "energy", "EDP", "off-chip", "latency vs found", "EDP vs found", "",
+        "plan", "latency", "cycles", "energy", "EDP", "off-chip", "latency ×", "EDP ×", "",
     )  # fmt: skip
     for row in rows:
         shown.add_row(

@@ -23,7 +23,7 @@ COMPUTE = EVENT_KINDS.index("compute")
 MOST_DRAWN = 4000  # dominated plans, evenly thinned
 COLOURS = [[0, "#2b4c7e"], [0.25, "#3a9a77"], [0.5, "#e2c04f"], [0.75, "#d9703a"], [1, "#8a3f8f"]]  # first to last
 GAP = 1 / 400  # of the makespan: shorter pauses of an operator on a core are not drawn
-HEADS = ("plan", "", "latency", "cycles", "energy", "EDP", "off-chip", "latency vs found", "EDP vs found")
+HEADS = ("plan", "", "latency", "cycles", "energy", "EDP", "off-chip", "latency ×", "EDP ×")
 
 
 def write_allocation(
@@ -36,7 +36,7 @@ def write_allocation(
     panels = [
         Panel(
             "Plans",
-            "Every plan through the full schedule. Published rows are others' figures for the same network.",
+            "Every plan through the full schedule; × is against the found one. Published: others' figures.",
             body=_plans(rows, accelerator.clock_hz),
         ),
         Panel("Latency and energy", "Each point is a plan that was scheduled.", front_figure(found, rows), half=True),
