@@ -7,7 +7,8 @@ import pytest
 import monet
 from monet.schedule.engine import Scheduler
 from monet.schedule.figures import figures_of
-from monet.schedule.plan import Plan
+from monet.schedule.plan import Placement, Plan
+from monet.schedule.silicon import stream_resnet18
 
 
 @pytest.mark.parametrize(
@@ -24,3 +25,14 @@ def test_figures_are_those_of_the_result(model: str, hardware: str, boundary: st
     assert found.energy_j == pytest.approx(result.energy_j, rel=1e-12)
     assert found.dram_bytes == result.dram_bytes["total"]
     assert found.dram_peak_bytes == result.memory[0].peak_bytes
+
+
+@pytest.mark.parametrize("split", ["C", "K", "OY"])
+def test_figures_of_operators_on_several_cores(split: str) -> None:
+    graph, accelerator = stream_resnet18(), monet.load_hardware("tpu-like-quad")
+    scheduler = Scheduler(graph, accelerator)
+    cores = tuple(f"tensor[{number}]" for number in range(4))
+    plan = Plan(placements={"layer3.1.conv1": Placement(cores, split)})
+    found, result = figures_of(scheduler, scheduler.schedule(plan)), monet.evaluate(graph, accelerator, plan)
+    assert found.energy_j == pytest.approx(result.energy_j, rel=1e-12)
+    assert found.latency_s == result.latency_s

@@ -51,7 +51,8 @@ def total_energy(scheduler: Scheduler, schedule: Schedule) -> float:
     """Joules of a schedule: what ``energy_of`` breaks down, as one sum."""
     machine = scheduler.machine
     joules = machine.accelerator.static_power_w * schedule.timed.makespan / machine.ticks_per_second
-    joules += sum(one.costed.energy[0] for one in schedule.expanded.operators)
+    for one in schedule.expanded.operators:
+        joules += one.costed.energy[0] + sum(value for cost in one.sums for _, value in cost.energy_j)
     return joules + _transfer_energy(schedule, machine)
 
 
