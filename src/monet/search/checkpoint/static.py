@@ -18,12 +18,12 @@ import numpy as np
 from monet.search.checkpoint.problem import Problem
 from monet.transforms.checkpoint_plan import CheckpointError, CheckpointPlan
 
-# Turns of the race: nodes of HiGHS, deterministic seconds of CP-SAT. What is easy is proved in the first.
-TURNS: tuple[tuple[str, float], ...] = (
-    ("HiGHS", 64), ("HiGHS", 512), ("CP-SAT", 0.1), ("HiGHS", 4096), ("CP-SAT", 1), ("HiGHS", 32768), ("CP-SAT", 8),
-    ("HiGHS", 262144), ("CP-SAT", 64),
+# Turns of the race: solver, effort (nodes of HiGHS, deterministic seconds of CP-SAT), and what the forward pass counts
+# in the objective of HiGHS, whose search takes other paths at another scale. What is easy is proved in the first turn.
+TURNS: tuple[tuple[str, float, float], ...] = (
+    ("HiGHS", 64, 1e4), ("HiGHS", 256, 1), ("HiGHS", 256, 100), ("CP-SAT", 0.1, 0), ("HiGHS", 4096, 1e4),
+    ("CP-SAT", 1, 0), ("HiGHS", 32768, 1), ("CP-SAT", 8, 0), ("HiGHS", 262144, 1e4), ("CP-SAT", 64, 0),
 )  # fmt: skip
-SCALE = 1e4  # the objective of HiGHS in basis points of the forward pass: its absolute gap of 1e-6 is below one FLOP
 # A bound this close to the plan (as a share of the forward pass) counts as proof. Knapsacks of hundreds of batch-norm
 # statistics, a few bytes each, have countless plans within a millionth of each other; telling them apart is worthless.
 PROOF = 1e-5
@@ -71,10 +71,15 @@ def best_under(problem: Problem, budget: int, narrow: bool = False) -> Choice:
     best = model.choice((), budget, 0.0, "recompute all")
     if best is None:
         raise CheckpointError(_impossible(problem))
-    for solver, effort in TURNS:
+    for solver, effort, scale in TURNS:
         if best.proved:
             break
-        ones, bound = model.highs(budget, int(effort)) if solver == "HiGHS" else model.cp_sat(best, effort)
+        if solver == "HiGHS":
+            ones, bound = model.highs(budget, int(effort), scale)
+            if model.choice(ones, budget, bound, solver) is None:
+                ones, bound = model.highs(budget, int(effort), scale, shares=False)
+        else:
+            ones, bound = model.cp_sat(best, effort)
         found = model.choice(ones, budget, bound, solver)
         if found is not None and found.cost < best.cost:
             best = replace(found, bound=best.bound)
@@ -141,12 +146,12 @@ class _Model:
         cost, plan = problem.cost(kept, narrowed), problem.plan(kept, narrowed)
         return Choice(kept, narrowed, plan, budget, size, cost, bound, problem.forward_cost, solver)
 
-    def highs(self, budget: int, nodes: int) -> tuple[set[int], float]:
+    def highs(self, budget: int, nodes: int, scale: float, shares: bool = True) -> tuple[set[int], float]:
         """scipy's HiGHS for at most so many nodes: columns that are 1, and the bound it proved."""
         from scipy.optimize import Bounds, LinearConstraint, milp
         from scipy.sparse import csr_array
 
-        unit = SCALE / max(1, self.problem.forward_cost)
+        unit = scale / max(1, self.problem.forward_cost)
         data, columns, starts, lower = [], [], [0], []
         for helpers, asking in self.rows:
             data += [1.0] * len(helpers) + ([-1.0] if asking >= 0 else [])
@@ -154,20 +159,21 @@ class _Model:
             starts.append(len(columns))
             lower.append(1.0 if asking < 0 else 0.0)
         cost = np.array(self.costs) * unit
-        divisor = max(1, math.gcd(*self.sizes))  # whole numbers: a rounded selection then keeps the budget to the byte
-        sizes = np.array(self.sizes) / divisor
+        # as shares the rows are well scaled; as whole numbers a rounded selection keeps the budget to the byte
+        unit_bytes = max(1, budget) if shares else max(1, math.gcd(*self.sizes))
+        sizes = np.array(self.sizes) / unit_bytes
         constraints = [
             LinearConstraint(
                 csr_array((data, columns, starts), shape=(len(lower), len(cost))), np.array(lower), np.inf
             ),
-            LinearConstraint(csr_array(sizes[None, :]), -np.inf, float(budget // divisor)),
+            LinearConstraint(csr_array(sizes[None, :]), -np.inf, budget / unit_bytes),
         ]
         result = milp(
             cost,
             constraints=constraints,
             bounds=Bounds(0, np.array(self.allowed, float)),
             integrality=np.ones(len(cost)),
-            options={"mip_rel_gap": 0.0, "node_limit": nodes},
+            options={"mip_rel_gap": PROOF, "node_limit": nodes},
         )
         bound = result.mip_dual_bound if result.mip_dual_bound is not None else 0.0
         ones = set() if result.x is None else {int(i) for i in np.flatnonzero(result.x > 0.5)}
