@@ -42,8 +42,9 @@ from monet.schedule.residency import (
 Array = Any
 
 # columns of an operator: its steps, entries, buffers and storages, the first of each, then what it is
-STEPS, ENTRIES, BUFFERS, STORAGES, FIRST_STEP, FIRST_ENTRY, FIRST_BUFFER, FIRST_STORAGE, NUMBER, GROUP, HELD = range(11)
-OPERATOR_COLUMNS = 11
+STEPS, ENTRIES, BUFFERS, STORAGES, FIRST_STEP, FIRST_ENTRY, FIRST_BUFFER, FIRST_STORAGE = range(8)
+NUMBER, GROUP, HELD, MODE, MODE_TICKS = range(8, 13)
+OPERATOR_COLUMNS = 13
 SWITCH = 3  # column of the ticks of a step that a core does not pay when it goes on with the same operator
 
 
@@ -66,10 +67,11 @@ def assemble(
         row[DRAM_FROM], row[DRAM_TO] = -1 if root else NOT_YET, NOT_YET
     group_of = np.full(len(blocks), -1, np.int64)
     held = np.zeros(len(steps), np.uint8)
+    operator_of = np.empty(len(steps), np.int64)
     for o in range(len(operators)):
         one = operators[o]
         for s in range(one[FIRST_STEP], one[FIRST_STEP] + one[STEPS]):
-            held[s] = one[HELD]
+            held[s], operator_of[s] = one[HELD], o
             steps[s, OPERATOR] = one[NUMBER]
             steps[s, ENTRY_START] += one[FIRST_ENTRY]
             steps[s, ENTRY_END] += one[FIRST_ENTRY]
@@ -84,7 +86,7 @@ def assemble(
                 group_of[number] = one[GROUP]
             elif dram and group_of[number] != one[GROUP]:  # boundary ``dram``: what another group uses is written
                 blocks[number, THROUGH] = 1
-    last_operator = np.full(cores, -1, np.int64)
+    last_operator, last_mode = np.full(cores, -1, np.int64), np.full(cores, -1, np.int64)
     last_gang = np.full(len(blocks), -1, np.int64)
     for gang in range(len(gangs)):
         for s in range(gangs[gang, 0], gangs[gang, 1]):
@@ -92,6 +94,11 @@ def assemble(
             if held[s] and last_operator[core] == steps[s, OPERATOR]:
                 parts[s, SWITCH] = 0
             last_operator[core] = steps[s, OPERATOR]
+            mode = operators[operator_of[s], MODE]
+            if mode >= 0:  # the array is set up for it; before the first one it may be set up already
+                if last_mode[core] >= 0 and last_mode[core] != mode:
+                    parts[s, SWITCH] += operators[operator_of[s], MODE_TICKS]
+                last_mode[core] = mode
             steps[s, TICKS] = parts[s, 0] + parts[s, 1] + parts[s, 2] + parts[s, 3]
             for e in range(steps[s, ENTRY_START], steps[s, ENTRY_END]):
                 number = entries[e, E_BLOCK]

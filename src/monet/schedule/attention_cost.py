@@ -238,6 +238,7 @@ class _Run:
     cycles: float
     energy_j: dict[str, float]
     bound_by: str
+    port_cycles: float  # of the busiest port of the memory that array and lanes share
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,14 +280,18 @@ def _run(shape: _Shape, tile: _Tile, functions: Mapping[str, int], core: Core, l
     lane_cycles = math.fsum(lanes.function_cycles(name) * count for name, count in functions.items())
     vector = lane_cycles / (lanes.lanes * rate.elements_per_cycle) * pace  # of the whole step
     energy = {"compute": lane_cycles * rate.energy_j}
-    macs, compute, array, cycles, shortest, slowest = 0, 0.0, 0.0, 0.0, 0.0, dict[str, float]()
+    macs, compute, array, cycles, shortest = 0, 0.0, 0.0, 0.0, 0.0
+    slowest, busiest = dict[str, float](), dict[str, float]()
     scores = shape.groups * shape.rows * shape.keys
     for count, rows, keys in _sizes(shape, tile):
         found = [_Product(one, search(one, core, objective)) for one in products(shape, rows, keys)]
         costs = [one.mapped.cost for one in found]
+        modes = [one.mapped.mapping.mode for one in found]
+        changes = sum(mode != before for mode, before in zip(modes, [modes[-1], *modes], strict=False))
         part = rows * keys / scores
         ports, spent = _ports(shape, rows * keys, found, core, lanes, pace)
-        busy = {"array": sum(one.cycles for one in costs), "lanes": vector * part} | ports
+        switching = changes * core.mode_switch_cycles
+        busy = {"array": switching + sum(one.cycles for one in costs), "lanes": vector * part} | ports
         longest = max(busy, key=lambda name: busy[name])
         slowest[longest] = slowest.get(longest, 0.0) + count * busy[longest]
         cycles += count * busy[longest]
@@ -297,10 +302,13 @@ def _run(shape: _Shape, tile: _Tile, functions: Mapping[str, int], core: Core, l
         for one in found:
             for level, joules in one.mapped.energy_j_by_level.items():
                 energy[level] = energy.get(level, 0.0) + count * joules
+        for name, taken in ports.items():
+            busiest[name] = busiest.get(name, 0.0) + count * taken
         for level, joules in spent.items():
             energy[level] = energy.get(level, 0.0) + count * joules
     bound_by = max(slowest, key=lambda name: slowest[name])
-    return _Run(macs, compute, array, cycles + shortest, energy, "compute" if bound_by == "array" else bound_by)
+    bound_by = "compute" if bound_by == "array" else bound_by
+    return _Run(macs, compute, array, cycles + shortest, energy, bound_by, max(busiest.values()))
 
 
 def _sizes(shape: _Shape, tile: _Tile) -> Iterator[tuple[int, int, int]]:
@@ -365,6 +373,7 @@ def _step(nest: LoopNest, shape: _Shape, tile: _Tile, run: _Run, useful: float, 
         tuple(operands),
         tuple(sorted(run.energy_j.items())),
         run.bound_by,
+        ((core.top("O").memory, run.port_cycles),) if core.top("O").memory else (),
     )
 
 

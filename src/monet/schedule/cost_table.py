@@ -22,7 +22,7 @@ from monet.schedule.machine import Machine
 from monet.schedule.plan import Group, Placement, Plan
 from monet.schedule.result import Infeasible
 from monet.schedule.rows import RowStore
-from monet.schedule.step_cost import StepCost, matrix_held, matrix_streamed, smaller_border, vector_step
+from monet.schedule.step_cost import StepCost, matrix_held, matrix_streamed, smaller_border, vector_step, with_bias
 from monet.schedule.workload import Operator
 
 Array = np.ndarray[Any, Any]
@@ -136,7 +136,8 @@ class CostTable:
         border = self._border(instance, cores, 1.0 if held else share)
         if operator.is_matrix:
             run = matrix_held if held else matrix_streamed
-            return run(nest, instance, border, self.objective)
+            found = run(nest, instance, border, self.objective)
+            return with_bias(found, nest, operator.operands[-1][0].dtype, instance.core) if operator.has_bias else found
         part = nest.points / max(1, operator.nest.points)
         work = {name: math.ceil(count * part - 1e-9) for name, count in operator.work}
         if operator.is_attention:

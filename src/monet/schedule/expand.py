@@ -159,7 +159,12 @@ class Expansion:
         operators = np.empty((len(rows), OPERATOR_COLUMNS), np.int64)
         operators[:, :4], operators[:, 4:8] = counts, np.cumsum(counts, axis=0) - counts
         operators[:, 8:] = [
-            (one.operator.number, one.group, one.held and not one.instances[0].core.refills_every_tile)
+            (
+                one.operator.number,
+                one.group,
+                one.held and not one.instances[0].core.refills_every_tile,
+                *self._mode(one),
+            )
             for one in self.operators
         ]
         steps, parts, entries, work, storage = (
@@ -175,6 +180,14 @@ class Expansion:
             self.workload.storage_flags, uses, len(self.machine.core_index), dram,
         )  # fmt: skip
         return Expanded(gangs, steps, work, entries, blocks, uses[:used], parts, owner, tuple(self.operators))
+
+    def _mode(self, one: OperatorSteps) -> tuple[int, int]:
+        """(number of the mode that an operator's arrays are in, ticks of changing to it); -1 if there is one only."""
+        instance, mode = one.instances[0], one.costs[0].mode
+        names = [each.name for each in instance.core.modes]
+        if len(names) < 2 or mode not in names:
+            return -1, 0
+        return names.index(mode), self.machine.ticks(instance.core.mode_switch_cycles, instance)
 
     def _gangs(self, dram: bool) -> Array:
         """One row per gang, in execution order."""

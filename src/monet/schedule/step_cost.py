@@ -26,7 +26,7 @@ from monet.mapping.spatial import frame_of
 from monet.mapping.vector import PASSES, VectorCost, supports, vector_cost
 from monet.schedule.edges import edges_of
 
-STEP_VERSION = 5  # raise it with every change of what a step costs or how it is stored
+STEP_VERSION = 9  # raise it with every change of what a step costs or how it is stored
 STREAM_SHARE = 8  # a held tile's streamed operand is there before the array starts to this fraction
 
 
@@ -63,6 +63,7 @@ class StepCost:
     energy_j: tuple[tuple[str, float], ...]
     bound_by: str
     ports: tuple[tuple[str, float], ...] = ()  # memories that other cores share: cycles of the busiest port of each
+    mode: str = ""  # of the array; a core that was in another one before pays for the change
 
     @cached_property
     def _hash(self) -> int:
@@ -117,7 +118,8 @@ def _pack(cost: StepCost) -> dict[str, Any]:
     rows = [[o.slot, o.bytes, o.first, o.spilled, o.buffer, o.streams] for o in cost.operands]
     cycles = [cost.useful, cost.under_use, cost.stall, cost.switch]
     energy, ports = ([list(one) for one in some] for some in (cost.energy_j, cost.ports))
-    return {"cycles": cycles, "operands": rows, "energy": energy, "by": cost.bound_by, "ports": ports}
+    by = cost.bound_by
+    return {"cycles": cycles, "operands": rows, "energy": energy, "by": by, "ports": ports, "mode": cost.mode}
 
 
 def _unpack(stored: Mapping[str, Any]) -> StepCost:
@@ -125,7 +127,7 @@ def _unpack(stored: Mapping[str, Any]) -> StepCost:
     useful, under_use, stall, switch = stored["cycles"]
     energy = tuple((level, joules) for level, joules in stored["energy"])
     ports = tuple((memory, cycles) for memory, cycles in stored["ports"])
-    return StepCost(useful, under_use, stall, switch, operands, energy, stored["by"], ports)
+    return StepCost(useful, under_use, stall, switch, operands, energy, stored["by"], ports, stored["mode"])
 
 
 def shared_ports(core: Core, accesses: Iterable[Access]) -> tuple[tuple[str, float], ...]:
@@ -160,6 +162,7 @@ def _of_alone(nest: LoopNest, core: Core, border: Border, found: Alone) -> StepC
         tuple(sorted(found.energy_j_by_level.items())),
         found.mapped.cost.bound_by,
         shared_ports(core, (*found.accesses, *found.border_accesses)),
+        found.mapped.mapping.mode,
     )
 
 
@@ -227,7 +230,24 @@ def _held(nest: LoopNest, core: Core, border: Border, objective: str) -> StepCos
         tuple(sorted(energy.items())),
         cost.bound_by,
         shared_ports(core, cost.accesses),
+        mapping.mode,
     )
+
+
+def with_bias(cost: StepCost, nest: LoopNest, dtype: str, core: Core) -> StepCost:
+    """A matrix step that adds a bias to its results as they leave: it comes in once, is read from the memory once, and
+    every output takes one addition, at the price of a multiply-accumulate. Results leave one by one anyway, so that the
+    array takes no longer."""
+    result = nest.writes[0]
+    channels = math.prod(nest.sizes[name] for name, factor in result.indices[1].terms if factor)
+    bits, (first, second) = channels * dtype_named(dtype).bits, (operand.dtype for operand in nest.reads)
+    rate = next(one for one in core.rates if one.inputs in ((first, second), (second, first)))
+    joules, top = dict(cost.energy_j), core.top("O")
+    joules["compute"] = joules.get("compute", 0.0) + math.prod(result.shape) * rate.energy_j
+    joules[top.name] = joules.get(top.name, 0.0) + bits * top.read_energy_j_per_bit
+    size = -(-bits // 8)
+    bias = OperandCost("O", size, 0, 0, 0, False)
+    return replace(cost, operands=(*cost.operands, bias), energy_j=tuple(sorted(joules.items())))
 
 
 def vector_step(

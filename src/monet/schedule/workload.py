@@ -46,7 +46,7 @@ class Operator:
     nest: LoopNest
     work: tuple[tuple[str, int], ...]
     extent: int  # elements that a normalising operator must see before its first result
-    operands: tuple[tuple[Operand, Tensor], ...]  # what its nest reads and writes
+    operands: tuple[tuple[Operand, Tensor], ...]  # what its nest reads and writes, then the bias of its results
     waits: tuple[Tensor, ...]  # inputs that it needs but does not read through its nest
     untouched: tuple[Tensor, ...]  # outputs that its nest does not write
     key: str  # equal keys cost the same
@@ -74,6 +74,11 @@ class Operator:
         tensors = ([tensor for _, tensor in self.operands], self.waits, self.untouched)
         layouts = (tuple((one.shape, one.strides, place[one.storage]) for one in some) for some in tensors)
         return (self.key, self.family, *layouts)
+
+    @property
+    def has_bias(self) -> bool:
+        """Whether it adds a bias to its results: the last of its operands, which is no part of the nest."""
+        return len(self.operands) > len(self.nest.operands)
 
     @property
     def is_attention(self) -> bool:
@@ -200,6 +205,14 @@ class Workload:
         return (first.shape[0] if first and first.shape else 1) * passes
 
 
+def _bias(family: Family, call: Call, nest: LoopNest) -> tuple[Operand, ...]:
+    """The bias of a linear layer or a convolution: one element for every output channel."""
+    if family not in MATRIX or len(call.inputs) != 3 or any(operand.slot == 2 for operand in nest.operands):
+        return ()
+    bias = call.inputs[2]
+    return (Operand("bias", 2, bias.dtype, bias.shape, (nest.writes[0].indices[1],), False),)
+
+
 def operator_of(graph: Graph, op: Op, number: int) -> Operator | None:
     """The operator as it is executed; None for a view, which executes nothing."""
     kind = kind_named(op.kind)
@@ -211,7 +224,8 @@ def operator_of(graph: Graph, op: Op, number: int) -> Operator | None:
         raise MappingError(f"operator {op.name} ({op.kind}) has no loop nest")
     nest = kind.nest(call) if kind.nest else _copy_nest(call)
     tensors = (*call.inputs, *call.outputs)
-    touched = {operand.slot for operand in nest.operands}
+    operands = (*nest.operands, *_bias(kind.family, call, nest))
+    touched = {operand.slot for operand in operands}
     retained = set(kind.retained)
     return Operator(
         number,
@@ -220,7 +234,7 @@ def operator_of(graph: Graph, op: Op, number: int) -> Operator | None:
         nest,
         tuple(kind.work(call).items()),
         reduced_extent(op.kind, call),
-        tuple((operand, tensors[operand.slot]) for operand in nest.operands),
+        tuple((operand, tensors[operand.slot]) for operand in operands),
         tuple(one for slot, one in enumerate(call.inputs) if slot not in touched | retained),
         tuple(one for slot, one in enumerate(call.outputs, len(call.inputs)) if slot not in touched),
         repr((op.kind, op.attrs, [(one.shape, one.dtype) for one in tensors])),
