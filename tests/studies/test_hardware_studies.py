@@ -49,6 +49,12 @@ def test_edge_tpu_findings_follow_the_points() -> None:
     fronts = next(claim for claim in differ if "fronts" in claim)
     assert not agree[fronts].holds
     assert agree[fronts].values["share"] == 1.0
+    fastest = next(claim for claim in differ if "fastest" in claim)
+    assert differ[fastest].holds
+    assert not agree[fastest].holds
+    leave = next(claim for claim in differ if "leave" in claim)
+    assert differ[leave].values["latency_area"][0] > differ[leave].values["latency_area"][1] == 0.0
+    assert not agree[leave].holds
 
 
 def gpt(training_energy: float, sensitive_to: str) -> Callable[[dict[str, Any]], dict[str, float]]:
@@ -96,7 +102,7 @@ def test_studies_are_listed_and_keep_their_points(tmp_path: Path) -> None:
 def test_a_quick_look_at_the_real_thing(tmp_path: Path) -> None:
     options = Options(effort=1, store=str(tmp_path))
     outcome = edge_tpu.run(options)
-    assert len(outcome.values["findings"]["memories priced"]) == 4
+    assert len(outcome.values["findings"]["memories priced"]) == 5
     space, found = points_of("edge-tpu", options)
     assert len(found) == 60
     assert all(one.ok for one in found)

@@ -3,6 +3,7 @@ for the wrong workload."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -75,13 +76,17 @@ def _columns(space: Space, records: Sequence[Record], goals: Sequence[Objective]
 
 def _cloud(space: Space, records: Sequence[Record], goals: Sequence[Objective]) -> dict[str, Any]:
     x, y = _columns(space, records, goals)
-    macs = [float(one.metrics.get("macs", 1)) for one in records]
+    macs = [math.log2(one.metrics.get("macs", 1)) for one in records]
+    ticks = list(range(math.ceil(min(macs)), math.floor(max(macs)) + 1, 2))
     return {
         "type": "scattergl", "mode": "markers", "name": "all designs", "x": x, "y": y,
         "text": [design_text(space, one) for one in records], "hovertemplate": "%{text}<extra></extra>",
         "marker": {
             "size": 5, "opacity": 0.55, "color": macs, "colorscale": "Viridis", "reversescale": True,
-            "colorbar": {"title": {"text": "MACs"}, "thickness": 10, "len": 0.8},
+            "colorbar": {
+                "title": {"text": "MACs"}, "thickness": 10, "len": 0.8, "tickvals": ticks,
+                "ticktext": [f"{2**one:,}" for one in ticks],
+            },
         },
     }  # fmt: skip
 
