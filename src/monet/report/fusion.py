@@ -45,7 +45,7 @@ def summary(scheduler: Scheduler, found: Found, inputs: Mapping[str, Any]) -> di
             "dram_s": bound.dram_s,
         }
     )
-    settings, correlation = found.settings, found.correlation
+    settings = found.settings
     unfused = found.plans["unfused"][1].dram_bytes
     saved = bound.compulsory["saved"]
     return {
@@ -82,12 +82,17 @@ def summary(scheduler: Scheduler, found: Found, inputs: Mapping[str, Any]) -> di
             "groups": len(found.partition.chosen),
             "cut_rounds": found.partition.rounds,
         },
-        "rank_correlation": None if math.isnan(correlation) else correlation,
+        "rank_correlation": _number(found.correlation),
+        "rank_correlation_of_best": _number(found.correlation_of_best),
         "ranked_plans": [list(pair) for pair in found.pairs],
         "schedules": found.schedules,
         "plan": found.plans["found"][0].to_dict(),
         "inputs": dict(inputs),
     }
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def render(values: Mapping[str, Any]) -> RenderableType:
@@ -149,8 +154,10 @@ def _lines(values: Mapping[str, Any], rows: Mapping[str, Mapping[str, Any]]) -> 
         cost = amount(part["additive_cost"], part["unit"])
         lines.append(f"Partition {cost} if gains added up ({proved}); not a bound on the schedule")
     if values["rank_correlation"] is not None:
+        best = values["rank_correlation_of_best"]
+        among = "" if best is None else f" ({best:.2f} among the better half)"
         lines.append(
-            f"Trust     rank correlation of additive and scheduled cost {values['rank_correlation']:.2f} "
+            f"Trust     rank correlation of additive and scheduled cost {values['rank_correlation']:.2f}{among} "
             f"over {len(values['ranked_plans'])} plans; {values['schedules']:,} schedules in all"
         )
     if "manual" in rows:

@@ -177,7 +177,7 @@ def _plans(values: Mapping[str, Any]) -> str:
 
 def _search(values: Mapping[str, Any]) -> str:
     census, part, off = values["candidates"], values["partition"], values["off_chip"]
-    correlation = values["rank_correlation"]
+    correlation, among = values["rank_correlation"], values["rank_correlation_of_best"]
     rows = [
         ["legal groups (convex, connected)", f"{census['legal']:,}"],
         ["that may gain more than a part of them", f"{census['hopeful']:,}"],
@@ -186,6 +186,7 @@ def _search(values: Mapping[str, Any]) -> str:
         ["gaining; dominated by a part of them", f"{census['gaining']:,}; {census['dominated']:,}"],
         ["exact partition proved optimal", "yes" if part["optimal"] else "no"],
         ["rank correlation, additive and scheduled", "" if correlation is None else f"{correlation:.2f}"],
+        ["the same among the better half", "" if among is None else f"{among:.2f}"],
         ["schedules in all", f"{values['schedules']:,}"],
         ["off-chip bytes saved over the loss, at most kept", nbytes(off["saved_bytes"])],
     ]

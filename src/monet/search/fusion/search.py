@@ -63,12 +63,21 @@ class Found:
 
     @property
     def correlation(self) -> float:
-        """Spearman's rank correlation of additive and scheduled cost; not a number below three plans."""
-        from scipy.stats import spearmanr
+        """Spearman's rank correlation of additive and scheduled cost; not a number below three different plans."""
+        return _rank_correlation(self.pairs)
 
-        if len({one for one, _ in self.pairs}) < 3 or len({one for _, one in self.pairs}) < 3:
-            return float("nan")
-        return float(spearmanr(*zip(*self.pairs, strict=True)).statistic)
+    @property
+    def correlation_of_best(self) -> float:
+        """The same among the better half by additive cost: how well the sum of gains tells good plans apart."""
+        return _rank_correlation(sorted(self.pairs)[: (len(self.pairs) + 1) // 2])
+
+
+def _rank_correlation(pairs: Sequence[tuple[float, float]]) -> float:
+    from scipy.stats import spearmanr
+
+    if len({one for one, _ in pairs}) < 3 or len({one for _, one in pairs}) < 3:
+        return float("nan")
+    return float(spearmanr(*zip(*pairs, strict=True)).statistic)
 
 
 @dataclass
@@ -200,16 +209,21 @@ def _costed(search: _Search, folds: Sequence[Fold]) -> list[Candidate]:
 
 
 def _ranked(search: _Search, candidates: Sequence[Candidate]) -> list[Chosen]:
-    """The exact partition, the next best ones and some of perturbed gains, through the full schedule."""
+    """The exact partition, the next best ones, some of perturbed gains and some of fewer candidates, through the full
+    schedule."""
     masks, gains = [one.mask for one in candidates], [one.gain for one in candidates]
     count = max(2, RANKED * search.settings.effort // 2)
     alone, known, found = search.evaluator.cost(search.base), list[tuple[int, ...]](), list[Chosen]()
-    for number in range(2 * count):
+    for number in range(3 * count):
         if number < count:
             solved = best_partition(search.of, masks, gains, not_these=known, seed=search.settings.seed)
-        else:
+        elif number < 2 * count:
             noisy = [gain * search.rng.random() for gain in gains]
             solved = best_partition(search.of, masks, noisy, seed=search.settings.seed)
+        else:  # from few groups to nearly all, so that the correlation is not one of near ties
+            share = (number - 2 * count + 1) / (count + 1)
+            some = [gain if search.rng.random() < share else 0.0 for gain in gains]
+            solved = best_partition(search.of, masks, some, seed=search.settings.seed)
         if number == 0:
             search.partition = solved
         if solved.chosen in known:
