@@ -51,6 +51,7 @@ class Expansion:
         self.first: list[list[int]] = []  # by operator: first block of each of its storages
         self.spans: list[Array] = []  # by group: (first step, last step) of its gangs, from its own first step
         self.groups: list[tuple[int, Array]] = []  # first step; gangs whose reads go ahead of each gang's writes
+        self.finer: dict[str, int] = {}
         self.n_steps = 0
 
     def add(self, one: OperatorSteps) -> bool:
@@ -62,7 +63,7 @@ class Expansion:
         key: tuple[Any, ...] = (one.number, self.plan.boundary, *[cut_by.get(storage, -1) for storage in storages])
         finer = [storage for storage in storages if storage in cuts.finer] if cuts.finer else ()
         if finer:
-            key = (*key, *map(cuts.finer_content, finer))
+            key = (*key, *map(self._finer, finer))
         rows = self.table.rows.get(key)
         if rows is None:
             alike = self._content(one)
@@ -86,6 +87,14 @@ class Expansion:
         self.first.append([base[storage] for storage in storages])
         self.n_steps += rows.counts[0]
         return True
+
+    def _finer(self, storage: str) -> int:
+        """A number for how groups cut a storage more finely; what it stands for is slow to compare."""
+        number = self.finer.get(storage)
+        if number is None:
+            known, content = self.table.contents, self.cuts.finer_content(storage)
+            number = self.finer[storage] = known.setdefault(content, len(known))
+        return number
 
     def _content(self, one: OperatorSteps) -> tuple[Any, ...]:
         """Everything that an operator's rows depend on; no names, so that it is equal for operators alike."""
@@ -120,11 +129,13 @@ class Expansion:
             ahead = self.plan.prefetch
             key = (ahead, *self.keys[-count:])
             orders = self.table.orders
-            if key not in orders:
+            found = orders.get(key)
+            if found is None:
                 if len(orders) >= MOST_ORDERS:
                     orders.clear()
-                orders[key] = gang_order(members, self.rows[-count:], self.entries(count), self.cuts.n_blocks, ahead)
-            spans = orders[key]
+                found = gang_order(members, self.rows[-count:], self.entries(count), self.cuts.n_blocks, ahead)
+                orders[key] = found
+            spans = found
         self.spans.append(spans)
         if members[0].tiled:
             # a pipeline over several cores has a tile of every operator in flight on each of them
