@@ -30,17 +30,9 @@ SIGNATURE = (
 
 @part(allocates=False)
 def tile_size(
-    k: int,
-    x: int,
-    pick: Array,
-    plain: Array,
-    widths: Array,
-    width: int,
-    windows_of: Array,
-    window_dims: Array,
-    largest: Array,
-    fixed: float,
-) -> float:
+    k: int, x: int, pick: Array, plain: Array, widths: Array, width: int, windows_of: Array, window_dims: Array,
+    largest: Array, fixed: float,
+) -> float:  # fmt: skip
     """Elements of the largest tile of cut ``k``."""
     elements = fixed
     for d in range(pick.size):
@@ -91,19 +83,9 @@ def fewest(
 
 @part(allocates=False)
 def conflict(
-    x: int,
-    pick: Array,
-    placed: Array,
-    depth: int,
-    relevant: Array,
-    visits: Array,
-    cut_at: Array,
-    cuts_of: Array,
-    per_cut: Array,
-    rest: Array,
-    least: Array,
-    caps: Array,
-) -> float:
+    x: int, pick: Array, placed: Array, depth: int, relevant: Array, visits: Array, cut_at: Array, cuts_of: Array,
+    per_cut: Array, rest: Array, least: Array, caps: Array,
+) -> float:  # fmt: skip
     """Joules that cannot be saved because of two innermost cuts one lies inside the other, whose small tile then makes
     the inner one's operand come more often; the dearest pair counts."""
     slots, dims = relevant.shape
@@ -129,19 +111,9 @@ def conflict(
 
 @part(allocates=True)
 def largest_alone(
-    candidates: Array,
-    slot_of: Array,
-    relevant: Array,
-    plain: Array,
-    widths: Array,
-    width: int,
-    windows_of: Array,
-    window_dims: Array,
-    largest: Array,
-    per_cut: Array,
-    memory_of: Array,
-    room: Array,
-) -> Array:
+    candidates: Array, slot_of: Array, relevant: Array, plain: Array, widths: Array, width: int, windows_of: Array,
+    window_dims: Array, largest: Array, per_cut: Array, memory_of: Array, room: Array,
+) -> Array:  # fmt: skip
     """[cut, dim] the largest tile of a dimension that fits with all others at their smallest."""
     cuts, dims = slot_of.size, candidates.size
     caps = np.empty((cuts, dims), np.int64)
@@ -162,32 +134,11 @@ def largest_alone(
 
 @part(allocates=False)
 def bound(
-    x: int,
-    k: int,
-    entries: float,
-    fill: float,
-    waits: float,
-    pick: Array,
-    energy: float,
-    load: Array,
-    chain: Array,
-    placed: Array,
-    depth: int,
-    relevant: Array,
-    visits: Array,
-    cut_at: Array,
-    cuts_of: Array,
-    per_cut: Array,
-    port_slope: Array,
-    scalars: Array,
-    rest: Array,
-    least: Array,
-    windows_of: Array,
-    window_dims: Array,
-    whole: Array,
-    slid: Array,
-    caps: Array,
-) -> tuple[float, float, float]:
+    x: int, k: int, entries: float, fill: float, waits: float, pick: Array, energy: float, load: Array, chain: Array,
+    placed: Array, depth: int, relevant: Array, visits: Array, cut_at: Array, cuts_of: Array, per_cut: Array,
+    port_slope: Array, scalars: Array, rest: Array, least: Array, windows_of: Array, window_dims: Array, whole: Array,
+    slid: Array, caps: Array,
+) -> tuple[float, float, float]:  # fmt: skip
     """(score, cycles, joules) once cut ``k`` is placed, with the fewest entries for all cuts still to come."""
     slots, dims = relevant.shape
     joules = energy + per_cut[k, 3] * entries
@@ -226,11 +177,91 @@ def bound(
         peak = max(peak, busy)
     fills = chain_i + chain_w if scalars[2] > 0 else max(chain_i, chain_w)
     cycles = peak + scalars[1] + fills + chain_o
+    return score_of(cycles, joules, scalars), cycles, joules
+
+
+@part(allocates=False)
+def score_of(cycles: float, joules: float, scalars: Array) -> float:
+    """What is minimised, by objective; the weight of the other quantity breaks ties."""
     if scalars[4] == 0:
-        return cycles + scalars[5] * joules, cycles, joules
+        return float(cycles + scalars[5] * joules)
     if scalars[4] == 1:
-        return joules + scalars[5] * cycles, cycles, joules
-    return cycles * joules, cycles, joules
+        return float(joules + scalars[5] * cycles)
+    return cycles * joules
+
+
+@part(allocates=False)
+def would_slide(
+    k: int, x: int, moving: int, reach: int, pick: Array, windows_of: Array, window_dims: Array, kept_u: Array,
+    kept_v: Array,
+) -> bool:  # fmt: skip
+    """Whether anything of a tile of cut ``k`` stays when ``moving`` is the loop right above it."""
+    for w in range(windows_of[x]):
+        u, v = window_dims[x, w, 0], window_dims[x, w, 1]
+        a, b = pick[u] if u >= 0 else 0, pick[v] if v >= 0 else 0
+        if u == moving and kept_u[k, w, a, reach, b] > 0:
+            return True
+        if v == moving and kept_v[k, w, b, reach, a] > 0:
+            return True
+    return False
+
+
+@part(allocates=False)
+def entries_into(
+    k: int, x: int, moving: int, reach: int, pick: Array, windows_of: Array, window_dims: Array, total: Array,
+    kept_u: Array, kept_v: Array, per_cut: Array,
+) -> float:  # fmt: skip
+    """Elements that enter cut ``k`` in one visit, with ``moving`` (-1: any) the loop right above it."""
+    whole, stays = per_cut[k, 0], 0.0
+    for w in range(windows_of[x]):
+        u, v = window_dims[x, w, 0], window_dims[x, w, 1]
+        a, b = pick[u] if u >= 0 else 0, pick[v] if v >= 0 else 0
+        here, keep = total[k, w, a, b], 0.0
+        if moving >= 0 and moving == u:
+            keep = kept_u[k, w, a, reach, b]
+        elif moving >= 0 and moving == v:
+            keep = kept_v[k, w, b, reach, a]
+        stays = stays * here + whole * keep
+        whole *= here
+    return float(whole - stays)
+
+
+@part(allocates=False)
+def descend(
+    depth: int, child: int, records: Array, values: Array, slot_of: Array, memory_of: Array, per_cut: Array,
+    port_slope: Array, at: Array, trail: Array, placed: Array, chain: Array, used: Array, energy: Array,
+    exposed: Array, load: Array, inner: Array, span: Array,
+) -> None:  # fmt: skip
+    """The node of a child, one deeper: what is placed, used and spent once its cut is."""
+    k = records[depth, child, 0]
+    x, entries = slot_of[k], values[depth, child, 0]
+    for d in range(at.shape[1]):
+        at[depth + 1, d] = records[depth, child, 4 + d]
+        trail[depth, 2 + d] = records[depth, child, 4 + d]
+    trail[depth, 0], trail[depth, 1] = k, records[depth, child, 1]
+    for s in range(placed.shape[1]):
+        placed[depth + 1, s] = placed[depth, s] + (1 if s == x else 0)
+        chain[depth + 1, s] = chain[depth, s] + (values[depth, child, 2] if s == x else 0.0)
+    for m in range(used.shape[1]):
+        used[depth + 1, m] = used[depth, m]
+    used[depth + 1, memory_of[k]] += values[depth, child, 1] * per_cut[k, 2]
+    energy[depth + 1] = energy[depth] + per_cut[k, 3] * entries
+    exposed[depth + 1] = values[depth, child, 3]
+    for p in range(load.shape[1]):
+        load[depth + 1, p] = load[depth, p] + port_slope[p, k] * entries
+    inner[depth + 1], span[depth + 1] = records[depth, child, 1], records[depth, child, 2]
+
+
+@part(allocates=True)
+def wider(bounds: Array, records: Array, values: Array, orders: Array) -> tuple[Array, Array, Array, Array]:
+    """Twice the room for children at every depth."""
+    cuts, many = bounds.shape
+    bounds_new, orders_new = np.empty((cuts, 2 * many)), np.empty((cuts, 2 * many), np.int64)
+    records_new = np.empty((cuts, 2 * many, records.shape[2]), np.int64)
+    values_new = np.empty((cuts, 2 * many, values.shape[2]))
+    bounds_new[:, :many], orders_new[:, :many] = bounds, orders
+    records_new[:, :many], values_new[:, :many] = records, values
+    return bounds_new, records_new, values_new, orders_new
 
 
 @kernel(SIGNATURE)
@@ -267,7 +298,6 @@ def best_tiling(
     dims, cuts, ports = candidates.size, slot_of.size, port_base.size
     width = visits.shape[1]
     compute, constant_fill, base_energy = scalars[0], scalars[1], scalars[3]
-    objective, tie = int(scalars[4]), scalars[5]
     mirrored, twin = int(scalars[8]), int(scalars[9])
     slots = relevant.shape[0]
     has_window = np.zeros((slots, dims), np.uint8)
@@ -315,9 +345,7 @@ def best_tiling(
         for p in range(ports):
             peak = max(peak, port_base[p])
         cycles = peak + constant_fill
-        score = cycles + tie * base_energy if objective == 0 else base_energy + tie * cycles
-        if objective == 2:
-            score = cycles * base_energy
+        score = score_of(cycles, base_energy, scalars)
         if score < result[0]:
             result[0], result[1], result[2] = score, cycles, base_energy
         return result, path
@@ -438,30 +466,13 @@ def best_tiling(
                                 if changed == 1 and only == choice and inner[depth] == choice:
                                     reach = span[depth]
                                 keeper, kept_cut = (other, k2) if passing == 1 else (x, k)
-                                if placed[depth, keeper] + 1 >= cuts_of[keeper]:
-                                    slides = False  # nothing would stay: as good as any other loop
-                                    for w in range(windows_of[keeper]):
-                                        u, v = window_dims[keeper, w, 0], window_dims[keeper, w, 1]
-                                        a, b = pick[u] if u >= 0 else 0, pick[v] if v >= 0 else 0
-                                        if u == choice and kept_u[kept_cut, w, a, reach, b] > 0:
-                                            slides = True
-                                        if v == choice and kept_v[kept_cut, w, b, reach, a] > 0:
-                                            slides = True
-                                    if not slides:
-                                        continue
-                            whole, stays = per_cut[k, 0], 0.0
-                            for w in range(windows_of[x]):
-                                u, v = window_dims[x, w, 0], window_dims[x, w, 1]
-                                a, b = pick[u] if u >= 0 else 0, pick[v] if v >= 0 else 0
-                                here = total[k, w, a, b]
-                                keep = 0.0
-                                if r >= 0 and r == u:
-                                    keep = kept_u[k, w, a, reach, b]
-                                elif r >= 0 and r == v:
-                                    keep = kept_v[k, w, b, reach, a]
-                                stays = stays * here + whole * keep
-                                whole *= here
-                            entries = seen * (whole - stays)
+                                if placed[depth, keeper] + 1 >= cuts_of[keeper] and not would_slide(
+                                    kept_cut, keeper, choice, reach, pick, windows_of, window_dims, kept_u, kept_v
+                                ):
+                                    continue  # nothing would stay: as good as any other loop
+                            entries = seen * entries_into(
+                                k, x, r, reach, pick, windows_of, window_dims, total, kept_u, kept_v, per_cut
+                            )
                             # --- bound of this child
                             waits = exposed[depth]
                             if not one_step and elements * per_cut[k, 2] > per_cut[k, 10]:
@@ -484,20 +495,7 @@ def best_tiling(
                                     path[depth, 2 + d] = pick[d]
                                 continue
                             if count == capacity:
-                                bounds_new = np.empty((cuts, 2 * capacity))
-                                records_new = np.empty((cuts, 2 * capacity, dims + 4), np.int64)
-                                values_new = np.empty((cuts, 2 * capacity, 4))
-                                orders_new = np.empty((cuts, 2 * capacity), np.int64)
-                                bounds_new[:, :capacity] = bounds
-                                records_new[:, :capacity] = records
-                                values_new[:, :capacity] = values
-                                orders_new[:, :capacity] = orders
-                                bounds, records, values, orders = (
-                                    bounds_new,
-                                    records_new,
-                                    values_new,
-                                    orders_new,
-                                )
+                                bounds, records, values, orders = wider(bounds, records, values, orders)
                                 capacity *= 2
                             bounds[depth, count] = score
                             records[depth, count, 0] = k
@@ -525,24 +523,10 @@ def best_tiling(
             depth -= 1
             expand = False
             continue
-        k = records[depth, child, 0]
-        x = slot_of[k]
-        entries = values[depth, child, 0]
-        for d in range(dims):
-            at[depth + 1, d] = records[depth, child, 4 + d]
-            trail[depth, 2 + d] = records[depth, child, 4 + d]
-        trail[depth, 0], trail[depth, 1] = k, records[depth, child, 1]
-        for s in range(slots):
-            placed[depth + 1, s] = placed[depth, s] + (1 if s == x else 0)
-            chain[depth + 1, s] = chain[depth, s] + (values[depth, child, 2] if s == x else 0.0)
-        for m in range(room.size):
-            used[depth + 1, m] = used[depth, m]
-        used[depth + 1, memory_of[k]] += values[depth, child, 1] * per_cut[k, 2]
-        energy[depth + 1] = energy[depth] + per_cut[k, 3] * entries
-        exposed[depth + 1] = values[depth, child, 3]
-        for p in range(ports):
-            load[depth + 1, p] = load[depth, p] + port_slope[p, k] * entries
-        inner[depth + 1], span[depth + 1] = records[depth, child, 1], records[depth, child, 2]
+        descend(
+            depth, child, records, values, slot_of, memory_of, per_cut, port_slope, at, trail, placed, chain, used,
+            energy, exposed, load, inner, span,
+        )  # fmt: skip
         depth += 1
         expand = True
     return result, path
