@@ -11,6 +11,7 @@ from monet import load_model, training_step
 from monet.frontends.zoo import small, transformers, vision
 from monet.graph import Graph
 from monet.graph.counts import saved_bytes
+from monet.search.checkpoint.blocks import blocks_of, bound_for_plans, plan_by_blocks
 from monet.search.checkpoint.liveness import memory_over_time, peak_of
 from monet.search.checkpoint.peak import BudgetTooSmall, best_under_peak
 from monet.search.checkpoint.problem import problem_of
@@ -114,3 +115,34 @@ def test_where_no_plan_fits_the_least_peak_is_named() -> None:
         best_under_peak(step, int(0.3 * plain))
     least = int(str(error.value).split("recomputation is ")[1].split(" ")[0].replace(",", ""))
     assert best_under_peak(step, least, work=(20, 0)).peak.bytes <= least
+
+
+def test_equal_blocks_are_solved_once_and_chained() -> None:
+    step = training_step(transformers.gpt2("g", 1, 64, depth=8, width=32, heads=2, vocabulary=50, positions=64))
+    timeline, problem = timeline_of(step, fold=False)
+    blocks = blocks_of(step, problem)
+    assert [sorted(one.names)[0] for one in blocks[1:-1]] == [f"h.{depth}" for depth in range(8)]
+    assert len({one.signature(problem) for one in blocks[1:-1]}) == 1
+    plain, costs = max(timeline.plain), []
+    for share in (0.8, 0.6, 0.4):
+        found = best_under_peak(step, int(plain * share))
+        assert found.nodes > 200  # too deep for intervals
+        assert found.peak.bytes <= found.budget
+        assert found.peak == peak_of(recompute(step, found.plan))
+        assert 0 <= found.bound <= found.cost
+        costs.append(found.cost)
+    assert costs == sorted(costs)
+
+
+def test_a_chain_of_blocks_is_near_the_optimum_of_intervals() -> None:
+    step = training_step(transformers.gpt2("g", 1, 64, depth=2, width=32, heads=2, vocabulary=50, positions=64))
+    timeline, problem = timeline_of(step, fold=False)
+    for share in (0.9, 0.7):
+        budget = int(max(timeline.plain) * share)
+        exact = best_under_peak(step, budget, work=(2, 0))
+        plan = plan_by_blocks(step, problem, budget)
+        assert plan is not None
+        kept, narrowed = problem.surviving(plan)
+        cost = problem.cost(kept, narrowed)
+        assert bound_for_plans(timeline, problem, budget) <= exact.cost + 0.5
+        assert exact.bound - 0.5 <= cost <= exact.cost + 0.05 * problem.forward_cost

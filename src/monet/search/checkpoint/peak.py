@@ -18,13 +18,14 @@ from typing import Any
 
 from monet.graph.graph import Graph
 from monet.graph.op import Op
+from monet.search.checkpoint.blocks import bound_for_plans, plan_by_blocks
 from monet.search.checkpoint.liveness import Peak, peak_of
 from monet.search.checkpoint.problem import Problem, flops_cost
 from monet.search.checkpoint.timeline import Timeline, timeline_of
 from monet.transforms.checkpoint_plan import CheckpointError, CheckpointPlan
 from monet.transforms.recompute import recompute
 
-NODES = 200  # of a line that is not folded further
+NODES = 200  # of a line that intervals decide; deeper networks are chained from blocks
 WORK_PLANS = 20.0  # deterministic seconds of CP-SAT
 WORK_SCHEDULES = 20.0
 SMALL = 0.001  # of the plain peak: items below (statistics, scalars) are kept and not decided about
@@ -79,7 +80,7 @@ def best_under_peak(
     """The plan that repeats the least work while activations and their gradients never exceed ``budget`` bytes."""
     timeline, problem = timeline_of(graph, cost, fold=False)
     if len(timeline.nodes) > NODES:
-        timeline, problem = timeline_of(graph, cost)
+        return _by_blocks(graph, timeline, problem, budget)
     _check_floor(timeline, budget)
     if max(timeline.plain) <= budget:
         return _choice(graph, timeline, CheckpointPlan(), budget, 0, 0.0, 0.0)
@@ -95,6 +96,22 @@ def best_under_peak(
     if found.peak.bytes > budget:
         raise RuntimeError(f"{graph.name}: the plan's peak is {found.peak.bytes:,} bytes, the model said {budget:,}")
     return found
+
+
+def _by_blocks(graph: Graph, timeline: Timeline, problem: Problem, budget: int) -> PeakChoice:
+    """The same for deep networks: equal blocks solved once and chained, with a bound for every plan."""
+    _check_floor(timeline, budget)
+    if max(timeline.plain) <= budget:
+        return _choice(graph, timeline, CheckpointPlan(), budget, 0, 0.0, 0.0)
+    plan = plan_by_blocks(graph, problem, budget)
+    if plan is None:
+        raise BudgetTooSmall(
+            f"no chain of blocks keeps the peak under {budget:,} bytes; the plain step has {max(timeline.plain):,}, "
+            f"and the largest single operator needs {max(timeline.floors):,} of its own"
+        )
+    kept, narrowed = problem.surviving(plan)
+    work, bound = problem.cost(kept, narrowed), bound_for_plans(timeline, problem, budget)
+    return _choice(graph, timeline, plan, budget, work, min(bound, work), 0.0)
 
 
 def _choice(
