@@ -145,4 +145,5 @@ def test_a_chain_of_blocks_is_near_the_optimum_of_intervals() -> None:
         kept, narrowed = problem.surviving(plan)
         cost = problem.cost(kept, narrowed)
         assert bound_for_plans(timeline, problem, budget) <= exact.cost + 0.5
-        assert exact.bound - 0.5 <= cost <= exact.cost + 0.05 * problem.forward_cost
+        # intervals keep what is below a thousandth of the peak, which the chain may drop
+        assert abs(cost - exact.cost) <= 0.05 * problem.forward_cost
