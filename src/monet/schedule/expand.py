@@ -61,9 +61,9 @@ class Expansion:
         one.base, cuts.new = self.n_steps, []
         cut_by, base = cuts.number, cuts.base
         key: tuple[Any, ...] = (one.number, self.plan.boundary, *[cut_by.get(storage, -1) for storage in storages])
-        finer = [storage for storage in storages if storage in cuts.finer] if cuts.finer else ()
-        if finer:
-            key = (*key, *map(self._finer, finer))
+        finer = [number for number, storage in enumerate(storages) if storage in cuts.finer] if cuts.finer else ()
+        if finer:  # which of them is cut finer, and how
+            key = (*key, *((number, self._finer(storages[number])) for number in finer))
         rows = self.table.rows.get(key)
         if rows is None:
             alike = self._content(one)
