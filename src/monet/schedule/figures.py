@@ -10,8 +10,9 @@ import numpy as np
 from monet.schedule import nodes as n
 from monet.schedule import residency as r
 from monet.schedule.energy import link_energy
-from monet.schedule.engine import Schedule, Scheduler, bookings_of
+from monet.schedule.engine import Schedule, Scheduler
 from monet.schedule.machine import Machine
+from monet.schedule.transfers import transferred
 
 Array = np.ndarray[Any, Any]
 
@@ -57,21 +58,17 @@ def total_energy(scheduler: Scheduler, schedule: Schedule) -> float:
 
 
 def _transfer_energy(schedule: Schedule, machine: Machine) -> float:
-    nodes, accelerator = schedule.decided.nodes, machine.accelerator
+    accelerator = machine.accelerator
     dram, memories = accelerator.drams[0], [memory.level for memory in accelerator.memories]
-    moves = nodes[nodes[:, n.BYTES] > 0]
-    size, kind = moves[:, n.BYTES].astype(float), moves[:, n.KIND]
-    by_kind = np.bincount(kind, moves[:, n.BURSTS], minlength=n.JOIN + 1)
-    joules = 8 * by_kind[n.READ] * dram.read_energy_j_per_bit
-    joules += 8 * (by_kind[n.WRITE] + by_kind[n.EVICT]) * dram.write_energy_j_per_bit
-    owner, rows = bookings_of(moves)
-    resource = schedule.decided.bookings[rows, n.RESOURCE]
-    joules += np.bincount(resource, size[owner], minlength=len(machine.resource_names)) @ link_energy(machine)
+    kinds, resources = np.zeros(n.JOIN + 1, np.int64), np.zeros(len(machine.resource_names), np.int64)
+    read, written = (np.zeros(len(memories) + 1, np.int64) for _ in range(2))
+    transferred(schedule.decided.nodes, schedule.decided.bookings, kinds, resources, read, written)
+    joules = 8 * kinds[n.READ] * dram.read_energy_j_per_bit
+    joules += 8 * (kinds[n.WRITE] + kinds[n.EVICT]) * dram.write_energy_j_per_bit
+    joules += resources @ link_energy(machine)
     # DRAM is memory 0, paid above
-    read = np.array([0.0, *(8 * level.read_energy_j_per_bit for level in memories)])
-    write = np.array([0.0, *(8 * level.write_energy_j_per_bit for level in memories)])
-    joules += np.bincount(np.maximum(moves[:, n.SOURCE], 0), size, minlength=len(read)) @ read
-    joules += np.bincount(np.maximum(moves[:, n.TARGET], 0), size * moves[:, n.TARGETS], minlength=len(write)) @ write
+    joules += 8 * read[1:] @ np.array([level.read_energy_j_per_bit for level in memories])
+    joules += 8 * written[1:] @ np.array([level.write_energy_j_per_bit for level in memories])
     return float(joules)
 
 
