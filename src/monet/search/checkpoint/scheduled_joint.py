@@ -105,15 +105,18 @@ def _fused_again(scheduler: Scheduler, plan: Plan, seed: int, effort: int) -> Pl
 
 
 def carried(costed: ScheduledCost, plan: Plan) -> Plan | None:
-    """The groups of a plan without its clones, as a base for other checkpoint plans; None if that is no plan."""
+    """The groups of a plan without its clones, as a base for other checkpoint plans. Where that is no plan, only the
+    groups that had none; None if these do not fit either."""
     names = {one.op.name for one in costed.scheduler.workload.operators}
-    groups = (replace(one, operators=tuple(name for name in one.operators if name in names)) for one in plan.groups)
-    base = replace(
-        plan,
-        groups=tuple(one for one in groups if len(one.operators) > 1),
-        placements={name: where for name, where in plan.placements.items() if name in names},
+    stripped = tuple(
+        replace(one, operators=tuple(name for name in one.operators if name in names)) for one in plan.groups
     )
-    try:
-        return costed.scheduler.schedule(base).plan
-    except (NoSchedule, MonetError):
-        return None
+    untouched = tuple(one for one in plan.groups if set(one.operators) <= names)
+    placements = {name: where for name, where in plan.placements.items() if name in names}
+    for groups in (stripped, untouched):
+        chosen = tuple(one for one in groups if len(one.operators) > 1)
+        try:
+            return costed.scheduler.schedule(replace(plan, groups=chosen, placements=placements)).plan
+        except (NoSchedule, MonetError):
+            continue
+    return None
