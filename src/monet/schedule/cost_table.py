@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from monet.graph.loop_nest import LoopNest
+from monet.graph.loop_nest import LoopNest, Operand
 from monet.graph.tensor import Tensor
 from monet.hardware.accelerator import CoreInstance
 from monet.mapping.border import Border
@@ -39,10 +39,10 @@ class Costed:
     is_summed: bool  # split along a dimension that it sums over
     _edges: dict[int, dict[int, Array]] = field(default_factory=dict, compare=False)
 
-    def edges(self, position: int, nest: LoopNest) -> dict[int, Array]:
-        """Where its steps cut an operand of its nest."""
+    def edges(self, position: int, operand: Operand, nest: LoopNest) -> dict[int, Array]:
+        """Where its steps cut an operand, by its position among the operator's (a bias is not in the nest)."""
         if position not in self._edges:
-            self._edges[position] = cut_axes(nest.operands[position], nest, self.steps)
+            self._edges[position] = cut_axes(operand, nest, self.steps)
         return self._edges[position]
 
     @cached_property

@@ -109,7 +109,7 @@ class Cuts:
             if overwrites or (
                 not operand.written and tensor.storage not in made and self._same_in_all_tiles(one, operand)
             ):
-                edges = one.costed.edges(position, one.operator.nest)
+                edges = one.costed.edges(position, operand, one.operator.nest)
                 if edges:
                     self.finer[tensor.storage] = (*self.finer.get(tensor.storage, ()), (tensor, edges))
 
