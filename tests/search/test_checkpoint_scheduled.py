@@ -112,6 +112,33 @@ def test_command_writes_json_and_page(tmp_path: Path) -> None:
     assert Plan.from_dict(yaml.safe_load(saved.read_text())).to_dict() == values["schedule_plan"]
 
 
+def test_exact_costs_static_optima_only_and_says_what_is_exact() -> None:
+    arguments = ("resnet18-cifar", "--image", "16", "--hardware", "edge-tpu", "--method", "exact", "--budget", "80%")
+    values = json.loads(run_command(*arguments, "--json", "-"))
+    assert values["method"] == "exact"
+    assert values["proved_optimal"] is False  # the latency is not
+    assert values["front"]
+    for one in (values, *values["front"]):
+        assert one["static"]
+        assert all(each["proved_optimal"] and each["cost"] in ("flops", "time") for each in one["static"])
+        assert all(one["kept_bytes"] <= each["budget_bytes"] for each in one["static"])
+    text = " ".join(run_command(*arguments).split())
+    assert "exact is the static choice" in text
+    assert "not exact are its latency" in text
+    with pytest.raises(CheckpointError, match="--method exact decides"):
+        run_command(*arguments, "--choices", "keep,recompute,offload")
+
+
+def test_a_baseline_is_costed_without_a_search() -> None:
+    arguments = ("resnet18-cifar", "--image", "16", "--hardware", "edge-tpu", "--method", "per-block", "--json", "-")
+    values = json.loads(run_command(*arguments))
+    named = {one["method"]: one for one in values["baselines"]}
+    assert values["plan"] == named["per-block"]["plan"]
+    assert values["evaluated"] == 2 * len(named)
+    with pytest.raises(CheckpointError, match="did you mean 'per-block'"):
+        run_command("resnet18-cifar", "--image", "16", "--hardware", "edge-tpu", "--method", "per-blok")
+
+
 def test_an_impossible_budget_says_what_is_short(front: ScheduledFront) -> None:
     asked = Asked("1kB", "auto", ("keep", "recompute"), 0, 1, 1, False, "auto", "keep", "latency")
     with pytest.raises(monet.errors.MonetError, match=r"reached in .* bytes short"):

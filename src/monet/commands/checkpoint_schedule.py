@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 POPULATION = 48
 GENERATIONS = 4  # for each step of effort
+FEW_PLANS = 96  # about as many as the exact curves have points, twice
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,11 @@ def by_schedule(step: Graph, accelerator: Accelerator, asked: Asked) -> dict[str
     from monet.errors import MonetError
     from monet.report.checkpoint_schedule import summary
     from monet.schedule.engine import NoSchedule, Scheduler
+    from monet.search.checkpoint.baselines import baseline_named
     from monet.search.checkpoint.scheduled import ScheduledCost
 
+    if asked.method not in ("auto", "ga", "exact"):
+        baseline_named(asked.method)
     scheduler = Scheduler(step, accelerator, asked.objective)
     try:
         costed = ScheduledCost(scheduler, base_plan(scheduler, asked.fusion, asked.boundary))
@@ -110,11 +114,15 @@ def _too_small(front: ScheduledFront, limit: int) -> Exception:
 
 
 def _front(costed: ScheduledCost, asked: Asked) -> ScheduledFront:
-    from monet.search.checkpoint.scheduled_search import search_front
+    from monet.search.checkpoint.scheduled_search import baseline_points, exact_points, search_front
     from monet.search.genetic import Settings
 
-    # the exact method and the baselines need no evolution: what is there from the start is their answer
-    generations = GENERATIONS * asked.effort if asked.method in ("auto", "ga") else 1
+    if asked.method not in ("auto", "ga"):  # nothing evolves: these plans are what was asked for
+        with counted("plans through the schedule", FEW_PLANS) as watch:
+            if asked.method == "exact":
+                return exact_points(costed, choices=asked.choices, watch=watch)
+            return baseline_points(costed, watch=watch)
+    generations = GENERATIONS * asked.effort
     with counted("plans through the schedule", POPULATION * generations) as watch:
         return search_front(
             costed,

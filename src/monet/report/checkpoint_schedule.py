@@ -20,8 +20,19 @@ MOST_ROWS = 24  # of the front on a terminal; all of it is in the JSON
 
 def point_values(front: ScheduledFront, point: Point, method: str) -> dict[str, Any]:
     """One plan. ``gap`` is repeated work above the least that its kept bytes are proved to need; the latency of a
-    schedule has no such proof, so ``proved_optimal`` is false."""
+    schedule has no such proof, so ``proved_optimal`` is false. ``static`` says which costs that add up the plan is an
+    exact optimum of, and under how many kept bytes."""
     figures = dataclasses.asdict(point.figures)
+    static = [
+        {
+            "cost": one.cost,
+            "budget_bytes": one.choice.budget,
+            "proved_optimal": one.choice.proved,
+            "gap": one.choice.gap,
+            "found_by": one.choice.found_by,
+        }
+        for one in front.optima.get(point.plan, ())
+    ]
     return {
         "method": method,
         "plan": point.plan.to_dict(),
@@ -30,6 +41,7 @@ def point_values(front: ScheduledFront, point: Point, method: str) -> dict[str, 
         "recompute_over_forward": point.work_share,
         "proved_optimal": False,
         "gap": front.gap(point),
+        "static": static,
         "peak": {"operator": point.figures.peak_operator, "bytes": point.figures.memory_peak_bytes},
     }
 
@@ -38,14 +50,16 @@ def summary(costed: ScheduledCost, front: ScheduledFront, chosen: Point, method:
     """Everything worth keeping of a search; the chosen plan's figures stand at the top."""
     _, schedule = costed.schedule(chosen.plan, chosen.fused)
     free = front.free
+    way = method if method in ("ga", "exact") else "baseline"
+    named = {one.plan: name for name, one in front.baselines} if way == "baseline" else {}
     return {
         "model": costed.graph.name,
         "hardware": costed.scheduler.machine.accelerator.name,
         **point_values(front, chosen, method),
         "keep_all_bytes": front.plain.figures.kept_bytes,
         "plain": point_values(front, front.plain, "keep-all"),
-        "free": point_values(front, free, "ga") if free else None,
-        "front": [point_values(front, one, "ga") for one in front.front],
+        "free": point_values(front, free, way) if free else None,
+        "front": [point_values(front, one, named.get(one.plan, way)) for one in front.front],
         "baselines": [point_values(front, one, name) for name, one in front.baselines],
         "alone": [
             {"storage": name, **dataclasses.asdict(one.figures), "recompute_over_forward": one.work_share}
@@ -110,13 +124,14 @@ def render(values: Mapping[str, Any]) -> RenderableType:
         f"{seconds(values['latency_s'])} ({change(values['latency_s'], plain['latency_s'])}), "
         f"{joules(values['energy_j'])} ({change(values['energy_j'], plain['energy_j'])})\n",
         free_line(values),
+        static_line(values),
         ("\npeak: activations alive at one time, in DRAM and on chip; again: repeated FLOPs of the forward pass, and "
          "points above the least that the kept bytes are proved to need", "dim"),
     )  # fmt: skip
     rows = thinned([one for one in front if one["plan"] != values["plan"]])
-    made = table(
-        f"Front of memory, latency and energy: {len(rows)} of {len(front)} plans, {values['evaluated']} tried", *names
-    )
+    of = {"exact": " among exact static optima", "ga": ""}.get(values["front"][0]["method"], " among baselines")
+    title = f"Front of memory, latency and energy{of}: {len(rows)} of {len(front)} plans, {values['evaluated']} tried"
+    made = table(title, *names)
     _row(made, "chosen", values, plain, "bold")
     for one in rows:
         _row(made, "", one, plain)
@@ -127,6 +142,24 @@ def render(values: Mapping[str, Any]) -> RenderableType:
     if values.get("joint"):
         blocks += [Text(), joint_table(values)]
     return Group(*blocks)
+
+
+WHAT = {"flops": "repeated FLOPs", "time": "time of what is repeated, as the plain schedule has it,"}
+
+
+def static_line(values: Mapping[str, Any]) -> str:
+    """What is exact about a chosen static optimum, and what is not; empty for other plans."""
+    if not values["static"]:
+        return ""
+    exact = "; ".join(
+        f"least {WHAT[one['cost']]} in {nbytes(one['budget_bytes'])} kept ("
+        + (f"proved, {one['found_by']})" if one["proved_optimal"] else f"to {100 * one['gap']:.3f} points)")
+        for one in values["static"]
+    )
+    return (
+        f"\nexact is the static choice: {exact}\nnot exact are its latency, energy and peak: measured through the "
+        f"schedule, {values['evaluated']} schedules of static optima compared; another plan may be faster"
+    )
 
 
 def joint_table(values: Mapping[str, Any]) -> Table:

@@ -9,9 +9,9 @@ for any number of processes.
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -48,11 +48,21 @@ class Point:
         return self.figures.latency_s, self.figures.energy_j, float(self.figures.memory_peak_bytes)
 
 
+@dataclass(frozen=True, slots=True)
+class StaticOptimum:
+    """What is exact about a plan: nothing within ``choice.budget`` kept bytes repeats less of ``cost``: flops, or time,
+    that of every operator in the plain schedule. Both add up."""
+
+    cost: str
+    choice: Choice
+
+
 @dataclass(frozen=True)
 class ScheduledFront:
     """Outcome of a search. ``front`` is by memory; ``exact`` are optima of repeated FLOPs over budgets of kept bytes.
 
-    ``alone`` says what each saved storage costs when it alone is recomputed.
+    ``alone`` says what each saved storage costs when it alone is recomputed; ``optima`` which plans are exact static
+    optima, if only such were asked for.
     """
 
     plain: Point
@@ -62,6 +72,7 @@ class ScheduledFront:
     exact: tuple[Choice, ...]
     evaluated: int
     interrupted: bool
+    optima: Mapping[CheckpointPlan, tuple[StaticOptimum, ...]] = field(default_factory=dict)
 
     def gap(self, point: Point) -> float:
         """Repeated work above the least that these kept bytes are proved to need, as a share of the forward pass."""
@@ -194,6 +205,57 @@ def search_front(
             executor.shutdown(cancel_futures=True)
 
 
+def exact_points(
+    costed: ScheduledCost, *, choices: Sequence[str] = ("keep", "recompute"), watch: Callable[[int], None] | None = None
+) -> ScheduledFront:
+    """Exact static optima over budgets of kept bytes, each through the schedule with its clones fused and not; nothing
+    else is tried, so the front is the best of these. Static means that costs add up: repeated FLOPs, or the time of
+    every operator in the plain schedule."""
+    if "offload" in choices or "recompute" not in choices:
+        raise CheckpointError("--method exact decides between keep, recompute and narrow; use --method ga for the rest")
+    narrow = "narrow" in choices
+    evaluator = Evaluator(costed, problem_of(costed.graph))
+    flops = exact_curve(evaluator.problem, narrow=narrow, points=16, most=32)
+    time = exact_curve(scheduled_problem(costed), narrow=narrow, points=16, most=17)
+    optima: dict[CheckpointPlan, tuple[StaticOptimum, ...]] = {}
+    for cost, curve in (("flops", flops), ("time", time)):
+        for one in curve:
+            optima[one.plan] = (*optima.get(one.plan, ()), StaticOptimum(cost, one))
+    return replace(_fixed(evaluator, optima, flops, watch), optima=optima)
+
+
+def baseline_points(costed: ScheduledCost, *, watch: Callable[[int], None] | None = None) -> ScheduledFront:
+    """The named baselines through the schedule, clones fused and not; nothing is searched."""
+    evaluator = Evaluator(costed, problem_of(costed.graph))
+    exact = exact_curve(evaluator.problem, points=16, most=32)
+    return _fixed(evaluator, [plan for _, plan in _baselines(evaluator)], exact, watch)
+
+
+def _fixed(
+    evaluator: Evaluator,
+    plans: Iterable[CheckpointPlan],
+    exact: Sequence[Choice],
+    watch: Callable[[int], None] | None,
+) -> ScheduledFront:
+    """The front of some plans alone, with the baselines beside it."""
+    plain = _plain(evaluator)
+    for plan in plans:
+        evaluator.all([(plan, True), (plan, False)])
+        if watch:
+            watch(len(evaluator.points))
+    tried = dict(evaluator.points)
+    found = _collected(evaluator, plain, _baselines(evaluator), (), exact, False)
+    return replace(found, front=_front_of(tried.values()), evaluated=len(tried))
+
+
+def _plain(evaluator: Evaluator) -> Point:
+    (plain,) = evaluator.all([(CheckpointPlan(), True)])
+    if plain is None:
+        evaluator.costed.figures(CheckpointPlan())  # raises with the reason
+        raise RuntimeError("the plain step has no schedule")
+    return plain
+
+
 def _search(
     evaluator: Evaluator,
     choices: Sequence[str],
@@ -204,10 +266,7 @@ def _search(
     costed, problem = evaluator.costed, evaluator.problem
     ways = _ways(costed, problem, choices)
     genes = genes_of(problem, ways, "recompute" in choices)
-    (plain,) = evaluator.all([(CheckpointPlan(), True)])
-    if plain is None:
-        costed.figures(CheckpointPlan())  # raises with the reason
-        raise RuntimeError("the plain step has no schedule")
+    plain = _plain(evaluator)
     exact = exact_curve(problem, narrow="narrow" in choices, points=16, most=32)
     named = _baselines(evaluator) if "recompute" in choices else []
     alone = _alone(evaluator) if "recompute" in choices else []
@@ -261,14 +320,18 @@ def _collected(
     exact: Sequence[Choice],
     interrupted: bool,
 ) -> ScheduledFront:
-    found = [one for one in evaluator.points.values() if one is not None]
-    scores: dict[Genome, Score] = {(number,): Score(one.objectives) for number, one in enumerate(found)}
-    front = sorted((found[number] for number, *_ in non_dominated(scores)), key=lambda one: one.objectives[::-1])
+    front = _front_of(evaluator.points.values())
     points = evaluator.all([(plan, True) for _, plan in named])
     baselines = tuple((name, point) for (name, _), point in zip(named, points, strict=True) if point)
-    return ScheduledFront(
-        plain, tuple(front), baselines, tuple(alone), tuple(exact), len(evaluator.points), interrupted
-    )
+    return ScheduledFront(plain, front, baselines, tuple(alone), tuple(exact), len(evaluator.points), interrupted)
+
+
+def _front_of(points: Iterable[Point | None]) -> tuple[Point, ...]:
+    """Those that none beats in all three figures, by memory."""
+    found = [one for one in points if one is not None]
+    scores: dict[Genome, Score] = {(number,): Score(one.objectives) for number, one in enumerate(found)}
+    front = (found[number] for number, *_ in non_dominated(scores))
+    return tuple(sorted(front, key=lambda one: one.objectives[::-1]))
 
 
 def _baselines(evaluator: Evaluator) -> list[tuple[str, CheckpointPlan]]:
