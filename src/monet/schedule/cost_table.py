@@ -37,6 +37,8 @@ class Costed:
     classes: Array
     costs: tuple[StepCost, ...]
     is_summed: bool  # split along a dimension that it sums over
+    mode: tuple[int, int]  # number of the mode that the arrays are in, ticks of changing to it; -1 if there is one only
+    refills: bool  # nothing stays in the arrays from tile to tile
     _edges: dict[int, dict[int, Array]] = field(default_factory=dict, compare=False)
 
     def edges(self, position: int, operand: Operand, nest: LoopNest) -> dict[int, Array]:
@@ -224,7 +226,17 @@ def _costed(
     }
     nothing = _nothing(next(iter(costs.values())))  # a tile with fewer rows than there are cores leaves some idle
     costed = tuple(costs.get(int(one), nothing) for one in first)
-    return Costed(instances, steps, classes, costed, pieces > 1 and placement.split in summed(operator))
+    is_summed, core = pieces > 1 and placement.split in summed(operator), instances[0].core
+    mode = _mode(table.machine, instances[0], costed[0].mode)
+    return Costed(instances, steps, classes, costed, is_summed, mode, core.refills_every_tile)
+
+
+def _mode(machine: Machine, instance: CoreInstance, mode: str) -> tuple[int, int]:
+    """(number of a mode among a core's, ticks of changing to it)."""
+    names = [each.name for each in instance.core.modes]
+    if len(names) < 2 or mode not in names:
+        return -1, 0
+    return names.index(mode), machine.ticks(instance.core.mode_switch_cycles, instance)
 
 
 def _infeasible(operator: Operator, placement: Placement, error: DoesNotFit) -> Exception:

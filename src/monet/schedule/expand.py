@@ -50,7 +50,9 @@ class Expansion:
         self.keys: list[tuple[Any, ...]] = []
         self.first: list[list[int]] = []  # by operator: first block of each of its storages
         self.spans: list[Array] = []  # by group: (first step, last step) of its gangs, from its own first step
-        self.groups: list[tuple[int, Array]] = []  # first step; gangs whose reads go ahead of each gang's writes
+        self.groups: list[int] = []  # by group: first step
+        self.ahead: list[int] = []  # gangs whose reads go ahead of a gang's writes, for so many gangs one after another
+        self.alike: list[int] = []
         self.finer: dict[str, int] = {}
         self.n_steps = 0
 
@@ -61,25 +63,20 @@ class Expansion:
         one.base, cuts.new = self.n_steps, []
         cut_by, base = cuts.number, cuts.base
         key: tuple[Any, ...] = (one.number, self.plan.boundary, *[cut_by.get(storage, -1) for storage in storages])
-        finer = [number for number, storage in enumerate(storages) if storage in cuts.finer] if cuts.finer else ()
-        if finer:  # which of them is cut finer, and how
-            key = (*key, *((number, self._finer(storages[number])) for number in finer))
-        rows = self.table.rows.get(key)
-        if rows is None:
-            alike = self._content(one)
-            rows = ALIKE.get(alike)
-            if rows is None:
-                rows = rows_of(cuts, one)
-                ALIKE.keep(alike, rows)
-            self.table.rows.keep(key, rows)
+        if cuts.finer:  # which of them is cut finer, and how
+            finer = [number for number, storage in enumerate(storages) if storage in cuts.finer]
+            if finer:
+                key = (*key, *((number, self._finer(storages[number])) for number in finer))
+        rows = self.table.rows.get(key) or self._rows(one, key)
         if not rows.fits:
             cuts.forget_new()
             return False
-        if not cuts.new:
-            for position, grid, sizes in rows.grids:
-                cuts.note(storages[position], grid, sizes, one)
-        for position, *_ in rows.grids:
-            cuts.origin[storages[position]], cut_by[storages[position]] = one, one.number
+        if rows.grids:
+            if not cuts.new:
+                for position, grid, sizes in rows.grids:
+                    cuts.note(storages[position], grid, sizes, one)
+            for position, *_ in rows.grids:
+                cuts.origin[storages[position]], cut_by[storages[position]] = one, one.number
         one.sums = rows.sums
         self.operators.append(one)
         self.rows.append(rows)
@@ -87,6 +84,16 @@ class Expansion:
         self.first.append([base[storage] for storage in storages])
         self.n_steps += rows.counts[0]
         return True
+
+    def _rows(self, one: OperatorSteps, key: tuple[Any, ...]) -> Rows:
+        """Rows that were not made for these surroundings before; those of an operator alike if there is one."""
+        alike = self._content(one)
+        rows = ALIKE.get(alike)
+        if rows is None:
+            rows = rows_of(self.cuts, one)
+            ALIKE.keep(alike, rows)
+        self.table.rows.keep(key, rows)
+        return rows
 
     def _finer(self, storage: str) -> int:
         """A number for how groups cut a storage more finely; what it stands for is slow to compare."""
@@ -122,30 +129,34 @@ class Expansion:
 
     def close_group(self, count: int) -> None:
         """The last operators, ``count`` of them, are a group: order its tiles."""
-        members = self.operators[-count:]
-        if count == 1:
-            spans = self.rows[-1].spans
-        else:
-            ahead = self.plan.prefetch
-            key = (ahead, *self.keys[-count:])
-            orders = self.table.orders
-            found = orders.get(key)
-            if found is None:
-                if len(orders) >= MOST_ORDERS:
-                    orders.clear()
-                found = gang_order(members, self.rows[-count:], self.entries(count), self.cuts.n_blocks, ahead)
-                orders[key] = found
-            spans = found
+        members, spans = self.operators[-count:], self.rows[-1].spans if count == 1 else self._order(count)
         self.spans.append(spans)
+        self.groups.append(members[0].base)
         if members[0].tiled:
             # a pipeline over several cores has a tile of every operator in flight on each of them
-            every = count * len(set(chain.from_iterable(one.placement.cores for one in members)))
-            reads = np.full(len(spans), every)
+            self.ahead.append(count * len(set(chain.from_iterable(one.placement.cores for one in members))))
+            self.alike.append(len(spans))
+        elif count == 1:
+            self.ahead.append(len(members[0].placement.cores))
+            self.alike.append(len(spans))
         else:  # one after another, as alone
             first = [one.base - members[0].base for one in members]
-            cores = np.array([len(one.placement.cores) for one in members])
-            reads = cores[np.searchsorted(first, spans[:, 0], side="right") - 1]
-        self.groups.append((members[0].base, self.plan.prefetch * reads))
+            for number in (np.searchsorted(first, spans[:, 0], side="right") - 1).tolist():
+                self.ahead.append(len(members[number].placement.cores))
+                self.alike.append(1)
+
+    def _order(self, count: int) -> Array:
+        """Spans of the gangs of the last operators in execution order; that of last time if their rows are the same."""
+        ahead, orders = self.plan.prefetch, self.table.orders
+        key = (ahead, *self.keys[-count:])
+        found = orders.get(key)
+        if found is None:
+            if len(orders) >= MOST_ORDERS:
+                orders.clear()
+            entries = self.entries(count)
+            found = gang_order(self.operators[-count:], self.rows[-count:], entries, self.cuts.n_blocks, ahead)
+            orders[key] = found
+        return found
 
     def _shifts(self, last: int) -> Array:
         """How far the blocks of every storage of the last few operators have moved since their rows were made."""
@@ -170,12 +181,7 @@ class Expansion:
         operators = np.empty((len(rows), OPERATOR_COLUMNS), np.int64)
         operators[:, :4], operators[:, 4:8] = counts, np.cumsum(counts, axis=0) - counts
         operators[:, 8:] = [
-            (
-                one.operator.number,
-                one.group,
-                one.held and not one.instances[0].core.refills_every_tile,
-                *self._mode(one),
-            )
+            (one.operator.number, one.group, one.held and not one.costed.refills, *one.costed.mode)
             for one in self.operators
         ]
         steps, parts, entries, work, storage = (
@@ -192,21 +198,13 @@ class Expansion:
         )  # fmt: skip
         return Expanded(gangs, steps, work, entries, blocks, uses[:used], parts, owner, tuple(self.operators))
 
-    def _mode(self, one: OperatorSteps) -> tuple[int, int]:
-        """(number of the mode that an operator's arrays are in, ticks of changing to it); -1 if there is one only."""
-        instance, mode = one.instances[0], one.costs[0].mode
-        names = [each.name for each in instance.core.modes]
-        if len(names) < 2 or mode not in names:
-            return -1, 0
-        return names.index(mode), self.machine.ticks(instance.core.mode_switch_cycles, instance)
-
     def _gangs(self, dram: bool) -> Array:
         """One row per gang, in execution order."""
         many = [len(spans) for spans in self.spans]
         ends = np.cumsum(many)
         gangs = np.empty((ends[-1], 4), np.int64)
-        gangs[:, :2] = np.concatenate(self.spans) + np.repeat([first for first, _ in self.groups], many)[:, None]
-        gangs[:, d.LEAVES_CHIP], gangs[:, d.AHEAD] = 0, np.concatenate([each for _, each in self.groups])
+        gangs[:, :2] = np.concatenate(self.spans) + np.repeat(self.groups, many)[:, None]
+        gangs[:, d.LEAVES_CHIP], gangs[:, d.AHEAD] = 0, self.plan.prefetch * np.repeat(self.ahead, self.alike)
         gangs[ends - many, d.LEAVES_CHIP] = dram
         return gangs
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
+from functools import cached_property, wraps
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ class TiledGroup:
     held: bool  # operands lie in the memory; otherwise every operator streams, one after another
     key: Group | None = None  # the plan's group; None for an operator alone
 
-    @property
+    @cached_property
     def identity(self) -> tuple[Any, ...] | None:
         """Equal for groups cut alike of the same operators, which read the same tensors."""
         return None if self.key is None else (self.key, *(operator.identity for operator in self.operators))

@@ -153,15 +153,17 @@ class Cuts:
 
     def note(self, storage: str, grid: Grid, sizes: Array, one: OperatorSteps) -> None:
         """The blocks of a storage that nobody has touched before."""
-        known = self.workload.storages
-        number = known[storage].number if storage in known else len(known)
+        known, start = self.workload.storages, self.n_blocks
+        found = known.get(storage)
         self.new.append((storage, grid, sizes))
-        self.grids[storage], self.base[storage] = grid, self.n_blocks
-        self.bases.append(self.n_blocks)
+        self.grids[storage], self.base[storage] = grid, start
+        self.bases.append(start)
         self.block_sizes.append(sizes)
-        own = number if storage in known else known[one.result.storage].number
-        self.storages.append((own, number))
-        self.n_blocks += len(sizes)
+        if found is not None:
+            self.storages.append((found.number, found.number))
+        else:  # sums that cores keep for themselves
+            self.storages.append((known[one.result.storage].number, len(known)))
+        self.n_blocks = start + len(sizes)
 
     def forget_new(self) -> None:
         """Undo the cuts of the operator at hand."""
