@@ -23,6 +23,7 @@ from monet.schedule.default_plan import default_plan
 from monet.schedule.energy import energy_of
 from monet.schedule.engine import Schedule
 from monet.schedule.grouping import summed
+from monet.schedule.placement import scattered_dims
 from monet.schedule.plan import PlanError
 from monet.schedule.silicon import convolution_chain
 from monet.training import training_step
@@ -78,6 +79,16 @@ def test_bad_plans_say_where(values: dict[str, object], message: str) -> None:
 def test_plans_that_do_not_fit_the_graph(scheduler: Scheduler, plan: Plan, message: str) -> None:
     with pytest.raises(PlanError, match=message):
         scheduler.schedule(plan)
+
+
+def test_rows_of_an_input_gradient_are_not_split_as_their_pieces_overlap(scheduler: Scheduler) -> None:
+    operator = next(
+        one for one in scheduler.workload.operators if one.op.phase == "backward" and scattered_dims(one) >= {"OY", "FY"}
+    )
+    name, cores = operator.op.name, ("pe[0,0]", "pe[1,0]")
+    with pytest.raises(PlanError, match="split 'OY'.*allowed: C, K"):
+        scheduler.schedule(Plan((), {name: Placement(cores, "OY")}))
+    scheduler.schedule(Plan((), {name: Placement(cores, "C")}))
 
 
 def test_batch_norm_waits_for_every_tile_of_its_producer() -> None:

@@ -301,10 +301,9 @@ def _add_up(choice: _Choice, sums: TileSums, core: Core, border: Border) -> Alon
     )
 
 
-def _does_not_fit(nest: LoopNest, frame: Frame, border: Border) -> DoesNotFit:
-    """The first operand that even in its smallest tile finds no room."""
+def _does_not_fit(nest: LoopNest, frame: Frame, border: Border) -> MappingError:
+    """The first operand that even in its smallest tile finds no room; if each does, that no tile of all of them fits."""
     used: dict[str, int] = {}
-    worst: DoesNotFit | None = None
     for slot, name, level in border.memories:
         one = footprint(nest, frame.footprints[slot].operand)
         smallest = math.prod(
@@ -319,9 +318,9 @@ def _does_not_fit(nest: LoopNest, frame: Frame, border: Border) -> DoesNotFit:
         smallest *= math.prod(frame.sizes[dim] for dim in one.plain if dim in taps)
         needed = -(-smallest * frame.bits[slot] * 2 // 8)
         free = level.total_bytes - used.get(name, 0)
-        worst = DoesNotFit(frame.binding.operand(slot), name, needed, free)
         if needed > free:
-            return worst
+            return DoesNotFit(frame.binding.operand(slot), name, needed, free)
         used[name] = used.get(name, 0) + needed
-    assert worst is not None
-    return worst
+    sizes = {name: level.total_bytes for _, name, level in border.memories}
+    listed = ", ".join(f"{name} ({size:,} bytes, at least {used[name]:,} needed)" for name, size in sizes.items())
+    return MappingError(f"no tile whose operands all fit was found: {listed}")

@@ -15,7 +15,7 @@ from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.search import frames
 from monet.schedule.cost_table import CostTable
 from monet.schedule.geometry import make_steps, step_nest
-from monet.schedule.grouping import main_dim, splittable, tileable
+from monet.schedule.grouping import main_dim, splittable, summed
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Placement, Plan, PlanError
 from monet.schedule.result import Infeasible
@@ -71,7 +71,13 @@ def check_placement(operator: Operator, placement: Placement, machine: Machine) 
         raise PlanError(f"{place}: a core is named twice: {', '.join(cores)}")
     if len({machine.accelerator.instance(core).template for core in cores}) > 1:
         raise PlanError(f"{place}: {', '.join(cores)} are of different designs; pieces are equal, so cores must be too")
-    allowed = sorted(tileable(operator))
+    allowed = sorted(disjoint_dims(operator) | summed(operator))
+    if placement.split in scattered_dims(operator):
+        others = ", ".join(allowed) or "nothing; name one core"
+        raise PlanError(
+            f"{place}: split {placement.split!r}: every piece would add to rows of its neighbours (each value read goes "
+            f"to several of the result); allowed: {others}"
+        )
     if placement.split not in allowed:
         hint = nearest(placement.split, allowed) if allowed else "nothing of it can be split; name one core"
         raise PlanError(f"{place}: split {placement.split!r}: {hint}")
@@ -182,20 +188,21 @@ def array_cycles(operator: Operator, core: Core, dim: str, longest: int) -> floa
     return min(frame.compute_cycles for frame in frames(piece, core, None, limit=1))
 
 
-def disjoint_dims(operator: Operator) -> frozenset[str]:
-    """Dimensions whose pieces write disjoint parts of every result."""
-    found = splittable(operator)
+def scattered_dims(operator: Operator) -> frozenset[str]:
+    """Dimensions that together with a filter tap say where a result goes, as in the input gradient of a convolution:
+    their pieces write overlapping parts."""
+    found: set[str] = set()
     for operand in operator.nest.writes:
-        plain = set()
         for index in operand.indices:
             names = [name for name, factor in index.terms if factor and operator.nest.sizes[name] > 1]
-            if len(names) == 1:
-                plain.add(names[0])
-            elif len(names) > 1 and main_dim(index, operator):
-                found -= set(names)
-        if operand is operator.nest.writes[0]:
-            found &= plain
+            if len(names) > 1 and main_dim(index, operator):
+                found.update(names)
     return frozenset(found)
+
+
+def disjoint_dims(operator: Operator) -> frozenset[str]:
+    """Dimensions whose pieces write disjoint parts of every result."""
+    return splittable(operator) - scattered_dims(operator)
 
 
 def _why_not(operator: Operator, errors: list[tuple[CoreInstance, MonetError]]) -> Infeasible:
