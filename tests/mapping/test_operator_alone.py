@@ -10,11 +10,12 @@ import pytest
 
 from monet.hardware import load_hardware
 from monet.hardware.accelerator import TransposedRead
-from monet.mapping.alone import alone, alone_as
+from monet.mapping.alone import _does_not_fit, alone, alone_as
 from monet.mapping.border import border_of
 from monet.mapping.cost import cost
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.search import search
+from monet.mapping.spatial import frame_of
 from monet.mapping.tile_nest import tile_shapes
 from monet.mapping.tile_sums import fit_mapping
 from monet.mapping.tiling import OBJECTIVES
@@ -147,3 +148,16 @@ def test_operands_that_dram_cannot_hold_are_an_error() -> None:
     instance = next(one for one in npu.cores if one.core.modes)
     with pytest.raises(DoesNotFit, match=r"operand w does not fit level 'external'.*bytes short"):
         alone(linear(1, 4096, 25088, "fp32"), instance.core, border_of(npu, instance))
+
+
+def test_no_message_is_short_of_less_than_nothing() -> None:
+    """Where each operand's smallest tile fits, no single operand is to blame."""
+    accelerator = load_hardware("tpu-like")
+    instance = accelerator.cores[0]
+    border = border_of(accelerator, instance)
+    nest = NESTS["forward"]
+    mapping = alone(nest, instance.core, border).mapped.mapping
+    frame = frame_of(nest, instance.core, mapping.mode, mapping.binding, mapping.unrolled, border.stream)
+    error = _does_not_fit(nest, frame, border)
+    assert not isinstance(error, DoesNotFit)
+    assert "at least" in str(error)

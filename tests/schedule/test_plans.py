@@ -83,10 +83,12 @@ def test_plans_that_do_not_fit_the_graph(scheduler: Scheduler, plan: Plan, messa
 
 def test_rows_of_an_input_gradient_are_not_split_as_their_pieces_overlap(scheduler: Scheduler) -> None:
     operator = next(
-        one for one in scheduler.workload.operators if one.op.phase == "backward" and scattered_dims(one) >= {"OY", "FY"}
+        one
+        for one in scheduler.workload.operators
+        if one.op.phase == "backward" and scattered_dims(one) >= {"OY", "FY"}
     )
     name, cores = operator.op.name, ("pe[0,0]", "pe[1,0]")
-    with pytest.raises(PlanError, match="split 'OY'.*allowed: C, K"):
+    with pytest.raises(PlanError, match=r"split 'OY'.*allowed: C, K"):
         scheduler.schedule(Plan((), {name: Placement(cores, "OY")}))
     scheduler.schedule(Plan((), {name: Placement(cores, "C")}))
 

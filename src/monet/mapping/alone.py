@@ -302,7 +302,7 @@ def _add_up(choice: _Choice, sums: TileSums, core: Core, border: Border) -> Alon
 
 
 def _does_not_fit(nest: LoopNest, frame: Frame, border: Border) -> MappingError:
-    """The first operand that even in its smallest tile finds no room; if each does, that no tile of all of them fits."""
+    """The first operand that even in its smallest tile finds no room; if each does, that none fits them all."""
     used: dict[str, int] = {}
     for slot, name, level in border.memories:
         one = footprint(nest, frame.footprints[slot].operand)

@@ -75,8 +75,8 @@ def check_placement(operator: Operator, placement: Placement, machine: Machine) 
     if placement.split in scattered_dims(operator):
         others = ", ".join(allowed) or "nothing; name one core"
         raise PlanError(
-            f"{place}: split {placement.split!r}: every piece would add to rows of its neighbours (each value read goes "
-            f"to several of the result); allowed: {others}"
+            f"{place}: split {placement.split!r}: pieces would add to each other's results, as a value goes to all "
+            f"that its filter covers; allowed: {others}"
         )
     if placement.split not in allowed:
         hint = nearest(placement.split, allowed) if allowed else "nothing of it can be split; name one core"
