@@ -114,3 +114,25 @@ def test_unknown_option_exits_with_two() -> None:
 
 def test_version() -> None:
     assert monet("--version").stdout.startswith("monet ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("fuse", "mlp-robot", "--hardware", "edge-tpu", "--report", "nowhere/page.html"), "no folder 'nowhere'"),
+        (("fuse", "mlp-robot", "--hardware", "edge-tpu", "--json", "-", "--save-plan", "-"), "only one of them"),
+        (("allocate", "mlp-robot", "--hardware", "edge-tpu", "--report", "-"), "--report -: this goes to a file"),
+        (("explore", "edge-tpu", "--json", "."), "that is a folder"),
+        (("checkpoint", "mlp-robot", "--save-plan", "nowhere/plan.yaml"), "no folder 'nowhere'"),
+        (("run", "mlp-robot", "--hardware", "edge-tpu", "--trace", "-"), "--trace -: this goes to a file"),
+        (("reproduce", "fusion", "--report", "/proc/page.html"), "/proc"),
+    ],
+)
+def test_what_cannot_be_written_is_said_before_the_search(
+    arguments: tuple[str, ...], words: str, tmp_path: Path
+) -> None:
+    result = monet(*arguments, cwd=tmp_path)
+    assert result.returncode == 2
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not list(tmp_path.iterdir())

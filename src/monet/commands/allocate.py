@@ -40,6 +40,7 @@ def allocate(
     from monet.commands.job import job_for
     from monet.commands.run import overrides_of
     from monet.errors import MonetError
+    from monet.report.files import check_outputs
     from monet.report.terminal import screen
     from monet.schedule.engine import NoSchedule, Scheduler
     from monet.search.allocation.comparison import comparison
@@ -48,6 +49,7 @@ def allocate(
     if mode not in ("training", "inference"):
         raise MonetError(f"--mode {mode!r}: allowed are training, inference")
     check_options(objective, effort)
+    check_outputs({"--report": report}, {"--json": json, "--save-plan": save_plan})
     sizes = {"batch": batch, "image": image, "sequence": sequence}
     job = job_for(
         model,

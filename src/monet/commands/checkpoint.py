@@ -47,6 +47,7 @@ def checkpoint(
     """Choose what to keep for the backward pass: exact optimum, front and baselines, with proof or gap."""
     from monet.errors import MonetError, nearest
     from monet.frontends import load_model
+    from monet.report.files import check_outputs
     from monet.training import TrainingOptions, training_step
 
     cost = cost or ("schedule" if hardware else "flops")
@@ -54,6 +55,7 @@ def checkpoint(
         raise MonetError(f"--cost {cost!r}; {nearest(cost, COSTS)}")
     if cost == "schedule" and not hardware:
         raise MonetError("--cost schedule needs --hardware, a preset or a YAML file; or use --cost flops")
+    check_outputs({"--report": report}, {"--json": json, "--save-plan": save_plan, "--save-schedule": save_schedule})
     allowed = choices_of(choices)
     step = training_step(
         load_model(model, batch=batch, image=image, sequence=sequence),

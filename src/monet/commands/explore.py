@@ -59,12 +59,14 @@ def search(
 ) -> None:  # fmt: skip
     """Evaluate designs of SPACE and keep every one: parameters, figures or the reason there are none."""
     from monet.errors import MonetError
+    from monet.report.files import check_outputs
     from monet.search.hardware import explore, load_space
     from monet.search.hardware.objectives import parse_objective
     from monet.search.hardware.samplers import SEARCHES
 
     if method not in SEARCHES:
         raise MonetError(f"--search {method!r}: allowed are {', '.join(SEARCHES)}")
+    check_outputs({"--report": report}, {"--csv": csv, "--json": json})
     loaded = load_space(space)
     modes = {name: one.mode for name, one in loaded.workloads.items()}
     chosen = tuple(parse_objective(one, modes) for one in objective or ()) or loaded.objectives

@@ -42,7 +42,7 @@ def fuse(
     from monet.commands.job import job_for
     from monet.commands.run import overrides_of
     from monet.errors import MonetError
-    from monet.report.files import write_json, write_text
+    from monet.report.files import check_outputs, write_json, write_text
     from monet.report.fusion import render, summary
     from monet.report.terminal import screen
     from monet.schedule.engine import NoSchedule, Scheduler
@@ -57,6 +57,7 @@ def fuse(
     ):
         if value not in allowed:
             raise MonetError(f"{option} {value!r}: allowed are {', '.join(allowed)}")
+    check_outputs({"--report": report}, {"--json": json, "--save-plan": save_plan})
     sizes = {"batch": batch, "image": image, "sequence": sequence}
     job = job_for(
         model,

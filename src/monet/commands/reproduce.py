@@ -17,7 +17,7 @@ def reproduce(
     report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write a self-contained HTML page.")] = "",
 ) -> None:  # fmt: skip
     """Repeat one study of the MONET paper: its figure and its published numbers beside ours."""
-    from monet.report.files import write_json
+    from monet.report.files import check_outputs, write_json
     from monet.report.terminal import screen
     from monet.studies.study import STUDIES, Options, study_named
 
@@ -26,6 +26,7 @@ def reproduce(
             typer.echo(f"{name:24}{about}")
         return
     run = study_named(study)
+    check_outputs({"--report": report}, {"--json": json})
     errors = screen(errors=True)
     outcome = run(Options(seed, effort, jobs, lambda line: errors.print(line, style="dim", highlight=False), store))
     values = {"study": study, "seed": seed, "effort": effort} | dict(outcome.values)

@@ -39,11 +39,13 @@ def run(
     from monet.commands.job import job_for
     from monet.errors import MonetError
     from monet.mapping.tiling import OBJECTIVES
+    from monet.report.files import check_outputs
 
     if mode not in ("training", "inference"):
         raise MonetError(f"--mode {mode!r}: allowed are training, inference")
     if objective not in OBJECTIVES:
         raise MonetError(f"--objective {objective!r}: allowed are {', '.join(OBJECTIVES)}")
+    check_outputs({"--report": report, "--trace": trace}, {"--json": json, "--csv": csv, "--save-plan": save_plan})
     sizes = {"batch": batch, "image": image, "sequence": sequence}
     job = job_for(
         model,

@@ -12,6 +12,32 @@ from typing import Any
 from monet.errors import MonetError
 
 
+def check_outputs(files: dict[str, str], texts: dict[str, str]) -> None:
+    """Raise if what was asked for cannot be written, before hours of work: option → path, empty for none.
+
+    Only ``texts`` may go to standard output (``-``), and only one of them.
+    """
+    for option, path in files.items():
+        if path == "-":
+            raise MonetError(f"{option} -: this goes to a file, not to standard output; name one")
+    piped = [option for option, path in texts.items() if path == "-"]
+    if len(piped) > 1:
+        raise MonetError(f"{' and '.join(piped)}: only one of them can go to standard output")
+    for option, path in (files | texts).items():
+        if not path or path == "-":
+            continue
+        folder = Path(path).parent
+        if not folder.is_dir():
+            raise MonetError(f"{option} {path}: there is no folder {str(folder)!r}")
+        if Path(path).is_dir():
+            raise MonetError(f"{option} {path}: that is a folder; name a file in it")
+        try:
+            tempfile.TemporaryFile(dir=folder).close()
+        except OSError as error:
+            reason = error.strerror or error
+            raise MonetError(f"{option} {path}: the folder {str(folder)!r} cannot be written to: {reason}") from None
+
+
 def write_bytes(path: str | Path, data: bytes) -> None:
     """Write ``data`` to ``path`` at once or not at all."""
     target = Path(path)
