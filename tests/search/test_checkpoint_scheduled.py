@@ -18,7 +18,7 @@ from monet.schedule.nodes import DEP_END, DEP_START, LAG, NODE, RESOURCE, TICKS
 from monet.schedule.plan import Plan
 from monet.search.checkpoint.offload import paged
 from monet.search.checkpoint.scheduled import ScheduledCost
-from monet.search.checkpoint.scheduled_search import ScheduledFront, search_front
+from monet.search.checkpoint.scheduled_search import NoPlanFits, ScheduledFront, search_front
 from monet.search.genetic import Settings
 from monet.transforms.checkpoint_plan import CheckpointError, CheckpointPlan
 from monet.transforms.recompute import recompute
@@ -68,6 +68,24 @@ def test_the_winner_costs_what_its_graph_costs(front: ScheduledFront) -> None:
 
 def test_processes_do_not_change_the_front(front: ScheduledFront) -> None:
     assert search_front(costed_case(), settings=SMALL, jobs=2).front == front.front
+
+
+def test_what_exceeds_dram_is_not_on_the_front(front: ScheduledFront) -> None:
+    """With DRAM that is a byte too small for keeping everything, the search leaves out exactly what does not fit."""
+    graph = monet.training_step(monet.load_model("resnet18-cifar", batch=1, image=16))
+    needs = front.plain.figures.dram_peak_bytes
+
+    def searched(capacity: int) -> ScheduledFront:
+        accelerator = monet.load_hardware("edge-tpu", {"dram.dram.capacity_bytes": capacity})
+        costed = ScheduledCost(scheduler := Scheduler(graph, accelerator), default_plan(scheduler))
+        return search_front(costed, settings=SMALL)
+
+    found = searched(needs - 1)
+    assert found.front
+    assert all(one.figures.dram_peak_bytes < needs for one in found.front)
+    assert found.unbudgeted.figures.dram_peak_bytes < needs
+    with pytest.raises(NoPlanFits, match=r"DRAM dram holds .* bytes short"):
+        searched(needs // 2)  # weights alone need more
 
 
 def test_some_plan_saves_memory_at_no_loss_of_latency(front: ScheduledFront) -> None:
@@ -184,6 +202,7 @@ def test_paging_lowers_the_peak_and_pays_for_it() -> None:
     assert plain.kept_bytes - away.kept_bytes == size
     assert away.dram_bytes - plain.dram_bytes == 2 * size
     assert away.energy_j > plain.energy_j
+    assert away.dram_peak_bytes < plain.dram_peak_bytes
     assert away.latency_s >= plain.latency_s
 
 

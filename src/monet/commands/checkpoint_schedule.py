@@ -93,7 +93,7 @@ def choose(front: ScheduledFront, asked: Asked) -> tuple[int | None, Point]:
     if asked.method in {one.name for one in BASELINES}:
         return None, front.plain  # a baseline that does nothing to this network
     if not asked.budget:
-        return None, front.free or front.plain
+        return None, front.unbudgeted
     limit = budget_bytes(asked.budget, front.plain.figures.memory_peak_bytes)
     chosen = front.under(limit)
     if chosen is None:

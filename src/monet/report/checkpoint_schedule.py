@@ -38,6 +38,7 @@ def point_values(front: ScheduledFront, point: Point, method: str) -> dict[str, 
         "plan": point.plan.to_dict(),
         "fused": point.fused,
         **figures,
+        "feasible": point.figures.dram_peak_bytes <= front.dram_capacity_bytes,
         "recompute_over_forward": point.work_share,
         "proved_optimal": False,
         "gap": front.gap(point),
@@ -56,6 +57,7 @@ def summary(costed: ScheduledCost, front: ScheduledFront, chosen: Point, method:
         "model": costed.graph.name,
         "hardware": costed.scheduler.machine.accelerator.name,
         **point_values(front, chosen, method),
+        "dram_capacity_bytes": front.dram_capacity_bytes,
         "keep_all_bytes": front.plain.figures.kept_bytes,
         "plain": point_values(front, front.plain, "keep-all"),
         "free": point_values(front, free, way) if free else None,
@@ -93,6 +95,12 @@ def thinned(front: Sequence[Mapping[str, Any]], most: int = MOST_ROWS) -> list[M
     return [front[round(i * (len(front) - 1) / (most - 1))] for i in range(most)]
 
 
+def shortage(values: Mapping[str, Any]) -> str:
+    """Says so if the plain step does not fit into DRAM; else empty."""
+    short = values["plain"]["dram_peak_bytes"] - values["dram_capacity_bytes"]
+    return f"\nkeeping everything does not fit: DRAM is {nbytes(short)} short" if short > 0 else ""
+
+
 def _row(made: Table, name: str, one: Mapping[str, Any], plain: Mapping[str, Any], style: str = "") -> None:
     made.add_row(
         name,
@@ -124,6 +132,7 @@ def render(values: Mapping[str, Any]) -> RenderableType:
         f"{seconds(values['latency_s'])} ({change(values['latency_s'], plain['latency_s'])}), "
         f"{joules(values['energy_j'])} ({change(values['energy_j'], plain['energy_j'])})\n",
         free_line(values),
+        shortage(values),
         static_line(values),
         ("\npeak: activations alive at one time, in DRAM and on chip; again: repeated FLOPs of the forward pass, and "
          "points above the least that the kept bytes are proved to need", "dim"),
@@ -137,7 +146,7 @@ def render(values: Mapping[str, Any]) -> RenderableType:
         _row(made, "", one, plain)
     beside = table("Baselines", *names)
     for one in values["baselines"]:
-        _row(beside, one["method"], one, plain)
+        _row(beside, one["method"] + ("" if one["feasible"] else " (exceeds DRAM)"), one, plain)
     blocks: list[RenderableType] = [head, Text(), made, Text(), beside]
     if values.get("joint"):
         blocks += [Text(), joint_table(values)]

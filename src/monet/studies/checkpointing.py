@@ -41,7 +41,7 @@ def run(options: Options) -> Outcome:
             options.say(f"{count} plans through the schedule")
 
     front = search_front(costed, seed=options.seed, settings=settings, jobs=options.jobs, watch=watch)
-    chosen = front.free or front.plain
+    chosen = front.unbudgeted
     values = summary(costed, front, chosen, "ga") | {"cost": "schedule", "precision": PRECISION}
     return outcome(values | {"published": published(values)})
 

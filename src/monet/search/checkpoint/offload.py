@@ -87,6 +87,20 @@ def paged(schedule: Schedule, workload: Workload, machine: Machine, storages: It
     return Paged(replace(schedule, decided=decided, timed=timed), away, sum(one.bytes for one in trips))
 
 
+def dram_peak(found: Paged) -> int:
+    """Most bytes in DRAM at one time, without what is away."""
+    schedule = found.schedule
+    blocks, start, end = schedule.decided.blocks, schedule.timed.start, schedule.timed.end
+    rows = blocks[blocks[:, r.DRAM_FROM] != r.NOT_YET]
+    came = np.where(rows[:, r.DRAM_FROM] >= 0, start[rows[:, r.DRAM_FROM]], 0)
+    went = np.where(rows[:, r.DRAM_TO] >= 0, end[rows[:, r.DRAM_TO]], schedule.timed.makespan)
+    holes = [(gone, back, int(blocks[block, r.SIZE])) for block, (gone, back) in found.away.items() if back > gone]
+    gone, back, size = np.array(holes, np.int64).reshape(-1, 3).T
+    time = np.concatenate((came, np.maximum(came, went), gone, back))
+    change = np.concatenate((rows[:, r.SIZE], -rows[:, r.SIZE], -size, size))
+    return int(np.cumsum(change[np.lexsort((change, time))]).max(initial=0))
+
+
 def _trip(schedule: Schedule, workload: Workload, storage: str) -> _Trip | None:
     """When and what of a storage can be away; None if it is not in DRAM between forward and backward."""
     known = workload.storages.get(storage)

@@ -10,7 +10,7 @@ from monet.schedule.engine import Schedule, Scheduler
 from monet.schedule.figures import figures_of
 from monet.schedule.plan import Plan
 from monet.schedule.workload import Workload
-from monet.search.checkpoint.offload import paged
+from monet.search.checkpoint.offload import dram_peak, paged
 from monet.search.checkpoint.overlay import Overlay
 from monet.search.checkpoint.overlay_fusion import LocalFusion
 from monet.search.checkpoint.overlay_memory import activation_peak
@@ -108,7 +108,7 @@ class ScheduledCost:
         static = machine.accelerator.static_power_w * (latency - found.latency_s)
         return PlanFigures(
             latency, found.energy_j + static + 8 * moved.bytes * per_bit, peak.bytes,
-            found.dram_bytes + 2 * moved.bytes, found.dram_peak_bytes, kept, peak.operator,
+            found.dram_bytes + 2 * moved.bytes, dram_peak(moved), kept, peak.operator,
         )  # fmt: skip
 
 

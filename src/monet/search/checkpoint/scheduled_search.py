@@ -31,6 +31,7 @@ from monet.transforms.checkpoint_plan import CheckpointError, CheckpointPlan
 GREEDY_PLANS = 12
 PAGED_BYTES = 64 * 1024  # smaller activations are not worth a page
 INFINITE = (float("inf"),) * 3
+UNSCHEDULED = 1e6  # violation of a plan without a schedule: worse than any that is merely too large for DRAM
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,7 @@ class ScheduledFront:
     exact: tuple[Choice, ...]
     evaluated: int
     interrupted: bool
+    dram_capacity_bytes: int
     optima: Mapping[CheckpointPlan, tuple[StaticOptimum, ...]] = field(default_factory=dict)
 
     def gap(self, point: Point) -> float:
@@ -87,6 +89,13 @@ class ScheduledFront:
         best = min(fast, key=lambda one: one.figures.memory_peak_bytes, default=None)
         return best if best and best.figures.memory_peak_bytes < plain.memory_peak_bytes else None
 
+    @property
+    def unbudgeted(self) -> Point:
+        """What to take without a budget: the least memory at no loss of latency, else the plain step, else, if that
+        does not fit into DRAM, the fastest plan that does."""
+        fits = self.plain.figures.dram_peak_bytes <= self.dram_capacity_bytes
+        return self.free or (self.plain if fits else min(self.front, key=lambda one: one.objectives))
+
     def under(self, peak_bytes: int) -> Point | None:
         """The fastest plan whose activations never exceed ``peak_bytes``."""
         fits = [one for one in self.front if one.figures.memory_peak_bytes <= peak_bytes]
@@ -96,11 +105,16 @@ class ScheduledFront:
 # --- evaluation -------------------------------------------------------------------------------------------------------
 
 
+class NoPlanFits(CheckpointError):
+    """Every plan that was tried needs more DRAM than there is."""
+
+
 class Evaluator:
     """Figures of plans, each computed once, in this process or several."""
 
     def __init__(self, costed: ScheduledCost, problem: Problem, executor: Executor | None = None) -> None:
         self.costed, self.problem, self.executor = costed, problem, executor
+        self.dram = costed.scheduler.machine.accelerator.drams[0]
         self.points: dict[tuple[CheckpointPlan, bool], Point | None] = {}
 
     def all(self, plans: Iterable[tuple[CheckpointPlan, bool]]) -> list[Point | None]:
@@ -115,6 +129,28 @@ class Evaluator:
         for one, figures in zip(new, found, strict=True):
             self.points[one] = Point(*one, figures, self._share(one[0])) if figures else None
         return [self.points[one] for one in asked]
+
+    def score(self, point: Point | None) -> Score:
+        """What the search compares. Too much in DRAM is infeasible, by how much of it there is."""
+        if point is None:
+            return Score(INFINITE, UNSCHEDULED)
+        short = point.figures.dram_peak_bytes - self.dram.capacity_bytes
+        return Score(point.objectives, max(0, short) / self.dram.capacity_bytes)
+
+    def front(self, points: Iterable[Point | None]) -> tuple[Point, ...]:
+        """Those that fit into DRAM and that none beats in all three figures, by memory."""
+        found = [one for one in points if one is not None]
+        fits = [one for one in found if not self.score(one).violation]
+        if not fits:
+            least = min(found, key=lambda one: one.figures.dram_peak_bytes).figures
+            short = least.dram_peak_bytes - self.dram.capacity_bytes
+            raise NoPlanFits(
+                f"DRAM {self.dram.name} holds {self.dram.capacity_bytes:,} bytes; of {len(found)} plans the least "
+                f"needs {least.dram_peak_bytes:,}, its activations peak in {least.peak_operator}: {short:,} bytes short"
+            )
+        scores: dict[Genome, Score] = {(number,): Score(one.objectives) for number, one in enumerate(fits)}
+        front = (fits[number] for number, *_ in non_dominated(scores))
+        return tuple(sorted(front, key=lambda one: one.objectives[::-1]))
 
     def _share(self, plan: CheckpointPlan) -> float:
         return self.problem.cost(*self.problem.surviving(plan)) / max(1, self.problem.forward_cost)
@@ -245,7 +281,7 @@ def _fixed(
             watch(len(evaluator.points))
     tried = dict(evaluator.points)
     found = _collected(evaluator, plain, _baselines(evaluator), (), exact, False)
-    return replace(found, front=_front_of(tried.values()), evaluated=len(tried))
+    return replace(found, front=evaluator.front(tried.values()), evaluated=len(tried))
 
 
 def _plain(evaluator: Evaluator) -> Point:
@@ -283,7 +319,7 @@ def _search(
         found = evaluator.all([(genes.plan(one[:-1]), bool(one[-1])) for one in genomes])
         if watch:
             watch(len(evaluator.points))
-        return [Score(one.objectives) if one else Score(INFINITE, 1.0) for one in found]
+        return [evaluator.score(one) for one in found]
 
     result = evolve(
         _counts(genes, choices),
@@ -320,18 +356,11 @@ def _collected(
     exact: Sequence[Choice],
     interrupted: bool,
 ) -> ScheduledFront:
-    front = _front_of(evaluator.points.values())
+    front = evaluator.front(evaluator.points.values())
     points = evaluator.all([(plan, True) for _, plan in named])
     baselines = tuple((name, point) for (name, _), point in zip(named, points, strict=True) if point)
-    return ScheduledFront(plain, front, baselines, tuple(alone), tuple(exact), len(evaluator.points), interrupted)
-
-
-def _front_of(points: Iterable[Point | None]) -> tuple[Point, ...]:
-    """Those that none beats in all three figures, by memory."""
-    found = [one for one in points if one is not None]
-    scores: dict[Genome, Score] = {(number,): Score(one.objectives) for number, one in enumerate(found)}
-    front = (found[number] for number, *_ in non_dominated(scores))
-    return tuple(sorted(front, key=lambda one: one.objectives[::-1]))
+    count, capacity = len(evaluator.points), evaluator.dram.capacity_bytes
+    return ScheduledFront(plain, front, baselines, tuple(alone), tuple(exact), count, interrupted, capacity)
 
 
 def _baselines(evaluator: Evaluator) -> list[tuple[str, CheckpointPlan]]:
