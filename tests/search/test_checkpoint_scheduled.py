@@ -212,3 +212,27 @@ def test_no_host_no_paging() -> None:
     costed = ScheduledCost(scheduler, default_plan(scheduler))
     with pytest.raises(CheckpointError, match="describes no host"):
         search_front(costed, choices=("keep", "offload"), settings=SMALL)
+
+
+def test_a_plan_that_pages_is_costed_by_checkpoint_and_refused_by_run(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text("offload: [bn1, maxpool]\nrecompute: [layer1.0.bn1]\n")
+    model = ("resnet18", "--image", "64", "--hardware", "edge-tpu")
+    values = json.loads(run_command(*model, "--method", str(path), "--json", "-"))
+    expected = costed_case("resnet18").figures(CheckpointPlan.from_dict(values["plan"]))
+    assert values["plan"]["offload"]
+    assert values["method"] == str(path)
+    assert (values["latency_s"], values["dram_bytes"]) == (expected.latency_s, expected.dram_bytes)
+    assert values["memory_peak_bytes"] < values["plain"]["memory_peak_bytes"]
+    refused = CliRunner().invoke(app, ["run", *model, "--checkpoint", str(path)])
+    assert f"monet checkpoint MODEL --hardware HW --method {path}" in str(refused.exception)
+
+
+def test_all_four_choices_in_one_search() -> None:
+    costed = paging_case()
+    found = search_front(costed, choices=("keep", "recompute", "offload", "narrow"), settings=SMALL)
+    assert found.front
+    named = {choice for one in found.front for choice in one.plan.to_dict()}
+    assert {"recompute", "narrow", "offload"} <= named
+    for one in found.front[:2]:
+        assert costed.figures(one.plan, one.fused) == one.figures

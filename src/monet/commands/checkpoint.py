@@ -20,7 +20,7 @@ def checkpoint(
     budget: Annotated[str, typer.Option(help="Most memory to keep: 12MB, 11.5MiB, or 50% of what is kept without a plan.")] = "",
     memory: Annotated[str, typer.Option(help="What the budget bounds: kept, bytes from forward to backward; peak, activations and their gradients over time (--cost flops).")] = "kept",
     pareto: Annotated[bool, typer.Option("--pareto", help="The whole front instead of one budget.")] = False,
-    method: Annotated[str, typer.Option(help="auto, exact, ga, or a baseline: keep-all, recompute-all, sqrt-segments, per-block, selective-attention, cheap-operators.")] = "auto",
+    method: Annotated[str, typer.Option(help="auto, exact, ga, or a baseline: keep-all, recompute-all, sqrt-segments, per-block, selective-attention, cheap-operators; or the YAML file of a plan, to cost it.")] = "auto",
     cost: Annotated[str, typer.Option(help="schedule: through the full schedule; flops: repeated work only. [default: schedule if there is hardware]", show_default=False)] = "",
     choices: Annotated[str, typer.Option(help="What may be done with an activation: keep,recompute,offload,narrow.")] = "keep,recompute",
     batch: Annotated[int | None, typer.Option(help="Samples per step.")] = None,
@@ -117,10 +117,17 @@ def _by_flops(
 
 
 def _chosen(step: Graph, problem: Problem, limit: int | None, method: str, choices: tuple[str, ...]) -> Outcome:
+    from monet.errors import MonetError
     from monet.search.checkpoint.baselines import baseline_named
-    from monet.search.checkpoint.outcome import baseline_outcome, narrowed_only, outcome_of
+    from monet.search.checkpoint.outcome import baseline_outcome, narrowed_only, outcome_of, outcome_of_plan
     from monet.search.checkpoint.static import best_under
+    from monet.transforms.checkpoint_plan import is_plan_file, load_checkpoint_plan
 
+    if is_plan_file(method):
+        plan = load_checkpoint_plan(method)
+        if plan.named("offload"):
+            raise MonetError(f"--method {method}: pages to the host cost time, not FLOPs; give --hardware")
+        return outcome_of_plan(step, problem, plan, method, "narrow" in choices)
     if method not in ("auto", "exact"):
         return baseline_outcome(step, problem, baseline_named(method))
     budget = problem.keep_all_bytes if limit is None else limit

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from monet.search.checkpoint.scheduled import ScheduledCost
     from monet.search.checkpoint.scheduled_joint import JointFront
     from monet.search.checkpoint.scheduled_search import Point, ScheduledFront
+    from monet.transforms.checkpoint_plan import CheckpointPlan
 
 POPULATION = 48
 GENERATIONS = 4  # for each step of effort
@@ -38,6 +39,13 @@ class Asked:
     boundary: str
     objective: str
 
+    @property
+    def given(self) -> dict[str, CheckpointPlan]:
+        """The plan of the file that ``method`` names, if it names one."""
+        from monet.transforms.checkpoint_plan import is_plan_file, load_checkpoint_plan
+
+        return {self.method: load_checkpoint_plan(self.method)} if is_plan_file(self.method) else {}
+
 
 def by_schedule(step: Graph, accelerator: Accelerator, asked: Asked) -> dict[str, Any]:
     """Search through the full schedule; everything worth keeping, as plain values."""
@@ -47,7 +55,7 @@ def by_schedule(step: Graph, accelerator: Accelerator, asked: Asked) -> dict[str
     from monet.search.checkpoint.baselines import baseline_named
     from monet.search.checkpoint.scheduled import ScheduledCost
 
-    if asked.method not in ("auto", "ga", "exact"):
+    if asked.method not in ("auto", "ga", "exact") and not asked.given:
         baseline_named(asked.method)
     scheduler = Scheduler(step, accelerator, asked.objective)
     try:
@@ -121,7 +129,7 @@ def _front(costed: ScheduledCost, asked: Asked) -> ScheduledFront:
         with counted("plans through the schedule", FEW_PLANS) as watch:
             if asked.method == "exact":
                 return exact_points(costed, choices=asked.choices, watch=watch)
-            return baseline_points(costed, watch=watch)
+            return baseline_points(costed, given=asked.given, watch=watch)
     generations = GENERATIONS * asked.effort
     with counted("plans through the schedule", POPULATION * generations) as watch:
         return search_front(

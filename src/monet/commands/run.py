@@ -76,7 +76,11 @@ def _checkpoint(path: str, mode: str) -> dict[str, Any]:
         raise MonetError(f"--checkpoint {path}: inference keeps nothing for a backward pass")
     plan = load_checkpoint_plan(path).to_dict() if path else {}
     if "offload" in plan:
-        raise MonetError(f"--checkpoint {path}: pages to the host are costed by monet checkpoint, not by monet run")
+        raise MonetError(
+            f"--checkpoint {path}: offload {', '.join(plan['offload'][:3])}{' …' if len(plan['offload']) > 3 else ''}: "
+            "the tables of a result have no place for pages to the host; cost this plan, with latency, energy, traffic "
+            f"and peak, by: monet checkpoint MODEL --hardware HW --method {path}"
+        )
     return dict(plan)
 
 

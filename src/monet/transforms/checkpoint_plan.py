@@ -150,6 +150,11 @@ def _hint(name: str, names: Iterable[str]) -> str:
     return hint
 
 
+def is_plan_file(name: str) -> bool:
+    """Whether a name is meant as the path of a plan."""
+    return name.endswith((".yaml", ".yml"))
+
+
 def load_checkpoint_plan(path: str) -> CheckpointPlan:
     """A plan from a YAML file."""
     try:

@@ -260,11 +260,22 @@ def exact_points(
     return replace(_fixed(evaluator, optima, flops, watch), optima=optima)
 
 
-def baseline_points(costed: ScheduledCost, *, watch: Callable[[int], None] | None = None) -> ScheduledFront:
-    """The named baselines through the schedule, clones fused and not; nothing is searched."""
+def baseline_points(
+    costed: ScheduledCost,
+    *,
+    given: Mapping[str, CheckpointPlan] | None = None,
+    watch: Callable[[int], None] | None = None,
+) -> ScheduledFront:
+    """The named baselines through the schedule, clones fused and not; nothing is searched. ``given``: more plans by
+    name, as one from a file, beside them."""
     evaluator = Evaluator(costed, problem_of(costed.graph))
     exact = exact_curve(evaluator.problem, points=16, most=32)
-    return _fixed(evaluator, [plan for _, plan in _baselines(evaluator)], exact, watch)
+    more = [(name, plan.checked(costed.graph, name)) for name, plan in (given or {}).items()]
+    for _, plan in more:
+        costed.figures(plan)  # raises with the reason if it cannot be
+    found = _fixed(evaluator, [plan for _, plan in (*more, *_baselines(evaluator))], exact, watch)
+    points = zip(more, evaluator.all([(plan, True) for _, plan in more]), strict=True)
+    return replace(found, baselines=(*((name, one) for (name, _), one in points if one), *found.baselines))
 
 
 def _fixed(
