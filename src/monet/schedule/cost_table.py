@@ -191,7 +191,7 @@ def operator_steps(
     in the memory; otherwise they are streamed."""
     placement = plan.placements[operator.op.name]
     share = plan.buffer_share if plan.boundary == "keep" else 1.0
-    key = (operator.identity, placement, group.identity, held, share)
+    key = (operator.identity, placement, group.identity if group.key else None, held, share)
     found = table.numbered.get(key)
     if found is None:
         alike = key if group.key else (operator.key, placement, None, held, share)

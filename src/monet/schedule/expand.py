@@ -188,12 +188,13 @@ class Expansion:
             np.concatenate(some)
             for some in zip(*((o.steps, o.parts, o.entries, o.work, o.storage) for o in rows), strict=True)
         )
-        sizes = np.concatenate(cuts.block_sizes)
-        owner, flags = np.repeat(np.array(cuts.storages, np.int64), [len(one) for one in cuts.block_sizes], axis=0).T
+        bases, cut, numbers, flagged = zip(*cuts.noted, strict=True)
+        sizes, many = np.concatenate(cut), np.diff(bases, append=cuts.n_blocks)
+        owner, flags = np.repeat(np.array(numbers, np.int64), many), np.repeat(np.array(flagged, np.int64), many)
         blocks, uses = np.empty((len(sizes), r.BLOCK_COLUMNS), np.int64), np.empty(len(entries), np.int64)
         gangs = self._gangs(dram)
         used = assemble(
-            operators, self._shifts(len(rows)), storage, gangs, steps, parts, entries, blocks, sizes, flags.copy(),
+            operators, self._shifts(len(rows)), storage, gangs, steps, parts, entries, blocks, sizes, flags,
             self.workload.storage_flags, uses, len(self.machine.core_index), dram,
         )  # fmt: skip
         return Expanded(gangs, steps, work, entries, blocks, uses[:used], parts, owner, tuple(self.operators))
@@ -220,7 +221,7 @@ def expand(
     ]
     for here in stepped:
         if here[0].held:
-            made = frozenset(t.storage for one in here for operand, t in one.operator.operands if operand.written)
+            made = frozenset(storage for one in here for storage in one.operator.written)
             for one in here:
                 building.cuts.cut_finer(one, made)
     for number, (group, here) in enumerate(zip(groups, stepped, strict=True)):

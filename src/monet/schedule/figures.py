@@ -53,7 +53,10 @@ def total_energy(scheduler: Scheduler, schedule: Schedule) -> float:
     machine = scheduler.machine
     joules = machine.accelerator.static_power_w * schedule.timed.makespan / machine.ticks_per_second
     for one in schedule.expanded.operators:
-        joules += one.costed.energy[0] + sum(value for cost in one.sums for _, value in cost.energy_j)
+        spent = one.costed.energy[0]
+        if one.sums:
+            spent += sum(value for cost in one.sums for _, value in cost.energy_j)
+        joules += spent
     return joules + _transfer_energy(schedule, machine)
 
 

@@ -138,21 +138,36 @@ MOST_TILED = 10_000  # groups kept to be looked up
 
 def _tiled(workload: Workload, group: Group | None, members: list[int]) -> TiledGroup:
     """A group with its tiles; looked up if it was tiled before."""
-    first = workload.operators[members[0]]
     if group is None or (len(members) == 1 and not group.tile):
-        if first.number not in workload.alone:
-            workload.alone[first.number] = TiledGroup((first,), {first.number: {}}, False)
-        return workload.alone[first.number]
-    if group not in workload.tiled:
+        alone, number = workload.alone, members[0]
+        found = alone.get(number)
+        if found is None:
+            found = alone[number] = TiledGroup((workload.operators[number],), {number: {}}, False)
+        return found
+    found = workload.tiled.get(group)
+    if found is None:
         if len(workload.tiled) >= MOST_TILED:
             workload.tiled.clear()
-        workload.tiled[group] = _tile(group, [workload.operators[i] for i in members])
-    return workload.tiled[group]
+        found = workload.tiled[group] = _tile(workload, group, tuple(workload.operators[i] for i in members))
+    return found
 
 
-def _tile(group: Group, operators: list[Operator]) -> TiledGroup:
+def _tile(workload: Workload, group: Group, operators: tuple[Operator, ...]) -> TiledGroup:
+    """A group with its tiles: those of another variant of the graph if its operators are the same there."""
     if not group.tile:
-        return TiledGroup(tuple(operators), {operator.number: {} for operator in operators}, False)
+        return TiledGroup(operators, {operator.number: {} for operator in operators}, False)
+    known, key = workload.ranges, (group, *(operator.identity for operator in operators))
+    found = known.get(key)
+    if found is None:
+        if len(known) >= MOST_TILED:
+            known.clear()
+        tiles = _ranges(group, operators)
+        found = known[key] = tuple(tiles[operator.number] for operator in operators)
+    return TiledGroup(operators, {one.number: cut for one, cut in zip(operators, found, strict=True)}, True, group)
+
+
+def _ranges(group: Group, operators: Sequence[Operator]) -> dict[int, Ranges]:
+    """By number of an operator: the ranges of its cut dimensions by tile."""
     last = operators[-1]
     for dim, _ in group.tile:
         if dim not in last.nest.sizes:
@@ -178,7 +193,7 @@ def _tile(group: Group, operators: list[Operator]) -> TiledGroup:
     }
     if group.halo == "recomputed":
         tiles = _recomputed(operators, tiles)
-    return TiledGroup(tuple(operators), tiles, True, group)
+    return tiles
 
 
 def _spread(operators: Sequence[Operator], dims: dict[int, dict[int, str]]) -> None:

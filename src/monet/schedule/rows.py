@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -95,9 +96,7 @@ class Cuts:
             str, tuple[tuple[Tensor, Mapping[int, Array]], ...]
         ] = {}  # cuts of groups that it has to be as fine as
         self.new: list[tuple[str, Grid, Array]] = []  # those that the operator at hand cuts
-        self.bases: list[int] = []
-        self.block_sizes: list[Array] = []
-        self.storages: list[tuple[int, int]] = []  # number and row of its flags, in the order of their blocks
+        self.noted: list[tuple[int, Array, int, int]] = []  # by storage: first block, sizes, number, row of its flags
         self.n_blocks = 0
 
     def cut_finer(self, one: OperatorSteps, made: frozenset[str]) -> None:
@@ -141,7 +140,7 @@ class Cuts:
             if tensor.elements != found.tensor.elements:
                 tensor, edges = found.tensor, {}
             grid = Grid(tensor, self._merged(tensor, edges) if self.finer else edges, self.n_blocks)
-            self.note(storage, grid, grid.sizes(found.tensor.bytes), one)
+            self.cut(storage, grid, grid.sizes(found.tensor.bytes), one)
         return self.grid(storage)
 
     def grid(self, storage: str) -> Grid:
@@ -151,26 +150,27 @@ class Cuts:
             grid = self.grids[storage] = replace(grid, base=self.base[storage])
         return grid
 
+    def cut(self, storage: str, grid: Grid, sizes: Array, one: OperatorSteps) -> None:
+        """The operator at hand cuts a storage that nobody has touched before."""
+        self.new.append((storage, grid, sizes))
+        self.note(storage, grid, sizes, one)
+
     def note(self, storage: str, grid: Grid, sizes: Array, one: OperatorSteps) -> None:
         """The blocks of a storage that nobody has touched before."""
         known, start = self.workload.storages, self.n_blocks
-        found = known.get(storage)
-        self.new.append((storage, grid, sizes))
         self.grids[storage], self.base[storage] = grid, start
-        self.bases.append(start)
-        self.block_sizes.append(sizes)
-        if found is not None:
-            self.storages.append((found.number, found.number))
+        if storage in known:
+            number = flags = known[storage].number
         else:  # sums that cores keep for themselves
-            self.storages.append((known[one.result.storage].number, len(known)))
+            number, flags = known[one.result.storage].number, len(known)
+        self.noted.append((start, sizes, number, flags))
         self.n_blocks = start + len(sizes)
 
     def forget_new(self) -> None:
         """Undo the cuts of the operator at hand."""
         for storage, _, sizes in reversed(self.new):
             del self.grids[storage], self.base[storage]
-            for some in (self.bases, self.block_sizes, self.storages):
-                some.pop()
+            self.noted.pop()
             self.n_blocks -= len(sizes)
         self.new = []
 
@@ -180,12 +180,16 @@ class Cuts:
 
     def sizes_of(self, grid: Grid) -> Array:
         """Bytes of the blocks of a storage."""
-        return self.block_sizes[bisect_right(self.bases, grid.base) - 1]
+        return self._noted(grid.base)[1]
 
     def bytes_of(self, blocks: Array) -> int:
         """Bytes of some blocks of one storage."""
-        place = bisect_right(self.bases, int(blocks[0])) - 1
-        return int(self.block_sizes[place][blocks - self.bases[place]].sum())
+        base, sizes, *_ = self._noted(int(blocks[0]))
+        return int(sizes[blocks - base].sum())
+
+    def _noted(self, block: int) -> tuple[int, Array, int, int]:
+        """What was noted of the storage of a block."""
+        return self.noted[bisect_right(self.noted, block, key=itemgetter(0)) - 1]
 
 
 def rows_of(cuts: Cuts, one: OperatorSteps) -> Rows:
@@ -279,7 +283,7 @@ class _Building:
         place = of[held] * memories + entries[held, d.E_MEMORY]
         pairs = np.unique(place * self.cuts.n_blocks + entries[held, d.E_BLOCK])
         place, block = np.divmod(pairs, self.cuts.n_blocks)
-        np.add.at(needed.reshape(-1), place, np.concatenate(self.cuts.block_sizes)[block])
+        np.add.at(needed.reshape(-1), place, np.concatenate([one[1] for one in self.cuts.noted])[block])
         return bool((needed <= self.machine.capacity).all())
 
     def _ports(self, costs: Sequence[StepCost]) -> Array:
@@ -378,7 +382,7 @@ class _Building:
         sizes = np.asarray(self.cuts.sizes_of(grid))
         own = np.tile(-(-sizes * wide // bits), pieces - 1)
         base = self.cuts.n_blocks
-        self.cuts.note(one.storages[-1], Grid(grid.tensor, {}, base, own), own, one)
+        self.cuts.cut(one.storages[-1], Grid(grid.tensor, {}, base, own), own, one)
         owner = np.repeat(np.arange(one.steps.count), np.diff(touch.pointer))
         piece, place = owner % pieces, touch.block - grid.base
         last = np.full(grid.count, -1)
@@ -408,7 +412,7 @@ class _Building:
             return self.cuts.grid_of(tensor, edges, one)
         regions = self._box_bytes(operand)
         grid = Grid(tensor, {}, self.cuts.n_blocks, regions)
-        self.cuts.note(tensor.storage, grid, regions, one)
+        self.cuts.cut(tensor.storage, grid, regions, one)
         return grid
 
     def _memories(self, slot: str) -> Array:

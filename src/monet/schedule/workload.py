@@ -20,7 +20,7 @@ from monet.mapping.vector import reduced_extent
 from monet.schedule.result import CATEGORIES
 
 if TYPE_CHECKING:
-    from monet.schedule.grouping import TiledGroup
+    from monet.schedule.grouping import Ranges, TiledGroup
     from monet.schedule.plan import Group
 
 Array = np.ndarray[Any, Any]
@@ -66,6 +66,11 @@ class Operator:
         """Storages it touches or waits for."""
         tensors = (*(tensor for _, tensor in self.operands), *self.waits, *self.untouched)
         return tuple(dict.fromkeys(tensor.storage for tensor in tensors))
+
+    @cached_property
+    def written(self) -> tuple[str, ...]:
+        """Storages that its nest writes."""
+        return tuple(dict.fromkeys(tensor.storage for operand, tensor in self.operands if operand.written))
 
     @cached_property
     def alike(self) -> tuple[object, ...]:
@@ -138,6 +143,11 @@ class Workload:
         return {}
 
     @cached_property
+    def ranges(self) -> dict[tuple[Any, ...], tuple[Ranges, ...]]:
+        """Tiles of the operators of groups, by group and operators: variants of a graph share them."""
+        return {}
+
+    @cached_property
     def operators(self) -> tuple[Operator, ...]:
         """Executed operators in order; views execute nothing."""
         found: list[Operator] = []
@@ -192,7 +202,9 @@ class Workload:
         """Storages that an operator writes to after another has touched them."""
         seen, found = set[str](), set[str]()
         for operator in self.operators:
-            found.update(t.storage for operand, t in operator.operands if operand.written and t.storage in seen)
+            for storage in operator.written:
+                if storage in seen:
+                    found.add(storage)
             seen.update(operator.storages)
         return frozenset(found)
 
@@ -259,10 +271,15 @@ def storage_of(graph: Graph, name: str, number: int, results: frozenset[str]) ->
     )
 
 
-def assembled(graph: Graph, operators: tuple[Operator, ...], storages: dict[str, Storage]) -> Workload:
+def assembled(
+    graph: Graph,
+    operators: tuple[Operator, ...],
+    storages: dict[str, Storage],
+    ranges: dict[tuple[Any, ...], tuple[Ranges, ...]],
+) -> Workload:
     """A workload whose parts were analysed before, for searches that switch operators on and off."""
     workload = Workload(graph)
-    vars(workload).update(operators=operators, storages=storages)
+    vars(workload).update(operators=operators, storages=storages, ranges=ranges)
     return workload
 
 

@@ -176,7 +176,8 @@ class Superset:
             if tensor.storage not in self._storages:
                 number = len(self._storages)
                 self._storages[tensor.storage] = storage_of(graph, tensor.storage, number, left_behind(graph))
-        return assembled(graph, tuple(map(_numbered, operators, range(len(operators)))), self._storages)
+        numbered = tuple(map(_numbered, operators, range(len(operators))))
+        return assembled(graph, numbered, self._storages, self.base.ranges)
 
     def _chains(self, available: Collection[str]) -> list[tuple[int, list[int], list[str]]]:
         """(backward operator, operators repeated before it, tensors it reads from clones) in order."""
@@ -234,7 +235,7 @@ class Superset:
 
 def _known(operator: Operator) -> Operator:
     """The operator with everything computed that schedulers ask of it, so that its copies need not."""
-    _ = operator.identity, operator.alike
+    _ = operator.identity, operator.alike, operator.written
     return operator
 
 
