@@ -133,6 +133,39 @@ def test_bad_requests_are_errors_before_anything_runs(explored: Path, tmp_path: 
     assert not (tmp_path / "s").exists()
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"workloads": {"net": {"model": "mlp-robo"}}}, r"workloads.net: unknown model 'mlp-robo'; did you mean"),
+        ({"workloads": {"net": {"model": "mlp-robot", "precision": "fp31"}}}, "unknown precision 'fp31'"),
+        ({"parameters": {"x_pess": {"values": [1]}}}, "did you mean 'x_pes'"),
+        ({"parameters": {"x_pes": {"range": [1, 4]}}}, "must be a mapping with low, high, step, log"),
+    ],
+)
+def test_a_space_that_means_nothing_is_not_a_space_of_infeasible_points(
+    changes: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "space.yaml").write_text(yaml.safe_dump(document(**changes)))
+    with pytest.raises(MonetError, match=said):
+        run("explore", str(tmp_path / "space.yaml"), "--store", str(tmp_path / "s.sqlite"))
+    assert not (tmp_path / "s.sqlite").exists()
+
+
+def test_a_file_that_is_no_space_is_told_what_one_is(tmp_path: Path) -> None:
+    (tmp_path / "space.yaml").write_text("[1, 2]")
+    with pytest.raises(MonetError, match="a space file is a mapping with at least name"):
+        run("explore", str(tmp_path / "space.yaml"))
+
+
+def test_no_point_with_figures_has_an_exit_code_and_the_commonest_reason(tmp_path: Path) -> None:
+    (tmp_path / "space.yaml").write_text(yaml.safe_dump(document(constraints=["training.latency_s < 1e-9"])))
+    page = tmp_path / "page.html"
+    result = run("explore", str(tmp_path / "space.yaml"), "--store", str(tmp_path / "s.sqlite"), "--report", str(page))
+    assert result.exit_code == 3
+    assert "training.latency_s < 1e-9" in result.stderr
+    assert not page.exists()
+
+
 def test_lists_and_schema() -> None:
     assert "10,000" in run("explore", "spaces").output
     assert json.loads(run("explore", "schema").output)["title"] == "SpaceModel"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from monet.search.hardware.record import Record
     from monet.search.hardware.space import Space
 
-INTERRUPTED = 130
+INFEASIBLE, INTERRUPTED = 3, 130  # exit codes
 MOST_ROWS = 20
 
 
@@ -92,12 +92,15 @@ def search(
         from monet.report.files import write_json
 
         write_json(json, _values(found, method, seed))
-    if report:
+    if report and found.feasible:
         _write_report(loaded, found.records, chosen, report, front_reports)
     if "-" not in (csv, json):
         _print(found, path)
     if found.interrupted:
         raise typer.Exit(INTERRUPTED)
+    if not found.feasible:
+        typer.echo(f"no point has figures{', so there is no page' if report else ''}; {_commonest(found)}", err=True)
+        raise typer.Exit(INFEASIBLE)
 
 
 @app.command()
@@ -231,6 +234,14 @@ def _values(found: Exploration, method: str, seed: int) -> dict[str, Any]:
         "objectives": [one.text for one in found.objectives],
         "front": [{"parameters": dict(one.values), "metrics": dict(one.metrics)} for one in found.front()],
     }
+
+
+def _commonest(found: Exploration) -> str:
+    """The reason that most points have for not having figures."""
+    from collections import Counter
+
+    reasons = Counter(one.reason for one in found.records if not one.ok).most_common(1)
+    return f"{reasons[0][1]:,} of {len(found.records):,}: {reasons[0][0]}" if reasons else "none was evaluated"
 
 
 def _print(found: Exploration, path: str) -> None:

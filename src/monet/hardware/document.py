@@ -31,16 +31,19 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
         return mapping
 
 
-def read_document(path: Path) -> Document:
-    """The mapping in a YAML file."""
+EXPECTED = "a hardware file is a mapping with name, node_nm, clock_hz, cores, dram, network"
+
+
+def read_document(path: Path, expected: str = EXPECTED) -> Document:
+    """The mapping in a YAML file; ``expected`` says what it should be if it is something else."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise HardwareError(f"{path}: cannot be read: {error}") from None
-    return parse_document(text, str(path))
+    return parse_document(text, str(path), expected)
 
 
-def parse_document(text: str, source: str) -> Document:
+def parse_document(text: str, source: str, expected: str = EXPECTED) -> Document:
     """The mapping in a YAML text."""
     try:
         document = yaml.load(text, Loader=_Loader)
@@ -49,9 +52,7 @@ def parse_document(text: str, source: str) -> Document:
         line = f" line {mark.line + 1}, column {mark.column + 1}:" if mark else ""
         raise HardwareError(f"{source}:{line} {getattr(error, 'problem', None) or error}") from None
     if not isinstance(document, dict):
-        raise HardwareError(
-            f"{source}: a hardware file is a mapping with name, node_nm, clock_hz, cores, dram, network"
-        )
+        raise HardwareError(f"{source}: {expected}")
     return document
 
 

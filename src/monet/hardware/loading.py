@@ -130,6 +130,8 @@ def problems_of(error: ValidationError, root: type[BaseModel] = Description) -> 
             message = f"unknown key; {nearest(str(place[-1]), _keys_at(place[:-1], root))}"
         elif item["type"] == "literal_error":
             message = f"must be one of {item['ctx']['expected']}"
+        elif item["type"] == "model_type":
+            message = f"must be a mapping with {', '.join(_keys_at(place, root))}"
         shown = "" if isinstance(given, dict | list | BaseModel) or item["type"] == "extra_forbidden" else repr(given)
         found.append(Problem(_path(place), message[0].lower() + message[1:], shown))
     return found

@@ -20,6 +20,7 @@ from monet.search.hardware.samplers import search_named
 from monet.search.hardware.space import Space, Values, numeric
 from monet.search.hardware.store import open_store
 
+MOST_KNOB_VALUES = 16  # of a workload's knob, built before anything runs
 MOST_TRIED = 4096  # points whose constraints are tried before a search starts
 
 
@@ -110,6 +111,7 @@ def explore(
     chosen = tuple(objectives or space.objectives)
     proposals = search_named(search, space, points, seed, chosen)
     require_satisfiable(space)
+    require_workloads(space)
     workers = cluster(cluster_address) if cluster_address else local(jobs)
     began = time.monotonic()
     total = space.size if search == "exhaustive" else min(points or 10**9, space.size or 10**9)
@@ -200,6 +202,23 @@ def require_satisfiable(space: Space) -> None:
     which = f"none of the {tried:,} points" if whole else f"none of {tried:,} points tried (corners and a spread)"
     misses = "\n".join(f"  closest to {text}: {shown}" for text, (_, shown) in nearest_miss.items())
     raise MonetError(f"{space.name}: {which} satisfies the constraints\n{misses}")
+
+
+def require_workloads(space: Space) -> None:
+    """An error if a workload cannot be built: an unknown model, precision, optimizer or size, which would otherwise be
+    the reason that every point is infeasible. Every value of every knob is tried, one knob at a time."""
+    from monet.search.hardware.evaluation import graph_of
+
+    first = {one.name: one.values[0] if one.values else one.at(0.0) for one in space.parameters}
+    knobs = [one for one in space.parameters if any(path.startswith("workloads.") for path in one.sets)]
+    points = [first, *(first | {one.name: value} for one in knobs for value in one.values[1:MOST_KNOB_VALUES])]
+    for point in points:
+        for name, workload in space.workloads_at(point).items():
+            try:
+                graph_of(workload)
+            except MonetError as error:
+                chosen = ", ".join(f"{one.name} = {point[one.name]}" for one in knobs)
+                raise MonetError(f"{space.name}: workloads.{name}{f' ({chosen})' if chosen else ''}: {error}") from None
 
 
 def _probes(space: Space) -> Iterator[Values]:

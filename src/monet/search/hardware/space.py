@@ -206,7 +206,9 @@ def load_space(name_or_path: str | Path) -> Space:
         if path.suffix in (".yaml", ".yml") or len(path.parts) > 1:
             raise MonetError(f"{text}: no such file")
         raise MonetError(f"no space called {text!r}; {nearest(text, space_names())}")
-    return make_space(read_document(path), text, path.parent)
+    needed = ", ".join(name for name, one in SpaceModel.model_fields.items() if one.is_required())
+    document = read_document(path, f"a space file is a mapping with at least {needed}")
+    return make_space(document, text, path.parent)
 
 
 def space_from_text(text: str) -> Space:
@@ -267,7 +269,10 @@ def _parameter(name: str, model: ParameterModel, base: Document, problems: list[
     sets = tuple(path for one in named for path in (_paths_of(known[one]) if one in known else [one]))
     if not model.sets and name not in known:
         problems.append(
-            Problem(f"parameters.{name}.sets", f"is required; the hardware has no parameter {name!r} of its own")
+            Problem(
+                f"parameters.{name}.sets",
+                f"is required, as the hardware has no parameter {name!r} of its own; {nearest(name, known)}",
+            )
         )
         sets = ()
     if name in HARDWARE_FIGURES or not name.isidentifier():
