@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from enum import Enum
+from functools import cache
 from typing import Any
 
 from monet.hardware.accelerator import Accelerator, CoreInstance
+
+ATOMS = frozenset({str, int, float, bool, type(None)})  # most values: plain as they are
 
 
 def as_json(accelerator: Accelerator) -> dict[str, Any]:
@@ -16,14 +19,22 @@ def as_json(accelerator: Accelerator) -> dict[str, Any]:
     return {"name": plain.pop("name"), "designs": designs, **plain}
 
 
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    """Names of the fields of a dataclass."""
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
 def _plain(value: Any) -> Any:
+    if type(value) in ATOMS:
+        return value
     if isinstance(value, CoreInstance):
-        names = (field.name for field in dataclasses.fields(value) if field.name != "core")
+        names = (name for name in _names(CoreInstance) if name != "core")
         return {name: _plain(getattr(value, name)) for name in names} | {"memories": dict(value.memories)}
     if isinstance(value, Enum):
         return value.value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {name: _plain(getattr(value, name)) for name in _names(type(value))}
     if isinstance(value, frozenset):
         return sorted(_plain(item) for item in value)
     if isinstance(value, tuple):

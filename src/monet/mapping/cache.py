@@ -15,7 +15,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Hashable
 from enum import Enum
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from monet.graph.loop_nest import LoopNest
@@ -24,16 +24,25 @@ from monet.mapping.compiled import user_cache_directory
 
 MODEL_VERSION = 7  # raise it with every change of a cost, a search space or a stored form
 MOST_IN_MEMORY = 100_000
+ATOMS = frozenset({str, int, float, bool, type(None)})  # most values: plain as they are
 
 Stored = dict[str, Any]
 
 
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    """Names of the fields of a dataclass."""
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
 def plain(value: Any) -> Any:
     """A value as JSON that is the same in every process: sets sorted, dataclasses by field."""
+    if type(value) in ATOMS:
+        return value
     if isinstance(value, Enum):
         return value.value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {name: plain(getattr(value, name)) for name in _names(type(value))}
     if isinstance(value, frozenset | set):
         return sorted((plain(one) for one in value), key=repr)
     if isinstance(value, list | tuple):

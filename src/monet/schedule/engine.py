@@ -191,10 +191,10 @@ def first_come_first_served(decided: Decided, machine: Machine) -> Decided:
     behind it. The new order is as fixed as the old one, so timing stays a longest path.
     """
     nodes, cores = decided.nodes, len(machine.accelerator.cores)
-    start, moved = np.empty(len(nodes), np.int64), np.empty_like(nodes)
+    start, moved, deps = np.empty(len(nodes), np.int64), np.empty_like(nodes), np.empty_like(decided.deps)
     could_start(nodes, decided.deps, decided.bookings, start, cores, len(machine.resource_names))
-    deps, copies, blocks, steps = (one.copy() for one in (decided.deps, decided.copies, decided.blocks, decided.steps))
-    reorder(np.argsort(start, kind="stable"), nodes, moved, deps, copies, blocks, steps)
+    copies, blocks, steps = (one.copy() for one in (decided.copies, decided.blocks, decided.steps))
+    reorder(np.argsort(start, kind="stable"), nodes, moved, decided.deps, deps, copies, blocks, steps)
     return Decided(moved, deps, decided.bookings.copy(), copies, blocks, steps)
 
 

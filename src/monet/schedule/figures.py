@@ -38,18 +38,19 @@ class Figures:
 
 def figures_of(scheduler: Scheduler, schedule: Schedule) -> Figures:
     """Figures of a schedule; those of the full ``Result`` (energy is summed in another order)."""
-    nodes, machine = schedule.decided.nodes, scheduler.machine
-    traffic = np.isin(nodes[:, n.KIND], (n.READ, n.WRITE, n.EVICT))
-    return Figures(
-        schedule.timed.makespan / machine.ticks_per_second,
-        total_energy(scheduler, schedule),
-        int(nodes[traffic, n.BYTES].sum()),
-        _dram_peak(schedule),
-    )
+    machine = scheduler.machine
+    latency = schedule.timed.makespan / machine.ticks_per_second
+    joules, traffic = _transfers(schedule, machine)
+    return Figures(latency, _own_energy(scheduler, schedule) + joules, traffic, _dram_peak(schedule))
 
 
 def total_energy(scheduler: Scheduler, schedule: Schedule) -> float:
     """Joules of a schedule: what ``energy_of`` breaks down, as one sum."""
+    return _own_energy(scheduler, schedule) + _transfers(schedule, scheduler.machine)[0]
+
+
+def _own_energy(scheduler: Scheduler, schedule: Schedule) -> float:
+    """Joules of a schedule but for its transfers."""
     machine = scheduler.machine
     joules = machine.accelerator.static_power_w * schedule.timed.makespan / machine.ticks_per_second
     for one in schedule.expanded.operators:
@@ -57,22 +58,24 @@ def total_energy(scheduler: Scheduler, schedule: Schedule) -> float:
         if one.sums:
             spent += sum(value for cost in one.sums for _, value in cost.energy_j)
         joules += spent
-    return joules + _transfer_energy(schedule, machine)
+    return joules
 
 
-def _transfer_energy(schedule: Schedule, machine: Machine) -> float:
+def _transfers(schedule: Schedule, machine: Machine) -> tuple[float, int]:
+    """Joules of a schedule's transfers, and bytes between chip and DRAM."""
     accelerator = machine.accelerator
     dram, memories = accelerator.drams[0], [memory.level for memory in accelerator.memories]
-    kinds, resources = np.zeros(n.JOIN + 1, np.int64), np.zeros(len(machine.resource_names), np.int64)
+    kinds, resources = np.zeros((n.JOIN + 1, 2), np.int64), np.zeros(len(machine.resource_names), np.int64)
     read, written = (np.zeros(len(memories) + 1, np.int64) for _ in range(2))
     transferred(schedule.decided.nodes, schedule.decided.bookings, kinds, resources, read, written)
-    joules = 8 * kinds[n.READ] * dram.read_energy_j_per_bit
-    joules += 8 * (kinds[n.WRITE] + kinds[n.EVICT]) * dram.write_energy_j_per_bit
+    bursts, size = kinds.T
+    joules = 8 * bursts[n.READ] * dram.read_energy_j_per_bit
+    joules += 8 * (bursts[n.WRITE] + bursts[n.EVICT]) * dram.write_energy_j_per_bit
     joules += resources @ link_energy(machine)
     # DRAM is memory 0, paid above
     joules += 8 * read[1:] @ np.array([level.read_energy_j_per_bit for level in memories])
     joules += 8 * written[1:] @ np.array([level.write_energy_j_per_bit for level in memories])
-    return float(joules)
+    return float(joules), int(size[n.READ] + size[n.WRITE] + size[n.EVICT])
 
 
 def _dram_peak(schedule: Schedule) -> int:

@@ -19,6 +19,7 @@ from monet.schedule.nodes import (
     LAG,
     LATENCY,
     NODE,
+    REASON,
     RESOURCE,
     TICKS,
     WRITE,
@@ -52,17 +53,20 @@ def could_start(node: Array, dep: Array, booking: Array, start: Array, cores: in
         start[number], end[number] = ready, ready + row[DURATION] + row[LATENCY]
 
 
-@kernel("void(int64[::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1])")
+@kernel(
+    "void(int64[::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1])"
+)
 def reorder(
-    order: Array, node: Array, moved: Array, dep: Array, copies: Array, blocks: Array, steps: Array
+    order: Array, node: Array, moved: Array, dep: Array, renamed: Array, copies: Array, blocks: Array, steps: Array
 ) -> None:  # fmt: skip
-    """Nodes in another order (into ``moved``); everything else that names nodes is renumbered in place."""
+    """Nodes in another order (into ``moved``), and their dependencies (into ``renamed``); everything else that names
+    nodes is renumbered in place."""
     place = np.empty(len(order), np.int64)
     for number in range(len(order)):
         place[order[number]] = number
         moved[number] = node[order[number]]
     for i in range(len(dep)):
-        dep[i, NODE] = place[dep[i, NODE]]
+        renamed[i, NODE], renamed[i, LAG], renamed[i, REASON] = place[dep[i, NODE]], dep[i, LAG], dep[i, REASON]
     for i in range(len(copies)):
         for column in (READY, GUARD, FROM, TO):
             if copies[i, column] >= 0:

@@ -10,16 +10,17 @@ from monet.schedule.nodes import BOOK_END, BOOK_START, BURSTS, BYTES, KIND, RESO
 Array = Any
 
 
-@kernel("void(int64[:,::1], int64[:,::1], int64[::1], int64[::1], int64[::1], int64[::1])")
+@kernel("void(int64[:,::1], int64[:,::1], int64[:,::1], int64[::1], int64[::1], int64[::1])")
 def transferred(node: Array, booking: Array, kinds: Array, resources: Array, read: Array, written: Array) -> None:
-    """Bytes of whole bursts by kind of node; bytes by resource that they pass; bytes read from and written to every
-    memory (0: DRAM, or none)."""
+    """By kind of node bytes of whole bursts, and bytes; bytes by resource that they pass; bytes read from and written
+    to every memory (0: DRAM, or none)."""
     for number in range(len(node)):
         row = node[number]
         size = row[BYTES]
         if size <= 0:
             continue
-        kinds[row[KIND]] += row[BURSTS]
+        kinds[row[KIND], 0] += row[BURSTS]
+        kinds[row[KIND], 1] += size
         read[max(0, row[SOURCE])] += size
         written[max(0, row[TARGET])] += size * row[TARGETS]
         for b in range(row[BOOK_START], row[BOOK_END]):
