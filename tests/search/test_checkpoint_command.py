@@ -90,7 +90,6 @@ def test_run_applies_a_plan_and_rerun_repeats_it(tmp_path: Path) -> None:
         (("--choices", "keep,recomput"), "did you mean 'recompute'"),
         (("--choices", "recompute"), "keep and at least one of"),
         (("--choices", "keep,offload"), "depends on a link"),
-        (("--choices", "keep,narrow", "--budget", "1%"), "above the budget"),
         (("--method", "per-blok"), "did you mean 'per-block'"),
         (("--cost", "flop"), "did you mean 'flops'"),
     ],
@@ -113,7 +112,70 @@ def test_the_budget_may_bound_the_peak_over_time() -> None:
     assert values["peak"]["bytes"] <= values["budget_bytes"] < values["plain_peak"]["bytes"]
     assert values["proved_optimal"]
     assert values["timeline"]["proved_for_schedules"]
-    with pytest.raises(MonetError, match="alone holds"):
-        run("mlp-robot", "--batch", "64", "--memory", "peak", "--budget", "5%")
+    assert values["timeline"]["solved_by"] == "intervals"
+    assert "a plan is what the transform makes" in values["timeline"]["proved_means"]
+    assert all(one["gap"] is None for one in values["baselines"])
+    text = " ".join(run("mlp-robot", "--batch", "64", "--memory", "peak", "--budget", "90%").split())
+    assert "outputs under 0.1 % of the plain peak are kept" in text
     with pytest.raises(MonetError, match="--memory 'peek'"):
         run("mlp-robot", "--memory", "peek")
+
+
+def test_a_deep_network_is_a_chain_of_blocks_with_its_gap(tmp_path: Path) -> None:
+    page = tmp_path / "peak.html"
+    asked = ("gpt2-small", "--sequence", "32", "--memory", "peak", "--budget", "90%")
+    values = json.loads(run(*asked, "--json", "-", "--report", str(page)))
+    assert values["timeline"]["solved_by"] == "chain of blocks"
+    assert values["timeline"]["nodes"] > 200
+    assert not values["proved_optimal"]
+    assert values["gap"] > 0
+    assert "peak of activations" in page.read_text()
+    text = " ".join(run(*asked).split())
+    assert "a chain of blocks" in text
+    assert f"gap {100 * values['gap']:.2f} points" in text
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [
+        ("--budget", "60%"),
+        ("--pareto",),
+        ("--method", "ga", "--effort", "1"),
+        ("--method", "per-block"),
+        ("--memory", "peak", "--budget", "90%"),
+        ("--hardware", "edge-tpu", "--effort", "1"),
+        ("--hardware", "edge-tpu", "--method", "exact"),
+    ],
+)
+def test_every_mode_has_the_same_keys(mode: tuple[str, ...]) -> None:
+    values = json.loads(run("mlp-robot", "--batch", "64", *mode, "--json", "-"))
+    wanted = {"kept_bytes", "recompute_over_forward", "proved_optimal", "gap", "plan", "peak"}
+    if "--hardware" in mode:
+        wanted |= {"latency_s", "energy_j", "memory_peak_bytes", "dram_bytes"}
+    assert values["front"]
+    for one in (values, *values["front"]):
+        assert wanted <= set(one)
+        assert one["peak"]["operator"]
+        assert one["peak"]["bytes"] > 0
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [
+        ("--memory", "peak", "--budget", "5%"),
+        ("--choices", "keep,narrow", "--budget", "1%"),
+        ("--hardware", "edge-tpu", "--effort", "1", "--budget", "1kB"),
+    ],
+)
+def test_an_impossible_budget_is_a_result_with_a_reason(mode: tuple[str, ...]) -> None:
+    asked = ["checkpoint", "mlp-robot", "--batch", "64", *mode]
+    result = CliRunner().invoke(app, [*asked, "--json", "-"])
+    assert result.exit_code == 3
+    values = json.loads(result.stdout)
+    assert values["feasible"] is False
+    assert values["floor_operator"]
+    assert values["bytes_short"] > 0
+    assert f"{values['bytes_short']:,}" in values["reason"]
+    shown = CliRunner().invoke(app, asked)
+    assert shown.exit_code == 3
+    assert "impossible: " in shown.stderr

@@ -10,8 +10,10 @@ if TYPE_CHECKING:
     from monet.graph.graph import Graph
     from monet.search.checkpoint.outcome import Outcome
     from monet.search.checkpoint.problem import Problem
+    from monet.transforms.checkpoint_plan import Impossible
 
 COSTS = ("flops", "schedule")
+INFEASIBLE = 3  # exit code
 
 
 def checkpoint(
@@ -49,6 +51,7 @@ def checkpoint(
     from monet.frontends import load_model
     from monet.report.files import check_outputs
     from monet.training import TrainingOptions, training_step
+    from monet.transforms.checkpoint_plan import Impossible
 
     cost = cost or ("schedule" if hardware else "flops")
     if cost not in COSTS:
@@ -63,20 +66,37 @@ def checkpoint(
     )
     if memory not in ("kept", "peak") or (memory == "peak" and cost != "flops"):
         raise MonetError(f"--memory {memory!r}: allowed are kept, and with --cost flops peak")
-    if memory == "peak":
-        from monet.commands.checkpoint_peak import by_peak
+    try:
+        if memory == "peak":
+            from monet.commands.checkpoint_peak import by_peak
 
-        values = by_peak(step, budget, pareto, method, allowed)
-    elif cost == "flops":
-        values = _by_flops(step, budget, pareto, method, allowed, seed, effort)
-    else:
-        from monet.commands.checkpoint_schedule import Asked, by_schedule
-        from monet.commands.run import overrides_of
-        from monet.hardware import load_hardware
+            values = by_peak(step, budget, pareto, method, allowed)
+        elif cost == "flops":
+            values = _by_flops(step, budget, pareto, method, allowed, seed, effort)
+        else:
+            from monet.commands.checkpoint_schedule import Asked, by_schedule
+            from monet.commands.run import overrides_of
+            from monet.hardware import load_hardware
 
-        asked = Asked(budget, method, allowed, seed, effort, jobs, joint, fusion, boundary, objective)
-        values = by_schedule(step, load_hardware(hardware, overrides_of(set_values or [])), asked)
+            asked = Asked(budget, method, allowed, seed, effort, jobs, joint, fusion, boundary, objective)
+            values = by_schedule(step, load_hardware(hardware, overrides_of(set_values or [])), asked)
+    except Impossible as error:
+        _refuse(error, step.name, cost, budget, json)
+        raise typer.Exit(INFEASIBLE) from None
     _write(values, json, report, save_plan, save_schedule)
+    if not values["feasible"]:
+        raise typer.Exit(INFEASIBLE)
+
+
+def _refuse(error: Impossible, model: str, cost: str, budget: str, json: str) -> None:
+    """No plan is within the budget: a result that says where the floor is, and how far above."""
+    from monet.report.files import write_json
+    from monet.report.terminal import screen
+
+    if json:
+        values = {"model": model, "cost": cost, "budget": budget, "feasible": False, "reason": str(error)}
+        write_json(json, values | {"floor_operator": error.operator, "bytes_short": error.bytes_short, "front": []})
+    screen(errors=True).print(f"impossible: {error}", highlight=False, soft_wrap=True)
 
 
 def _by_flops(

@@ -27,7 +27,7 @@ def by_peak(step: Graph, budget: str, pareto: bool, method: str, choices: tuple[
     problem, plain = problem_of(step), peak_of(step)
     limit = budget_bytes(budget, plain.bytes) if budget else None if pareto else plain.bytes // 2
     front = _front(step, plain.bytes) if pareto else []
-    chosen = nearly_free(front) if limit is None else outcome_of_peak(step, problem, limit)
+    chosen = nearly_free(front, by_peak=True) if limit is None else outcome_of_peak(step, problem, limit)
     asked = {
         "model": step.name,
         "cost": "flops",
@@ -38,7 +38,10 @@ def by_peak(step: Graph, budget: str, pareto: bool, method: str, choices: tuple[
         "forward_work": problem.forward_cost,
     }
     baselines = baseline_outcomes(step, problem)
-    return summary(chosen, front or [chosen], baselines, problem.keep_all_bytes, plain, asked)
+    values = summary(chosen, front or [chosen], baselines, problem.keep_all_bytes, plain, asked)
+    # what is known of a baseline is its distance to the optimum of its kept bytes, which says nothing of its peak
+    values["baselines"] = [one | {"proved_optimal": None, "gap": None} for one in values["baselines"]]
+    return values
 
 
 def _front(step: Graph, plain: int) -> list[Outcome]:

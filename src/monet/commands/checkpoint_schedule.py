@@ -111,13 +111,15 @@ def choose(front: ScheduledFront, asked: Asked) -> tuple[int | None, Point]:
 
 def _too_small(front: ScheduledFront, limit: int) -> Exception:
     from monet.report.quantities import nbytes
-    from monet.transforms.checkpoint_plan import CheckpointError
+    from monet.transforms.checkpoint_plan import Impossible
 
     least = min(front.front, key=lambda one: one.figures.memory_peak_bytes).figures
-    return CheckpointError(
+    return Impossible(
         f"--budget: no plan with activations in {nbytes(limit)} was found; the least has "
         f"{nbytes(least.memory_peak_bytes)}, reached in {least.peak_operator}: "
-        f"{least.memory_peak_bytes - limit:,} bytes short"
+        f"{least.memory_peak_bytes - limit:,} bytes short",
+        least.peak_operator,
+        least.memory_peak_bytes - limit,
     )
 
 

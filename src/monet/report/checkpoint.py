@@ -15,6 +15,8 @@ from monet.search.checkpoint.liveness import Peak
 from monet.search.checkpoint.outcome import Outcome
 from monet.search.checkpoint.static import PROOF
 
+FRONTS = {"exact": "Exact front", "ga": "Front of NSGA-II", "blocks": "Front of chains of blocks"}
+
 
 def summary(
     chosen: Outcome,
@@ -28,6 +30,7 @@ def summary(
     return {
         **asked,
         **chosen.to_json(),
+        "feasible": True,
         "keep_all_bytes": keep_all_bytes,
         "plain_peak": {"operator": plain_peak.operator, "bytes": plain_peak.bytes},
         "baselines": [one.to_json() for one in baselines],
@@ -42,6 +45,8 @@ def fine_percent(share: float) -> str:
 
 def proof(values: Mapping[str, Any]) -> str:
     """What is known about the distance to the optimum."""
+    if values["gap"] is None:
+        return "–"
     if values["proved_optimal"]:
         return "optimal"
     if values["gap"] < 0.0001:
@@ -66,12 +71,14 @@ def _row(made: Table, name: str, one: Mapping[str, Any], keep_all: int, style: s
 
 def _over_time(values: Mapping[str, Any]) -> str:
     """What is proved when the budget bounds the peak."""
-    text = f"the budget bounds the peak, {nbytes(values['plain_peak']['bytes'])} without a plan"
     over = values["timeline"]
-    if not over:
-        return text
-    finer = "nor is any schedule that runs an operator at most twice" if over.get("proved_for_schedules") else ""
-    return f"{text}; {over['nodes']} nodes" + (f"; no plan is cheaper, {finer}" if finer else "")
+    means = "" if over["solved_by"] == "chain of blocks" else "proved means that "
+    finer = "; nor does any schedule that runs an operator at most twice" if over["proved_for_schedules"] else ""
+    return (
+        f"the budget bounds the peak, {nbytes(values['plain_peak']['bytes'])} without a plan; {over['nodes']} nodes, "
+        f"solved by {over['solved_by']}\n{'proved' if values['proved_optimal'] else 'not proved'}, "
+        f"gap {100 * values['gap']:.2f} points; {means}{over['proved_means']}{finer}"
+    )
 
 
 def render(values: Mapping[str, Any]) -> RenderableType:
@@ -92,7 +99,7 @@ def render(values: Mapping[str, Any]) -> RenderableType:
     names = ("", "kept", "of all", "again", "above optimum", "peak", "in")
     blocks: list[RenderableType] = [head]
     if len(values["front"]) > 1:
-        made = table("Exact front", *names)
+        made = table(FRONTS.get(values["front"][-1]["method"], "Front"), *names)
         for one in values["front"]:
             chosen = one["plan"] == values["plan"]
             _row(made, "chosen" if chosen else "", one, keep_all, "bold" if chosen else "")

@@ -28,6 +28,16 @@ class CheckpointError(MonetError):
     """A checkpoint plan that cannot be read or does not fit the graph; says where and what would."""
 
 
+class Impossible(CheckpointError):
+    """No plan is within the budget, or within DRAM: a result, not bad input. ``operator`` is where the least that can
+    be had is needed, ``bytes_short`` by how much that is too much."""
+
+    def __init__(self, message: str, operator: str, bytes_short: int) -> None:
+        """``message`` says all of it."""
+        super().__init__(message)
+        self.operator, self.bytes_short = operator, bytes_short
+
+
 @dataclass(frozen=True, slots=True)
 class SavedTensor:
     """One storage that the plain step keeps from forward to backward, in the order of the forward pass.

@@ -185,7 +185,12 @@ def scheduled_page(values: Values) -> tuple[str, list[str], list[Panel]]:
 
 
 def static_page(values: Values) -> tuple[str, list[str], list[Panel]]:
-    """Title, facts and panels of a search by repeated work."""
+    """Title, facts and panels of a search by repeated work, against kept bytes or the peak over time."""
+    over_time = values.get("memory") == "peak"
+    memory = "peak of activations and their gradients" if over_time else "kept from forward to backward"
+
+    def placed(one: Values) -> dict[str, Any]:
+        return {**one, "memory_bytes": one["peak"]["bytes"] if over_time else one["kept_bytes"]}
 
     def again(one: Values) -> float:
         return 100 * float(one["recompute_over_forward"])
@@ -193,31 +198,34 @@ def static_page(values: Values) -> tuple[str, list[str], list[Panel]]:
     def least(one: Values) -> float:
         return 100 * (float(one["recompute_over_forward"]) - float(one["gap"]))
 
-    hover = "%{x:.3f} MB kept, %{y:.2f} % of forward again<br>%{text}<extra></extra>"
-    points = sorted(values["front"], key=lambda one: one["kept_bytes"])
+    hover = "%{x:.3f} MB, %{y:.2f} % of forward again<br>%{text}<extra></extra>"
+    points = sorted(map(placed, values["front"]), key=lambda one: one["memory_bytes"])
     data = [
-        _marks(points, "kept_bytes", least, "proved least", mode="lines", hoverinfo="skip",
+        _marks(points, "memory_bytes", least, "proved least", mode="lines", hoverinfo="skip",
                line={"shape": "hv", "width": 1, "dash": "dot", "color": "#1b2330"}, fill="tozeroy",
                fillcolor="rgba(27,35,48,0.07)"),
-        _marks(points, "kept_bytes", again, "front", mode="lines+markers", hovertemplate=hover,
+        _marks(points, "memory_bytes", again, "front", mode="lines+markers", hovertemplate=hover,
                line={"shape": "hv", "width": 1.5}, marker={"size": 6}),
-        _marks(values["baselines"], "kept_bytes", again, "baselines", mode="markers", hovertemplate=hover,
-               marker={"size": 10, "symbol": "diamond"}),
-        _marks([values], "kept_bytes", again, "chosen", mode="markers", hovertemplate=hover,
+        _marks([placed(one) for one in values["baselines"]], "memory_bytes", again, "baselines",
+               mode="markers", hovertemplate=hover, marker={"size": 10, "symbol": "diamond"}),
+        _marks([placed(values)], "memory_bytes", again, "chosen", mode="markers", hovertemplate=hover,
                marker={"size": 14, "symbol": "star"}),
     ]  # fmt: skip
     plot = figure(
         data,
-        xaxis={"title": {"text": "kept from forward to backward, MB"}},
+        xaxis={"title": {"text": f"{memory}, MB"}},
         yaxis={"title": {"text": "repeated work of the forward pass, %"}},
     )
     rows = [
-        (one["method"], nbytes(one["kept_bytes"]), f"{again(one):.2f} %", f"{100 * one['gap']:.2f}",
+        (one["method"], nbytes(one["kept_bytes"]), f"{again(one):.2f} %",
+         "–" if one["gap"] is None else f"{100 * one['gap']:.2f}",
          nbytes(one["peak"]["bytes"]), one["peak"]["operator"])
         for one in (values, *values["baselines"])
     ]  # fmt: skip
     heads = ("plan", "kept", "again", "points above the proved least", "peak", "peak in")
     facts = [f"keeps {nbytes(values['keep_all_bytes'])} without a plan", values["counting"]]
+    if over_time:
+        facts.append(f"proved: {values['timeline']['proved_means']}")
     panels = [
         Panel("Memory and repeated work", "Hover shows the plan; nothing lies in the shaded region.", figure=plot),
         Panel("Chosen and baselines", body=table(heads, rows)),

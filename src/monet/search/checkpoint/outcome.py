@@ -10,15 +10,23 @@ from typing import Any
 from monet.graph.graph import Graph
 from monet.search.checkpoint.baselines import BASELINES, Baseline
 from monet.search.checkpoint.liveness import Peak, peak_of
-from monet.search.checkpoint.peak import WORK_PLANS, WORK_SCHEDULES, best_under_peak
+from monet.search.checkpoint.peak import NODES, SMALL, WORK_PLANS, WORK_SCHEDULES, best_under_peak
 from monet.search.checkpoint.problem import Problem
 from monet.search.checkpoint.static import Choice, best_under
-from monet.transforms.checkpoint_plan import CheckpointError, CheckpointPlan
+from monet.transforms.checkpoint_plan import CheckpointPlan, Impossible
 from monet.transforms.recompute import recompute
 
 # of the bytes that the plain step keeps; finer where the first activations go
 FRONT_SHARES = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6, 0.55, 0.5, 0.45, 0.4, 0.35, 0.3, 0.25, 0.2, 0.15, 0.1,
                 0.05, 0.02, 0.0)  # fmt: skip
+BY_INTERVALS = (
+    "no plan repeats less in this peak, where a plan is what the transform makes: a dropped value is computed again "
+    f"once, just before its first reader in backward; outputs under {100 * SMALL:.1f} % of the plain peak are kept"
+)
+BY_BLOCKS = (
+    f"more than {NODES} nodes, so a chain of blocks, each solved alone: the plan is the best combination of their "
+    "ways, not proved against all plans; the gap is to a lower bound that holds for every plan"
+)
 NEGLIGIBLE = 0.01  # of the forward pass: what memory is called nearly free below
 
 
@@ -68,10 +76,13 @@ def outcome_of_peak(graph: Graph, problem: Problem, budget: int, schedules: bool
         "proved_for_schedules": found.proved_for_schedules,
         "bound_for_schedules": found.schedule_bound / max(1, found.forward_cost),
         "nodes": found.nodes,
+        "solved_by": "chain of blocks" if found.by_blocks else "intervals",
+        "proved_means": BY_BLOCKS if found.by_blocks else BY_INTERVALS,
     }
     size = problem.bytes(problem.useful(kept, narrowed))
     share = found.cost / max(1, found.forward_cost)
-    return Outcome("exact", found.plan, size, share, found.proved, found.gap, found.peak, timeline=more)
+    method = "blocks" if found.by_blocks and not found.proved else "exact"
+    return Outcome(method, found.plan, size, share, found.proved, found.gap, found.peak, timeline=more)
 
 
 def outcome_of_plan(graph: Graph, problem: Problem, plan: CheckpointPlan, method: str, narrow: bool = False) -> Outcome:
@@ -104,21 +115,29 @@ def exact_front(
     return found
 
 
-def nearly_free(front: Iterable[Outcome]) -> Outcome:
-    """The plan of least memory that repeats less than one per cent of the forward pass."""
+def nearly_free(front: Iterable[Outcome], by_peak: bool = False) -> Outcome:
+    """The plan of least memory (kept, or at its peak) that repeats less than one per cent of the forward pass."""
     points = list(front)
     return min(
         (one for one in points if one.recompute_over_forward <= NEGLIGIBLE),
-        key=lambda one: one.kept_bytes,
+        key=lambda one: one.peak.bytes if by_peak else one.kept_bytes,
         default=points[0],
     )
 
 
 def within(front: Iterable[Outcome], budget: int) -> Outcome:
     """The plan of a front that repeats least in a budget of kept bytes."""
-    fits = [one for one in front if one.kept_bytes <= budget]
+    points = list(front)
+    fits = [one for one in points if one.kept_bytes <= budget]
     if not fits:
-        raise CheckpointError(f"no plan of the front keeps at most {budget:,} bytes")
+        least = min(points, key=lambda one: one.kept_bytes)
+        short = least.kept_bytes - budget
+        raise Impossible(
+            f"no plan of the front keeps at most {budget:,} bytes; the least keeps {least.kept_bytes:,}: "
+            f"{short:,} bytes short",
+            least.peak.operator,
+            short,
+        )
     return min(fits, key=lambda one: (one.recompute_over_forward, one.kept_bytes))
 
 
@@ -142,8 +161,10 @@ def narrowed_only(graph: Graph, problem: Problem, budget: int) -> Outcome:
     narrow = [value.storage for value in problem.values if value.needed and value.narrowable]
     outcome = outcome_of_plan(graph, problem, CheckpointPlan(dict.fromkeys(narrow, "narrow")), "narrow", True)
     if outcome.kept_bytes > budget:
-        raise CheckpointError(
+        raise Impossible(
             f"narrowing alone keeps {outcome.kept_bytes:,} bytes, {outcome.kept_bytes - budget:,} above the budget; "
-            "allow recomputation with --choices keep,recompute,narrow"
+            "allow recomputation with --choices keep,recompute,narrow",
+            outcome.peak.operator,
+            outcome.kept_bytes - budget,
         )
     return outcome

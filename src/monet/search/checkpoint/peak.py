@@ -22,7 +22,7 @@ from monet.search.checkpoint.blocks import bound_for_plans, plan_by_blocks
 from monet.search.checkpoint.liveness import Peak, peak_of
 from monet.search.checkpoint.problem import Problem, flops_cost
 from monet.search.checkpoint.timeline import Timeline, timeline_of
-from monet.transforms.checkpoint_plan import CheckpointError, CheckpointPlan
+from monet.transforms.checkpoint_plan import CheckpointPlan, Impossible
 from monet.transforms.recompute import recompute
 
 NODES = 200  # of a line that intervals decide; deeper networks are chained from blocks
@@ -47,6 +47,11 @@ class PeakChoice:
     nodes: int
 
     @property
+    def by_blocks(self) -> bool:
+        """Whether the network is too deep to be solved as a whole."""
+        return self.nodes > NODES
+
+    @property
     def share_of_step(self) -> float:
         """Repeated work over the work of the whole step, forward and backward."""
         return self.cost / self.step_cost
@@ -67,7 +72,7 @@ class PeakChoice:
         return 0.0 if self.proved else (self.cost - self.bound) / self.forward_cost
 
 
-class BudgetTooSmall(CheckpointError):
+class BudgetTooSmall(Impossible):
     """No plan keeps the peak under the budget."""
 
 
@@ -106,8 +111,11 @@ def _by_blocks(graph: Graph, timeline: Timeline, problem: Problem, budget: int) 
     plan = plan_by_blocks(graph, problem, budget)
     if plan is None:
         raise BudgetTooSmall(
-            f"no chain of blocks keeps the peak under {budget:,} bytes; the plain step has {max(timeline.plain):,}, "
-            f"and the largest single operator needs {max(timeline.floors):,} of its own"
+            f"no chain of blocks keeps the peak under {budget:,} bytes; the plain step has {max(timeline.plain):,} "
+            f"({max(timeline.plain) - budget:,} too many), and the largest single operator, {_floor(timeline)}, needs "
+            f"{max(timeline.floors):,} of its own",
+            _floor(timeline),
+            max(timeline.plain) - budget,
         )
     kept, narrowed = problem.surviving(plan)
     work, bound = problem.cost(kept, narrowed), bound_for_plans(timeline, problem, budget)
@@ -123,6 +131,12 @@ def _choice(
     )
 
 
+def _floor(timeline: Timeline) -> str:
+    """The operator whose own operands and results are the most bytes."""
+    worst = max(range(len(timeline.floors)), key=lambda number: timeline.floors[number])
+    return timeline.nodes[worst].names[-1]
+
+
 def _check_floor(timeline: Timeline, budget: int) -> None:
     """An operator whose own operands and results exceed the budget cannot be helped by recomputation."""
     floors = timeline.floors
@@ -131,7 +145,9 @@ def _check_floor(timeline: Timeline, budget: int) -> None:
         raise BudgetTooSmall(
             f"a peak of {budget:,} bytes is impossible: {timeline.nodes[worst].names[-1]} alone holds "
             f"{floors[worst]:,} bytes of operands and results, {floors[worst] - budget:,} too many; "
-            "only splitting that operator (a smaller batch, or chunks of it) lowers this floor"
+            "only splitting that operator (a smaller batch, or chunks of it) lowers this floor",
+            _floor(timeline),
+            floors[worst] - budget,
         )
 
 
@@ -143,7 +159,9 @@ def _no_plan(timeline: Timeline, problem: Problem, budget: int, infeasible: bool
     return BudgetTooSmall(
         f"{what} the peak under {budget:,} bytes; the plain step has {max(timeline.plain):,}, the least found with "
         f"recomputation is {least:,} ({least - budget:,} too many), and the largest single operator, "
-        f"{timeline.nodes[worst].names[-1]}, needs {floors[worst]:,} of its own"
+        f"{timeline.nodes[worst].names[-1]}, needs {floors[worst]:,} of its own",
+        _floor(timeline),
+        least - budget,
     )
 
 

@@ -26,7 +26,7 @@ from monet.search.checkpoint.problem import Problem, problem_of
 from monet.search.checkpoint.scheduled import PlanFigures, ScheduledCost
 from monet.search.checkpoint.static import Choice
 from monet.search.genetic import Genome, Score, Settings, evolve, non_dominated
-from monet.transforms.checkpoint_plan import CheckpointError, CheckpointPlan
+from monet.transforms.checkpoint_plan import CheckpointError, CheckpointPlan, Impossible
 
 GREEDY_PLANS = 12
 PAGED_BYTES = 64 * 1024  # smaller activations are not worth a page
@@ -105,7 +105,7 @@ class ScheduledFront:
 # --- evaluation -------------------------------------------------------------------------------------------------------
 
 
-class NoPlanFits(CheckpointError):
+class NoPlanFits(Impossible):
     """Every plan that was tried needs more DRAM than there is."""
 
 
@@ -146,7 +146,10 @@ class Evaluator:
             short = least.dram_peak_bytes - self.dram.capacity_bytes
             raise NoPlanFits(
                 f"DRAM {self.dram.name} holds {self.dram.capacity_bytes:,} bytes; of {len(found)} plans the least "
-                f"needs {least.dram_peak_bytes:,}, its activations peak in {least.peak_operator}: {short:,} bytes short"
+                f"needs {least.dram_peak_bytes:,}, its activations peak in {least.peak_operator}: {short:,} bytes "
+                "short",
+                least.peak_operator,
+                short,
             )
         scores: dict[Genome, Score] = {(number,): Score(one.objectives) for number, one in enumerate(fits)}
         front = (fits[number] for number, *_ in non_dominated(scores))
