@@ -83,7 +83,8 @@ def best_under(problem: Problem, budget: int, narrow: bool = False) -> Choice:
         found = model.choice(ones, budget, bound, solver)
         if found is not None and found.cost < best.cost:
             best = replace(found, bound=best.bound)
-        best = replace(best, bound=max(best.bound, bound))
+        # floating point: a bound of HiGHS may exceed the plan that meets it by some 1e-8 of the forward pass
+        best = replace(best, bound=min(max(best.bound, bound), float(best.cost)))
     return best
 
 
