@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from monet.report.html.study import Panel, figure, table, write_study
+from monet.report.html.study import LAYOUT, Panel, figure, table, write_study
 from monet.report.quantities import joules, nbytes, seconds
 from monet.schedule.energy import energy_of
 from monet.schedule.engine import Scheduler
@@ -21,7 +21,7 @@ from monet.search.allocation.search import Allocation
 
 COMPUTE = EVENT_KINDS.index("compute")
 MOST_DRAWN = 4000  # dominated plans, evenly thinned
-COLOURS = [[0, "#2b4c7e"], [0.25, "#3a9a77"], [0.5, "#e2c04f"], [0.75, "#d9703a"], [1, "#8a3f8f"]]  # first to last
+COLOURS = ((43, 76, 126), (58, 154, 119), (226, 192, 79), (217, 112, 58), (138, 63, 143))  # first operator to last
 GAP = 1 / 400  # of the makespan: shorter pauses of an operator on a core are not drawn
 HEADS = ("plan", "", "latency", "cycles", "energy", "EDP", "off-chip", "latency ×", "EDP ×")
 
@@ -116,7 +116,7 @@ def rounds_figure(found: Allocation) -> dict[str, Any]:
         xaxis={"title": {"text": "plans tried"}},
         yaxis={"title": {"text": "latency, ms"}},
         yaxis2={"title": {"text": "energy, mJ"}, "overlaying": "y", "side": "right", "showgrid": False},
-        margin={"l": 70, "r": 70, "t": 20, "b": 55},
+        margin=LAYOUT["margin"] | {"r": 70},
     )
 
 
@@ -138,12 +138,7 @@ def gantt_figure(scheduler: Scheduler, plan: Plan) -> dict[str, Any]:
                 "x": [end - start for start, end, _ in bars],
                 "text": [timeline.operators[one] for *_, one in bars],
                 "textposition": "none",
-                "marker": {
-                    "color": [one for *_, one in bars],
-                    "colorscale": COLOURS,
-                    "cmin": 0,
-                    "cmax": len(timeline.operators),
-                },
+                "marker": {"color": [_colour(one / len(timeline.operators)) for *_, one in bars]},
                 "hovertemplate": "%{text}<br>%{base:.4g} ms, %{x:.3g} ms long<extra></extra>",
                 "showlegend": False,
             }
@@ -155,6 +150,14 @@ def gantt_figure(scheduler: Scheduler, plan: Plan) -> dict[str, Any]:
         xaxis={"title": {"text": "time, ms"}},
         yaxis={"autorange": "reversed", "automargin": True},
     )
+
+
+def _colour(share: float) -> str:
+    """The colour at a share of the way through the network, 0 to 1."""
+    place = min(max(share, 0.0), 1.0) * (len(COLOURS) - 1)
+    first = min(int(place), len(COLOURS) - 2)
+    mixed = (round(a + (place - first) * (b - a)) for a, b in zip(COLOURS[first], COLOURS[first + 1], strict=True))
+    return f"rgb({','.join(map(str, mixed))})"
 
 
 def merged_bars(timeline: Timeline, resource: int, computes: bool) -> list[tuple[float, float, int]]:

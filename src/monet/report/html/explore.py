@@ -18,6 +18,7 @@ from monet.search.hardware.space import Space
 
 MOST_IN_CLOUD = 4000
 MOST_LINES = 1500
+MOST_SVG = 3000  # points; more are drawn by WebGL, of which a browser has few contexts for one page
 MOST_IN_TABLE = 60
 CLOUD, FRONT, OTHER = "#9fb3c8", "#d9703a", "#3f7fc1"
 SCALES = {"latency_s": (1e3, "ms"), "energy_j": (1e3, "mJ"), "edp_js": (1e6, "µJ·s"), "memory_bytes": (1e-6, "MB"),
@@ -79,7 +80,8 @@ def _cloud(space: Space, records: Sequence[Record], goals: Sequence[Objective]) 
     macs = [math.log2(one.metrics.get("macs", 1)) for one in records]
     ticks = list(range(math.ceil(min(macs)), math.floor(max(macs)) + 1, 2))
     return {
-        "type": "scattergl", "mode": "markers", "name": "all designs", "x": x, "y": y,
+        "type": "scattergl" if len(records) > MOST_SVG else "scatter", "mode": "markers", "name": "all designs",
+        "x": x, "y": y,
         "text": [design_text(space, one) for one in records], "hovertemplate": "%{text}<extra></extra>",
         "marker": {
             "size": 5, "opacity": 0.55, "color": macs, "colorscale": "Viridis", "reversescale": True,

@@ -99,7 +99,7 @@ def graph_figure(rows: list[dict[str, Any]], workload: Workload) -> dict[str, An
         ys += [at[earlier][1], at[later][1], None]
     thin = {"color": "rgba(120,130,150,0.4)", "width": 1}
     data: list[dict[str, Any]] = [
-        {"type": "scattergl", "mode": "lines", "x": xs, "y": ys, "line": thin, "hoverinfo": "skip", "name": "data"}
+        {"type": "scatter", "mode": "lines", "x": xs, "y": ys, "line": thin, "hoverinfo": "skip", "name": "data"}
     ]
     groups: dict[int, list[dict[str, Any]]] = {}
     for row in rows:
@@ -121,7 +121,7 @@ def graph_figure(rows: list[dict[str, Any]], workload: Workload) -> dict[str, An
     for row in rows:
         firsts.setdefault(row["layer"], row["y"] - row["rank"])
     layers = {"tickvals": list(firsts.values()), "ticktext": list(firsts), "autorange": "reversed", "showgrid": False}
-    margin = {"l": 190, "r": 20, "t": 40, "b": 20}
+    margin = {"l": 190, "r": 20, "t": 60, "b": 20}
     plain = {"showgrid": False, "zeroline": False}
     return figure(data, xaxis=lanes | plain, yaxis=layers | plain, margin=margin, showlegend=False)
 

@@ -16,22 +16,26 @@ from typing import Any
 from monet.report.files import write_bytes
 from monet.report.html.page import embedded
 
+AXIS_PX = 105  # width of a parallel axis with its name
 LAYOUT: dict[str, Any] = {
     "template": "none",
-    "margin": {"l": 70, "r": 20, "t": 20, "b": 55},
+    "margin": {"l": 70, "r": 20, "t": 74, "b": 55},  # above: the buttons, under them the legend
     "paper_bgcolor": "rgba(0,0,0,0)",
     "plot_bgcolor": "rgba(0,0,0,0)",
     "hovermode": "closest",
     "font": {"family": "system-ui, sans-serif", "size": 13, "color": "#1b2330"},
-    "legend": {"orientation": "h", "y": 1.12},
-    "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "#a9b2bf", "activecolor": "#3f7fc1", "orientation": "v"},
+    "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+    "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "#a9b2bf", "activecolor": "#3f7fc1", "orientation": "h"},
     "colorway": ["#3f7fc1", "#d9703a", "#3a9a77", "#8a6fb5", "#e2a03f", "#cf5f5f", "#6b7686", "#d774a3"],
 }
 
 _START = """
+// a page works offline: no button that sends what it shows to a server
+const unused = ["sendChartToCloud", "select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "autoScale2d"];
 for (const [place, figure] of Object.entries(JSON.parse(document.getElementById("plots").textContent))) {
   const node = document.getElementById(place);
-  Plotly.newPlot(node, figure.data, figure.layout, {responsive: true, displaylogo: false}).then(() => {
+  const settings = {responsive: true, displaylogo: false, modeBarButtonsToRemove: unused};
+  Plotly.newPlot(node, figure.data, figure.layout, settings).then(() => {
     node.on("plotly_click", (event) => {
       const link = event.points[0] && event.points[0].customdata;
       if (typeof link === "string" && /\\.html(#.*)?$/.test(link)) window.open(link, "_blank", "noopener");
@@ -97,9 +101,9 @@ def study_page(title: str, facts: Sequence[str], panels: Sequence[Panel]) -> str
 {style}
 table.plain {{ border-collapse: collapse; font-size: 14px; width: 100%; }}
 table.plain th, table.plain td {{ padding: 5px 10px; border-bottom: 1px solid var(--line); text-align: left; }}
-table.plain td, table.plain th {{ max-width: none; overflow: visible; }}
+table.plain td, table.plain th {{ max-width: none; overflow: visible; white-space: normal; vertical-align: top; }}
 table.plain .number {{ text-align: right; white-space: nowrap; }}
-.scroll {{ overflow-x: auto; }}
+.scroll {{ overflow-x: auto; max-height: none; }}
 </style>
 </head>
 <body>
@@ -122,7 +126,14 @@ table.plain .number {{ text-align: right; white-space: nowrap; }}
 def _box(number: int, panel: Panel) -> str:
     shape = "panel half" if panel.half else "panel"
     about = f'<p class="about">{html.escape(panel.about)}</p>' if panel.about else ""
-    plot = f'<div id="plot{number}" style="height:{panel.height_px}px"></div>' if panel.figure is not None else ""
+    plot = ""
+    if panel.figure is not None:
+        # the names of parallel axes need their room: on a narrow screen they scroll
+        parallel = any(one.get("type") == "parcoords" for one in panel.figure["data"])
+        room = (
+            f"min-width:{AXIS_PX * max(len(one['dimensions']) for one in panel.figure['data'])}px;" if parallel else ""
+        )
+        plot = f'<div class="scroll"><div id="plot{number}" style="{room}height:{panel.height_px}px"></div></div>'
     return (
         f'<section class="{shape}" id="panel{number}"><div class="head"><h2>{html.escape(panel.title)}</h2></div>'
         f"{about}{plot}{panel.body}</section>"
