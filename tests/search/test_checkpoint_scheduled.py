@@ -157,6 +157,45 @@ def test_a_baseline_is_costed_without_a_search() -> None:
         run_command("resnet18-cifar", "--image", "16", "--hardware", "edge-tpu", "--method", "per-blok")
 
 
+def test_joint_is_no_slower_than_checkpointing_alone_and_within_the_budget() -> None:
+    arguments = (
+        "mlp-robot",
+        "--batch",
+        "64",
+        "--hardware",
+        "edge-tpu",
+        "--effort",
+        "1",
+        "--budget",
+        "90%",
+        "--json",
+        "-",
+    )
+    alone, joint = json.loads(run_command(*arguments)), json.loads(run_command(*arguments, "--joint"))
+    assert joint["joint"]
+    assert joint["latency_s"] <= alone["latency_s"]
+    assert joint["memory_peak_bytes"] <= joint["budget_bytes"] == alone["budget_bytes"]
+    first = joint["joint"][0]
+    assert first["latency_s"] == alone["latency_s"]  # the first round is the search alone
+    assert first["taken"] in ("fused again", "checkpointed")
+    # what is handed out costs what it says
+    step = monet.training_step(monet.load_model("mlp-robot", batch=64))
+    plan, schedule = CheckpointPlan.from_dict(joint["plan"]), Plan.from_dict(joint["schedule_plan"])
+    result = monet.evaluate(recompute(step, plan), monet.load_hardware("edge-tpu"), schedule)
+    assert result.latency_s == joint["latency_s"]
+
+
+def test_the_front_of_every_seed_covers_the_baselines() -> None:
+    graph = monet.training_step(monet.load_model("mlp-robot", batch=64))
+    costed = ScheduledCost(scheduler := Scheduler(graph, monet.load_hardware("edge-tpu")), default_plan(scheduler))
+    for seed in range(5):
+        found = search_front(costed, seed=seed, settings=SMALL)
+        for name, one in found.baselines:
+            assert any(
+                all(a <= b for a, b in zip(other.objectives, one.objectives, strict=True)) for other in found.front
+            ), (seed, name)
+
+
 def test_an_impossible_budget_says_what_is_short(front: ScheduledFront) -> None:
     asked = Asked("1kB", "auto", ("keep", "recompute"), 0, 1, 1, False, "auto", "keep", "latency")
     with pytest.raises(monet.errors.MonetError, match=r"reached in .* bytes short"):

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from rich.console import Console
 
 from monet import training_step
 from monet.frontends.zoo import small, transformers, vision
 from monet.graph import Graph, GraphBuilder, Phase
-from monet.graph.counts import saved_bytes
+from monet.graph.counts import macs_by_part, macs_of, saved_bytes
 from monet.graph.verify import verify
 from monet.numerics import execute, random_values
+from monet.report.graph_summary import render, summarise
 from monet.report.onnx import to_model
 from monet.transforms.checkpoint_plan import (
     CheckpointError,
@@ -180,3 +184,23 @@ def test_recomputed_steps_export_and_run_elsewhere(family: str) -> None:
     onnx.checker.check_model(exported, full_check=True)
     values = random_values(step)
     assert_close(run(exported, again, values), execute(step, values), 2e-3 if family == "resnet" else 1e-9)
+
+
+def test_recomputation_is_a_part_of_its_own() -> None:
+    """Clones are neither forward nor gradients: the other parts count what they count in the plain step."""
+    plain = training_step(resnet())
+    plan = CheckpointPlan.dropping([one.storage for one in saved_tensors(plain)])
+    again, before = recompute(plain, plan), macs_by_part(plain)
+    found = macs_by_part(again)
+    assert before.recomputation == 0
+    assert "recomputation" not in before.as_dict()
+    clones = [op for op in again.ops if op.recompute]
+    assert found.recomputation == sum(macs_of(again, op) for op in clones) > 0
+    assert found == replace(before, recomputation=found.recomputation)
+    assert found.total == before.total + found.recomputation
+    summary = summarise(again)
+    assert summary["macs"]["recomputation"] == found.recomputation
+    assert summary["element_operations"]["recomputation"] > 0
+    shown = StringIO()
+    Console(width=120, file=shown).print(render(summary))
+    assert "recomputation" in shown.getvalue()

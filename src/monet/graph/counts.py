@@ -52,7 +52,9 @@ def equal_classes(graph: Graph) -> dict[str, tuple[Op, ...]]:
 
 
 def part_of(graph: Graph, op: Op) -> str:
-    """The column an operator's work belongs to: forward, input_gradient, weight_gradient or update."""
+    """The column an operator's work belongs to: forward, recomputation, input_gradient, weight_gradient or update."""
+    if op.recompute:
+        return "recomputation"
     if op.phase is Phase.UPDATE:
         return "update"
     if op.phase is not Phase.BACKWARD:
@@ -76,20 +78,23 @@ class WorkByPart:
     forward: int
     input_gradient: int
     weight_gradient: int
+    recomputation: int = 0
 
     @property
     def backward(self) -> int:
-        """Both gradients together."""
+        """Both gradients together, recomputation left out."""
         return self.input_gradient + self.weight_gradient
 
     @property
     def total(self) -> int:
         """The whole step."""
-        return self.forward + self.backward
+        return self.forward + self.recomputation + self.backward
 
     def as_dict(self, scale: int = 1) -> dict[str, int]:
-        """Named columns, each times ``scale`` (2 turns multiply-accumulates into FLOPs)."""
-        columns = ("forward", "input_gradient", "weight_gradient", "backward", "total")
+        """Named columns, each times ``scale`` (2 turns multiply-accumulates into FLOPs). ``recomputation`` is there if
+        something is recomputed."""
+        again = ("recomputation",) if self.recomputation else ()
+        columns = ("forward", *again, "input_gradient", "weight_gradient", "backward", "total")
         return {column: scale * getattr(self, column) for column in columns}
 
 
@@ -98,7 +103,7 @@ def macs_by_part(graph: Graph) -> WorkByPart:
     totals: Counter[str] = Counter()
     for op in graph.ops:
         totals[part_of(graph, op)] += macs_of(graph, op)
-    return WorkByPart(totals["forward"], totals["input_gradient"], totals["weight_gradient"])
+    return WorkByPart(totals["forward"], totals["input_gradient"], totals["weight_gradient"], totals["recomputation"])
 
 
 def macs_by_kind(graph: Graph) -> dict[str, dict[str, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -24,6 +25,7 @@ from monet.graph.counts import (
 from monet.report.units import count, flops, size
 
 PARTS = ("forward", "input_gradient", "weight_gradient", "update")
+AGAIN = "recomputation"  # a part of its own where a checkpoint plan has been applied
 
 
 def summarise(graph: Graph, largest: int = 10) -> dict[str, Any]:
@@ -70,7 +72,12 @@ def _element_operations(graph: Graph) -> dict[str, int]:
     totals: Counter[str] = Counter()
     for op in graph.ops:
         totals[part_of(graph, op)] += sum(n for function, n in work_of(graph, op).items() if function != "mac")
-    return {part: totals[part] for part in PARTS}
+    return {part: totals[part] for part in _parts(totals)}
+
+
+def _parts(work: Mapping[str, int]) -> tuple[str, ...]:
+    """Parts in the order of the step; recomputation only where there is some."""
+    return (PARTS[0], AGAIN, *PARTS[1:]) if work.get(AGAIN) else PARTS
 
 
 def _saved_by_kind(graph: Graph) -> dict[str, int]:
@@ -91,7 +98,7 @@ def _heaviest_layers(graph: Graph, largest: int) -> list[dict[str, Any]]:
         saved[graph.producer[item.name].layer] += item.bytes
     rows = sorted(macs.items(), key=lambda row: (-row[1].total(), row[0]))[:largest]
     return [
-        {"layer": layer, "macs": {part: parts[part] for part in PARTS[:3]}, "saved_bytes": saved[layer]}
+        {"layer": layer, "macs": {part: parts[part] for part in _parts(parts)[:-1]}, "saved_bytes": saved[layer]}
         for layer, parts in rows
     ]
 
@@ -109,7 +116,7 @@ def _columns(title: str, *names: str) -> Table:
 
 def _work_table(summary: dict[str, Any]) -> Table:
     table = _columns("Work per step", "part", "MACs", "FLOPs", "other operations")
-    for part in PARTS:
+    for part in _parts(summary["element_operations"]):
         macs = summary["macs"].get(part, 0)
         table.add_row(part.replace("_", " "), count(macs), flops(2 * macs), count(summary["element_operations"][part]))
     others = sum(summary["element_operations"].values())
@@ -150,9 +157,11 @@ def _largest_table(summary: dict[str, Any]) -> Table:
 
 
 def _layer_table(summary: dict[str, Any]) -> Table:
-    table = _columns("Heaviest layers (MACs)", "layer", "forward", "input gradient", "weight gradient", "saved")
+    parts = _parts(summary["element_operations"])[:-1]
+    names = (part.replace("_", " ") for part in parts)
+    table = _columns("Heaviest layers (MACs)", "layer", *names, "saved")
     for row in summary["heaviest_layers"][:8]:
-        table.add_row(row["layer"], *(count(row["macs"][part]) for part in PARTS[:3]), size(row["saved_bytes"]))
+        table.add_row(row["layer"], *(count(row["macs"].get(part, 0)) for part in parts), size(row["saved_bytes"]))
     return table
 
 
