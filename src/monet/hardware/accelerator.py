@@ -263,7 +263,7 @@ class Core:
         """Axes of the first (default) mode."""
         return self.modes[0].axes if self.modes else ()
 
-    @property
+    @cached_property
     def units(self) -> int:
         """MAC units of the array."""
         return math.prod(axis.size for axis in self.axes) if self.modes else 0
@@ -549,12 +549,17 @@ class Accelerator:
         """Target → hops from every endpoint, filled as routes are asked for."""
         return {}
 
-    def _hops_to(self, target: str) -> dict[str, int]:
-        """Hops from every endpoint that can reach ``target``."""
-        sources: dict[str, list[str]] = {}
+    @cached_property
+    def _sources(self) -> dict[str, list[str]]:
+        """Endpoint → endpoints that have a link to it."""
+        found: dict[str, list[str]] = {}
         for source, steps in self._neighbours.items():
             for _, neighbour in steps:
-                sources.setdefault(neighbour, []).append(source)
+                found.setdefault(neighbour, []).append(source)
+        return found
+
+    def _hops_to(self, target: str) -> dict[str, int]:
+        """Hops from every endpoint that can reach ``target``."""
         off_chip = {dram.name for dram in self.drams} - {target}
         hops = {target: 0}
         queue = deque([target])
@@ -562,7 +567,7 @@ class Accelerator:
             here = queue.popleft()
             if here in off_chip:
                 continue
-            for source in sources.get(here, ()):
+            for source in self._sources.get(here, ()):
                 if source not in hops:
                     hops[source] = hops[here] + 1
                     queue.append(source)

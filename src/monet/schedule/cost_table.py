@@ -75,6 +75,7 @@ class CostTable:
         self.machine, self.objective = machine, objective
         self._known: dict[tuple[Any, ...], StepCost] = {}
         self._borders: dict[tuple[str, int, float], Border] = {}
+        self._places: dict[tuple[tuple[str, ...], bool], tuple[Any, ...]] = {}
         self._numbers: dict[tuple[bool, bool, str, int, bool, float], int] = {}
         self.steps: dict[tuple[Any, ...], Costed] = {}
         self.numbered: dict[tuple[Any, ...], tuple[int, Costed]] = {}  # keys are slow to compare, numbers are not
@@ -100,6 +101,26 @@ class CostTable:
                     _steps.clear()
                 found = _steps[content] = self._compute(operator, steps, number, instance, cores, held, share)
             self._known[key] = found
+        return found
+
+    @cached_property
+    def designs(self) -> dict[str, list[CoreInstance]]:
+        """Cores of every design."""
+        found: dict[str, list[CoreInstance]] = {}
+        for instance in self.machine.accelerator.cores:
+            found.setdefault(instance.template, []).append(instance)
+        return found
+
+    def places(self, cores: tuple[str, ...], roomy: bool) -> tuple[Any, ...]:
+        """Of every core its number, and the memory of every slot; ``roomy``: with their sizes, which matter then."""
+        found = self._places.get((cores, roomy))
+        if found is None:
+            machine = self.machine
+            index, room = machine.memory_index, (machine.capacity * roomy).tolist()
+            found = self._places[cores, roomy] = tuple(
+                (machine.core_index[core], *((slot, index[name], room[index[name]]) for slot, name in one.memories))
+                for core, one in ((core, machine.accelerator.instance(core)) for core in cores)
+            )
         return found
 
     def _surroundings(self, operator: Operator, instance: CoreInstance, cores: int, held: bool, share: float) -> int:

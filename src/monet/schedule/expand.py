@@ -112,14 +112,7 @@ class Expansion:
             cut = (grid.content, self.cuts.same_group(one, storage)) if grid else self.cuts.finer_content(storage)
             owner = self.workload.storages[storage]
             storages.append((cut, owner.persistent, owner.tensor.shape, owner.tensor.strides, owner.tensor.dtype))
-        index, room = self.machine.memory_index, self.machine.capacity * (one.held or one.is_summed)
-        places = tuple(
-            (
-                self.machine.core_index[core.name],
-                *((slot, index[name], room[index[name]]) for slot, name in core.memories),
-            )
-            for core in one.instances
-        )
+        places = self.table.places(one.placement.cores, one.held or one.is_summed)
         pace = self.machine.accelerator.clock_hz / one.instances[0].core.clock_hz
         return (
             operator.alike, steps.content, one.held, group is not None and group.halo,

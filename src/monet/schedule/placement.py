@@ -43,7 +43,7 @@ def complete_placements(workload: Workload, machine: Machine, table: CostTable, 
         if operator.op.name in chosen:
             continue
         if operator.key not in by_key:
-            by_key[operator.key] = default_placement(operator, machine, table, share)
+            by_key[operator.key] = default_placement(operator, table, share)
         chosen[operator.op.name] = by_key[operator.key]
     return replace(plan, placements=chosen)
 
@@ -86,13 +86,11 @@ def check_placement(operator: Operator, placement: Placement, machine: Machine) 
         raise PlanError(f"{place}: {placement.split} has {size} values for {len(cores)} cores")
 
 
-def default_placement(operator: Operator, machine: Machine, table: CostTable, share: float) -> Placement:
+def default_placement(operator: Operator, table: CostTable, share: float) -> Placement:
     """The constructive default for one operator."""
     from monet.schedule.engine import NoSchedule
 
-    designs: dict[str, list[CoreInstance]] = {}
-    for instance in machine.accelerator.cores:
-        designs.setdefault(instance.template, []).append(instance)
+    designs = table.designs
     whole = make_steps(operator.nest, {}, "", 1)
     best: tuple[float, list[CoreInstance]] | None = None
     errors: list[tuple[CoreInstance, MonetError]] = []
