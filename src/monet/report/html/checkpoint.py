@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from monet.report.checkpoint_schedule import change, free_line
+from monet.report.checkpoint_schedule import change, free_line, shortage, static_line
 from monet.report.html.study import Panel, figure, table, write_study
 from monet.report.quantities import joules, nbytes, seconds
 
@@ -42,13 +42,23 @@ def _wrapped(line: str, width: int = 90) -> str:
     return "<br>".join(row.strip() for row in rows)
 
 
+def _beside(places: Sequence[float]) -> list[str]:
+    """Where names of points go: inwards at the right edge, else above and below in turn, so that neighbours part."""
+    most, order = max(places, default=0), sorted(places)
+    sides = ("top center", "bottom center")
+    return ["top left" if one > 0.9 * most else sides[order.index(one) % 2] for one in places]
+
+
 def _marks(points: Sequence[Values], x: str, y: Any, name: str, **more: Any) -> dict[str, Any]:
     return {
         "type": "scatter",
         "name": name,
         "x": [one[x] / MB for one in points],
         "y": [y(one) for one in points],
-        "text": [f"<b>{one['method']}</b><br>{plan_text(one['plan'])}" for one in points],
+        "hovertext": [f"<b>{one['method']}</b><br>{plan_text(one['plan'])}" for one in points],
+        "text": [one["method"] for one in points],
+        "textposition": _beside([one[x] for one in points]),
+        "cliponaxis": False,
         **more,
     }
 
@@ -72,16 +82,16 @@ def scheduled_figure(values: Values, value: str, label: str) -> dict[str, Any]:
     def relative(one: Values) -> float:
         return 100 * (float(one[value]) / float(plain[value]) - 1)
 
-    hover = f"%{{x:.3f}} MB, %{{y:+.2f}} % {label}<br>%{{text}}<extra></extra>"
+    hover = f"%{{x:.3f}} MB, %{{y:+.2f}} % {label}<br>%{{hovertext}}<extra></extra>"
     line = lower_envelope(values["front"], value)
     rest = [one for one in values["front"] if one not in line]
     chosen = dict(values)
     data = [
-        _marks(rest, "memory_peak_bytes", relative, "front in the other figure", mode="markers", hovertemplate=hover,
-               marker={"size": 5, "opacity": 0.45, "color": "#6b7686"}),
+        _marks(rest, "memory_peak_bytes", relative, "on the front for the other figure", mode="markers",
+               hovertemplate=hover, marker={"size": 5, "opacity": 0.45, "color": "#6b7686"}),
         _marks(line, "memory_peak_bytes", relative, f"memory and {label}", mode="lines+markers", hovertemplate=hover,
                line={"shape": "hv", "width": 1.5, "color": "#3f7fc1"}, marker={"size": 7}),
-        _marks(values["baselines"], "memory_peak_bytes", relative, "baselines", mode="markers",
+        _marks(values["baselines"], "memory_peak_bytes", relative, "baselines", mode="markers+text",
                hovertemplate=hover, marker={"size": 10, "symbol": "diamond", "color": "#d9703a"}),
         _marks([chosen], "memory_peak_bytes", relative, "chosen", mode="markers", hovertemplate=hover,
                marker={"size": 14, "symbol": "star", "color": "#3a9a77"}),
@@ -96,22 +106,23 @@ def scheduled_figure(values: Values, value: str, label: str) -> dict[str, Any]:
 def work_figure(values: Values) -> dict[str, Any]:
     """Kept bytes against repeated work: the exact curve, what is proved, and where the front lies above it."""
     exact = values["exact"]
-    hover = "%{x:.3f} MB kept, %{y:.2f} % of forward again<br>%{text}<extra></extra>"
+    hover = "%{x:.3f} MB kept, %{y:.2f} % of forward again<br>%{hovertext}<extra></extra>"
     front = _marks(
         values["front"], "kept_bytes", lambda one: 100 * one["recompute_over_forward"], "front through the schedule",
         mode="markers", hovertemplate=hover, marker={"size": 6, "color": "#3f7fc1"},
     )  # fmt: skip
     named = _marks(
         values["baselines"], "kept_bytes", lambda one: 100 * one["recompute_over_forward"], "baselines",
-        mode="markers", hovertemplate=hover, marker={"size": 10, "symbol": "diamond", "color": "#d9703a"},
+        mode="markers+text", hovertemplate=hover, marker={"size": 10, "symbol": "diamond", "color": "#d9703a"},
     )  # fmt: skip
     curve = {
         "type": "scatter",
-        "name": "exact optimum, proved",
+        "name": "proved least",
         "mode": "lines+markers",
         "x": [one["kept_bytes"] / MB for one in exact],
-        "y": [100 * one["recompute_over_forward"] for one in exact],
-        "line": {"shape": "hv", "color": "#1b2330", "width": 1.5},
+        "y": [100 * one["bound"] for one in exact],
+        # between two optima only that of more memory is a bound
+        "line": {"shape": "vh", "color": "#1b2330", "width": 1.5},
         "marker": {"size": 4},
         "fill": "tozeroy",
         "fillcolor": "rgba(27,35,48,0.07)",
@@ -124,12 +135,18 @@ def work_figure(values: Values) -> dict[str, Any]:
     )
 
 
+def named(one: Values) -> str:
+    """A baseline by its name, any other plan by what it does."""
+    counts = ", ".join(f"{len(names)} {choice}" for choice, names in one["plan"].items()) or "everything kept"
+    return counts if one["method"] in ("ga", "exact") else str(one["method"])
+
+
 def plan_table(points: Sequence[Values], plain: Values) -> str:
     """Plans with their figures."""
     heads = ("plan", "peak", "kept", "latency", "energy", "DRAM traffic", "again", "peak in")
     rows = [
         (
-            one["method"], nbytes(one["memory_peak_bytes"]), nbytes(one["kept_bytes"]),
+            named(one), nbytes(one["memory_peak_bytes"]), nbytes(one["kept_bytes"]),
             f"{seconds(one['latency_s'])} ({change(one['latency_s'], plain['latency_s'])})",
             f"{joules(one['energy_j'])} ({change(one['energy_j'], plain['energy_j'])})",
             f"{nbytes(one['dram_bytes'])} ({change(one['dram_bytes'], plain['dram_bytes'])})",
@@ -160,8 +177,9 @@ def scheduled_panels(values: Values) -> list[Panel]:
         ),
         Panel(
             "Repeated work, and what is proved",
-            "Nothing lies in the shaded region: the curve is the exact least work for the kept bytes. A plan above it "
-            "repeats more than it must, because on this hardware that is faster than reading what was kept.",
+            "Nothing lies in the shaded region: the curve is the least work that the kept bytes are proved to need. "
+            "A plan above it repeats more than it must, because on this hardware that is faster than reading "
+            "what was kept.",
             figure=work_figure(values),
         ),
         Panel("Chosen and baselines", body=plan_table([chosen, *values["baselines"]], plain)),
@@ -177,6 +195,7 @@ def scheduled_page(values: Values) -> tuple[str, list[str], list[Panel]]:
         f"{nbytes(plain['memory_peak_bytes'])} in {plain['peak_operator']}",
         f"{len(values['front'])} plans on the front of {values['evaluated']} tried",
         free_line(values),
+        *(line.strip().replace("\n", "; ") for line in (shortage(values), static_line(values)) if line),
     ]
     return f"Checkpointing {values['model']} on {values['hardware']}", facts, scheduled_panels(values)
 
@@ -198,16 +217,16 @@ def static_page(values: Values) -> tuple[str, list[str], list[Panel]]:
     def least(one: Values) -> float:
         return 100 * (float(one["recompute_over_forward"]) - float(one["gap"]))
 
-    hover = "%{x:.3f} MB, %{y:.2f} % of forward again<br>%{text}<extra></extra>"
+    hover = "%{x:.3f} MB, %{y:.2f} % of forward again<br>%{hovertext}<extra></extra>"
     points = sorted(map(placed, values["front"]), key=lambda one: one["memory_bytes"])
     data = [
         _marks(points, "memory_bytes", least, "proved least", mode="lines", hoverinfo="skip",
-               line={"shape": "hv", "width": 1, "dash": "dot", "color": "#1b2330"}, fill="tozeroy",
+               line={"shape": "vh", "width": 1, "dash": "dot", "color": "#1b2330"}, fill="tozeroy",
                fillcolor="rgba(27,35,48,0.07)"),
         _marks(points, "memory_bytes", again, "front", mode="lines+markers", hovertemplate=hover,
                line={"shape": "hv", "width": 1.5}, marker={"size": 6}),
         _marks([placed(one) for one in values["baselines"]], "memory_bytes", again, "baselines",
-               mode="markers", hovertemplate=hover, marker={"size": 10, "symbol": "diamond"}),
+               mode="markers+text", hovertemplate=hover, marker={"size": 10, "symbol": "diamond"}),
         _marks([placed(values)], "memory_bytes", again, "chosen", mode="markers", hovertemplate=hover,
                marker={"size": 14, "symbol": "star"}),
     ]  # fmt: skip
