@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from monet.errors import nearest
+
 
 def monet(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "COLUMNS": "120"}
@@ -136,3 +138,14 @@ def test_what_cannot_be_written_is_said_before_the_search(
     assert words in result.stderr
     assert "Traceback" not in result.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_a_fusion_that_is_no_file_is_told_the_names() -> None:
+    result = monet("run", "mlp-robot", "--hardware", "edge-tpu", "--fusion", "autoo")
+    assert result.returncode == 2
+    assert "allowed are auto, none, or a YAML file with a plan; did you mean 'auto'?" in result.stderr
+
+
+def test_a_hint_does_not_list_every_operator_of_a_network() -> None:
+    hint = nearest("zzz", [f"conv{number}" for number in range(500)])
+    assert hint.endswith("and 420 more")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+MOST_LISTED = 80  # names in a message: all of the zoo, not all operators of a network
+
 
 class MonetError(Exception):
     """Bad input. The command line prints the message alone and exits with code 2."""
@@ -28,4 +30,7 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
     """A hint that names the closest allowed spelling, or lists what is allowed when nothing is close."""
     options = sorted(allowed)
     close = difflib.get_close_matches(name, options, n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"allowed: {', '.join(options)}"
+    if close:
+        return f"did you mean {close[0]!r}?"
+    more = f" and {len(options) - MOST_LISTED:,} more" if len(options) > MOST_LISTED else ""
+    return f"allowed: {', '.join(options[:MOST_LISTED])}{more}"

@@ -86,6 +86,9 @@ def _checkpoint(path: str, mode: str) -> dict[str, Any]:
 
 def _schedule(fusion: str, allocation: str, boundary: str, phases: str, objective: str) -> dict[str, Any]:
     """Keywords of ``evaluate``, plain values only."""
+    from pathlib import Path
+
+    from monet.errors import nearest
     from monet.schedule.plan import BOUNDARIES, PlanError, load_plan
 
     if boundary and boundary not in BOUNDARIES:
@@ -95,6 +98,10 @@ def _schedule(fusion: str, allocation: str, boundary: str, phases: str, objectiv
         chosen["phases"] = [one.strip() for one in phases.split(",") if one.strip()]
     if fusion in ("auto", "none"):
         chosen |= {"fusion": fusion, "boundary": boundary or "keep"}
+    elif not fusion.endswith((".yaml", ".yml")) and not Path(fusion).is_file():
+        raise PlanError(
+            f"--fusion {fusion!r}: allowed are auto, none, or a YAML file with a plan; {nearest(fusion, ('auto', 'none'))}"
+        )
     else:
         chosen["plan"] = load_plan(fusion).to_dict() | ({"boundary": boundary} if boundary else {})
     if allocation:
