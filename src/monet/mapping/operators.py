@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from monet.errors import MonetError
 from monet.graph.graph import Graph
@@ -162,8 +162,3 @@ def _on_core(
 def _score(found: Alone | VectorCost, instance: CoreInstance, objective: str) -> float:
     seconds = found.cycles / instance.core.clock_hz
     return {"latency": seconds, "energy": found.energy_j, "edp": seconds * found.energy_j}[objective]
-
-
-def with_dtype(nest: LoopNest, dtype: str) -> LoopNest:
-    """The same nest with every operand of one element type."""
-    return replace(nest, operands=tuple(replace(operand, dtype=dtype) for operand in nest.operands))

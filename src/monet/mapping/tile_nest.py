@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -135,11 +135,3 @@ def _operand(nest: LoopNest, operand: Operand, lengths: Mapping[str, int], place
         shape.append(reach + 1)
         indices.append(Index(index.terms, backwards))
     return replace(operand, shape=tuple(shape), indices=tuple(indices))
-
-
-def loop_counts(nest: LoopNest, tile: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-    """(dimension, tiles along it), for dimensions that are split."""
-    for dim, size in nest.dims:
-        count = -(-size // tile.get(dim, size))
-        if count > 1:
-            yield dim, count

@@ -44,11 +44,6 @@ def figures_of(scheduler: Scheduler, schedule: Schedule) -> Figures:
     return Figures(latency, _own_energy(scheduler, schedule) + joules, traffic, _dram_peak(schedule))
 
 
-def total_energy(scheduler: Scheduler, schedule: Schedule) -> float:
-    """Joules of a schedule: what ``energy_of`` breaks down, as one sum."""
-    return _own_energy(scheduler, schedule) + _transfers(schedule, scheduler.machine)[0]
-
-
 def _own_energy(scheduler: Scheduler, schedule: Schedule) -> float:
     """Joules of a schedule but for its transfers."""
     machine = scheduler.machine

@@ -34,14 +34,16 @@ def run(options: Options) -> Outcome:
     chosen = {name: choices(space, records, FIGURES) for name, (space, records) in spaces.items()}
     fronts = {name: overlap(space, records, "inference", "training") for name, (space, records) in spaces.items()}
     findings = [finding(name, chosen[name], fronts[name]) for name in spaces]
+    samples = tuple(sample_text(*each) for each in spaces.values())
+    title = f"Is the best hardware for inference also the best for training? ({'; '.join(samples)})"
     return Outcome(
         "Inference against training",
         {"findings": [one.as_dict() for one in findings],
          "choices": {name: [_plain(one) for one in each] for name, each in chosen.items()},
          "points": {name: len(records) for name, (_, records) in spaces.items()}},
-        (findings_table("Is the best hardware for inference also the best for training?", findings),
+        (findings_table(title, findings),
          choices_table(chosen)),
-        tuple(sample_text(*each) for each in spaces.values()),
+        samples,
         panels(spaces, findings, chosen),
     )  # fmt: skip
 

@@ -30,13 +30,6 @@ def window_output(size: int, taps: int, stride: int, dilation: int, before: int,
     return (size + before + after - dilation * (taps - 1) - 1) // stride + 1
 
 
-def conv_attributes(
-    stride: tuple[int, ...], padding: tuple[tuple[int, int], ...], dilation: tuple[int, ...], groups: int = 1
-) -> dict[str, Any]:
-    """Attributes shared by the three kinds; ``padding`` is (before, after) per spatial axis."""
-    return {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-
-
 def _geometry(attrs: Mapping[str, Any]) -> dict[str, Any]:
     return {key: attrs[key] for key in ("stride", "padding", "dilation", "groups")}
 
