@@ -16,7 +16,7 @@ MODEL = ("resnet18-stream", "--hardware", "tpu-like-quad", "--mode", "inference"
 
 
 def run(*arguments: str) -> str:
-    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    result = CliRunner(env={"COLUMNS": "200"}).invoke(app, list(arguments), catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
 

@@ -17,7 +17,7 @@ from monet.graph.op import Phase
 from monet.hardware import load_hardware
 from monet.schedule import Plan, Scheduler, evaluate, load_plan, plan_text
 from monet.schedule.figures import Figures, figures_of
-from monet.search.fusion import improve, search
+from monet.search.fusion import improve
 from monet.search.fusion.bound import bound_of
 from monet.search.fusion.candidates import folded, hopeful_groups
 from monet.search.fusion.evaluation import Evaluator
@@ -28,13 +28,6 @@ from monet.search.fusion.structure import bits, circle, is_connected, is_convex,
 from monet.search.fusion.traffic import baseline_of
 from monet.training import training_step
 from tests.schedule.cases import accelerator
-
-
-@pytest.fixture(autouse=True)
-def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small graphs need small budgets."""
-    monkeypatch.setattr(search, "COSTED", 800_000)
-    monkeypatch.setattr(search, "IMPROVED", 1_000_000)
 
 
 def chain_step() -> Scheduler:
