@@ -17,8 +17,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def inner(function: Function) -> Function:
     """Compile a function that only kernels call: into them, and kept on disk with them only. It allocates nothing, so
-    the arrays it is given are not counted in and out (``_nrt``), which takes five times as long as the work."""
-    return cast(Function, numba.njit(_nrt=False)(function))
+    the arrays it is given are not counted in and out (``_nrt``), which takes five times as long as the work. It is
+    always inlined: a call passes some hundred words, as arrays go by value with their shapes and strides."""
+    return cast(Function, numba.njit(_nrt=False, forceinline=True)(function))
 
 
 # columns of a node

@@ -19,6 +19,7 @@ from monet.schedule.nodes import (
     LAG,
     LATENCY,
     NODE,
+    NODE_COLUMNS,
     REASON,
     RESOURCE,
     TICKS,
@@ -63,8 +64,10 @@ def reorder(
     nodes is renumbered in place."""
     place = np.empty(len(order), np.int64)
     for number in range(len(order)):
-        place[order[number]] = number
-        moved[number] = node[order[number]]
+        old = order[number]
+        place[old] = number
+        for column in range(NODE_COLUMNS):
+            moved[number, column] = node[old, column]
     for i in range(len(dep)):
         renamed[i, NODE], renamed[i, LAG], renamed[i, REASON] = place[dep[i, NODE]], dep[i, LAG], dep[i, REASON]
     for i in range(len(copies)):
