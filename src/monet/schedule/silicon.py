@@ -90,44 +90,46 @@ STREAM_LANES: dict[str, Any] = {
 }
 # Stream gives every transfer of a split layer a fixed share of a link, one over the cores it is split over.
 STREAM_LINKS: dict[str, Any] = {
-    "network.ring.bandwidth_bits_per_cycle": 8,
-    "network.bus.bandwidth_bits_per_cycle": 32,
+    f"network.{name}.bandwidth_bits_per_cycle": 8 for name in ("ring", "to_pooling", "to_simd")
 }
 
 
 def stream_plan(graph: Graph, fused: bool, split: bool) -> Plan:
     """Stream's schedules of it: two stacks fused row by row (layers 0-10 and 11-21 of its file) or layer by layer;
-    convolutions and rectifiers split in K over the four cores, or one core after another; nothing stays on chip
-    between stacks. Its 1,118 tiles with one core per layer, and 3,863 split, follow from these stacks alone."""
+    convolutions and rectifiers split in K over the four cores, or each whole on the first of them, which is what Stream
+    gives a layer that is not split; nothing stays on chip between stacks. Its 1,118 tiles with one core per layer, and
+    3,863 split, follow from these stacks alone."""
     names = [op.name for op in graph.ops]
     cores = tuple(f"tensor[{number}]" for number in range(4))
     first, second = names.index("layer1.1.add"), names.index("layer2.1.add")
     groups = (Group(tuple(names[:first]), (("OY", 1),)), Group(tuple(names[first:second]), (("OY", 1),)))
-    placements: dict[str, Placement] = {}
-    convolutions = 0
-    for op in graph.ops:
-        if op.kind in ("conv", "linear"):
-            whole = Placement((cores[convolutions % 4],))
-            convolutions += 1
-            placements[op.name] = Placement(cores, "K") if split and op.kind == "conv" else whole
-        elif op.kind == "relu":
-            maker = placements.get(op.name.removesuffix(".relu"), Placement((cores[convolutions % 4],)))
-            placements[op.name] = Placement(cores, "A1") if split else maker
-        else:
-            placements[op.name] = Placement(("simd" if op.kind == "add" else "pooling",))
+    axes = {"conv": "K", "relu": "A1"} if split else {}
+    others = {"add": "simd", "max_pool": "pooling", "reduce_mean": "pooling"}
+    placements = {
+        op.name: Placement(cores, axes[op.kind]) if op.kind in axes else Placement((others.get(op.kind, cores[0]),))
+        for op in graph.ops
+    }
     return Plan(groups if fused else (), placements, boundary="dram")
 
 
-def without_overlap(graph: Graph, plan: Plan) -> Plan:
-    """A plan as Stream times layers that are a stack of their own: all operands on the core before it starts, links not
-    used meanwhile. Layers on the small cores are streamed as before: they would not fit."""
+def parts_in_turn(graph: Graph, plan: Plan) -> Plan:
+    """A plan as Stream runs layers that are a stack of their own: a part holds the way to DRAM while it runs, so the
+    parts of a split convolution come one after another, as they do on one core."""
     inside = {name for one in plan.groups for name in one.operators}
-    alone = [op for op in graph.ops if op.name not in inside and op.kind in ("conv", "relu", "linear")]
-    whole = tuple(
-        Group((op.name,), (("A1" if op.kind == "relu" else "K", graph.tensors[op.outputs[0]].shape[1]),))
-        for op in alone
+    alone = [op for op in graph.ops if op.name not in inside and len(plan.placements[op.name].cores) > 1]
+    parts = tuple(
+        Group((op.name,), (("K", graph.tensors[op.outputs[0]].shape[1] // 4),)) for op in alone if op.kind == "conv"
     )
-    return replace(plan, groups=(*plan.groups, *whole), prefetch=0)
+    first = {op.name: Placement(plan.placements[op.name].cores[:1]) for op in alone}
+    return replace(plan, groups=(*plan.groups, *parts), placements={**plan.placements, **first})
+
+
+def stream_rules(graph: Graph, plan: Plan) -> tuple[Plan, dict[str, Any]]:
+    """A plan of Stream, and changes of the hardware, by the rules of its scheduler."""
+    ruled = parts_in_turn(graph, plan)
+    if not plan.groups:
+        return ruled, {}  # every layer is a stack of its own: nothing goes from core to core
+    return replace(ruled, prefetch=0), STREAM_LINKS
 
 
 PUBLISHED = {"resnet18-stream": stream_resnet18}  # networks that commands take by name
