@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -15,7 +14,7 @@ from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.figures import Figures, figures_of
 from monet.schedule.placement import check_placement
 from monet.schedule.plan import Group, Placement, Plan, PlanError
-from monet.schedule.silicon import stream_plan, stream_resnet18
+from monet.schedule.silicon import stream_resnet18
 from monet.search.allocation import allocate
 from monet.search.allocation.bases import allocate_fused
 from monet.search.allocation.choices import space_of
@@ -164,9 +163,8 @@ def test_stacks_end_after_residual_blocks() -> None:
 
 def test_bars_on_the_quad_core() -> None:
     """Better in latency and in energy-delay product than one core per layer, than the default and than any rule."""
-    graph = stream_resnet18()
-    scheduler = Scheduler(graph, load_hardware("tpu-like-quad"))
-    found = allocate(scheduler, replace(stream_plan(graph, True, True), placements={}, boundary="keep"), effort=1)
+    scheduler = Scheduler(stream_resnet18(), load_hardware("tpu-like-quad"))
+    found = allocate_fused(scheduler, "auto", effort=1)
     rows = {row.name: row for row in comparison(scheduler, found)}
     mine = rows["found"]
     for name in ("one core per layer", "default", "constructive"):
