@@ -11,7 +11,7 @@ from monet.errors import MonetError
 from monet.hardware import load_hardware
 from monet.search.hardware.exploration import require_satisfiable
 from monet.search.hardware.expressions import ExpressionError, parse_comparison
-from monet.search.hardware.samplers import search_named
+from monet.search.hardware.samplers import distribution, search_named
 from monet.search.hardware.space import SpaceError, load_space, space_from_text, space_names, space_schema
 from tests.search.spaces import small_space
 
@@ -194,3 +194,13 @@ def test_the_schema_allows_shipped_spaces(tmp_path: Path) -> None:
     assert set(schema["required"]) == {"name", "hardware", "parameters", "workloads"}
     assert "set" in schema["properties"]
     json.dumps(schema)
+
+
+def test_searches_know_the_order_of_quantities() -> None:
+    """What has an order is searched along it: neighbours of a good value are tried first."""
+    memory = {"sets": "cores.pe.memories.sram.size_bytes", "values": ["512 KiB", "1 MiB", "2 MiB"]}
+    batch = {"sets": "workloads.*.batch", "values": [4, 1, 2]}
+    precision = {"sets": "workloads.*.precision", "values": ["bf16", "fp32"]}
+    space = small_space(parameters={"memory": memory, "batch": batch, "precision": precision})
+    kinds = [type(distribution(one)).__name__ for one in space.parameters]
+    assert kinds == ["IntDistribution", "CategoricalDistribution", "CategoricalDistribution"]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from monet.errors import MonetError
+from monet.search.hardware.description import number_of
 from monet.search.hardware.objectives import Objective
 from monet.search.hardware.record import Record
 from monet.search.hardware.space import MOST_EXHAUSTIVE, Parameter, Space, Values
@@ -129,7 +130,7 @@ def _learning(
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(directions=["minimize"] * len(objectives), sampler=sampler)
     optuna.logging.set_verbosity(quiet)
-    distributions = {one.name: _distribution(one) for one in space.parameters}
+    distributions = {one.name: distribution(one) for one in space.parameters}
     for point in first:
         study.enqueue_trial({one.name: _encode(one, point[one.name]) for one in space.parameters})
     waiting = len(study.trials)
@@ -163,14 +164,18 @@ def _tell(study: Any, trial: Any, record: Record | None, objectives: Sequence[Ob
     study.tell(trial, [one.value(record.metrics, weights) for one in objectives])
 
 
-def _distribution(parameter: Parameter) -> Any:
+def distribution(parameter: Parameter) -> Any:
+    """What Optuna is told of a parameter: numbers in order, or choices without one."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     if parameter.is_continuous:
         return FloatDistribution(parameter.low, parameter.high, log=parameter.log)
-    if all(isinstance(one, int | float) and not isinstance(one, bool) for one in parameter.values):
-        return IntDistribution(0, len(parameter.values) - 1)  # position in order: values may be unevenly spaced
-    return CategoricalDistribution(list(range(len(parameter.values))))
+    numbers = [number_of(one) for one in parameter.values]  # '512 KiB' is one
+    if all(isinstance(one, int | float) and not isinstance(one, bool) for one in numbers) and numbers == sorted(
+        numbers
+    ):
+        return IntDistribution(0, len(numbers) - 1)  # position in order: values may be unevenly spaced
+    return CategoricalDistribution(list(range(len(numbers))))
 
 
 def _encode(parameter: Parameter, value: Any) -> Any:
