@@ -182,10 +182,11 @@ def _common(cost: Alone | VectorCost, accelerator: Accelerator, instance: CoreIn
         "utilisation": cost.utilisation,
         "bound_by": cost.bound_by,
         "fill_cycles": cost.fill_cycles,
-        "drain_cycles": cost.drain_cycles,
-        "dram_cycles": cost.dram_cycles,
-        "dram_read_bytes": cost.dram_read_bits / 8,
-        "dram_write_bytes": cost.dram_write_bits / 8,
+        "drain_cycles": cost.passing.drain_cycles,
+        "dram_cycles": cost.passing.dram_cycles,
+        "dram_read_bytes": cost.passing.read_bytes,
+        "dram_write_bytes": cost.passing.write_bytes,
+        "dram_burst_bytes": cost.passing.read_burst_bytes + cost.passing.write_burst_bytes,
         "accesses": accesses_json(cost),
     }
 
@@ -223,7 +224,7 @@ def roofline(cost: Alone, accelerator: Accelerator, instance: CoreInstance) -> d
     from monet.mapping.border import border_of
 
     clock = instance.core.clock_hz
-    moved = (cost.dram_read_bits + cost.dram_write_bits) / 8
+    moved = cost.passing.read_bytes + cost.passing.write_bytes
     bandwidth = border_of(accelerator, instance).bits_per_cycle * clock / 8
     return {
         "macs_per_byte": cost.macs / moved if moved else float("inf"),
@@ -247,7 +248,7 @@ def operator_text(kind: str, cost: Alone, nest: LoopNest, accelerator: Accelerat
         f"cycles {cost.cycles:,.0f} ({cost.cycles / clock:.3e} s), bound by {cost.bound_by}, "
         f"utilisation {cost.utilisation:.1%}",
         f"  first tile in {cost.fill_cycles:,.0f}, array {cost.core_cycles:,.0f} (compute {cost.compute_cycles:,.0f}), "
-        f"last tile out {cost.drain_cycles:,.0f}; DRAM busy {cost.dram_cycles:,.0f}",
+        f"last tile out {cost.passing.drain_cycles:,.0f}; DRAM busy {cost.passing.dram_cycles:,.0f}",
         f"  one tile of {sum(shape.count for shape in cost.shapes)}: compute {tile.compute_cycles:,.0f}, waiting for "
         f"exchange {tile.exposed_cycles:,.0f}, fill {tile.fill_cycles:,.0f}, drain {tile.drain_cycles:,.0f}",
     ]

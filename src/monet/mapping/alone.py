@@ -8,7 +8,8 @@ Everything below the border comes from the mapper, tile by tile. What crosses it
 * An input that the core can only read transposed after an explicit transpose goes through DRAM once more.
 * Cells of an analog array are loaded while the array waits.
 * Streamed slots are fetched from DRAM in every tile, as often as the mapper asks.
-* Cycles = first tiles in + max(array over all tiles, DRAM) + last tile out: the DRAM channel is never oversubscribed.
+* Cycles = first tiles in + max(array over all tiles, what passes meanwhile) + last tile out, in whole bursts of DRAM
+  (``monet.mapping.way``): no wire is ever oversubscribed.
 
 The tile is chosen among divisors (at most ``MOST_TILES`` per dimension; filter taps are never split) by an estimate
 that is exact in DRAM traffic; the best of them, at most ``FINALISTS``, are mapped until the estimate of the next is
@@ -20,12 +21,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from collections.abc import Mapping as Dictionary
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from monet.graph.dtypes import dtype_named
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import Core
+from monet.hardware.accelerator import Core, Flow
+from monet.mapping.bias import bias_bits, bias_cost
 from monet.mapping.border import Border
 from monet.mapping.border_traffic import Memories, Moved, crossed, moved_bits
 from monet.mapping.cost import Access, frame_cost, tile_elements
@@ -41,6 +44,7 @@ from monet.mapping.tile_kernel import rank_tiles
 from monet.mapping.tile_nest import Tiles, TileShape, tiles_of
 from monet.mapping.tile_sums import TileSums, sum_tiles
 from monet.mapping.tiling import Constraints
+from monet.mapping.way import OperandCost, Passing, passing, passing_energy
 
 FINALISTS = 8
 
@@ -58,9 +62,10 @@ class Alone:
     units: int
     compute_cycles: float
     core_cycles: float  # array with its stalls, over all tiles
-    fill_cycles: float  # first tiles in, and dispatch
-    drain_cycles: float  # last tile out
-    dram_cycles: float  # the channel's busy time
+    dispatch_cycles: int
+    operands: tuple[OperandCost, ...]  # what crosses the border, in the nest's order
+    copied_bytes: int  # of transposing copies in DRAM
+    passing: Passing  # the same over time
     dram_read_bits: int
     dram_write_bits: int
     accesses: tuple[Access, ...]  # below the border, over all tiles
@@ -71,8 +76,12 @@ class Alone:
     @property
     def cycles(self) -> float:
         """Latency in cycles of the core."""
-        middle = self.dram_cycles - self.fill_cycles - self.drain_cycles
-        return self.fill_cycles + max(self.core_cycles, middle) + self.drain_cycles
+        return self.passing.cycles(self.dispatch_cycles + self.core_cycles)
+
+    @property
+    def fill_cycles(self) -> float:
+        """First tiles in, and dispatch."""
+        return self.passing.fill_cycles + self.dispatch_cycles
 
     @property
     def energy_j(self) -> float:
@@ -82,8 +91,7 @@ class Alone:
     @property
     def bound_by(self) -> str:
         """``dram``, or what bounds the most frequent tile."""
-        middle = self.dram_cycles - self.fill_cycles - self.drain_cycles
-        return "dram" if middle > self.core_cycles else self.mapped.cost.bound_by
+        return "dram" if self.passing.binds(self.dispatch_cycles + self.core_cycles) else self.mapped.cost.bound_by
 
     @property
     def utilisation(self) -> float:
@@ -135,7 +143,7 @@ def alone(
     if best is None:
         assert problem is not None
         raise problem
-    return _add_up(best[1], bench.sums(best[1]), core, border)
+    return _add_up(nest, best[1], bench.sums(best[1]), core, border)
 
 
 def alone_as(
@@ -157,7 +165,7 @@ def alone_as(
     _check_room(nest, core, border, mapping.binding, whole, counts)
     moved = moved_bits(nest, core, border.memories, border.stream, mapping.binding, loops, whole)
     choice = _Choice(loops, whole, tiles, frame, mapping, 0.0, 0.0, moved)
-    return _add_up(choice, sum_tiles(nest, tiles, frame, mapping, core, border.stream), core, border)
+    return _add_up(nest, choice, sum_tiles(nest, tiles, frame, mapping, core, border.stream), core, border)
 
 
 def _check_room(
@@ -267,18 +275,16 @@ def _score(bench: _Bench, border: Border, choice: _Choice) -> float:
     return joules + bench.prices.leakage_j_per_cycle * cycles if objective == "energy" else cycles * joules
 
 
-def _add_up(choice: _Choice, sums: TileSums, core: Core, border: Border) -> Alone:
+def _add_up(nest: LoopNest, choice: _Choice, sums: TileSums, core: Core, border: Border) -> Alone:
     """All tiles with what crosses the border for them."""
     across = crossed(choice.moved, border, prices_of(core, border.stream if core.streamed else None))
     read, written = choice.moved.read_bits, choice.moved.write_bits
-    joules_across = dict(across.joules)
     for access in sums.counts.accesses:  # streams are DRAM traffic
         if access.level == "stream":
             read += access.bits if access.flow.is_read else 0
             written += 0 if access.flow.is_read else access.bits
-            per_bit = border.read_energy_j_per_bit if access.flow.is_read else border.write_energy_j_per_bit
-            joules_across["dram"] += access.bits * per_bit
-            joules_across["link"] += access.bits * border.link_energy_j_per_bit
+    operands = _known_operands(nest, core, border, choice, sums)
+    way, joules = pass_border(nest, operands, choice.moved.copied // 8, core, border)
     return Alone(
         choice.frame.binding,
         choice.order,
@@ -289,16 +295,99 @@ def _add_up(choice: _Choice, sums: TileSums, core: Core, border: Border) -> Alon
         sums.mapped.cost.units,
         sums.counts.compute_cycles,
         sums.counts.cycles + across.serial_cycles,
-        across.first_cycles + core.dispatch_cycles,
-        across.last_cycles,
-        (read + written) / border.bits_per_cycle,
+        core.dispatch_cycles,
+        operands,
+        choice.moved.copied // 8,
+        way,
         read,
         written,
         sums.counts.accesses,
         choice.moved.accesses,
         dict(sums.joules),
-        joules_across,
+        joules,
     )
+
+
+def pass_border(
+    nest: LoopNest, operands: tuple[OperandCost, ...], copied_bytes: int, core: Core, border: Border
+) -> tuple[Passing, dict[str, float]]:
+    """What passes the border over time, and its joules. Operands after those of the nest are read."""
+    written = [*(operand.written for operand in nest.operands), *(False for _ in operands[len(nest.operands) :])]
+    pairs = tuple(zip(written, operands, strict=True))
+    way = passing(border.way, pairs, copied_bytes)
+    prices = border.read_energy_j_per_bit, border.write_energy_j_per_bit, border.link_energy_j_per_bit
+    return way, passing_energy(way, pairs, core, *prices)
+
+
+def with_bias(found: Alone, nest: LoopNest, dtype: str, core: Core, border: Border) -> Alone:
+    """An operator alone that adds a bias to its results."""
+    cost, more = bias_cost(nest, dtype, core)
+    operands, below = (*found.operands, cost), dict(found.energy_j_by_level)
+    for level, joules in more.items():
+        below[level] = below.get(level, 0.0) + joules
+    passing, across = pass_border(nest, operands, found.copied_bytes, core, border)
+    bits, name = bias_bits(nest, dtype), core.top("O").name
+    elements = bits // dtype_named(dtype).bits
+    return replace(
+        found,
+        operands=operands,
+        passing=passing,
+        dram_read_bits=found.dram_read_bits + bits,
+        accesses=(*found.accesses, Access(name, "O", Flow.FEED, elements, bits, float(bits))),
+        border_accesses=(*found.border_accesses, Access(name, "O", Flow.FILL, elements, bits, float(bits))),
+        energy_j_by_level=below,
+        border_energy_j=across,
+    )
+
+
+_operands: dict[int, tuple[object, tuple[OperandCost, ...]]] = {}
+MOST_OPERANDS = 10_000  # kept to be looked up
+
+
+def _known_operands(
+    nest: LoopNest, core: Core, border: Border, choice: _Choice, sums: TileSums
+) -> tuple[OperandCost, ...]:
+    """``_operands_of``, looked up: accesses are the same for the same tiles, whatever DRAM there is. Streams are not:
+    they depend on the mapping too."""
+    accesses = choice.moved.accesses
+    if core.streamed:
+        return _operands_of(nest, core, border, choice, sums)
+    known = _operands.get(id(accesses))
+    if known is None or known[0] is not accesses or not accesses:
+        if len(_operands) >= MOST_OPERANDS:
+            _operands.clear()
+        known = _operands[id(accesses)] = accesses, _operands_of(nest, core, border, choice, sums)
+    return known[1]
+
+
+def _operands_of(
+    nest: LoopNest, core: Core, border: Border, choice: _Choice, sums: TileSums
+) -> tuple[OperandCost, ...]:
+    """What crosses the border for every operand."""
+    binding = choice.frame.binding
+    flat = frame_of(nest, core, core.modes[0].name, binding, (), border.stream)
+    counts = {loop.dim: loop.trips for loop in choice.order}
+    operands = []
+    for operand in nest.operands:
+        slot = binding.slot(operand.name)
+        moved = {
+            flow: sum(one.bits for one in choice.moved.accesses if (one.slot, one.flow) == (slot, flow))
+            for flow in Flow
+        }
+        level = border.memory_of(slot)
+        if level is None:  # streamed past the memory
+            bits = sum(one.bits for one in sums.counts.accesses if one.level == "stream" and one.slot == slot)
+            operands.append(OperandCost(slot, bits // 8, 0, 0, 0, True))
+            continue
+        held = tile_elements(flat, Crossing(slot, level, None, 1, 1, 1), choice.tile)
+        twice = 2 if any(counts.get(dim, 1) > 1 for dim in flat.footprints[slot].dims) else 1
+        buffer = -(-held * flat.bits[slot] * twice // 8)
+        if slot == "O":
+            first, total, spilled = held * flat.result_bits // 8, moved[Flow.DRAIN] // 8, moved[Flow.FILL] // 8
+        else:
+            first, total, spilled = held * flat.bits[slot] // 8, moved[Flow.FILL] // 8, 0
+        operands.append(OperandCost(slot, total, min(first, total), spilled, buffer, False))
+    return tuple(operands)
 
 
 def _does_not_fit(nest: LoopNest, frame: Frame, border: Border) -> MappingError:

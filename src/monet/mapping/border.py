@@ -12,13 +12,15 @@ from monet.hardware.accelerator import OPERANDS, Accelerator, CoreInstance, Memo
 from monet.hardware.errors import HardwareError
 from monet.mapping.errors import DoesNotFit
 from monet.mapping.frame import Stream
+from monet.mapping.way import Way, way_of
 
 
 @dataclass(frozen=True)
 class Border:
     """DRAM as one core sees it: bits per cycle of the core's clock, joules per bit (links included), first-word cycles.
 
-    ``memories``: (slot, name, level) of the top memories that the scheduler fills; streamed slots are absent.
+    ``memories``: (slot, name, level) of the top memories that the scheduler fills; streamed slots are absent. ``way``:
+    the wires one by one, for what an operator alone takes; tiles are chosen by the slowest of them.
     """
 
     bits_per_cycle: float
@@ -29,6 +31,7 @@ class Border:
     memories: tuple[tuple[str, str, MemoryLevel], ...]
     dram: str
     dram_bytes: int
+    way: Way
 
     @cached_property
     def _hash(self) -> int:
@@ -78,4 +81,5 @@ def border_of(accelerator: Accelerator, instance: CoreInstance) -> Border:
         memories,
         dram.name,
         dram.capacity_bytes,
+        way_of(accelerator, instance),
     )

@@ -21,7 +21,8 @@ Memories = tuple[tuple[str, str, MemoryLevel], ...]  # slot, name, level: the to
 @dataclass(frozen=True, slots=True)
 class Moved:
     """Bits between DRAM and the top memories over all tiles. ``first``: of every input's first tile; ``last``: of the
-    last results; ``serial``: of cells that are loaded while the array waits."""
+    last results; ``serial``: of cells that are loaded while the array waits; ``copied``: of copies that an explicit
+    transpose makes, each read and written."""
 
     read_bits: int
     write_bits: int
@@ -29,6 +30,7 @@ class Moved:
     last: tuple[int, ...]
     serial: tuple[int, ...]
     accesses: tuple[Access, ...]
+    copied: int
 
 
 def moved_bits(
@@ -79,10 +81,11 @@ def _moved_bits(
         last.append(held * flat.result_bits)
         accesses.append(Access(level.name, slot, Flow.FILL, again, again * bits, again * bits))
         accesses.append(Access(level.name, slot, Flow.DRAIN, entered, out, out))
+    copied = 0
     if core.transposed_read.kind == "explicit":  # a transposing copy of its own: once more through DRAM
         copied = sum(flat.elements(slot) * flat.bits[slot] for slot in flat.transposed)
-        read, written = read + copied, written + copied
-    return Moved(read, written, tuple(first), tuple(last), tuple(serial), tuple(accesses))
+    read, written = read + copied, written + copied
+    return Moved(read, written, tuple(first), tuple(last), tuple(serial), tuple(accesses), copied)
 
 
 @dataclass(frozen=True, slots=True)

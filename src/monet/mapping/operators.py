@@ -11,7 +11,8 @@ from monet.graph.kind import Call, Family, OpKind, kind_named
 from monet.graph.loop_nest import LoopNest
 from monet.graph.op import Op
 from monet.hardware.accelerator import Accelerator, CoreInstance
-from monet.mapping.alone import Alone, alone
+from monet.mapping.alone import Alone, alone, with_bias
+from monet.mapping.bias import bias_of
 from monet.mapping.border import Border, border_of
 from monet.mapping.errors import MappingError
 from monet.mapping.search import NO_CONSTRAINTS
@@ -151,7 +152,8 @@ def _on_core(
     if kind.family in MATRIX:
         if not core.modes:
             raise MappingError("it has no array")
-        return alone(nest, core, border, objective, constraints)
+        found, bias = alone(nest, core, border, objective, constraints), bias_of(call, nest)
+        return with_bias(found, nest, bias.dtype, core, border) if bias else found
     work = dict(kind.work(call))
     reason = supports(core, work)
     if reason:

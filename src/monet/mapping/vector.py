@@ -19,6 +19,7 @@ from monet.hardware.accelerator import Core, Flow
 from monet.mapping.border import Border
 from monet.mapping.cost import Access
 from monet.mapping.errors import DoesNotFit, MappingError
+from monet.mapping.way import OperandCost, Passing, passing, passing_energy
 
 PASSES = 2  # over the input of a normalising operator: statistics (softmax: running maximum and sum), then apply
 STREAM_TILES = 16  # a long operand is passed through the memory in at least so many tiles
@@ -32,9 +33,9 @@ class VectorCost:
     work: tuple[tuple[str, int], ...]
     compute_cycles: float
     port_cycles: tuple[tuple[str, float], ...]
-    fill_cycles: float
-    drain_cycles: float
-    dram_cycles: float
+    dispatch_cycles: int
+    operands: tuple[OperandCost, ...]  # what crosses the border, in the nest's order
+    passing: Passing  # the same over time
     dram_read_bits: int
     dram_write_bits: int
     tiles: int
@@ -52,8 +53,12 @@ class VectorCost:
     @property
     def cycles(self) -> float:
         """Latency in cycles of the core."""
-        middle = self.dram_cycles - self.fill_cycles - self.drain_cycles
-        return self.fill_cycles + max(self.core_cycles, middle) + self.drain_cycles
+        return self.passing.cycles(self.dispatch_cycles + self.core_cycles)
+
+    @property
+    def fill_cycles(self) -> float:
+        """First tiles in, and dispatch."""
+        return self.passing.fill_cycles + self.dispatch_cycles
 
     @property
     def energy_j(self) -> float:
@@ -63,8 +68,11 @@ class VectorCost:
     @property
     def bound_by(self) -> str:
         """``dram``, ``compute`` (lanes) or a port."""
-        if self.dram_cycles - self.fill_cycles - self.drain_cycles > self.core_cycles:
-            return "dram"
+        return "dram" if self.passing.binds(self.dispatch_cycles + self.core_cycles) else self.core_bound_by
+
+    @property
+    def core_bound_by(self) -> str:
+        """``compute`` (lanes) or a port; whether DRAM takes longer is left open."""
         port, cycles = max(self.port_cycles, key=lambda one: one[1], default=("", 0.0))
         return port if cycles > self.compute_cycles else "compute"
 
@@ -108,28 +116,24 @@ def vector_cost(nest: LoopNest, work: Mapping[str, int], core: Core, border: Bor
     once = passes == 1 or _fits(held_bits, core)
     read, written, inward = _traffic(nest, core, 1 if once else passes)
     tiles = _tiles(read + written, core)
-    per_cycle = border.bits_per_cycle
+    operands = _operands(nest, core, 1 if once else passes, tiles)
+    pairs = tuple(zip((one.written for one in nest.operands), operands, strict=True))
+    way = passing(border.way, pairs)
     below = {"compute": lane_cycles * rate.energy_j}
     for access in accesses:
         level = core.level(access.level)
         joules = level.read_energy_j_per_bit if access.flow.is_read else level.write_energy_j_per_bit
         below[access.level] = below.get(access.level, 0.0) + joules * access.bits
-    across = {
-        "dram": read * border.read_energy_j_per_bit + written * border.write_energy_j_per_bit,
-        "link": (read + written) * border.link_energy_j_per_bit,
-    }
-    for access in inward:
-        level = core.level(access.level)
-        joules = level.read_energy_j_per_bit if access.flow.is_read else level.write_energy_j_per_bit
-        across[access.level] = across.get(access.level, 0.0) + joules * access.bits
+    prices = border.read_energy_j_per_bit, border.write_energy_j_per_bit, border.link_energy_j_per_bit
+    across = passing_energy(way, pairs, core, *prices)
     return VectorCost(
         sum(math.prod(one.shape) for one in nest.writes),
         tuple(functions.items()),
         compute,
         _port_cycles(core, accesses),
-        border.latency_cycles + read / tiles / per_cycle + core.dispatch_cycles,
-        border.latency_cycles + written / tiles / per_cycle,
-        (read + written) / per_cycle,
+        core.dispatch_cycles,
+        operands,
+        way,
         read,
         written,
         tiles,
@@ -191,6 +195,17 @@ def _traffic(nest: LoopNest, core: Core, passes: int) -> tuple[int, int, tuple[A
     if written:
         inward.append(Access(core.top("O").name, "O", Flow.DRAIN, left, written, float(written)))
     return read, written, tuple(inward)
+
+
+def _operands(nest: LoopNest, core: Core, passes: int, tiles: int) -> tuple[OperandCost, ...]:
+    """What crosses the border for every operand; a tile of each comes before the lanes start, or leaves after them."""
+    found = []
+    for operand in nest.operands:
+        size = math.prod(operand.shape) * dtype_named(operand.dtype).bits // 8
+        if not operand.written and len(operand.shape) > 1:
+            size *= passes
+        found.append(OperandCost(_slot(operand, core), size, size // tiles, 0, 0, False))
+    return tuple(found)
 
 
 def _fits(bits: int, core: Core) -> bool:

@@ -29,7 +29,8 @@ from monet.mapping.border import Border
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.search import Mapped, search
 from monet.mapping.vector import compute_dtype, supports
-from monet.schedule.step_cost import OperandCost, StepCost
+from monet.mapping.way import OperandCost
+from monet.schedule.step_cost import StepCost
 
 FINALISTS = 8  # pairs of tiles whose products are mapped
 SMALLEST = 16  # rows and keys of a tile are not halved further

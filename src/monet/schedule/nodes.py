@@ -11,6 +11,8 @@ from typing import Any, TypeVar, cast
 
 import numba
 
+from monet.mapping.way import whole_bursts
+
 Array = Any
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -91,13 +93,16 @@ def book(count: Array, node: Array, booking: Array, number: int, resource: int, 
     node[number, DURATION] = max(node[number, DURATION], ticks)
 
 
+in_bursts = inner(whole_bursts)
+
+
 @inner
 def in_rows(size: int, rows: int, burst: int) -> int:
     """Bytes on the pins of DRAM when ``size`` bytes lie there in more than one row: whole bursts of each."""
     if rows <= 1:
         return size
     row = (size + rows - 1) // rows
-    return rows * ((row + burst - 1) // burst) * burst
+    return rows * in_bursts(row, burst)
 
 
 @inner
@@ -109,7 +114,7 @@ def book_route(
     for i in range(pointer[pair], pointer[pair + 1]):
         moved = size
         if way[i] == dram:
-            moved = -(-max(size, bursts) // burst) * burst
+            moved = in_bursts(max(size, bursts), burst)
             node[number, BURSTS] = moved
         ticks = int(moved * pace[i])
         if ticks < moved * pace[i] - 1e-6:

@@ -6,45 +6,27 @@ operator alone). *Held*: every operand lies in the core's memory (a tile inside 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from monet.graph.dtypes import dtype_named
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import Core, CoreInstance, Flow
+from monet.hardware.accelerator import Core, CoreInstance
 from monet.mapping.alone import Alone, alone
+from monet.mapping.bias import bias_cost
 from monet.mapping.border import Border
 from monet.mapping.cache import default_cache, key_of
-from monet.mapping.cost import Access, tile_elements
+from monet.mapping.cost import Access
 from monet.mapping.errors import MappingError
-from monet.mapping.frame import Crossing
 from monet.mapping.search import search
 from monet.mapping.spatial import frame_of
-from monet.mapping.vector import PASSES, VectorCost, supports, vector_cost
+from monet.mapping.vector import VectorCost, supports, vector_cost
+from monet.mapping.way import OperandCost
 from monet.schedule.edges import edges_of
 
 STEP_VERSION = 9  # raise it with every change of what a step costs or how it is stored
 STREAM_SHARE = 8  # a held tile's streamed operand is there before the array starts to this fraction
-
-
-@dataclass(frozen=True, slots=True)
-class OperandCost:
-    """One operand of a step: its slot, and in bytes what crosses the border for it when it is streamed.
-
-    ``first``: of a read, what must be there before the array starts; of a result, what leaves after it has ended.
-    ``spilled``: partial sums that come back. ``buffer``: its share of the step's buffers. ``streams``: it has no place
-    of its own in the core and is streamed even in a held step.
-    """
-
-    slot: str
-    bytes: int
-    first: int
-    spilled: int
-    buffer: int
-    streams: bool
 
 
 @dataclass(frozen=True)
@@ -96,7 +78,7 @@ def matrix_streamed(nest: LoopNest, instance: CoreInstance, border: Border, obje
     core = instance.core
 
     def compute() -> dict[str, Any]:
-        return _pack(_of_alone(nest, core, border, alone(nest, core, border, objective)))
+        return _pack(_of_alone(nest, core, alone(nest, core, border, objective)))
 
     key = key_of("streamed step", nest, core, border, objective, STEP_VERSION)
     return _unpack(default_cache().get_or(key, compute))
@@ -150,7 +132,7 @@ def _useful_cycles(nest: LoopNest, core: Core, first: str, second: str) -> float
     return nest.points / (core.units * rate.products_per_cycle)
 
 
-def _of_alone(nest: LoopNest, core: Core, border: Border, found: Alone) -> StepCost:
+def _of_alone(nest: LoopNest, core: Core, found: Alone) -> StepCost:
     by_slot = {found.binding.slot(one.name): one.dtype for one in nest.operands}
     useful = min(_useful_cycles(nest, core, by_slot["I"], by_slot["W"]), found.compute_cycles)
     return StepCost(
@@ -158,54 +140,12 @@ def _of_alone(nest: LoopNest, core: Core, border: Border, found: Alone) -> StepC
         found.compute_cycles - useful,
         found.core_cycles - found.compute_cycles,
         float(core.dispatch_cycles),
-        _known_crossing(nest, core, border, found),
+        found.operands,
         tuple(sorted(found.energy_j_by_level.items())),
         found.mapped.cost.bound_by,
         shared_ports(core, (*found.accesses, *found.border_accesses)),
         found.mapped.mapping.mode,
     )
-
-
-_crossings: dict[int, tuple[object, tuple[OperandCost, ...]]] = {}
-MOST_CROSSINGS = 10_000  # kept to be looked up
-
-
-def _known_crossing(nest: LoopNest, core: Core, border: Border, found: Alone) -> tuple[OperandCost, ...]:
-    """``_crossing``, looked up: the mapper gives the same accesses for the same tiles, whatever DRAM there is."""
-    accesses = found.border_accesses
-    known = _crossings.get(id(accesses))
-    if known is None or known[0] is not accesses or not accesses:
-        if len(_crossings) >= MOST_CROSSINGS:
-            _crossings.clear()
-        known = _crossings[id(accesses)] = accesses, _crossing(nest, core, border, found)
-    return known[1]
-
-
-def _crossing(nest: LoopNest, core: Core, border: Border, found: Alone) -> tuple[OperandCost, ...]:
-    """What crosses the border for every operand of a streamed operator."""
-    flat = frame_of(nest, core, core.modes[0].name, found.binding, (), border.stream)
-    tile, counts = dict(found.tile), {loop.dim: loop.trips for loop in found.order}
-    operands = []
-    for operand in nest.operands:
-        slot = found.binding.slot(operand.name)
-        moved = {
-            flow: sum(one.bits for one in found.border_accesses if (one.slot, one.flow) == (slot, flow))
-            for flow in Flow
-        }
-        level = border.memory_of(slot)
-        if level is None:  # streamed past the memory
-            bits = sum(one.bits for one in found.accesses if one.level == "stream" and one.slot == slot)
-            operands.append(OperandCost(slot, bits // 8, 0, 0, 0, True))
-            continue
-        held = tile_elements(flat, Crossing(slot, level, None, 1, 1, 1), tile)
-        twice = 2 if any(counts.get(dim, 1) > 1 for dim in flat.footprints[slot].dims) else 1
-        buffer = -(-held * flat.bits[slot] * twice // 8)
-        if slot == "O":
-            first, total, spilled = held * flat.result_bits // 8, moved[Flow.DRAIN] // 8, moved[Flow.FILL] // 8
-        else:
-            first, total, spilled = held * flat.bits[slot] // 8, moved[Flow.FILL] // 8, 0
-        operands.append(OperandCost(slot, total, min(first, total), spilled, buffer, False))
-    return tuple(operands)
 
 
 def _held(nest: LoopNest, core: Core, border: Border, objective: str) -> StepCost:
@@ -235,18 +175,11 @@ def _held(nest: LoopNest, core: Core, border: Border, objective: str) -> StepCos
 
 
 def with_bias(cost: StepCost, nest: LoopNest, dtype: str, core: Core) -> StepCost:
-    """A matrix step that adds a bias to its results as they leave: it comes in once, is read from the memory once, and
-    every output takes one addition, at the price of a multiply-accumulate. Results leave one by one anyway, so that the
-    array takes no longer."""
-    result = nest.writes[0]
-    channels = math.prod(nest.sizes[name] for name, factor in result.indices[1].terms if factor)
-    bits, (first, second) = channels * dtype_named(dtype).bits, (operand.dtype for operand in nest.reads)
-    rate = next(one for one in core.rates if one.inputs in ((first, second), (second, first)))
-    joules, top = dict(cost.energy_j), core.top("O")
-    joules["compute"] = joules.get("compute", 0.0) + math.prod(result.shape) * rate.energy_j
-    joules[top.name] = joules.get(top.name, 0.0) + bits * top.read_energy_j_per_bit
-    size = -(-bits // 8)
-    bias = OperandCost("O", size, 0, 0, 0, False)
+    """A matrix step that adds a bias to its results as they leave."""
+    bias, more = bias_cost(nest, dtype, core)
+    joules = dict(cost.energy_j)
+    for level, spent in more.items():
+        joules[level] = joules.get(level, 0.0) + spent
     return replace(cost, operands=(*cost.operands, bias), energy_j=tuple(sorted(joules.items())))
 
 
@@ -261,15 +194,7 @@ def vector_step(
     found = vector_cost(nest, work, core, border, extent)
     slots = ("I" if core.levels_of("I") else "W", "O")
     buffer = _vector_buffer(found, border, slots) if streamed else 0
-    single = sum(math.prod(one.shape) * dtype_named(one.dtype).bits for one in nest.reads)
-    passes = PASSES if found.dram_read_bits > single else 1
-    operands = []
-    for operand in nest.operands:
-        size = math.prod(operand.shape) * dtype_named(operand.dtype).bits // 8
-        if not operand.written and len(operand.shape) > 1:
-            size *= passes
-        slot = slots[1] if operand.written else slots[0]
-        operands.append(OperandCost(slot, size, size // found.tiles, 0, 0, False))
+    operands = list(found.operands)
     if operands and buffer:
         operands[0] = replace(operands[0], buffer=buffer)
     return StepCost(
@@ -279,15 +204,9 @@ def vector_step(
         float(core.dispatch_cycles),
         tuple(operands),
         tuple(sorted(found.energy_j_by_level.items())),
-        _busiest(found) if streamed else "compute",
+        found.core_bound_by if streamed else "compute",
         shared_ports(core, (*found.accesses, *found.border_accesses) if streamed else found.accesses),
     )
-
-
-def _busiest(found: VectorCost) -> str:
-    """Lanes or a port; whether DRAM takes longer is for the schedule to say."""
-    port, cycles = max(found.port_cycles, key=lambda one: one[1], default=("", 0.0))
-    return port if cycles > found.compute_cycles else "compute"
 
 
 def _vector_buffer(found: VectorCost, border: Border, slots: tuple[str, str]) -> int:

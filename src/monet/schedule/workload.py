@@ -15,6 +15,7 @@ from monet.graph.kind import Call, Family, kind_named
 from monet.graph.loop_nest import LoopNest, Operand, index
 from monet.graph.op import Op
 from monet.graph.tensor import Role, Tensor
+from monet.mapping.bias import bias_of
 from monet.mapping.errors import MappingError
 from monet.mapping.vector import reduced_extent
 from monet.schedule.result import CATEGORIES
@@ -217,14 +218,6 @@ class Workload:
         return (first.shape[0] if first and first.shape else 1) * passes
 
 
-def _bias(family: Family, call: Call, nest: LoopNest) -> tuple[Operand, ...]:
-    """The bias of a linear layer or a convolution: one element for every output channel."""
-    if family not in MATRIX or len(call.inputs) != 3 or any(operand.slot == 2 for operand in nest.operands):
-        return ()
-    bias = call.inputs[2]
-    return (Operand("bias", 2, bias.dtype, bias.shape, (nest.writes[0].indices[1],), False),)
-
-
 def operator_of(graph: Graph, op: Op, number: int) -> Operator | None:
     """The operator as it is executed; None for a view, which executes nothing."""
     kind = kind_named(op.kind)
@@ -236,7 +229,8 @@ def operator_of(graph: Graph, op: Op, number: int) -> Operator | None:
         raise MappingError(f"operator {op.name} ({op.kind}) has no loop nest")
     nest = kind.nest(call) if kind.nest else _copy_nest(call)
     tensors = (*call.inputs, *call.outputs)
-    operands = (*nest.operands, *_bias(kind.family, call, nest))
+    bias = bias_of(call, nest) if kind.family in MATRIX else None
+    operands = (*nest.operands, *((bias,) if bias else ()))
     touched = {operand.slot for operand in operands}
     retained = set(kind.retained)
     return Operator(
