@@ -9,7 +9,10 @@ from monet.mapping.operators import OperatorCost
 from monet.validation.figure import Figure, NotComputable, Rule
 
 TOPIC = "mapping"
-ZIGZAG = "zigzag-dse 3.9.1, LOMA, lpf limit 6, ResNet-18 on tpu_like without systolic drain; ours adds the bias of fc and whole bursts of 8 bytes"
+ZIGZAG = (
+    "zigzag-dse 3.9.1, LOMA, lpf limit 6, ResNet-18 on tpu_like without systolic drain; "
+    "ours adds the bias of fc and whole bursts of 8 bytes"
+)
 BETTER = "a lower figure is a better mapping, in a larger space"
 
 # operator, pJ at objective energy, cycles at objective latency
