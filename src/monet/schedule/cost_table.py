@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from monet.errors import MonetError
 from monet.graph.loop_nest import LoopNest, Operand
 from monet.graph.tensor import Tensor
 from monet.hardware.accelerator import CoreInstance
@@ -64,6 +65,7 @@ class Costed:
 
 _cores: dict[tuple[Any, ...], int] = {}  # what a cost depends on outside of its step → a number
 _steps: dict[tuple[Any, ...], StepCost] = {}  # costs of steps by content, for every accelerator of this process
+_whole_cycles: dict[tuple[str, int], float | None] = {}  # of operators alone; None where a core cannot run one
 _next_number = count()  # none is used twice
 MOST_CORES, MOST_STEPS = 1000, 100_000  # kept to be looked up
 
@@ -78,7 +80,8 @@ class CostTable:
         self._places: dict[tuple[tuple[str, ...], bool], tuple[Any, ...]] = {}
         self._numbers: dict[tuple[bool, bool, str, int, bool, float], int] = {}
         self.steps: dict[tuple[Any, ...], Costed] = {}
-        self.numbered: dict[tuple[Any, ...], tuple[int, Costed]] = {}  # keys are slow to compare, numbers are not
+        # a number for each (keys are slow to compare, numbers are not), its steps and the storages they touch
+        self.numbered: dict[tuple[Any, ...], tuple[int, Costed, tuple[str, ...]]] = {}
         self.rows = RowStore(128 * 2**20)  # of operators whose surroundings have not changed either
         self.legal: set[tuple[str, Placement]] = set()  # (key of an operator, placement) that were checked
         self.contents: dict[tuple[Any, ...], int] = {}  # cuts of storages, numbered
@@ -102,6 +105,19 @@ class CostTable:
                 found = _steps[content] = self._compute(operator, steps, number, instance, cores, held, share)
             self._known[key] = found
         return found
+
+    def cycles_alone(self, operator: Operator, instance: CoreInstance) -> float | None:
+        """Cycles of a whole operator alone on a core, with all of its memory for buffers; None if it cannot run it."""
+        key = operator.key, self._surroundings(operator, instance, 1, False, 1.0)
+        if key not in _whole_cycles:
+            if len(_whole_cycles) >= MOST_STEPS:
+                _whole_cycles.clear()
+            try:
+                found = self.cost(operator, make_steps(operator.nest, {}, "", 1), 0, instance, False, 1.0)
+                _whole_cycles[key] = found.cycles
+            except MonetError:
+                _whole_cycles[key] = None
+        return _whole_cycles[key]
 
     @cached_property
     def designs(self) -> dict[str, list[CoreInstance]]:
@@ -170,7 +186,7 @@ class CostTable:
         return vector_step(nest, work, operator.extent, instance, border, not held)
 
 
-@dataclass
+@dataclass(slots=True)
 class OperatorSteps:
     """An operator's steps on their cores, with their costs."""
 
@@ -185,6 +201,7 @@ class OperatorSteps:
     tiled: Group | None  # the plan's group
     number: int  # equal for equal operator, placement and tiles
     costed: Costed
+    storages: tuple[str, ...]  # of the operator; if it is split along a sum also one for sums that further cores keep
     base: int = 0
     sums: tuple[StepCost, ...] = ()  # of the first core, after its steps
 
@@ -198,12 +215,6 @@ class OperatorSteps:
         """What it writes first."""
         return next(tensor for operand, tensor in self.operator.operands if operand.written)
 
-    @property
-    def storages(self) -> tuple[str, ...]:
-        """Storages of the operator, and if it is split along a sum one for the sums that further cores keep."""
-        storages = self.operator.storages
-        return (*storages, f"sums of {self.operator.op.name}") if self.costed.is_summed else storages
-
 
 def operator_steps(
     operator: Operator, group: TiledGroup, number: int, table: CostTable, plan: Plan, *, held: bool
@@ -212,7 +223,7 @@ def operator_steps(
     in the memory; otherwise they are streamed."""
     placement = plan.placements[operator.op.name]
     share = plan.buffer_share if plan.boundary == "keep" else 1.0
-    key = (operator.identity, placement, group.identity if group.key else None, held, share)
+    key = (operator.identity, placement, group.identity, held, share)
     found = table.numbered.get(key)
     if found is None:
         alike = key if group.key else (operator.key, placement, None, held, share)
@@ -221,11 +232,14 @@ def operator_steps(
                 table.steps[alike] = _costed(operator, group, table, placement, held, share)
             except DoesNotFit as error:
                 raise _infeasible(operator, placement, error) from None
-        found = table.numbered[key] = len(table.numbered), table.steps[alike]
-    own, costed = found
+        costed, storages = table.steps[alike], operator.storages
+        if costed.is_summed:
+            storages = (*storages, f"sums of {operator.op.name}")
+        found = table.numbered[key] = len(table.numbered), costed, storages
+    own, costed, storages = found
     return OperatorSteps(
         operator, placement, costed.instances, costed.steps, held, costed.classes, costed.costs, number,
-        group.key, own, costed,
+        group.key, own, costed, storages,
     )  # fmt: skip
 
 

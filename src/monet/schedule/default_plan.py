@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from monet.errors import MonetError, nearest
+from monet.errors import nearest
 from monet.hardware.accelerator import CoreInstance
 from monet.schedule.engine import NoSchedule, Schedule, Scheduler
-from monet.schedule.geometry import make_steps
 from monet.schedule.grouping import corresponding, splittable
 from monet.schedule.plan import Group, Placement, Plan, PlanError
 from monet.schedule.workload import STAYS, Operator
@@ -205,14 +204,10 @@ def best_core(scheduler: Scheduler, run: list[Operator], given: dict[str, Placem
         if instance.template in seen or instance.core.lanes <= 0 or instance.template in several:
             continue
         seen.add(instance.template)
-        try:
-            seconds = sum(
-                scheduler.costs.cost(one, make_steps(one.nest, {}, "", 1), 0, instance, False, 1.0).cycles
-                for one in run
-            )
-        except MonetError:
+        cycles = [scheduler.costs.cycles_alone(one, instance) for one in run]
+        if None in cycles:
             continue
-        seconds /= instance.core.clock_hz
+        seconds = sum(one for one in cycles if one is not None) / instance.core.clock_hz
         if best is None or seconds < best[0]:
             best = seconds, instance
     if best and any(given.get(one.op.name, Placement((best[1].name,))).cores != (best[1].name,) for one in run):

@@ -48,7 +48,8 @@ class Expansion:
         self.operators: list[OperatorSteps] = []
         self.rows: list[Rows] = []
         self.keys: list[tuple[Any, ...]] = []
-        self.first: list[list[int]] = []  # by operator: first block of each of its storages
+        self.first: list[int] = []  # first block of each storage of each operator
+        self.counts: list[int] = []  # by operator: of steps, entries, buffers, storages
         self.spans: list[Array] = []  # by group: (first step, last step) of its gangs, from its own first step
         self.groups: list[int] = []  # by group: first step
         self.ahead: list[int] = []  # gangs whose reads go ahead of a gang's writes, for so many gangs one after another
@@ -61,27 +62,26 @@ class Expansion:
         if they do not fit: nothing is added."""
         cuts, storages = self.cuts, one.storages
         one.base, cuts.new = self.n_steps, []
-        cut_by, base = cuts.number, cuts.base
-        key: tuple[Any, ...] = (one.number, self.plan.boundary, *[cut_by.get(storage, -1) for storage in storages])
-        if cuts.finer:  # which of them is cut finer, and how
+        key: tuple[Any, ...] = (one.number, self.plan.boundary, *map(cuts.number.get, storages))
+        if not cuts.finer.keys().isdisjoint(storages):  # which of them is cut finer, and how
             finer = [number for number, storage in enumerate(storages) if storage in cuts.finer]
-            if finer:
-                key = (*key, *((number, self._finer(storages[number])) for number in finer))
+            key = (*key, *((number, self._finer(storages[number])) for number in finer))
         rows = self.table.rows.get(key) or self._rows(one, key)
         if not rows.fits:
             cuts.forget_new()
             return False
-        if rows.grids:
-            if not cuts.new:
-                for position, grid, sizes in rows.grids:
-                    cuts.note(storages[position], grid, sizes, one)
-            for position, *_ in rows.grids:
-                cuts.origin[storages[position]], cut_by[storages[position]] = one, one.number
+        known = bool(cuts.new)
+        for position, grid, sizes in rows.grids:
+            storage = storages[position]
+            if not known:
+                cuts.note(storage, grid, sizes, one)
+            cuts.origin[storage], cuts.number[storage] = one, one.number
         one.sums = rows.sums
         self.operators.append(one)
         self.rows.append(rows)
         self.keys.append(key)
-        self.first.append([base[storage] for storage in storages])
+        self.first += map(cuts.base.__getitem__, storages)
+        self.counts += rows.counts
         self.n_steps += rows.counts[0]
         return True
 
@@ -153,9 +153,8 @@ class Expansion:
 
     def _shifts(self, last: int) -> Array:
         """How far the blocks of every storage of the last few operators have moved since their rows were made."""
-        rows = self.rows[-last:]
-        first = np.fromiter(chain.from_iterable(self.first[-last:]), np.int64)
-        return np.asarray(first - np.concatenate([one.bases for one in rows]))
+        bases = np.concatenate([one.bases for one in self.rows[-last:]])
+        return np.asarray(np.array(self.first[len(self.first) - len(bases) :], np.int64) - bases)
 
     def entries(self, last: int) -> Array:
         """Entries of the last few operators, with the blocks of every storage counted from where they start now."""
@@ -170,7 +169,7 @@ class Expansion:
     def finish(self) -> Expanded:
         """All arrays, with blocks and their uses in gang order."""
         rows, cuts, dram = self.rows, self.cuts, self.plan.boundary == "dram"
-        counts = np.array([one.counts for one in rows], np.int64).reshape(-1, 4)
+        counts = np.array(self.counts, np.int64).reshape(-1, 4)
         operators = np.empty((len(rows), OPERATOR_COLUMNS), np.int64)
         operators[:, :4], operators[:, 4:8] = counts, np.cumsum(counts, axis=0) - counts
         operators[:, 8:] = [

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, wraps
-from typing import Any
+from functools import wraps
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,26 +20,23 @@ from monet.graph.op import Phase
 from monet.graph.tensor import Tensor
 from monet.schedule.geometry import axis_map, even_cuts
 from monet.schedule.plan import Group, Plan, PlanError
-from monet.schedule.workload import Operator, Workload
+from monet.schedule.workload import Operator, Workload, dependencies_among
 
 Array = np.ndarray[Any, Any]
 Ranges = Mapping[str, tuple[Array, Array]]
+Members = tuple[Group | None, list[int]]  # a group and the numbers of its operators
 TAPS = frozenset({"FX", "FY", "FZ"})  # filter positions: never cut
 
 
-@dataclass(frozen=True)
-class TiledGroup:
-    """A group ready to expand: operators in order, and for each the ranges of its cut dimensions by tile."""
+class TiledGroup(NamedTuple):
+    """A group ready to expand: operators in order, and for each the ranges of its cut dimensions by tile. ``identity``:
+    equal for groups cut alike of the same operators, which read the same tensors."""
 
     operators: tuple[Operator, ...]
     tiles: Mapping[int, Ranges]
     held: bool  # operands lie in the memory; otherwise every operator streams, one after another
-    key: Group | None = None  # the plan's group; None for an operator alone
-
-    @cached_property
-    def identity(self) -> tuple[Any, ...] | None:
-        """Equal for groups cut alike of the same operators, which read the same tensors."""
-        return None if self.key is None else (self.key, *(operator.identity for operator in self.operators))
+    key: Group | None = None  # the plan's group; None for operators that are not cut
+    identity: tuple[Any, ...] | None = None
 
 
 def tiled_groups(workload: Workload, plan: Plan) -> tuple[TiledGroup, ...]:
@@ -49,10 +45,10 @@ def tiled_groups(workload: Workload, plan: Plan) -> tuple[TiledGroup, ...]:
     return tuple(_tiled(workload, group, ops) for group, ops in _group_order(workload, members))
 
 
-def _members(workload: Workload, plan: Plan) -> list[tuple[Group | None, list[int]]]:
+def _members(workload: Workload, plan: Plan) -> list[Members]:
     number = {operator.op.name: operator.number for operator in workload.operators}
     taken: dict[int, str] = {}
-    found: list[tuple[Group | None, list[int]]] = []
+    found: list[Members] = []
     for position, group in enumerate(plan.groups):
         ops = []
         for name in group.operators:
@@ -96,20 +92,31 @@ def _check_updates(workload: Workload, members: Sequence[int], place: str) -> No
                 )
 
 
-def _group_order(
-    workload: Workload, members: list[tuple[Group | None, list[int]]]
-) -> list[tuple[Group | None, list[int]]]:
-    """Groups in an order that respects all dependencies, as near to the graph's own as possible."""
+def _group_order(workload: Workload, members: list[Members]) -> list[Members]:
+    """Groups in an order that respects all dependencies, as near to the graph's own as possible: that order itself
+    wherever no group reaches over another."""
     members = sorted(members, key=lambda one: one[1][0])
     if all(ops[-1] - ops[0] + 1 == len(ops) for _, ops in members):
-        return members  # no group reaches over another, so the graph's own order is one
-    owner = [0] * len(workload.operators)
+        return members
+    ordered: list[Members] = []
+    first = last = 0  # of groups that reach over each other, and where they all end
     for number, (_, ops) in enumerate(members):
-        for op in ops:
-            owner[op] = number
+        if ops[0] >= last:
+            ordered += _tangle_order(workload, members[first:number])
+            first = number
+        last = max(last, ops[-1] + 1)
+    return ordered + _tangle_order(workload, members[first:])
+
+
+def _tangle_order(workload: Workload, members: list[Members]) -> list[Members]:
+    """The order of groups that reach over each other; members are sorted by where they start."""
+    if len(members) < 2:
+        return members
+    owner = {op: number for number, (_, ops) in enumerate(members) for op in ops}
     after: list[list[int]] = [[] for _ in members]
     waiting = [0] * len(members)
-    for a, b in {(owner[earlier], owner[later]) for earlier, later in workload.dependencies}:
+    pairs = dependencies_among(workload.graph, workload.operators[min(owner) : max(owner) + 1])
+    for a, b in {(owner[earlier], owner[later]) for earlier, later in pairs}:
         if a != b:
             after[a].append(b)
             waiting[b] += 1
@@ -142,7 +149,7 @@ def _tiled(workload: Workload, group: Group | None, members: list[int]) -> Tiled
         alone, number = workload.alone, members[0]
         found = alone.get(number)
         if found is None:
-            found = alone[number] = TiledGroup((workload.operators[number],), {number: {}}, False)
+            found = alone[number] = TiledGroup((workload.operators[number],), {}, False)
         return found
     found = workload.tiled.get(group)
     if found is None:
@@ -155,15 +162,16 @@ def _tiled(workload: Workload, group: Group | None, members: list[int]) -> Tiled
 def _tile(workload: Workload, group: Group, operators: tuple[Operator, ...]) -> TiledGroup:
     """A group with its tiles: those of another variant of the graph if its operators are the same there."""
     if not group.tile:
-        return TiledGroup(operators, {operator.number: {} for operator in operators}, False)
+        return TiledGroup(operators, {}, False)
     known, key = workload.ranges, (group, *(operator.identity for operator in operators))
     found = known.get(key)
     if found is None:
         if len(known) >= MOST_TILED:
             known.clear()
-        tiles = _ranges(group, operators)
-        found = known[key] = tuple(tiles[operator.number] for operator in operators)
-    return TiledGroup(operators, {one.number: cut for one, cut in zip(operators, found, strict=True)}, True, group)
+        ranges = _ranges(group, operators)
+        found = known[key] = tuple(ranges[operator.number] for operator in operators)
+    tiles = {one.number: cut for one, cut in zip(operators, found, strict=True)}
+    return TiledGroup(operators, tiles, True, group, key)
 
 
 def _ranges(group: Group, operators: Sequence[Operator]) -> dict[int, Ranges]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -19,8 +19,7 @@ class PlanError(MonetError):
     """A plan that does not fit the graph or the accelerator; says where and what would."""
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """A fusion group: operators that run tile by tile, depth first. ``tile`` gives tile sizes of its last operator's
     dimensions. Without any, operators run whole, one right after another, each with the tiles that the mapper chooses:
     what passes between them stays on chip as far as there is room."""
@@ -30,8 +29,7 @@ class Group:
     halo: str = "cached"
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(NamedTuple):
     """The cores of an operator, and the dimension of its nest that is split over them (empty for one core)."""
 
     cores: tuple[str, ...]

@@ -103,6 +103,8 @@ class Cuts:
         """Remember how an operator of a group cuts what lies outside of it (``made``: what the group itself makes), so
         that blocks are as fine as that, whoever touches them first: storages that it overwrites by tiles (an update its
         weights), and what each core reads the same part of in every tile, and so can hold."""
+        if one.steps.pieces == 1 and self.workload.overwritten.isdisjoint(one.operator.written):
+            return
         for position, (operand, tensor) in enumerate(one.operator.operands):
             overwrites = operand.written and tensor.storage in self.workload.overwritten
             if overwrites or (

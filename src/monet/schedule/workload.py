@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -58,9 +59,10 @@ class Operator:
         return self.family in MATRIX
 
     @cached_property
-    def identity(self) -> tuple[str, ...]:
-        """Equal for the same operator on the same storages, wherever it stands in whichever variant of a graph."""
-        return self.op.name, *self.op.inputs, *self.storages, self.key
+    def identity(self) -> str:
+        """Equal for the same operator on the same storages, wherever it stands in whichever variant of a graph. One
+        text, as it is looked up often: a text knows its hash."""
+        return "\n".join((self.op.name, *self.op.inputs, *self.storages, self.key))
 
     @cached_property
     def storages(self) -> tuple[str, ...]:
@@ -179,33 +181,14 @@ class Workload:
     @cached_property
     def dependencies(self) -> tuple[tuple[int, int], ...]:
         """Pairs (earlier, later) of operators where the later reads or overwrites what the earlier wrote or read."""
-        last_write: dict[str, int] = {}
-        readers: dict[str, list[int]] = {}
-        pairs: set[tuple[int, int]] = set()
-        tensors = self.graph.tensors
-        for operator in self.operators:
-            here = operator.number
-            for name in operator.op.inputs:
-                storage = tensors[name].storage
-                if storage in last_write:
-                    pairs.add((last_write[storage], here))
-                readers.setdefault(storage, []).append(here)
-            for name in operator.op.outputs:
-                storage = tensors[name].storage
-                pairs.update((one, here) for one in readers.get(storage, ()) if one != here)
-                if storage in last_write and last_write[storage] != here:
-                    pairs.add((last_write[storage], here))
-                last_write[storage], readers[storage] = here, []
-        return tuple(sorted(pair for pair in pairs if pair[0] != pair[1]))
+        return tuple(sorted(dependencies_among(self.graph, self.operators)))
 
     @cached_property
     def overwritten(self) -> frozenset[str]:
         """Storages that an operator writes to after another has touched them."""
         seen, found = set[str](), set[str]()
         for operator in self.operators:
-            for storage in operator.written:
-                if storage in seen:
-                    found.add(storage)
+            found.update(seen.intersection(operator.written))
             seen.update(operator.storages)
         return frozenset(found)
 
@@ -216,6 +199,29 @@ class Workload:
         passes = 1 + max((op.micro_batch for op in graph.ops), default=0)
         first = graph.tensors[graph.inputs[0]] if graph.inputs else None
         return (first.shape[0] if first and first.shape else 1) * passes
+
+
+def dependencies_among(graph: Graph, operators: Sequence[Operator]) -> set[tuple[int, int]]:
+    """Pairs (earlier, later) of some operators next to each other where the later reads or overwrites what the earlier
+    wrote or read."""
+    last_write: dict[str, int] = {}
+    readers: dict[str, list[int]] = {}
+    pairs: set[tuple[int, int]] = set()
+    tensors = graph.tensors
+    for operator in operators:
+        here = operator.number
+        for name in operator.op.inputs:
+            storage = tensors[name].storage
+            if storage in last_write:
+                pairs.add((last_write[storage], here))
+            readers.setdefault(storage, []).append(here)
+        for name in operator.op.outputs:
+            storage = tensors[name].storage
+            pairs.update((one, here) for one in readers.get(storage, ()) if one != here)
+            if storage in last_write and last_write[storage] != here:
+                pairs.add((last_write[storage], here))
+            last_write[storage], readers[storage] = here, []
+    return pairs
 
 
 def operator_of(graph: Graph, op: Op, number: int) -> Operator | None:

@@ -191,7 +191,7 @@ def _variants(group: Group, sizes: Mapping[str, int]) -> Iterator[Group]:
     for position, (dim, size) in enumerate(group.tile):
         for other in (size // 2, min(size * 2, sizes[dim])):
             if other not in (0, size):
-                yield replace(group, tile=(*group.tile[:position], (dim, other), *group.tile[position + 1 :]))
+                yield group._replace(tile=(*group.tile[:position], (dim, other), *group.tile[position + 1 :]))
     for halo in HALOS:
         if halo != group.halo:
-            yield replace(group, halo=halo)
+            yield group._replace(halo=halo)

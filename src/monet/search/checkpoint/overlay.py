@@ -244,6 +244,5 @@ def _numbered(operator: Operator, number: int) -> Operator:
     if operator.number == number:
         return operator
     other = Operator.__new__(Operator)
-    vars(other).update(vars(operator))
-    vars(other)["number"] = number
+    object.__setattr__(other, "__dict__", {**vars(operator), "number": number})
     return other

@@ -10,15 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from monet.errors import MonetError
-from monet.hardware.accelerator import CoreInstance
 from monet.schedule.default_plan import LONGEST, ROOM, common_dims, may_fuse, own_results, run_group, working_set
 from monet.schedule.engine import Scheduler
-from monet.schedule.geometry import make_steps
 from monet.schedule.plan import Group, Placement, Plan
 from monet.schedule.workload import Operator
 
-Identity = tuple[tuple[str, ...], ...]
+Identity = tuple[str, ...]  # of the operators involved
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +57,7 @@ class LocalFusion:
     def _joined(
         self, scheduler: Scheduler, clones: list[Operator], target: list[Operator], group: Group | None, plan: Plan
     ) -> Joined | None:
-        key = (*(one.identity for one in clones), (), *(one.identity for one in target))
+        key = (*(one.identity for one in clones), "", *(one.identity for one in target))
         if key not in self._known:
             self._known[key] = _join(scheduler, clones, target, group, plan)
         return self._known[key]
@@ -112,7 +109,7 @@ def _grown(scheduler: Scheduler, members: list[Operator], group: Group, plan: Pl
     if dim not in common_dims(members):
         return None
     instance = scheduler.machine.accelerator.instance(first[0])
-    if not all(_runs_on(scheduler, one, instance) for one in members):
+    if any(scheduler.costs.cycles_alone(one, instance) is None for one in members):
         return None
     room = min(scheduler.machine.accelerator.memory(name).size_bytes for _, name in instance.memories)
     tiles = -(-last.nest.sizes[dim] // size)
@@ -122,11 +119,3 @@ def _grown(scheduler: Scheduler, members: list[Operator], group: Group, plan: Pl
         size = -(-size // 2)
         tiles = -(-last.nest.sizes[dim] // size)
     return Group(tuple(one.op.name for one in members), ((dim, size),), group.halo), first[0]
-
-
-def _runs_on(scheduler: Scheduler, operator: Operator, instance: CoreInstance) -> bool:
-    try:
-        scheduler.costs.cost(operator, make_steps(operator.nest, {}, "", 1), 0, instance, False, 1.0)
-    except MonetError:
-        return False
-    return True

@@ -109,7 +109,7 @@ def carried(costed: ScheduledCost, plan: Plan) -> Plan | None:
     groups that had none; None if these do not fit either."""
     names = {one.op.name for one in costed.scheduler.workload.operators}
     stripped = tuple(
-        replace(one, operators=tuple(name for name in one.operators if name in names)) for one in plan.groups
+        one._replace(operators=tuple(name for name in one.operators if name in names)) for one in plan.groups
     )
     untouched = tuple(one for one in plan.groups if set(one.operators) <= names)
     placements = {name: where for name, where in plan.placements.items() if name in names}

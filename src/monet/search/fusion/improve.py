@@ -123,7 +123,7 @@ def _neighbours(old: Variant, every: Sequence[Variant]) -> list[Variant]:
         (dim, size), *rest = old.group.tile
         for other in (size // 2, size * 2):
             if other:
-                found.append(replace(old, group=replace(old.group, tile=((dim, other), *rest))))
+                found.append(replace(old, group=old.group._replace(tile=((dim, other), *rest))))
     return list(dict.fromkeys(found))
 
 
