@@ -48,8 +48,6 @@ class Expansion:
         self.operators: list[OperatorSteps] = []
         self.rows: list[Rows] = []
         self.keys: list[tuple[Any, ...]] = []
-        self.first: list[int] = []  # first block of each storage of each operator
-        self.counts: list[int] = []  # by operator: of steps, entries, buffers, storages
         self.spans: list[Array] = []  # by group: (first step, last step) of its gangs, from its own first step
         self.groups: list[int] = []  # by group: first step
         self.ahead: list[int] = []  # gangs whose reads go ahead of a gang's writes, for so many gangs one after another
@@ -61,36 +59,33 @@ class Expansion:
         """Rows of one operator's steps; those of last time if the storages it touches are cut as they were then. False
         if they do not fit: nothing is added."""
         cuts, storages = self.cuts, one.storages
-        one.base, cuts.new = self.n_steps, []
+        one.base = self.n_steps
         key: tuple[Any, ...] = (one.number, self.plan.boundary, *map(cuts.number.get, storages))
         if not cuts.finer.keys().isdisjoint(storages):  # which of them is cut finer, and how
             finer = [number for number, storage in enumerate(storages) if storage in cuts.finer]
             key = (*key, *((number, self._finer(storages[number])) for number in finer))
         rows = self.table.rows.get(key) or self._rows(one, key)
         if not rows.fits:
-            cuts.forget_new()
             return False
-        known = bool(cuts.new)
-        for position, grid, sizes in rows.grids:
-            storage = storages[position]
-            if not known:
-                cuts.note(storage, grid, sizes, one)
-            cuts.origin[storage], cuts.number[storage] = one, one.number
+        if rows.grids:
+            cuts.waiting.append((one, rows))
+            for position, *_ in rows.grids:
+                cuts.number[storages[position]] = one.number
         one.sums = rows.sums
         self.operators.append(one)
         self.rows.append(rows)
         self.keys.append(key)
-        self.first += map(cuts.base.__getitem__, storages)
-        self.counts += rows.counts
         self.n_steps += rows.counts[0]
         return True
 
     def _rows(self, one: OperatorSteps, key: tuple[Any, ...]) -> Rows:
         """Rows that were not made for these surroundings before; those of an operator alike if there is one."""
+        self.cuts.catch_up()
         alike = self._content(one)
         rows = ALIKE.get(alike)
         if rows is None:
             rows = rows_of(self.cuts, one)
+            self.cuts.forget_new()  # they are noted in their turn
             ALIKE.keep(alike, rows)
         self.table.rows.keep(key, rows)
         return rows
@@ -122,15 +117,19 @@ class Expansion:
 
     def close_group(self, count: int) -> None:
         """The last operators, ``count`` of them, are a group: order its tiles."""
-        members, spans = self.operators[-count:], self.rows[-1].spans if count == 1 else self._order(count)
+        if count == 1:
+            one, spans = self.operators[-1], self.rows[-1].spans
+            self.spans.append(spans)
+            self.groups.append(one.base)
+            self.ahead.append(len(one.placement.cores))
+            self.alike.append(len(spans))
+            return
+        members, spans = self.operators[-count:], self._order(count)
         self.spans.append(spans)
         self.groups.append(members[0].base)
         if members[0].tiled:
             # a pipeline over several cores has a tile of every operator in flight on each of them
             self.ahead.append(count * len(set(chain.from_iterable(one.placement.cores for one in members))))
-            self.alike.append(len(spans))
-        elif count == 1:
-            self.ahead.append(len(members[0].placement.cores))
             self.alike.append(len(spans))
         else:  # one after another, as alone
             first = [one.base - members[0].base for one in members]
@@ -153,8 +152,10 @@ class Expansion:
 
     def _shifts(self, last: int) -> Array:
         """How far the blocks of every storage of the last few operators have moved since their rows were made."""
-        bases = np.concatenate([one.bases for one in self.rows[-last:]])
-        return np.asarray(np.array(self.first[len(self.first) - len(bases) :], np.int64) - bases)
+        self.cuts.catch_up()
+        base = self.cuts.base
+        first = np.array([base[storage] for one in self.operators[-last:] for storage in one.storages], np.int64)
+        return np.asarray(first - np.concatenate([one.bases for one in self.rows[-last:]]))
 
     def entries(self, last: int) -> Array:
         """Entries of the last few operators, with the blocks of every storage counted from where they start now."""
@@ -169,7 +170,8 @@ class Expansion:
     def finish(self) -> Expanded:
         """All arrays, with blocks and their uses in gang order."""
         rows, cuts, dram = self.rows, self.cuts, self.plan.boundary == "dram"
-        counts = np.array(self.counts, np.int64).reshape(-1, 4)
+        shifts = self._shifts(len(rows))
+        counts = np.array([one.counts for one in rows], np.int64).reshape(-1, 4)
         operators = np.empty((len(rows), OPERATOR_COLUMNS), np.int64)
         operators[:, :4], operators[:, 4:8] = counts, np.cumsum(counts, axis=0) - counts
         operators[:, 8:] = [
@@ -186,7 +188,7 @@ class Expansion:
         blocks, uses = np.empty((len(sizes), r.BLOCK_COLUMNS), np.int64), np.empty(len(entries), np.int64)
         gangs = self._gangs(dram)
         used = assemble(
-            operators, self._shifts(len(rows)), storage, gangs, steps, parts, entries, blocks, sizes, flags,
+            operators, shifts, storage, gangs, steps, parts, entries, blocks, sizes, flags,
             self.workload.storage_flags, uses, len(self.machine.core_index), dram,
         )  # fmt: skip
         return Expanded(gangs, steps, work, entries, blocks, uses[:used], parts, owner, tuple(self.operators))

@@ -96,6 +96,7 @@ class Cuts:
             str, tuple[tuple[Tensor, Mapping[int, Array]], ...]
         ] = {}  # cuts of groups that it has to be as fine as
         self.new: list[tuple[str, Grid, Array]] = []  # those that the operator at hand cuts
+        self.waiting: list[tuple[OperatorSteps, Rows]] = []  # operators whose cuts are known but not noted yet
         self.noted: list[tuple[int, Array, int, int]] = []  # by storage: first block, sizes, number, row of its flags
         self.n_blocks = 0
 
@@ -155,18 +156,28 @@ class Cuts:
     def cut(self, storage: str, grid: Grid, sizes: Array, one: OperatorSteps) -> None:
         """The operator at hand cuts a storage that nobody has touched before."""
         self.new.append((storage, grid, sizes))
-        self.note(storage, grid, sizes, one)
+        self._note(storage, grid, sizes, one)
 
-    def note(self, storage: str, grid: Grid, sizes: Array, one: OperatorSteps) -> None:
+    def _note(self, storage: str, grid: Grid, sizes: Array, one: OperatorSteps) -> None:
         """The blocks of a storage that nobody has touched before."""
-        known, start = self.workload.storages, self.n_blocks
+        found, start = self.workload.storages.get(storage), self.n_blocks
         self.grids[storage], self.base[storage] = grid, start
-        if storage in known:
-            number = flags = known[storage].number
+        if found is not None:
+            number = flags = found.number
         else:  # sums that cores keep for themselves
+            known = self.workload.storages
             number, flags = known[one.result.storage].number, len(known)
         self.noted.append((start, sizes, number, flags))
         self.n_blocks = start + len(sizes)
+
+    def catch_up(self) -> None:
+        """Note the cuts of operators whose rows were looked up: only now is asked where blocks start."""
+        for one, rows in self.waiting:
+            for position, grid, sizes in rows.grids:
+                storage = one.storages[position]
+                self.origin[storage] = one
+                self._note(storage, grid, sizes, one)
+        self.waiting = []
 
     def forget_new(self) -> None:
         """Undo the cuts of the operator at hand."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 WEIGHTS, ACTIVATIONS, GRADIENTS, OPTIMIZER_STATE, WORKSPACE = range(len(CATEGORIES))
+CATEGORY = 2  # column of ``flags_of`` storages
 MATRIX = frozenset({Family.CONVOLUTION, Family.MATMUL})
 
 _CATEGORY = {
@@ -174,9 +175,8 @@ class Workload:
 
     @cached_property
     def storage_flags(self) -> Array:
-        """By number of a storage: whether it is a root, whether it is persistent. The last row is for what is neither:
-        sums that cores keep for themselves."""
-        return np.array([*((one.is_root, one.persistent) for one in self.storages.values()), (0, 0)], np.uint8)
+        """``flags_of`` its storages."""
+        return flags_of(self.storages)
 
     @cached_property
     def dependencies(self) -> tuple[tuple[int, int], ...]:
@@ -271,15 +271,23 @@ def storage_of(graph: Graph, name: str, number: int, results: frozenset[str]) ->
     )
 
 
+def flags_of(storages: Mapping[str, Storage]) -> Array:
+    """By number of a storage: whether it is a root, whether it is persistent, its category. The last row is for what is
+    neither: sums that cores keep for themselves."""
+    rows = [(one.is_root, one.persistent, one.category) for one in storages.values()]
+    return np.array([*rows, (0, 0, WORKSPACE)], np.uint8)
+
+
 def assembled(
     graph: Graph,
     operators: tuple[Operator, ...],
     storages: dict[str, Storage],
+    storage_flags: Array,
     ranges: dict[tuple[Any, ...], tuple[Ranges, ...]],
 ) -> Workload:
     """A workload whose parts were analysed before, for searches that switch operators on and off."""
     workload = Workload(graph)
-    vars(workload).update(operators=operators, storages=storages, ranges=ranges)
+    vars(workload).update(operators=operators, storages=storages, storage_flags=storage_flags, ranges=ranges)
     return workload
 
 

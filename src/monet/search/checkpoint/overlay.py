@@ -21,6 +21,7 @@ from monet.schedule.workload import (
     Storage,
     Workload,
     assembled,
+    flags_of,
     left_behind,
     operator_of,
     storage_of,
@@ -79,6 +80,7 @@ class Superset:
         self._clones: dict[tuple[object, ...], Live] = {}
         self._readers: dict[tuple[object, ...], Live] = {}
         self._storages: dict[str, Storage] = dict(self.base.storages)
+        self._flags = self.base.storage_flags
         for operator in self.base.operators:
             _known(operator)
 
@@ -177,7 +179,9 @@ class Superset:
                 number = len(self._storages)
                 self._storages[tensor.storage] = storage_of(graph, tensor.storage, number, left_behind(graph))
         numbered = tuple(map(_numbered, operators, range(len(operators))))
-        return assembled(graph, numbered, self._storages, self.base.ranges)
+        if len(self._flags) != len(self._storages) + 1:
+            self._flags = flags_of(self._storages)
+        return assembled(graph, numbered, self._storages, self._flags, self.base.ranges)
 
     def _chains(self, available: Collection[str]) -> list[tuple[int, list[int], list[str]]]:
         """(backward operator, operators repeated before it, tensors it reads from clones) in order."""

@@ -15,7 +15,7 @@ import numpy as np
 from monet.schedule import nodes as n
 from monet.schedule import residency as r
 from monet.schedule.engine import Schedule
-from monet.schedule.workload import ACTIVATIONS, Workload
+from monet.schedule.workload import ACTIVATIONS, CATEGORY, Workload
 
 Array = np.ndarray[Any, Any]
 Away = Mapping[int, tuple[int, int]]  # block → ticks at which it has left, at which it comes back
@@ -35,7 +35,7 @@ def lifetimes(schedule: Schedule, workload: Workload, away: Away | None = None) 
     a row before and a row after it, and one for each copy that stays on chip meanwhile."""
     blocks, copies, timed = schedule.decided.blocks, schedule.decided.copies, schedule.timed
     start, end, makespan = timed.start, timed.end, timed.makespan
-    category = np.array([one.category for one in workload.storages.values()])[schedule.expanded.block_storage]
+    category = workload.storage_flags[schedule.expanded.block_storage, CATEGORY]
     there = blocks[:, r.DRAM_FROM] != r.NOT_YET
     came = np.full(len(blocks), makespan, np.int64)
     went = np.zeros(len(blocks), np.int64)
@@ -87,13 +87,13 @@ def activation_peak(schedule: Schedule, workload: Workload, away: Away | None = 
 def running_at(schedule: Schedule, workload: Workload, ticks: int) -> str:
     """The operator that computes at a time, of several the one that began last; else the next to begin."""
     nodes, timed = schedule.decided.nodes, schedule.timed
-    compute = np.flatnonzero(nodes[:, n.KIND] == n.COMPUTE)
-    begin, until = timed.start[compute], timed.end[compute]
-    now = compute[(begin <= ticks) & (until > ticks)]
+    now = np.flatnonzero((timed.start <= ticks) & (timed.end > ticks))
+    now = now[nodes[now, n.KIND] == n.COMPUTE]
     if len(now):
         chosen = now[np.argmax(timed.start[now])]
     else:
-        later = compute[begin >= ticks]
+        later = np.flatnonzero(timed.start >= ticks)
+        later = later[nodes[later, n.KIND] == n.COMPUTE]
         if not len(later):
             return ""
         chosen = later[np.argmin(timed.start[later])]
