@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from monet.report.quantities import nbytes, percent, quantity, seconds
+from monet.report.quantities import nbytes, percent, quantity, seconds, step_name
 from monet.report.table import COLUMNS, csv_text, write_csv
 from monet.report.terminal import bar, render
 from tests.report.synthetic import infeasible, synthetic
@@ -61,3 +62,14 @@ def test_bars_fill_their_width() -> None:
     assert bar(1.0, 4) == "████"
     assert bar(0.5625, 2) == "█▏"
     assert all(len(bar(share / 100, 7)) == 7 for share in range(101))
+
+
+def test_a_result_of_some_phases_says_which() -> None:
+    whole = synthetic("mlp-cartpole", "edge-tpu", 60)
+    forward = {"forward": whole.phases["forward"]}
+    assert step_name(whole) == "one training step"
+    assert step_name(dataclasses.replace(whole, phases=forward)) == "forward of one training step"
+    assert (
+        step_name(dataclasses.replace(whole, phases={**forward, "loss": {}})) == "forward and loss of one training step"
+    )
+    assert step_name(dataclasses.replace(whole, mode="inference", phases=forward)) == "one inference step"

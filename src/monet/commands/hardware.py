@@ -88,11 +88,10 @@ def _settings(pairs: list[str]) -> dict[str, object]:
 
 def _write_json(accelerator: Accelerator, target: str) -> None:
     import json
-    import os
-    from pathlib import Path
 
     from monet.hardware.drawing import peak_rates
     from monet.hardware.export import as_json
+    from monet.report.files import write_text
 
     summary = {
         "area_m2": accelerator.area_m2,
@@ -101,12 +100,7 @@ def _write_json(accelerator: Accelerator, target: str) -> None:
         "peak_ops_per_s": peak_rates(accelerator),
     }
     text = json.dumps(as_json(accelerator) | summary, indent=2, ensure_ascii=False)
-    if target == "-":
-        typer.echo(text)
-        return
-    beside = Path(target).with_name(Path(target).name + ".partial")
-    beside.write_text(text + "\n", encoding="utf-8")
-    os.replace(beside, target)
+    write_text(target, text + "\n")
 
 
 def _tree(accelerator: Accelerator, about: str) -> Tree:

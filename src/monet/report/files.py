@@ -26,6 +26,8 @@ def check_outputs(files: dict[str, str], texts: dict[str, str]) -> None:
     for option, path in (files | texts).items():
         if not path or path == "-":
             continue
+        if _is_special(Path(path)):
+            continue
         folder = Path(path).parent
         if not folder.is_dir():
             raise MonetError(f"{option} {path}: there is no folder {str(folder)!r}")
@@ -38,10 +40,19 @@ def check_outputs(files: dict[str, str], texts: dict[str, str]) -> None:
             raise MonetError(f"{option} {path}: the folder {str(folder)!r} cannot be written to: {reason}") from None
 
 
+def _is_special(path: Path) -> bool:
+    """Whether a path leads to a device or a pipe, which is written to and never replaced."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 def write_bytes(path: str | Path, data: bytes) -> None:
-    """Write ``data`` to ``path`` at once or not at all."""
+    """Write ``data`` to ``path`` at once or not at all. A link is followed; a device or a pipe is written to as is."""
     target = Path(path)
     try:
+        if _is_special(target):
+            target.write_bytes(data)
+            return
+        target = target.resolve()
         handle, temporary = tempfile.mkstemp(dir=target.parent or Path(), prefix=f".{target.name}.")
         try:
             with os.fdopen(handle, "wb") as file:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from monet.schedule.result import Result
+
 _PREFIXES = ("f", "p", "n", "µ", "m", "", "k", "M", "G", "T", "P", "E")
 _ONE = _PREFIXES.index("")
 
@@ -42,3 +47,12 @@ def percent(value: float) -> str:
 def times(value: float) -> str:
     """A ratio: 1.34×."""
     return f"{value:.2f}×" if value < 10 else f"{value:.3g}×"
+
+
+def step_name(result: Result) -> str:
+    """A training or an inference step, or the phases of it that ran."""
+    whole = f"one {result.mode} step"
+    if result.mode != "training" or not result.phases or {"forward", "backward", "update"} <= result.phases.keys():
+        return whole
+    *before, last = result.phases
+    return f"{', '.join(before)} and {last} of {whole}" if before else f"{last} of {whole}"

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from monet.report.html import critical_path, energy, headline, time_partition
 from monet.report.html.operators import row_of
-from monet.report.quantities import joules, nbytes, percent, quantity, seconds, times
+from monet.report.quantities import joules, nbytes, percent, quantity, seconds, step_name, times
 from monet.report.spans import operator_spans, phase_spans
 from monet.schedule.result import Result
 
@@ -172,7 +172,7 @@ def title_text(result: Result) -> Text:
     """What was run on what."""
     return Text.assemble(
         (result.model, "bold"),
-        f"  one {result.mode} step, batch {result.batch}, on ",
+        f"  {step_name(result)}, batch {result.batch}, on ",
         (result.hardware, "bold"),
         (f"   {len(result.timeline):,} tiles and transfers in {seconds(result.seconds_to_evaluate)}", "dim"),
     )

@@ -21,7 +21,7 @@ from monet.report.html import (
     roofline,
     time_partition,
 )
-from monet.report.quantities import nbytes, quantity
+from monet.report.quantities import nbytes, quantity, step_name
 from monet.schedule.result import Result
 
 # In the order of loading: foundations, then one script per figure, then the page.
@@ -60,7 +60,7 @@ def info(result: Result) -> dict[str, Any]:
 
 def title(result: Result) -> str:
     """What was run on what."""
-    return f"{result.model}, one {result.mode} step of batch {result.batch}, on {result.hardware}"
+    return f"{result.model}, {step_name(result)}, batch {result.batch}, on {result.hardware}"
 
 
 def _asset(name: str) -> str:
