@@ -12,12 +12,15 @@ from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner
 
 from monet.cli import app
+from monet.frontends import load_model
 from monet.graph.graph import Graph
 from monet.hardware import load_hardware
+from monet.schedule import evaluate
 from monet.schedule import nodes as n
 from monet.schedule.engine import Schedule, Scheduler
 from monet.schedule.plan import Group, Placement, Plan
 from monet.schedule.silicon import convolution_chain
+from monet.training import training_step
 
 CHIP = str(Path(__file__).parents[1] / "chips" / "shared-l1.yaml")
 CORES = ("digital", "analog", "analog", "digital")
@@ -121,3 +124,11 @@ def test_from_the_command_line(tmp_path: Path) -> None:
         "total": 3 * 64 * 64 + weights + 64 * 16 * 16,
     }
     assert {row["name"]: row["cores"] for row in result["operators"]}["conv_2"] == ["analog"]
+
+
+def test_nobody_queues_for_a_memory_that_only_one_core_shares() -> None:
+    """Simba's global buffer is described as shared, but has one core: its port is no resource."""
+    scheduler = Scheduler(training_step(load_model("mlp-robot")), load_hardware("simba"))
+    schedule = scheduler.schedule(Plan())
+    assert schedule.decided.bookings[:, n.RESOURCE].min() >= 0
+    assert evaluate(scheduler.workload.graph, load_hardware("simba")).latency_s > 0

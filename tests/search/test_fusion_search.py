@@ -17,7 +17,7 @@ from monet.graph.op import Phase
 from monet.hardware import load_hardware
 from monet.schedule import Plan, Scheduler, evaluate, load_plan, plan_text
 from monet.schedule.figures import Figures, figures_of
-from monet.search.fusion import improve
+from monet.search.fusion import candidates, improve
 from monet.search.fusion.bound import bound_of
 from monet.search.fusion.candidates import folded, hopeful_groups
 from monet.search.fusion.evaluation import Evaluator
@@ -131,12 +131,41 @@ def test_equal_layers_are_costed_once() -> None:
     scheduler = Scheduler(training_step(load_model("gpt2-mini", sequence=64)), load_hardware("edge-tpu"))
     base = scheduler.complete(Plan())
     baseline = baseline_of(scheduler, scheduler.schedule(base))
-    _, groups = hopeful_groups(structure_of(scheduler.workload), baseline, "latency", 3)
+    _, _, groups = hopeful_groups(structure_of(scheduler.workload), baseline, "latency", 3)
     folds = folded(baseline, groups, base)
     assert sum(len(one.masks) for one in folds) == len(groups)
     assert len(folds) < len(groups) / 2  # six layers
     kinds = [[scheduler.workload.operators[n].op.kind for n in bits(mask)] for mask in folds[0].masks]
     assert all(one == kinds[0] for one in kinds)
+
+
+def test_where_too_many_groups_are_legal_the_best_of_every_place_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every step of an LSTM reads its sequence, and sums add the gradients of all: any few of them are connected."""
+    step = training_step(load_model("lstm-lm", sequence=12))
+    scheduler = Scheduler(step, load_hardware("edge-tpu"))
+    baseline, of = baseline_of(scheduler, scheduler.schedule(Plan())), structure_of(scheduler.workload)
+    monkeypatch.setattr(candidates, "WIDEST", 2000)
+    legal, complete, groups = hopeful_groups(of, baseline, "latency", 5)
+    assert not complete
+    assert legal < 4 * (2000 + of.count)
+    assert all(is_connected(of, mask) and is_convex(of, mask) for mask, *_ in groups)
+    large = [mask for mask, *_ in groups if mask.bit_count() > 3]
+    assert min(mask.bit_length() for mask in large) < of.count / 3 < 2 * of.count / 3 < max(map(int.bit_length, large))
+
+
+def test_the_tiles_of_the_manual_plan_are_the_best_of_a_few() -> None:
+    """The fewest tiles that fit would make a step of ResNet-18 on a large GPU twice as slow as unfused."""
+    scheduler = Scheduler(training_step(load_model("resnet18-cifar")), load_hardware("a100"))
+    evaluator, base = Evaluator(scheduler, "latency", 6), scheduler.complete(Plan())
+    plan = manual_plan(evaluator, structure_of(scheduler.workload), base)
+    assert evaluator.cost(plan) < 1.3 * evaluator.cost(base)
+
+
+def test_a_step_that_does_not_fit_dram_says_by_how_much() -> None:
+    done = CliRunner().invoke(app, ["fuse", "resnet18-cifar", "--hardware", "micro-npu", "--effort", "1"])
+    assert done.exit_code == 3
+    assert "holds 33,554,432 bytes" in done.output
+    assert "bytes short" in done.output
 
 
 def test_the_manual_plan_fuses_forward_only() -> None:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from monet.search.joint import Joint
 
 
+INFEASIBLE, INTERRUPTED = 3, 130  # exit codes
+
+
 def fuse(
     model: Annotated[str, typer.Argument(help="Zoo name, path to an ONNX file, or file.py:function that returns a torch module.")],
     hardware: Annotated[str, typer.Option("--hardware", help="Preset name or path of a YAML file.")],
@@ -73,7 +76,8 @@ def fuse(
     try:
         found = _search(scheduler, Settings(objective, limit, effort, seed), base, manual)
     except NoSchedule as error:
-        raise MonetError(f"{model} on {hardware}: {error}") from None
+        screen(errors=True).print(f"cannot run: {error}", soft_wrap=True)
+        raise typer.Exit(INFEASIBLE) from None
     improved = _joint(scheduler, found) if joint and not found.interrupted else None
     if improved:
         found = replace(found, plans=found.plans | {"found": (improved.plan, improved.figures)})
@@ -97,7 +101,7 @@ def fuse(
         if improved:
             screen().print(_joint_table(improved))
     if found.interrupted or (improved and improved.interrupted):
-        raise typer.Exit(130)
+        raise typer.Exit(INTERRUPTED)
 
 
 def _search(scheduler: Scheduler, settings: Any, base: Any, manual: str) -> Found:

@@ -67,6 +67,7 @@ def summary(scheduler: Scheduler, found: Found, inputs: Mapping[str, Any]) -> di
         },
         "candidates": {
             "legal": found.census.legal,
+            "complete": found.census.complete,
             "hopeful": found.census.hopeful,
             "distinct": found.census.distinct,
             "costed": found.census.costed,
@@ -137,6 +138,11 @@ def facts_of(values: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def legal_groups(census: Mapping[str, Any]) -> str:
+    """How many legal groups were enumerated, and whether there are more."""
+    return f"{census['legal']:,}" + ("" if census["complete"] else " of more")
+
+
 def _lines(values: Mapping[str, Any], rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
     off, census, part = values["off_chip"], values["candidates"], values["partition"]
     removable = max(1, off["unfused_bytes"] - off["compulsory_bytes"])
@@ -145,7 +151,7 @@ def _lines(values: Mapping[str, Any], rows: Mapping[str, Mapping[str, Any]]) -> 
         f"Off-chip  {nbytes(off['unfused_bytes'])} unfused, {nbytes(off['found_bytes'])} found, "
         f"{nbytes(off['compulsory_bytes'])} compulsory (with all saved tensors off chip "
         f"{nbytes(off['compulsory_with_saved_off_chip_bytes'])}): {percent(gone / removable)} of what could go is gone",
-        f"Groups    {census['legal']:,} legal, {census['hopeful']:,} may gain, {census['distinct']:,} distinct, "
+        f"Groups    {legal_groups(census)} legal, {census['hopeful']:,} may gain, {census['distinct']:,} distinct, "
         f"{census['costed']:,} costed in {census['schedules']:,} schedules, {census['gaining']:,} gain, "
         f"{census['dominated']:,} of them dominated",
     ]

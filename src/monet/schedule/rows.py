@@ -300,12 +300,14 @@ class _Building:
         return bool((needed <= self.machine.capacity).all())
 
     def _ports(self, costs: Sequence[StepCost]) -> Array:
-        """(memory, ticks) of the busiest port that a step shares with other cores."""
+        """(memory, ticks) of the busiest port that a step shares with other cores; nothing where it queues for none: a
+        memory may be described as shared, but have one core only."""
         index, instance = self.machine.memory_index, self.one.instances[0]
         table = np.zeros((len(costs), 2), np.int64)
         for row, cost in zip(table, costs, strict=True):
-            if cost.ports:
-                memory, cycles = max(cost.ports, key=lambda one: one[1])
+            shared = [one for one in cost.ports if one[0] in self.machine.ported]
+            if shared:
+                memory, cycles = max(shared, key=lambda one: one[1])
                 row[:] = index[memory], self.machine.ticks(cycles, instance)
         return table
 

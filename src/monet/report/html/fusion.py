@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from monet.graph.op import Phase
-from monet.report.fusion import change, facts_of
+from monet.report.fusion import change, facts_of, legal_groups
 from monet.report.html.study import LAYOUT, Panel, figure, table, write_study
 from monet.report.quantities import joules, nbytes, seconds
 from monet.schedule.engine import Scheduler
@@ -179,7 +179,7 @@ def _search(values: Mapping[str, Any]) -> str:
     census, part, off = values["candidates"], values["partition"], values["off_chip"]
     correlation, among = values["rank_correlation"], values["rank_correlation_of_best"]
     rows = [
-        ["legal groups (convex, connected)", f"{census['legal']:,}"],
+        ["legal groups (convex, connected)", legal_groups(census)],
         ["that may gain more than a part of them", f"{census['hopeful']:,}"],
         ["distinct, repeated layers once", f"{census['distinct']:,}"],
         ["costed through the full schedule", f"{census['costed']:,} ({census['schedules']:,} schedules)"],

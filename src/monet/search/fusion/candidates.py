@@ -7,16 +7,17 @@ gain no more than a part of them are not costed; repeated layers are costed once
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from monet.schedule.plan import Plan
 from monet.search.fusion.evaluation import Evaluator, Variant, plan_with
-from monet.search.fusion.structure import Structure, bits, legal_groups
+from monet.search.fusion.structure import Level, Structure, bits, one_larger, single_operators
 from monet.search.fusion.traffic import Baseline, weighted
 from monet.search.fusion.variants import variants_of
 
 LEAST = 1e-5  # a group that may gain less than this part of the whole step is not looked at
+WIDEST = 50_000  # groups of one size, from which the next size grows
 QUICK = 3  # variants that a group is first costed with
 HOPE = 0.25  # a group whose first variants lose less than this share of its estimate is costed with the others too
 
@@ -35,6 +36,7 @@ class Census:
     """How many groups there are, and what became of them."""
 
     legal: int = 0
+    complete: bool = True  # whether these are all legal groups, not the first of too many
     hopeful: int = 0  # may gain more than any part of them
     distinct: int = 0  # after folding repeated layers
     costed: int = 0  # distinct ones that went through the full schedule
@@ -55,22 +57,39 @@ class Fold:
 
 def hopeful_groups(
     of: Structure, baseline: Baseline, objective: str, limit: int
-) -> tuple[int, list[tuple[int, float, float]]]:
-    """How many legal groups there are, and those that may gain more than any group with an operator less: (operators,
-    estimate of the gain, how much more)."""
-    groups = legal_groups(of, limit)
+) -> tuple[int, bool, list[tuple[int, float, float]]]:
+    """How many legal groups were enumerated, whether these are all, and those that may gain more than any group with an
+    operator less: (operators, estimate of the gain, how much more).
+
+    Where many operators share one tensor (the steps of an LSTM all read its sequence, a sum adds the gradients of all),
+    any handful of them is legal: far too many to list. So the best by estimate grow first, at every place of the
+    network in turn, until there are ``WIDEST`` of the next size."""
     seconds, joules = float(baseline.seconds.sum()), float(baseline.joules.sum())
     least = LEAST * weighted(objective, seconds, joules, seconds, joules)
     estimate: dict[int, float] = {}
-    found = []
-    for mask in groups:
-        estimate[mask] = here = baseline.potential(mask, objective)
-        if here < least:
-            continue
-        more = here - max(estimate.get(mask & ~(1 << one), 0.0) for one in bits(mask))
-        if more > least:
-            found.append((mask, here, more))
-    return len(groups), found
+    level, legal, complete, found = single_operators(of), 0, True, []
+    for _ in range(2, limit + 1):
+        level = one_larger(of, _best_first(level, estimate), WIDEST)
+        legal += len(level)
+        complete = complete and len(level) < WIDEST
+        for mask in level:
+            estimate[mask] = here = baseline.potential(mask, objective)
+            if here < least:
+                continue
+            more = here - max(estimate.get(mask & ~(1 << one), 0.0) for one in bits(mask))
+            if more > least:
+                found.append((mask, here, more))
+    return legal, complete, found
+
+
+def _best_first(level: Level, estimate: Mapping[int, float]) -> Level:
+    """A level in the order to grow it in: for every first operator its best group, then for every one the second."""
+    turn: dict[int, int] = {}
+    ranked = []
+    for mask in sorted(level, key=lambda one: (-estimate.get(one, 0.0), one)):
+        turn[mask & -mask] = here = turn.get(mask & -mask, -1) + 1
+        ranked.append((here, mask))
+    return {mask: level[mask] for _, mask in sorted(ranked)}
 
 
 def folded(baseline: Baseline, groups: Iterable[tuple[int, float, float]], base: Plan) -> list[Fold]:

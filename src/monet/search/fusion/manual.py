@@ -4,12 +4,14 @@ MONET's baseline (arXiv 2603.15002; stacks of its StreamTest scripts) fuses the 
 ResNet-18 by hand and leaves loss, backward and update alone. Here that is the first eleven and the other matrix
 operators of the forward pass, each with the vector operators behind it; for other networks the two halves of the
 forward's matrix operators. A stack runs row by row. Where it cannot, because a norm must see all of its input first or
-because a part fits no memory, it is cut there, as whoever wrote it by hand would have to.
+because a part fits no memory, it is cut there, as whoever wrote it by hand would have to. Of a few tile sizes each part
+has the one that costs least.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from monet.graph.op import Phase
 from monet.schedule.plan import Plan
@@ -36,7 +38,7 @@ def manual_plan(evaluator: Evaluator, of: Structure, base: Plan) -> Plan:
 
 
 def _stack(evaluator: Evaluator, of: Structure, base: Plan, stack: Sequence[Operator]) -> list[Variant]:
-    """The longest runs of a stack that can be tiled, from its start on."""
+    """The longest runs of a stack that can be tiled, from its start on, each in its best tiles."""
     found: list[Variant] = []
     start = 0
     while start < len(stack):
@@ -47,7 +49,8 @@ def _stack(evaluator: Evaluator, of: Structure, base: Plan, stack: Sequence[Oper
         while end - start > 1 and best is None:
             run = stack[start:end]
             tiled = [one for one in variants_of(evaluator.scheduler, base, run) if one.group.tile and not one.moved]
-            best = next((one for one in tiled if evaluator.figures(plan_with(base, (one,))) is not None), None)
+            costs = [evaluator.cost(plan_with(base, (one,))) for one in tiled]
+            best = tiled[costs.index(min(costs))] if min(costs, default=inf) < inf else None
             end -= best is None
         found += [best] if best else []
         start = end

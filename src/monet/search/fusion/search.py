@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from monet.schedule.default_plan import default_schedule
-from monet.schedule.engine import Scheduler
-from monet.schedule.figures import Figures
+from monet.schedule.engine import NoSchedule, Scheduler
+from monet.schedule.figures import Figures, figures_of
 from monet.schedule.plan import Plan
+from monet.schedule.result import Infeasible
 from monet.search.fusion.candidates import (
     HOPE,
     Candidate,
@@ -111,7 +112,7 @@ def find_fusion(
 ) -> Found:
     """Search for the fusion of a graph on an accelerator. ``base`` gives placements and all that is not fusion (its
     groups are a starting point); ``manual`` a plan to compare with; ``known`` plans to start from as well. An interrupt
-    (Ctrl-C) ends the search with the best plan so far."""
+    (Ctrl-C) ends the search with the best plan so far. Raises ``NoSchedule`` if the step does not fit unfused."""
     evaluator = Evaluator(scheduler, settings.objective, settings.limit)
     start = base or Plan()
     plain = scheduler.complete(replace(start, groups=()))
@@ -124,6 +125,8 @@ def find_fusion(
         manual = scheduler.schedule(manual).plan  # says what is wrong with it
     named = {"unfused": plain, "default": default, "manual": manual or manual_plan(evaluator, search.of, plain)}
     plans = {name: (plan, figures) for name, plan in named.items() if (figures := evaluator.figures(plan)) is not None}
+    if "unfused" not in plans:
+        raise _does_not_fit(scheduler, plain)
     search.report("unfused, default and manual plan")
     starts = [default, named["manual"], *known, *([scheduler.complete(start)] if start.groups else [])]
     try:
@@ -140,6 +143,17 @@ def find_fusion(
     )  # fmt: skip
 
 
+def _does_not_fit(scheduler: Scheduler, plain: Plan) -> NoSchedule:
+    dram = scheduler.machine.accelerator.drams[0]
+    needed = figures_of(scheduler, scheduler.schedule(plain)).dram_peak_bytes
+    short = needed - dram.capacity_bytes
+    message = (
+        f"does not fit: DRAM {dram.name} holds {dram.capacity_bytes:,} bytes, but {needed:,} are needed: "
+        f"{short:,} bytes short"
+    )
+    return NoSchedule(Infeasible("", "", dram.name, short, message))
+
+
 def fuse_again(scheduler: Scheduler, settings: Settings) -> Callable[[Plan, int], tuple[Plan, bool]]:
     """The search as a function of a plan and a seed, for searches that alternate: the plan with better groups (the same
     plan if there are none), and whether it was interrupted."""
@@ -153,9 +167,9 @@ def fuse_again(scheduler: Scheduler, settings: Settings) -> Callable[[Plan, int]
 
 def _run(search: _Search, starts: Sequence[Plan]) -> None:
     settings, evaluator = search.settings, search.evaluator
-    legal, hopeful = hopeful_groups(search.of, search.baseline, settings.objective, settings.limit)
+    legal, complete, hopeful = hopeful_groups(search.of, search.baseline, settings.objective, settings.limit)
     folds = folded(search.baseline, hopeful, search.base)
-    search.census = Census(legal, len(hopeful), len(folds))
+    search.census = Census(legal, complete, len(hopeful), len(folds))
     search.report(f"{legal} legal groups, {len(hopeful)} may gain, {len(folds)} distinct")
     _first(search, folds)
     candidates = _costed(search, folds)
@@ -202,8 +216,13 @@ def _costed(search: _Search, folds: Sequence[Fold]) -> list[Candidate]:
     every = costing.candidates()
     kept = undominated(every)
     schedules = search.evaluator.scheduled - costing.began
-    counts = {"costed": len(costing.best), "gaining": len(every), "dominated": len(every) - len(kept)}
-    search.census = replace(search.census, schedules=schedules, **counts)
+    search.census = replace(
+        search.census,
+        costed=len(costing.best),
+        schedules=schedules,
+        gaining=len(every),
+        dominated=len(every) - len(kept),
+    )
     search.report(f"{len(costing.best)} groups costed, {len(kept)} gain")
     return kept
 

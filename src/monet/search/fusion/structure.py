@@ -97,6 +97,33 @@ def is_connected(of: Structure, mask: int) -> bool:
         reached = more
 
 
+Level = dict[
+    int, tuple[int, int, int]
+]  # groups of one size: ancestors, descendants and neighbours of all their operators
+
+
+def single_operators(of: Structure) -> Level:
+    """The groups of one operator, which all others grow from."""
+    return {1 << one: (of.ancestors[one], of.descendants[one], of.near[one]) for one in range(of.count)}
+
+
+def one_larger(of: Structure, level: Level, most: int = 0) -> Level:
+    """Legal groups with an operator more than those of ``level``, sorted: all, or those met first, until there are
+    ``most``."""
+    larger: Level = {}
+    for mask, (above, below, near) in level.items():
+        if most and len(larger) >= most:
+            break
+        for one in bits(near & ~mask):
+            grown = mask | 1 << one
+            if grown in larger:
+                continue
+            up, down = above | of.ancestors[one], below | of.descendants[one]
+            if not up & down & ~grown:
+                larger[grown] = up, down, near | of.near[one]
+    return dict(sorted(larger.items()))
+
+
 def legal_groups(of: Structure, limit: int) -> list[int]:
     """All legal groups of two to ``limit`` operators, by size.
 
@@ -104,20 +131,11 @@ def legal_groups(of: Structure, limit: int) -> list[int]:
     cutting it in two (take a block at the end of its block-cut tree: of the block's sources and sinks at least one is
     not the cut vertex). So growing by one operator at a time finds all.
     """
-    level = {1 << one: (of.ancestors[one], of.descendants[one], of.near[one]) for one in range(of.count)}
+    level = single_operators(of)
     found: list[int] = []
     for _ in range(2, limit + 1):
-        larger: dict[int, tuple[int, int, int]] = {}
-        for mask, (above, below, near) in level.items():
-            for one in bits(near & ~mask):
-                grown = mask | 1 << one
-                if grown in larger:
-                    continue
-                up, down = above | of.ancestors[one], below | of.descendants[one]
-                if not up & down & ~grown:
-                    larger[grown] = up, down, near | of.near[one]
-        found += sorted(larger)
-        level = larger
+        level = one_larger(of, level)
+        found += level
     return found
 
 
