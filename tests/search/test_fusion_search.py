@@ -26,7 +26,7 @@ from monet.search.fusion.random_plans import random_plan
 from monet.search.fusion.search import Found, Settings, find_fusion, fuse_again
 from monet.search.fusion.structure import bits, circle, is_connected, is_convex, mask_of, structure_of
 from monet.search.fusion.traffic import baseline_of
-from monet.training import training_step
+from monet.training import TrainingOptions, prepare, training_step
 from tests.schedule.cases import accelerator
 
 
@@ -154,17 +154,19 @@ def test_where_too_many_groups_are_legal_the_best_of_every_place_grow(monkeypatc
 
 
 def test_the_tiles_of_the_manual_plan_are_the_best_of_a_few() -> None:
-    """The fewest tiles that fit would make a step of ResNet-18 on a large GPU twice as slow as unfused."""
-    scheduler = Scheduler(training_step(load_model("resnet18-cifar")), load_hardware("a100"))
+    """The first tiles that fit would make ResNet-18 twice as slow as unfused on this array."""
+    graph = prepare(load_model("resnet18-cifar"), TrainingOptions(precision="int16"))
+    scheduler = Scheduler(graph, load_hardware("eyeriss"))
     evaluator, base = Evaluator(scheduler, "latency", 6), scheduler.complete(Plan())
     plan = manual_plan(evaluator, structure_of(scheduler.workload), base)
     assert evaluator.cost(plan) < 1.3 * evaluator.cost(base)
 
 
 def test_a_step_that_does_not_fit_dram_says_by_how_much() -> None:
-    done = CliRunner().invoke(app, ["fuse", "resnet18-cifar", "--hardware", "micro-npu", "--effort", "1"])
+    tiny = ["--hardware", "edge-tpu", "--set", "dram.dram.capacity_bytes=512 KiB"]
+    done = CliRunner().invoke(app, ["fuse", "mlp-robot", "--effort", "1", *tiny])
     assert done.exit_code == 3
-    assert "holds 33,554,432 bytes" in done.output
+    assert "holds 524,288 bytes" in done.output
     assert "bytes short" in done.output
 
 
