@@ -16,10 +16,11 @@ from monet.schedule.default_plan import default_plan
 from monet.schedule.engine import Scheduler
 from monet.schedule.nodes import DEP_END, DEP_START, LAG, NODE, RESOURCE, TICKS
 from monet.schedule.plan import Plan
+from monet.search.checkpoint import scheduled_joint, scheduled_search
 from monet.search.checkpoint.offload import paged
 from monet.search.checkpoint.scheduled import ScheduledCost
 from monet.search.checkpoint.scheduled_search import NoPlanFits, ScheduledFront, search_front
-from monet.search.genetic import Settings
+from monet.search.genetic import Evolution, Settings
 from monet.transforms.checkpoint_plan import CheckpointError, CheckpointPlan
 from monet.transforms.recompute import recompute
 
@@ -183,6 +184,22 @@ def test_joint_is_no_slower_than_checkpointing_alone_and_within_the_budget() -> 
     plan, schedule = CheckpointPlan.from_dict(joint["plan"]), Plan.from_dict(joint["schedule_plan"])
     result = monet.evaluate(recompute(step, plan), monet.load_hardware("edge-tpu"), schedule)
     assert result.latency_s == joint["latency_s"]
+
+
+@pytest.mark.parametrize("more", [(), ("--joint",)])
+def test_ctrl_c_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, more: tuple[str, ...]) -> None:
+    """And ends the command there: a joint search does not go on with fusion."""
+    monkeypatch.setattr(scheduled_search, "evolve", lambda *_, **__: Evolution({}, (), 0, True))
+    monkeypatch.setattr(scheduled_joint, "find_fusion", None)
+    place = tmp_path / "found.json"
+    arguments = ["checkpoint", "mlp-robot", "--hardware", "edge-tpu", "--json", str(place), *more]
+    shown = CliRunner().invoke(app, arguments)
+    assert shown.exit_code == 130
+    assert "the best so far" in shown.stdout
+    values = json.loads(place.read_text())
+    assert values["interrupted"]
+    assert values["front"]
+    assert values["latency_s"] > 0
 
 
 def test_the_front_of_every_seed_covers_the_baselines() -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from monet.transforms.checkpoint_plan import Impossible
 
 COSTS = ("flops", "schedule")
-INFEASIBLE = 3  # exit code
+INFEASIBLE, INTERRUPTED = 3, 130  # exit codes
 
 
 def checkpoint(
@@ -84,6 +84,8 @@ def checkpoint(
         _refuse(error, step.name, cost, budget, json)
         raise typer.Exit(INFEASIBLE) from None
     _write(values, json, report, save_plan, save_schedule)
+    if values.get("interrupted"):
+        raise typer.Exit(INTERRUPTED)
     if not values["feasible"]:
         raise typer.Exit(INFEASIBLE)
 
@@ -95,7 +97,9 @@ def _refuse(error: Impossible, model: str, cost: str, budget: str, json: str) ->
 
     if json:
         values = {"model": model, "cost": cost, "budget": budget, "feasible": False, "reason": str(error)}
-        write_json(json, values | {"floor_operator": error.operator, "bytes_short": error.bytes_short, "front": []})
+        unknown = dict.fromkeys(("kept_bytes", "recompute_over_forward", "proved_optimal", "gap"))
+        floor = {"floor_operator": error.operator, "bytes_short": error.bytes_short}
+        write_json(json, values | floor | unknown | {"front": []})
     screen(errors=True).print(f"impossible: {error}", highlight=False, soft_wrap=True)
 
 

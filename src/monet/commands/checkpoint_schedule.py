@@ -69,7 +69,7 @@ def by_schedule(step: Graph, accelerator: Accelerator, asked: Asked) -> dict[str
     values = summary(found.costed if found else costed, front, found.chosen if found else chosen, method)
     if found:
         rounds = [dataclasses.asdict(one) for one in found.rounds]
-        values |= {"joint": rounds, "schedule_plan": found.plan.to_dict()}
+        values |= {"joint": rounds, "schedule_plan": found.plan.to_dict(), "interrupted": found.interrupted}
     return values | {
         "cost": "schedule",
         "budget_bytes": limit,

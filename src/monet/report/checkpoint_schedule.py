@@ -134,6 +134,7 @@ def render(values: Mapping[str, Any]) -> RenderableType:
         free_line(values),
         shortage(values),
         static_line(values),
+        "\nInterrupted: the best so far." if values["interrupted"] else "",
         ("\npeak: activations alive at one time, in DRAM and on chip; again: repeated FLOPs of the forward pass, and "
          "points above the least that the kept bytes are proved to need", "dim"),
     )  # fmt: skip

@@ -62,7 +62,10 @@ def summary(scheduler: Scheduler, found: Found, inputs: Mapping[str, Any]) -> di
             "unfused_bytes": unfused,
             "found_bytes": found.plans["found"][1].dram_bytes,
             "compulsory_bytes": bound.dram_bytes,
-            "compulsory_with_saved_off_chip_bytes": bound.compulsory["read"] + bound.compulsory["written"] + 2 * saved,
+            "compulsory_with_saved_off_chip_bytes": bound.compulsory["read"]
+            + bound.compulsory["written"]
+            + 2 * saved
+            + max(0, bound.compulsory["read_again"] - bound.compulsory["chip"]),
             **{f"{name}_bytes": size for name, size in bound.compulsory.items()},
         },
         "candidates": {
@@ -140,7 +143,7 @@ def facts_of(values: Mapping[str, Any]) -> list[str]:
 
 def legal_groups(census: Mapping[str, Any]) -> str:
     """How many legal groups were enumerated, and whether there are more."""
-    return f"{census['legal']:,}" + ("" if census["complete"] else " of more")
+    return f"{census['legal']:,}" + ("" if census["complete"] else " (the most promising of more)")
 
 
 def _lines(values: Mapping[str, Any], rows: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -61,6 +61,7 @@ class JointFront:
     chosen: Point
     plan: Plan
     rounds: tuple[Round, ...]
+    interrupted: bool = False
 
 
 def joint_front(
@@ -73,35 +74,42 @@ def joint_front(
     effort: int = 1,
     say: Callable[[str], None] = lambda line: None,
 ) -> JointFront:
-    """Alternate until the latency of the chosen plan no longer falls. ``fits``: whether a plan is within the budget."""
+    """Alternate until the latency of the chosen plan no longer falls. ``fits``: whether a plan is within the budget. An
+    interrupt (Ctrl-C) ends it with the best so far."""
     best: JointFront | None = None
     rounds: list[Round] = []
+    interrupted = False
     for number in range(MOST_ROUNDS):
         say(f"round {number + 1}: checkpointing")
         front = search(costed)
+        interrupted = front.interrupted
+        if interrupted and best is not None:
+            break
         chosen = choose(front)
         scheduler, schedule = costed.schedule(chosen.plan, chosen.fused)
-        say(f"round {number + 1}: fusion of the chosen step")
-        groups = _fused_again(scheduler, schedule.plan, seed, effort)
+        found, plan, groups = chosen, schedule.plan, schedule.plan
+        if not interrupted:
+            say(f"round {number + 1}: fusion of the chosen step")
+            groups, interrupted = _fused_again(scheduler, schedule.plan, seed, effort)
         fused = replace(chosen, figures=costed.figures_of_plan(chosen.plan, groups))
-        found, plan = chosen, schedule.plan
         if fits(fused) and fused.figures.latency_s < chosen.figures.latency_s:
             found, plan = fused, groups
         rounds.append(Round.of(chosen, fused, found, plan))
         if best is not None and found.figures.latency_s >= best.chosen.figures.latency_s * (1 - ENOUGH):
             break
         best = JointFront(costed, front, found, plan, ())
-        base = carried(costed, groups)
+        base = None if interrupted else carried(costed, groups)
         if base is None:
             break
         costed = ScheduledCost(costed.scheduler, base)
     if best is None:
         raise RuntimeError("no round was run")
-    return replace(best, rounds=tuple(rounds))
+    return replace(best, rounds=tuple(rounds), interrupted=interrupted)
 
 
-def _fused_again(scheduler: Scheduler, plan: Plan, seed: int, effort: int) -> Plan:
-    return find_fusion(scheduler, FusionSettings(effort=effort, seed=seed), base=plan).plans["found"][0]
+def _fused_again(scheduler: Scheduler, plan: Plan, seed: int, effort: int) -> tuple[Plan, bool]:
+    found = find_fusion(scheduler, FusionSettings(effort=effort, seed=seed), base=plan)
+    return found.plans["found"][0], found.interrupted
 
 
 def carried(costed: ScheduledCost, plan: Plan) -> Plan | None:

@@ -288,13 +288,16 @@ def _fixed(
     watch: Callable[[int], None] | None,
 ) -> ScheduledFront:
     """The front of some plans alone, with the baselines beside it."""
-    plain = _plain(evaluator)
-    for plan in plans:
-        evaluator.all([(plan, True), (plan, False)])
-        if watch:
-            watch(len(evaluator.points))
+    plain, interrupted = _plain(evaluator), False
+    try:
+        for plan in plans:
+            evaluator.all([(plan, True), (plan, False)])
+            if watch:
+                watch(len(evaluator.points))
+    except KeyboardInterrupt:  # what there is
+        interrupted = True
     tried = dict(evaluator.points)
-    found = _collected(evaluator, plain, _baselines(evaluator), (), exact, False)
+    found = _collected(evaluator, plain, _baselines(evaluator), (), exact, interrupted)
     return replace(found, front=evaluator.front(tried.values()), evaluated=len(tried))
 
 

@@ -200,6 +200,7 @@ class _Model:
         solver.parameters.max_deterministic_time = work
         solver.parameters.random_seed = 1
         solver.parameters.num_workers = 1
+        solver.parameters.catch_sigint_signal = False  # Ctrl-C is ours: it ends the search, not one solve
         if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return set(), 0.0
         return {i for i, column in enumerate(columns) if solver.boolean_value(column)}, solver.best_objective_bound

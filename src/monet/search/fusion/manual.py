@@ -4,13 +4,15 @@ MONET's baseline (arXiv 2603.15002; stacks of its StreamTest scripts) fuses the 
 ResNet-18 by hand and leaves loss, backward and update alone. Here that is the first eleven and the other matrix
 operators of the forward pass, each with the vector operators behind it; for other networks the two halves of the
 forward's matrix operators. A stack runs row by row. Where it cannot, because a norm must see all of its input first or
-because a part fits no memory, it is cut there, as whoever wrote it by hand would have to. Of a few tile sizes each part
-has the one that costs least.
+because a part fits no memory, it is cut there, as whoever wrote it by hand would have to. Each part
+has the fewest tiles that fit; if a plan so made is worse than unfused, the best of a few sizes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
 from math import inf
 
 from monet.graph.op import Phase
@@ -31,26 +33,47 @@ def manual_plan(evaluator: Evaluator, of: Structure, base: Plan) -> Plan:
     matrix = [position for position, one in enumerate(forward) if one.is_matrix]
     first = FIRST_STACK if len(matrix) == RESNET18 else -(-len(matrix) // 2)
     middle = matrix[first] if len(matrix) > first else len(forward)
-    chosen: list[Variant] = []
-    for stack in (forward[:middle], forward[middle:]):
-        chosen += _stack(evaluator, of, base, stack)
-    return plan_with(base, tuple(chosen))
+
+    def made(sizes: int | None) -> Plan:
+        tiles = Tiles(evaluator, of, base, sizes)
+        return plan_with(base, (*_stack(tiles, forward[:middle]), *_stack(tiles, forward[middle:])))
+
+    plan = made(1)
+    if evaluator.cost(plan) < evaluator.cost(base):
+        return plan
+    return min(plan, made(None), key=evaluator.cost)
 
 
-def _stack(evaluator: Evaluator, of: Structure, base: Plan, stack: Sequence[Operator]) -> list[Variant]:
-    """The longest runs of a stack that can be tiled, from its start on, each in its best tiles."""
+@dataclass(frozen=True)
+class Tiles:
+    """Tiles of parts of a stack: the best of the first ``sizes`` that fit, of all if None."""
+
+    evaluator: Evaluator
+    of: Structure
+    base: Plan
+    sizes: int | None
+
+    def best(self, run: Sequence[Operator]) -> Variant | None:
+        """How a part runs in tiles; None if it cannot."""
+        ways = variants_of(self.evaluator.scheduler, self.base, run)
+        tiled = (
+            (self.evaluator.cost(plan_with(self.base, (one,))), one) for one in ways if one.group.tile and not one.moved
+        )
+        fits = islice((pair for pair in tiled if pair[0] < inf), self.sizes)
+        return min(fits, key=lambda pair: pair[0], default=(inf, None))[1]
+
+
+def _stack(tiles: Tiles, stack: Sequence[Operator]) -> list[Variant]:
+    """The longest runs of a stack that can be tiled, from its start on."""
     found: list[Variant] = []
     start = 0
     while start < len(stack):
         end = start + 1
-        while end < len(stack) and _may_tile(of, stack[start : end + 1]):
+        while end < len(stack) and _may_tile(tiles.of, stack[start : end + 1]):
             end += 1
         best: Variant | None = None
         while end - start > 1 and best is None:
-            run = stack[start:end]
-            tiled = [one for one in variants_of(evaluator.scheduler, base, run) if one.group.tile and not one.moved]
-            costs = [evaluator.cost(plan_with(base, (one,))) for one in tiled]
-            best = tiled[costs.index(min(costs))] if min(costs, default=inf) < inf else None
+            best = tiles.best(stack[start:end])
             end -= best is None
         found += [best] if best else []
         start = end

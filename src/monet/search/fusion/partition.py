@@ -70,6 +70,7 @@ def best_partition(
     while True:
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
+        solver.parameters.catch_sigint_signal = False  # Ctrl-C is ours: it ends the search, not one solve
         solver.parameters.random_seed = seed
         solver.parameters.max_deterministic_time = max(0.01, deterministic_time - spent)
         status = solver.solve(model)
