@@ -28,6 +28,8 @@ def _names(kind: type) -> tuple[str, ...]:
 def _plain(value: Any) -> Any:
     if type(value) in ATOMS:
         return value
+    if type(value) is tuple:
+        return [item if type(item) in ATOMS else _plain(item) for item in value]
     if isinstance(value, CoreInstance):
         names = (name for name in _names(CoreInstance) if name != "core")
         return {name: _plain(getattr(value, name)) for name in names} | {"memories": dict(value.memories)}
@@ -37,6 +39,4 @@ def _plain(value: Any) -> Any:
         return {name: _plain(getattr(value, name)) for name in _names(type(value))}
     if isinstance(value, frozenset):
         return sorted(_plain(item) for item in value)
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
     return value

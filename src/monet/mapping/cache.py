@@ -39,6 +39,8 @@ def plain(value: Any) -> Any:
     """A value as JSON that is the same in every process: sets sorted, dataclasses by field."""
     if type(value) in ATOMS:
         return value
+    if type(value) is tuple:
+        return [one if type(one) in ATOMS else plain(one) for one in value]
     if isinstance(value, Enum):
         return value.value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -259,8 +259,11 @@ def _costed(
         for one in first
         if some[one]
     }
-    nothing = _nothing(next(iter(costs.values())))  # a tile with fewer rows than there are cores leaves some idle
-    costed = tuple(costs.get(int(one), nothing) for one in first)
+    if len(costs) < len(first):  # a tile with fewer rows than there are cores leaves some idle
+        nothing = _nothing(next(iter(costs.values())))
+        costed = tuple(costs.get(int(one), nothing) for one in first)
+    else:
+        costed = tuple(costs.values())
     is_summed, core = pieces > 1 and placement.split in summed(operator), instances[0].core
     mode = _mode(table.machine, instances[0], costed[0].mode)
     return Costed(instances, steps, classes, costed, is_summed, mode, core.refills_every_tile)

@@ -10,7 +10,8 @@ made outside of the run does not join: its blocks are not the run's to cut.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from monet.errors import nearest
@@ -18,12 +19,13 @@ from monet.hardware.accelerator import CoreInstance
 from monet.schedule.engine import NoSchedule, Schedule, Scheduler
 from monet.schedule.grouping import corresponding, splittable
 from monet.schedule.plan import Group, Placement, Plan, PlanError
-from monet.schedule.workload import STAYS, Operator
+from monet.schedule.workload import STAYS, Operator, Workload
 
 FUSIONS = ("auto", "none")
 LONGEST = 8  # operators in a run
 TILES = (4, 8, 16, 32, 64, 128)  # a run is cut into the fewest of these that fit; four let transfers overlap
 MOST_PIECES = 256  # transfers that gathering the tiles of a run may take
+Run = list[Operator]
 ROOM = 0.5  # share of the memory that the blocks of a tile may take; the rest is for the next tile
 
 
@@ -55,14 +57,21 @@ def default_plan(scheduler: Scheduler, fusion: str = "auto", boundary: str = "ke
 def fused_plans(scheduler: Scheduler, plain: Plan, given: dict[str, Placement]) -> Iterator[Plan]:
     """Plans to choose from: runs of vector operators; the same with stretches that fit in four tiles; with those that
     lead to matrix operators in up to eight, as they save a gradient's way to DRAM and back."""
-    yield fused_plan(scheduler, plain, given)
+    grouped = [(run, found) for run in runs(scheduler) if (found := run_group(scheduler, run, plain, given))]
+    yield _with_stretches(scheduler, plain, given, grouped, 0, ())
     for most_tiles, kinds in ((TILES[0], (True, False)), (TILES[1], (True,))):
-        yield _with_stretches(scheduler, plain, given, most_tiles, kinds)
+        yield _with_stretches(scheduler, plain, given, grouped, most_tiles, kinds)
 
 
 def _with_stretches(
-    scheduler: Scheduler, plain: Plan, given: dict[str, Placement], most_tiles: int, kinds: tuple[bool, ...]
+    scheduler: Scheduler,
+    plain: Plan,
+    given: dict[str, Placement],
+    grouped: list[tuple[Run, tuple[Group, str]]],
+    most_tiles: int,
+    kinds: tuple[bool, ...],
 ) -> Plan:
+    """Stretches of some kinds as groups, then runs: each with a tile, and the core that is best for all of it."""
     from monet.schedule.stretches import stretch_group, stretches  # it builds on the runs here
 
     groups, placements, taken = list[Group](), dict(plain.placements), set[str]()
@@ -75,32 +84,32 @@ def _with_stretches(
                 groups.append(found[0])
                 placements |= found[1]
                 taken |= set(found[0].operators)
-    for run in _runs(scheduler, plain):
-        alone = None if any(operator.op.name in taken for operator in run) else run_group(scheduler, run, plain, given)
-        if alone:
-            groups.append(alone[0])
-            moved = [operator.op.name for operator in run if operator.op.name not in given]
-            placements |= dict.fromkeys(moved, Placement((alone[1],)))
-    return replace(plain, groups=tuple(groups), placements=placements)
-
-
-def fused_plan(scheduler: Scheduler, plain: Plan, given: dict[str, Placement]) -> Plan:
-    """Runs of operators as groups, with a tile for each and the core that is best for all of it."""
-    groups, placements = [], dict(plain.placements)
-    for run in _runs(scheduler, plain):
-        found = run_group(scheduler, run, plain, given)
-        if found:
-            group, core = found
+    for run, (group, core) in grouped:
+        if taken.isdisjoint(group.operators):
             groups.append(group)
-            placements |= {operator.op.name: Placement((core,)) for operator in run if operator.op.name not in given}
+            moved = [operator.op.name for operator in run if operator.op.name not in given]
+            placements |= dict.fromkeys(moved, Placement((core,)))
     return replace(plain, groups=tuple(groups), placements=placements)
 
 
-def _runs(scheduler: Scheduler, plain: Plan) -> Iterator[list[Operator]]:
-    """Maximal stretches of connected operators that one core can run."""
-    run: list[Operator] = []
+_recent: deque[tuple[Workload, tuple[Run, ...]]] = deque(maxlen=4)
+
+
+def runs(scheduler: Scheduler) -> tuple[Run, ...]:
+    """Maximal stretches of connected operators that one core can run. Those of the same graph a moment ago are used
+    again: no accelerator has a part in them."""
+    for workload, known in tuple(_recent):
+        if workload is scheduler.workload:
+            return known
+    found = tuple(_runs(scheduler))
+    _recent.append((scheduler.workload, found))
+    return found
+
+
+def _runs(scheduler: Scheduler) -> Iterator[Run]:
+    run: Run = []
     for operator in scheduler.workload.operators:
-        if run and not (len(run) < LONGEST and _joins(scheduler, run, operator, plain)):
+        if run and not (len(run) < LONGEST and _joins(scheduler, run, operator)):
             yield run
             run = []
         if may_fuse(operator) and own_results(scheduler, run, operator):
@@ -129,7 +138,7 @@ def own_results(scheduler: Scheduler, run: list[Operator], operator: Operator) -
     )
 
 
-def _joins(scheduler: Scheduler, run: list[Operator], operator: Operator, plain: Plan) -> bool:
+def _joins(scheduler: Scheduler, run: Run, operator: Operator) -> bool:
     if not may_fuse(operator) or not own_results(scheduler, run, operator):
         return False
     made = {tensor.storage for one in run for operand, tensor in one.operands if operand.written}
@@ -166,13 +175,13 @@ def run_group(
     if core is None:
         return None
     sizes = {scheduler.machine.accelerator.memory(name).size_bytes for _, name in core.memories}
-    last, gathered = run[-1], _pieces(scheduler, run, plain)
+    last, gathered, tensors = run[-1], _pieces(scheduler, run, plain), tensor_bytes(run)
     for dim in common_dims(run):
         size = last.nest.sizes[dim]
         for tiles in TILES:
             if tiles * gathered > MOST_PIECES:
                 break
-            if tiles <= size and working_set(run, tiles) <= ROOM * min(sizes):
+            if tiles <= size and working_set(tensors, tiles) <= ROOM * min(sizes):
                 tile = -(-size // tiles)
                 return Group(tuple(operator.op.name for operator in run), ((dim, tile),)), core.name
     return None
@@ -188,10 +197,15 @@ def _pieces(scheduler: Scheduler, run: list[Operator], plain: Plan) -> int:
     return sum(count for count in pieces if count > 1)
 
 
-def working_set(run: list[Operator], tiles: int) -> float:
-    """Bytes of all tensors of a run in one tile; small ones (per channel) are counted whole."""
+def tensor_bytes(run: Sequence[Operator]) -> list[tuple[int, bool]]:
+    """(bytes, whether tiles cut it) of every tensor of a run; small ones (per channel) are never cut."""
     tensors = {tensor.storage: tensor for one in run for _, tensor in one.operands}
-    return sum(tensor.bytes / (tiles if len(tensor.shape) > 1 else 1) for tensor in tensors.values())
+    return [(tensor.bytes, len(tensor.shape) > 1) for tensor in tensors.values()]
+
+
+def working_set(tensors: list[tuple[int, bool]], tiles: int) -> float:
+    """Bytes of all tensors of a run in one tile."""
+    return sum(size / (tiles if cut else 1) for size, cut in tensors)
 
 
 def best_core(scheduler: Scheduler, run: list[Operator], given: dict[str, Placement]) -> CoreInstance | None:

@@ -23,7 +23,7 @@ from monet.schedule.queues import could_start, reorder
 from monet.schedule.replay import replay
 from monet.schedule.result import Infeasible
 from monet.schedule.workload import Workload, workload_of
-from monet.schedule.workspace import Workspace
+from monet.schedule.workspace import Workspace, without_collecting
 
 Array = np.ndarray[Any, Any]
 
@@ -95,14 +95,15 @@ class Scheduler:
 
     def schedule(self, plan: Plan) -> Schedule:
         """Decide and time a plan; raises ``NoSchedule`` if something does not fit."""
-        plan = self.complete(plan)
-        groups = tiled_groups(self.workload, plan)
-        expanded = expand(self.workload, self.machine, plan, groups, self.costs)
-        decided = run_decide(expanded, self.machine, self.workload, self.workspace)
-        if not plan.prefetch:
-            decided = one_tile_at_a_time(decided, self.machine)
-        decided = first_come_first_served(decided, self.machine)
-        return Schedule(plan, expanded, decided, run_replay(decided, self.machine))
+        with without_collecting():
+            plan = self.complete(plan)
+            groups = tiled_groups(self.workload, plan)
+            expanded = expand(self.workload, self.machine, plan, groups, self.costs)
+            decided = run_decide(expanded, self.machine, self.workload, self.workspace)
+            if not plan.prefetch:
+                decided = one_tile_at_a_time(decided, self.machine)
+            decided = first_come_first_served(decided, self.machine)
+            return Schedule(plan, expanded, decided, run_replay(decided, self.machine))
 
 
 def run_decide(expanded: Expanded, machine: Machine, workload: Workload, workspace: Workspace | None = None) -> Decided:

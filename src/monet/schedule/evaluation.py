@@ -23,6 +23,7 @@ from monet.schedule.measure import Measures
 from monet.schedule.occupancy import traces
 from monet.schedule.plan import Plan, PlanError
 from monet.schedule.result import Bounds, Infeasible, Result, Timeline
+from monet.schedule.workspace import without_collecting
 
 SCHEDULE_VERSION = 5  # raise it with every change of what a plan costs
 
@@ -79,15 +80,17 @@ def evaluate(
         plan = Plan.from_dict(plan)
     given = {"hardware": as_json(accelerator), "phases": list(phases), "objective": objective} | dict(inputs or {})
     placed = Plan.from_dict({"allocation": allocation}).placements if allocation else {}
-    try:
-        if plan is None:
-            schedule = default_schedule(scheduler, fusion, boundary, dict(placed))
-        else:
-            plan = replace(plan, placements={**plan.placements, **placed})
-            schedule = scheduler.schedule(plan)
-    except NoSchedule as error:
-        return infeasible(scheduler, plan or Plan(boundary=boundary), error.reason, given, time.perf_counter() - began)
-    return measure(scheduler, schedule, given, began)
+    with without_collecting():
+        try:
+            if plan is None:
+                schedule = default_schedule(scheduler, fusion, boundary, dict(placed))
+            else:
+                plan = replace(plan, placements={**plan.placements, **placed})
+                schedule = scheduler.schedule(plan)
+        except NoSchedule as error:
+            plan, seconds = plan or Plan(boundary=boundary), time.perf_counter() - began
+            return infeasible(scheduler, plan, error.reason, given, seconds)
+        return measure(scheduler, schedule, given, began)
 
 
 def measure(scheduler: Scheduler, schedule: Schedule, inputs: Mapping[str, Any], began: float) -> Result:

@@ -251,8 +251,10 @@ class Measures:
         names, resources = [one.op.name for one in self.workload.operators], (*self.machine.resource_names, "")
         rows = (*(one[first] for one in what), start[first] * self.seconds, until[last] * self.seconds)
         return tuple(
-            CriticalStep(names[operator], resources[where], EVENT_KINDS[kind], begins, ends)
-            for operator, where, kind, begins, ends in zip(*(row.tolist() for row in rows), strict=True)
+            [
+                CriticalStep(names[operator], resources[where], EVENT_KINDS[kind], begins, ends)
+                for operator, where, kind, begins, ends in zip(*(row.tolist() for row in rows), strict=True)
+            ]
         )
 
     def _longest_booking(self, nodes: Array) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -93,6 +92,8 @@ def time_s(ticks: int, machine: Machine) -> float:
 
 def _thin(total: Array, peak: int) -> Array:
     """Of every run of moments the one with most bytes."""
-    edges = np.linspace(0, len(total), MOST_POINTS // 2 + 1).astype(np.int64)
-    best = [low + int(np.argmax(total[low:high])) for low, high in pairwise(edges.tolist()) if high > low]
-    return np.unique(np.concatenate(([0, peak, len(total) - 1], best)))
+    edges = np.unique(np.linspace(0, len(total), MOST_POINTS // 2 + 1).astype(np.int64))
+    most = np.repeat(np.maximum.reduceat(total, edges[:-1]), np.diff(edges))
+    full = np.flatnonzero(total == most)
+    first = full[np.searchsorted(full, edges[:-1])]
+    return np.unique(np.concatenate(([0, peak, len(total) - 1], first)))

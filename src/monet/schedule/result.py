@@ -10,7 +10,7 @@ import html
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -94,8 +94,7 @@ class Bounds:
         return max(self.compute_s, self.dram_s)
 
 
-@dataclass(frozen=True)
-class CriticalStep:
+class CriticalStep(NamedTuple):
     """One link of the chain that sets the makespan, in order of time; neighbours of one operator are merged."""
 
     operator: str
@@ -186,7 +185,9 @@ class Result:
         known["timeline"] = _timeline(known["timeline"])
         known["memory"] = tuple(_trace(one) for one in known["memory"])
         known["bounds"] = Bounds(**_fields(Bounds, known["bounds"]))
-        known["critical_path"] = tuple(CriticalStep(**_fields(CriticalStep, one)) for one in known["critical_path"])
+        known["critical_path"] = tuple(
+            CriticalStep(**{name: one[name] for name in CriticalStep._fields}) for one in known["critical_path"]
+        )
         known["reason"] = Infeasible(**_fields(Infeasible, known["reason"])) if known.get("reason") else None
         for name in ("cores", "links", "operators", "notes"):
             known[name] = tuple(known.get(name, ()))
@@ -219,7 +220,9 @@ def _plain(value: Any) -> Any:
         return int(value)
     if isinstance(value, np.floating):
         return float(value)
-    if isinstance(value, Timeline | MemoryTrace | Bounds | CriticalStep | Infeasible):
+    if isinstance(value, CriticalStep):
+        return value._asdict()
+    if isinstance(value, Timeline | MemoryTrace | Bounds | Infeasible):
         return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): _plain(one) for key, one in value.items()}

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from monet.schedule.default_plan import LONGEST, ROOM, TILES, best_core, own_results, working_set
+from monet.schedule.default_plan import LONGEST, ROOM, TILES, best_core, own_results, tensor_bytes, working_set
 from monet.schedule.engine import Scheduler
 from monet.schedule.grouping import corresponding, splittable, tileable
 from monet.schedule.plan import Group, Placement, Plan
@@ -98,12 +98,12 @@ def stretch_group(
     if core is None:
         return None
     room = ROOM * min(scheduler.machine.accelerator.memory(name).size_bytes for _, name in core.memories)
-    last, best = run[-1], dict[tuple[int, int, int], Group]()
+    last, best, tensors = run[-1], dict[tuple[int, int, int], Group](), tensor_bytes(vector)
     names = tuple(one.op.name for one in run)
     for rank, (dim, dims) in enumerate(stretch.cuts.items()):
         clashes = sum(one.is_matrix and plain.placements[one.op.name].split == dims[one.number] for one in run)
         most = min(most_tiles, *(one.nest.sizes[dims[one.number]] for one in run))
-        fits = (tiles for tiles in TILES if tiles <= most and working_set(vector, tiles) <= room)
+        fits = (tiles for tiles in TILES if tiles <= most and working_set(tensors, tiles) <= room)
         tiles = next(fits, 0)
         if tiles:
             best[clashes, tiles, rank] = Group(names, ((dim, -(-last.nest.sizes[dim] // tiles)),))

@@ -1,7 +1,11 @@
-"""Arrays that are used again for every plan: memory that is new to the process costs more than filling it."""
+"""Memory of schedules: arrays that are used again for every plan (memory that is new to the process costs more than
+filling it), and no collector that looks through it meanwhile."""
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -28,3 +32,16 @@ class Workspace:
         target = self.array(name, len(values), values.shape[1])
         target[:] = values
         return target
+
+
+@contextmanager
+def without_collecting() -> Iterator[None]:
+    """Leave cyclic garbage alone for a while. A schedule makes many small objects and no cycles: looking through all of
+    them for garbage would take a tenth of its time, and more the larger the graph is."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from monet.schedule.default_plan import LONGEST, ROOM, common_dims, may_fuse, own_results, run_group, working_set
+from monet.schedule.default_plan import (
+    LONGEST,
+    ROOM,
+    common_dims,
+    may_fuse,
+    own_results,
+    run_group,
+    tensor_bytes,
+    working_set,
+)
 from monet.schedule.engine import Scheduler
 from monet.schedule.plan import Group, Placement, Plan
 from monet.schedule.workload import Operator
@@ -113,7 +122,8 @@ def _grown(scheduler: Scheduler, members: list[Operator], group: Group, plan: Pl
         return None
     room = min(scheduler.machine.accelerator.memory(name).size_bytes for _, name in instance.memories)
     tiles = -(-last.nest.sizes[dim] // size)
-    while working_set(members, tiles) > ROOM * room:
+    tensors = tensor_bytes(members)
+    while working_set(tensors, tiles) > ROOM * room:
         if size == 1:
             return None
         size = -(-size // 2)
