@@ -81,6 +81,16 @@ def test_plans_that_do_not_fit_the_graph(scheduler: Scheduler, plan: Plan, messa
         scheduler.schedule(plan)
 
 
+def test_operators_of_a_group_from_a_file_are_connected() -> None:
+    graph, hardware = training_step(load_model("mlp-robot")), load_hardware("edge-tpu")
+    names = [op.name for op in graph.ops if op.name.endswith("/sgd_update")][:2]
+    with pytest.raises(PlanError, match=rf"groups.0: {names[1]} shares no data with {names[0]}"):
+        evaluate(graph, hardware, {"groups": [{"operators": names}]})
+    default = evaluate(graph, hardware)
+    again = evaluate(graph, hardware, default.plan)
+    assert (again.ticks, again.energy_j) == (default.ticks, default.energy_j)
+
+
 def test_rows_of_an_input_gradient_are_not_split_as_their_pieces_overlap(scheduler: Scheduler) -> None:
     operator = next(
         one

@@ -19,6 +19,7 @@ from monet.mapping.cache import MODEL_VERSION
 from monet.schedule.bounds import bounds_of
 from monet.schedule.energy import energy_of
 from monet.schedule.engine import NoSchedule, Schedule, Scheduler
+from monet.schedule.grouping import check_connected
 from monet.schedule.measure import Measures
 from monet.schedule.occupancy import traces
 from monet.schedule.plan import Plan, PlanError
@@ -78,6 +79,7 @@ def evaluate(
     scheduler = scheduler or Scheduler(graph, accelerator, objective)
     if isinstance(plan, Mapping):
         plan = Plan.from_dict(plan)
+        check_connected(scheduler.workload, plan)
     given = {"hardware": as_json(accelerator), "phases": list(phases), "objective": objective} | dict(inputs or {})
     placed = Plan.from_dict({"allocation": allocation}).placements if allocation else {}
     with without_collecting():

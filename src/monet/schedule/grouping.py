@@ -65,6 +65,23 @@ def _members(workload: Workload, plan: Plan) -> list[Members]:
     return found
 
 
+def check_connected(workload: Workload, plan: Plan) -> None:
+    """Raise if a group falls apart into operators that share no data. Searches make none; files may."""
+    operators = {operator.op.name: operator for operator in workload.operators}
+    for position, group in enumerate(plan.groups):
+        left = [operators[name] for name in group.operators if name in operators]
+        reached = set(left.pop(0).storages) if left else set[str]()
+        while left:
+            near = [one for one in left if not reached.isdisjoint(one.storages)]
+            if not near:
+                raise PlanError(
+                    f"groups.{position}: {left[0].op.name} shares no data with {group.operators[0]}, not even through "
+                    "others of the group; operators of a group are connected"
+                )
+            reached.update(*(one.storages for one in near))
+            left = [one for one in left if not reached.issuperset(one.storages)]
+
+
 def _check_updates(workload: Workload, members: Sequence[int], place: str) -> None:
     """An update may run right after its weight gradient only if nothing has to see the gradient in between."""
     tensors = workload.graph.tensors
