@@ -73,7 +73,7 @@ def _transfers(
     by_operator += np.bincount(operator, joules, minlength=many)
     by_link = np.zeros(resources)
     by_link[machine.dram_resource] = joules.sum()
-    per_link = link_energy(machine)
+    per_link = machine.link_j_per_byte
     owner, rows = bookings_of(moves)
     resource = schedule.decided.bookings[rows, n.RESOURCE]
     joules = size[owner] * per_link[resource]
@@ -93,15 +93,6 @@ def _transfers(
                 _add(by_level, memory.level.name, spent)
                 _add(by_core, memory.cores[0] if len(memory.cores) == 1 else memory.name, spent)
     return by_link
-
-
-def link_energy(machine: Machine) -> Array:
-    """Joules per byte of every link resource; zero for cores and DRAM."""
-    per_byte = np.zeros(len(machine.resource_names))
-    for link, pair in zip(machine.accelerator.links, machine.link_resources, strict=True):
-        for number in pair:
-            per_byte[number] = 8 * link.energy_j_per_bit
-    return per_byte
 
 
 def _add(table: dict[str, float], name: str, joules: float) -> None:

@@ -171,19 +171,19 @@ class Expansion:
         """All arrays, with blocks and their uses in gang order."""
         rows, cuts, dram = self.rows, self.cuts, self.plan.boundary == "dram"
         shifts = self._shifts(len(rows))
-        counts = np.array([one.counts for one in rows], np.int64).reshape(-1, 4)
-        operators = np.empty((len(rows), OPERATOR_COLUMNS), np.int64)
-        operators[:, :4], operators[:, 4:8] = counts, np.cumsum(counts, axis=0) - counts
-        operators[:, 8:] = [
-            (one.operator.number, one.group, one.held and not one.costed.refills, *one.costed.mode)
-            for one in self.operators
-        ]
+        about = (
+            (*some.counts, one.operator.number, one.group, one.held and not one.costed.refills, *one.costed.mode)
+            for one, some in zip(self.operators, rows, strict=True)
+        )
+        table = np.fromiter(chain.from_iterable(about), np.int64).reshape(-1, OPERATOR_COLUMNS - 4)
+        counts = table[:, :4]
+        operators = np.concatenate([counts, np.cumsum(counts, axis=0) - counts, table[:, 4:]], axis=1)
         steps, parts, entries, work, storage = (
             np.concatenate(some)
             for some in zip(*((o.steps, o.parts, o.entries, o.work, o.storage) for o in rows), strict=True)
         )
-        bases, cut, numbers, flagged = zip(*cuts.noted, strict=True)
-        sizes, many = np.concatenate(cut), np.diff(bases, append=cuts.n_blocks)
+        _, cut, numbers, flagged = zip(*cuts.noted, strict=True)
+        sizes, many = np.concatenate(cut), list(map(len, cut))
         owner, flags = np.repeat(np.array(numbers, np.int64), many), np.repeat(np.array(flagged, np.int64), many)
         blocks, uses = np.empty((len(sizes), r.BLOCK_COLUMNS), np.int64), np.empty(len(entries), np.int64)
         gangs = self._gangs(dram)

@@ -9,7 +9,6 @@ import numpy as np
 
 from monet.schedule import nodes as n
 from monet.schedule import residency as r
-from monet.schedule.energy import link_energy
 from monet.schedule.engine import Schedule, Scheduler
 from monet.schedule.machine import Machine
 from monet.schedule.transfers import transferred
@@ -66,7 +65,7 @@ def _transfers(schedule: Schedule, machine: Machine) -> tuple[float, int]:
     bursts, size = kinds.T
     joules = 8 * bursts[n.READ] * dram.read_energy_j_per_bit
     joules += 8 * (bursts[n.WRITE] + bursts[n.EVICT]) * dram.write_energy_j_per_bit
-    joules += resources @ link_energy(machine)
+    joules += resources @ machine.link_j_per_byte
     # DRAM is memory 0, paid above
     joules += 8 * read[1:] @ np.array([level.read_energy_j_per_bit for level in memories])
     joules += 8 * written[1:] @ np.array([level.write_energy_j_per_bit for level in memories])

@@ -41,8 +41,13 @@ class TiledGroup(NamedTuple):
 
 def tiled_groups(workload: Workload, plan: Plan) -> tuple[TiledGroup, ...]:
     """All groups of a plan in execution order, operators that it leaves out as groups of one."""
-    members = _members(workload, plan)
-    return tuple(_tiled(workload, group, ops) for group, ops in _group_order(workload, members))
+    operators, ordered = workload.operators, _group_order(workload, _members(workload, plan))
+    return tuple(
+        [
+            TiledGroup((operators[ops[0]],), {}, False) if group is None else _tiled(workload, group, ops)
+            for group, ops in ordered
+        ]
+    )
 
 
 def _members(workload: Workload, plan: Plan) -> list[Members]:
@@ -160,14 +165,8 @@ def _tangle_order(workload: Workload, members: list[Members]) -> list[Members]:
 MOST_TILED = 10_000  # groups kept to be looked up
 
 
-def _tiled(workload: Workload, group: Group | None, members: list[int]) -> TiledGroup:
+def _tiled(workload: Workload, group: Group, members: list[int]) -> TiledGroup:
     """A group with its tiles; looked up if it was tiled before."""
-    if group is None or (len(members) == 1 and not group.tile):
-        alone, number = workload.alone, members[0]
-        found = alone.get(number)
-        if found is None:
-            found = alone[number] = TiledGroup((workload.operators[number],), {}, False)
-        return found
     found = workload.tiled.get(group)
     if found is None:
         if len(workload.tiled) >= MOST_TILED:

@@ -75,6 +75,15 @@ class Machine:
         return tuple(found)
 
     @cached_property
+    def link_j_per_byte(self) -> Array:
+        """Joules per byte of every link resource; zero for cores and DRAM."""
+        found = np.zeros(len(self.resource_names))
+        for link, pair in zip(self.accelerator.links, self.link_resources, strict=True):
+            for number in pair:
+                found[number] = 8 * link.energy_j_per_bit
+        return found
+
+    @cached_property
     def resource_names(self) -> tuple[str, ...]:
         """Names of all resources: cores, links, ports, DRAM."""
         names = [instance.name for instance in self.accelerator.cores]

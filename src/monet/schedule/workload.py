@@ -137,11 +137,6 @@ class Workload:
     graph: Graph
 
     @cached_property
-    def alone(self) -> dict[int, TiledGroup]:
-        """Operators as groups of one, as far as they were asked for."""
-        return {}
-
-    @cached_property
     def tiled(self) -> dict[Group, TiledGroup]:
         """Groups of plans with their tiles, as far as they were asked for."""
         return {}
