@@ -94,10 +94,11 @@ STEP_COLUMNS = 15
 # columns of a step's buffers
 WORK_MEMORY, WORK_BYTES, WORK_COPY = range(3)
 # columns of an entry: one operand block of one step; E_ROWS: if it is a part of it, the rows in which it lies in DRAM
-E_BLOCK, E_MEMORY, E_KIND, E_BYTES, E_FIRST, E_ROOM, E_NEW, E_SOURCE, E_IN, E_THROUGH, E_NEXT, E_SHARE, E_ROWS = range(
-    13
-)
-ENTRY_COLUMNS = 13
+E_BLOCK, E_MEMORY, E_KIND, E_BYTES, E_FIRST, E_SHARE, E_ROWS = range(7)
+ENTRY_COLUMNS = 7
+# columns of what becomes of an entry in its gang; E_NOW: its kind, once it is known whether a result stays
+E_NOW, E_ROOM, E_NEW, E_SOURCE, E_IN, E_THROUGH, E_NEXT = range(7)
+LIVE_COLUMNS = 7
 # kinds of entries
 HOLD_READ, STREAM_READ, HOLD_WRITE, STREAM_WRITE, WAIT, KEEP_WRITE, SPILL = range(7)
 WRITES = np.isin(np.arange(7), (HOLD_WRITE, STREAM_WRITE, KEEP_WRITE))  # by kind
@@ -106,7 +107,7 @@ LEADS, FOLLOWS, UNWANTED = -1, -2, -3
 
 OK, NO_SPACE, NOWHERE = 0, 1, 2
 # what a schedule is made of: two-dimensional arrays of int64
-NODES, DEPS, BOOKINGS, MEMORIES, CHUNKS, BLOCKS, COPIES_OF, GANGS, STEPS, WORK, ENTRIES, PENDING = range(12)
+NODES, DEPS, BOOKINGS, MEMORIES, CHUNKS, BLOCKS, COPIES_OF, GANGS, STEPS, WORK, ENTRIES, LIVE, PENDING = range(13)
 
 
 @inner
@@ -126,11 +127,12 @@ def _drop(count: Array, state: Any, at: Array, one: int) -> None:
 def _reserve(count: Array, state: Any, at: Array, uses: Array, routes: Any, gang: int) -> int:
     """Take the space of all buffers and held blocks of a gang."""
     memory, block, copy = state[MEMORIES], state[BLOCKS], state[COPIES_OF]
-    steps, work, entry = state[STEPS], state[WORK], state[ENTRIES]
+    steps, work, entry, live = state[STEPS], state[WORK], state[ENTRIES], state[LIVE]
     first, last = state[GANGS][gang, FIRST_STEP], state[GANGS][gang, LAST_STEP]
     for s in range(first, last):
         for e in range(steps[s, ENTRY_START], steps[s, ENTRY_END]):
-            if entry[e, E_KIND] == HOLD_READ or entry[e, E_KIND] == HOLD_WRITE:
+            live[e, E_NOW] = entry[e, E_KIND]
+            if live[e, E_NOW] == HOLD_READ or live[e, E_NOW] == HOLD_WRITE:
                 block[entry[e, E_BLOCK], PIN] = gang
     for s in range(first, last):
         steps[s, ROOM] = -1
@@ -143,17 +145,17 @@ def _reserve(count: Array, state: Any, at: Array, uses: Array, routes: Any, gang
             work[w, WORK_COPY] = add_copy(count, memory, copy, -1, where, size)
             steps[s, ROOM] = join(count, state[NODES], state[DEPS], steps[s, ROOM], event, SPACE)
         for e in range(steps[s, ENTRY_START], steps[s, ENTRY_END]):
-            number, where, kind = entry[e, E_BLOCK], entry[e, E_MEMORY], entry[e, E_KIND]
-            entry[e, E_NEW], entry[e, E_ROOM], entry[e, E_IN], entry[e, E_THROUGH] = 0, -1, -1, -1
+            number, where, kind = entry[e, E_BLOCK], entry[e, E_MEMORY], live[e, E_NOW]
+            live[e, E_NEW], live[e, E_ROOM], live[e, E_IN], live[e, E_THROUGH] = 0, -1, -1, -1
             if kind == STREAM_READ:
-                entry[e, E_ROOM] = steps[s, ROOM]
+                live[e, E_ROOM] = steps[s, ROOM]
             if (kind != HOLD_READ and kind != HOLD_WRITE) or at[number, where] >= 0:
                 continue
             event = _take(count, state, at, uses, routes, where, block[number, SIZE], -1)
             if event == NO_ROOM:
                 count[FAILED_MEMORY], count[FAILED_BYTES] = where, block[number, SIZE] - memory[where, FREE]
                 return NO_SPACE
-            entry[e, E_NEW], entry[e, E_ROOM] = 1, event
+            live[e, E_NEW], live[e, E_ROOM] = 1, event
             at[number, where] = add_copy(count, memory, copy, number, where, block[number, SIZE])
             block[number, COPIES] += 1
     return OK
@@ -162,27 +164,27 @@ def _reserve(count: Array, state: Any, at: Array, uses: Array, routes: Any, gang
 @inner
 def _admit(count: Array, state: Any, at: Array, uses: Array, routes: Any, gang: int) -> None:
     """Results that may stay on chip do so if that drives out only what is needed later than they are."""
-    block, copy, steps, entry = state[BLOCKS], state[COPIES_OF], state[STEPS], state[ENTRIES]
+    block, copy, steps, entry, live = state[BLOCKS], state[COPIES_OF], state[STEPS], state[ENTRIES], state[LIVE]
     for s in range(state[GANGS][gang, FIRST_STEP], state[GANGS][gang, LAST_STEP]):
         for e in range(steps[s, ENTRY_START], steps[s, ENTRY_END]):
-            if entry[e, E_KIND] != KEEP_WRITE:
+            if live[e, E_NOW] != KEEP_WRITE:
                 continue
             number, where = entry[e, E_BLOCK], entry[e, E_MEMORY]
             block[number, PIN] = gang
             if at[number, where] >= 0:
-                entry[e, E_KIND] = HOLD_WRITE
+                live[e, E_NOW] = HOLD_WRITE
                 continue
             use = block[number, USE]
             while use < block[number, USE_END] and uses[use] <= gang:
                 use += 1
             if use == block[number, USE_END]:  # nobody reads it again
-                entry[e, E_KIND] = STREAM_WRITE
+                live[e, E_NOW] = STREAM_WRITE
                 continue
             event = _take(count, state, at, uses, routes, where, block[number, SIZE], uses[use])
             if event == NO_ROOM:
-                entry[e, E_KIND] = STREAM_WRITE
+                live[e, E_NOW] = STREAM_WRITE
                 continue
-            entry[e, E_KIND], entry[e, E_NEW], entry[e, E_ROOM] = HOLD_WRITE, 1, event
+            live[e, E_NOW], live[e, E_NEW], live[e, E_ROOM] = HOLD_WRITE, 1, event
             at[number, where] = add_copy(count, state[MEMORIES], copy, number, where, block[number, SIZE])
             block[number, COPIES] += 1
 
@@ -207,24 +209,24 @@ def _nearest(state: Any, at: Array, routes: Any, number: int, where: int) -> int
 @inner
 def _chain(state: Any, at: Array, gang: int, held: bool) -> None:
     """Link the entries of a gang that want the same block from outside: the first of them leads, for a multicast."""
-    block, steps, entry = state[BLOCKS], state[STEPS], state[ENTRIES]
+    block, steps, entry, live = state[BLOCKS], state[STEPS], state[ENTRIES], state[LIVE]
     first, last = state[GANGS][gang, FIRST_STEP], state[GANGS][gang, LAST_STEP]
     for s in range(first, last):
         for e in range(steps[s, ENTRY_START], steps[s, ENTRY_END]):
             block[entry[e, E_BLOCK], LEADER] = -1
     for s in range(last - 1, first - 1, -1):
         for e in range(steps[s, ENTRY_END] - 1, steps[s, ENTRY_START] - 1, -1):
-            number, kind = entry[e, E_BLOCK], entry[e, E_KIND]
-            entry[e, E_NEXT], entry[e, E_SOURCE] = -1, UNWANTED
+            number, kind = entry[e, E_BLOCK], live[e, E_NOW]
+            live[e, E_NEXT], live[e, E_SOURCE] = -1, UNWANTED
             if held:  # a sum that has been evicted comes back before it is continued
-                wanted = entry[e, E_NEW] == 1 and (kind == HOLD_READ or block[number, DUE] < 0)
+                wanted = live[e, E_NEW] == 1 and (kind == HOLD_READ or block[number, DUE] < 0)
             else:
                 wanted = kind == STREAM_READ and at[number, entry[e, E_MEMORY]] < 0
             if not wanted:
                 continue
-            entry[e, E_SOURCE], lead = LEADS, block[number, LEADER]
+            live[e, E_SOURCE], lead = LEADS, block[number, LEADER]
             if lead >= 0 and (held or (entry[e, E_SHARE] > 0 and entry[lead, E_SHARE] == entry[e, E_SHARE])):
-                entry[e, E_NEXT], entry[lead, E_SOURCE] = lead, FOLLOWS
+                live[e, E_NEXT], live[lead, E_SOURCE] = lead, FOLLOWS
             block[number, LEADER] = e
 
 
@@ -254,7 +256,7 @@ def _from(count: Array, state: Any, at: Array, routes: Any, number: int, where: 
 def _transfer(count: Array, state: Any, at: Array, routes: Any, lead: int, source: int, size: int, step: int) -> int:
     """One transfer of a block to every entry of a chain, each link of the ways booked once."""
     node, dep, booking = state[NODES], state[DEPS], state[BOOKINGS]
-    block, copy, entry = state[BLOCKS], state[COPIES_OF], state[ENTRIES]
+    block, copy, entry, live = state[BLOCKS], state[COPIES_OF], state[ENTRIES], state[LIVE]
     number, memories = entry[lead, E_BLOCK], at.shape[1]
     target = entry[lead, E_MEMORY]
     new = open_node(count, node, READ if source == 0 else MOVE, step, size, source, target)
@@ -264,10 +266,10 @@ def _transfer(count: Array, state: Any, at: Array, routes: Any, lead: int, sourc
     e, targets = lead, 0
     while e >= 0:
         pair = source * memories + entry[e, E_MEMORY]
-        depend(count, node, dep, new, entry[e, E_ROOM], 0, SPACE)
+        depend(count, node, dep, new, live[e, E_ROOM], 0, SPACE)
         book_route(count, node, booking, new, pair, size, bursts, routes)
         node[new, LATENCY] = max(node[new, LATENCY], routes[3][pair])
-        e, targets = entry[e, E_NEXT], targets + 1
+        e, targets = live[e, E_NEXT], targets + 1
     node[new, TARGETS] = targets
     if source > 0:
         guard_with(count, node, dep, copy, at[number, source], new, -1)
@@ -278,11 +280,11 @@ def _transfer(count: Array, state: Any, at: Array, routes: Any, lead: int, sourc
 def _fetch(count: Array, state: Any, at: Array, routes: Any, gang: int) -> int:
     """Bring the held blocks that are missing."""
     _chain(state, at, gang, True)
-    block, copy, steps, entry = state[BLOCKS], state[COPIES_OF], state[STEPS], state[ENTRIES]
+    block, copy, steps, entry, live = state[BLOCKS], state[COPIES_OF], state[STEPS], state[ENTRIES], state[LIVE]
     for s in range(state[GANGS][gang, FIRST_STEP], state[GANGS][gang, LAST_STEP]):
         for e in range(steps[s, ENTRY_START], steps[s, ENTRY_END]):
             number = entry[e, E_BLOCK]
-            if entry[e, E_SOURCE] != LEADS:
+            if live[e, E_SOURCE] != LEADS:
                 continue
             source = _from(count, state, at, routes, number, entry[e, E_MEMORY])
             if source < 0:
@@ -292,7 +294,7 @@ def _fetch(count: Array, state: Any, at: Array, routes: Any, gang: int) -> int:
             while f >= 0:
                 one = at[number, entry[f, E_MEMORY]]
                 copy[one, READY], copy[one, GUARD], copy[one, GUARD_CORE], copy[one, FROM] = new, new, -1, new
-                f = entry[f, E_NEXT]
+                f = live[f, E_NEXT]
     return OK
 
 
@@ -300,18 +302,18 @@ def _fetch(count: Array, state: Any, at: Array, routes: Any, gang: int) -> int:
 def _stream(count: Array, state: Any, at: Array, routes: Any, gang: int) -> int:
     """Streams of a gang: what must be there before the array starts, then what passes while it runs."""
     _chain(state, at, gang, False)
-    steps, entry = state[STEPS], state[ENTRIES]
+    steps, entry, live = state[STEPS], state[ENTRIES], state[LIVE]
     first, last = state[GANGS][gang, FIRST_STEP], state[GANGS][gang, LAST_STEP]
     for s in range(first, last):
         private = bursts = 0
         for e in range(steps[s, ENTRY_START], steps[s, ENTRY_END]):
             number = entry[e, E_BLOCK]
-            if entry[e, E_SOURCE] != LEADS:
+            if live[e, E_SOURCE] != LEADS:
                 continue
-            entry[e, E_SOURCE] = _from(count, state, at, routes, number, entry[e, E_MEMORY])
-            if entry[e, E_SOURCE] < 0:
+            live[e, E_SOURCE] = _from(count, state, at, routes, number, entry[e, E_MEMORY])
+            if live[e, E_SOURCE] < 0:
                 return NOWHERE
-            if entry[e, E_SOURCE] == 0 and entry[e, E_NEXT] < 0:
+            if live[e, E_SOURCE] == 0 and live[e, E_NEXT] < 0:
                 private += entry[e, E_FIRST]
                 bursts += in_rows(entry[e, E_FIRST], entry[e, E_ROWS], routes[5][1])
             elif entry[e, E_FIRST] > 0:
@@ -321,11 +323,11 @@ def _stream(count: Array, state: Any, at: Array, routes: Any, gang: int) -> int:
         private = 0
         for e in range(steps[s, ENTRY_START], steps[s, ENTRY_END]):
             rest = entry[e, E_BYTES] - entry[e, E_FIRST]
-            if entry[e, E_KIND] == SPILL and entry[e - 1, E_KIND] == STREAM_WRITE:
+            if live[e, E_NOW] == SPILL and live[e - 1, E_NOW] == STREAM_WRITE:
                 private += entry[e, E_BYTES]
-            if entry[e, E_SOURCE] < 0:
+            if live[e, E_SOURCE] < 0:
                 continue
-            if entry[e, E_SOURCE] == 0 and entry[e, E_NEXT] < 0:
+            if live[e, E_SOURCE] == 0 and live[e, E_NEXT] < 0:
                 private += rest
             elif rest > 0:
                 _shared(count, state, at, routes, e, s, rest, E_THROUGH)
@@ -337,30 +339,31 @@ def _stream(count: Array, state: Any, at: Array, routes: Any, gang: int) -> int:
 @inner
 def _shared(count: Array, state: Any, at: Array, routes: Any, lead: int, step: int, size: int, column: int) -> None:
     """A stream that several steps share, or that comes from another core's memory."""
-    entry = state[ENTRIES]
-    new = _transfer(count, state, at, routes, lead, entry[lead, E_SOURCE], size, step)
+    live = state[LIVE]
+    new = _transfer(count, state, at, routes, lead, live[lead, E_SOURCE], size, step)
     e = lead
     while e >= 0:
-        entry[e, column] = new
-        if column == E_THROUGH and entry[e, E_IN] >= 0:  # its latency was paid with its first part
+        live[e, column] = new
+        if column == E_THROUGH and live[e, E_IN] >= 0:  # its latency was paid with its first part
             state[NODES][new, LATENCY] = 0
-        e = entry[e, E_NEXT]
+        e = live[e, E_NEXT]
 
 
 @inner
 def _private(count: Array, state: Any, routes: Any, at: Array, step: int, size: int, bursts: int, wait: bool) -> int:
     """All that one step streams from DRAM for itself, as one node."""
-    node, dep, block, steps, entry = state[NODES], state[DEPS], state[BLOCKS], state[STEPS], state[ENTRIES]
+    node, dep, block, steps = state[NODES], state[DEPS], state[BLOCKS], state[STEPS]
+    entry, live = state[ENTRIES], state[LIVE]
     target = 0
     for e in range(steps[step, ENTRY_START], steps[step, ENTRY_END]):
-        if entry[e, E_KIND] == STREAM_READ or entry[e, E_KIND] == SPILL:
+        if live[e, E_NOW] == STREAM_READ or live[e, E_NOW] == SPILL:
             target = entry[e, E_MEMORY]
             break
     new = open_node(count, node, READ, step, size, 0, target)
     depend(count, node, dep, new, steps[step, ROOM], 0, SPACE)
     for e in range(steps[step, ENTRY_START], steps[step, ENTRY_END]):
         number = entry[e, E_BLOCK]
-        if entry[e, E_SOURCE] == 0 and entry[e, E_NEXT] < 0:
+        if live[e, E_SOURCE] == 0 and live[e, E_NEXT] < 0:
             depend(count, node, dep, new, block[number, DRAM_READY], 0, DATA)
     if not wait:
         depend(count, node, dep, new, steps[step, IN_NODE], -routes[3][target], DATA)
@@ -373,10 +376,10 @@ def _private(count: Array, state: Any, routes: Any, at: Array, step: int, size: 
 @inner
 def _leaving(count: Array, state: Any, routes: Any, at: Array, step: int, after: int) -> int:
     """Streamed results of a step: while it runs (``after`` negative), or the last of them once it is done."""
-    node, dep, steps, entry = state[NODES], state[DEPS], state[STEPS], state[ENTRIES]
+    node, dep, steps, entry, live = state[NODES], state[DEPS], state[STEPS], state[ENTRIES], state[LIVE]
     size, bursts, source = 0, 0, -1
     for e in range(steps[step, ENTRY_START], steps[step, ENTRY_END]):
-        if entry[e, E_KIND] == STREAM_WRITE:
+        if live[e, E_NOW] == STREAM_WRITE:
             part = entry[e, E_FIRST] if after >= 0 else entry[e, E_BYTES] - entry[e, E_FIRST]
             size, bursts = size + part, bursts + in_rows(part, entry[e, E_ROWS], routes[5][1])
             source = entry[e, E_MEMORY]
@@ -398,19 +401,19 @@ def _leaving(count: Array, state: Any, routes: Any, at: Array, step: int, after:
 def _run(count: Array, state: Any, at: Array, routes: Any, gang: int) -> None:
     """The compute nodes of a gang, and what they wait for."""
     node, dep, booking, copy = state[NODES], state[DEPS], state[BOOKINGS], state[COPIES_OF]
-    steps, entry = state[STEPS], state[ENTRIES]
+    steps, entry, live = state[STEPS], state[ENTRIES], state[LIVE]
     for s in range(state[GANGS][gang, FIRST_STEP], state[GANGS][gang, LAST_STEP]):
         core = steps[s, CORE]
         new = open_node(count, node, COMPUTE, s, 0, -1, -1)
         depend(count, node, dep, new, steps[s, ROOM], 0, SPACE)
         depend(count, node, dep, new, steps[s, IN_NODE], 0, DATA)
         for e in range(steps[s, ENTRY_START], steps[s, ENTRY_END]):
-            kind, one = entry[e, E_KIND], at[entry[e, E_BLOCK], entry[e, E_MEMORY]]
-            depend(count, node, dep, new, entry[e, E_IN], 0, DATA)
+            kind, one = live[e, E_NOW], at[entry[e, E_BLOCK], entry[e, E_MEMORY]]
+            depend(count, node, dep, new, live[e, E_IN], 0, DATA)
             if kind == WAIT:
                 _wait(count, state, at, new, entry[e, E_BLOCK])
             elif kind == HOLD_WRITE:
-                depend(count, node, dep, new, entry[e, E_ROOM], 0, SPACE)
+                depend(count, node, dep, new, live[e, E_ROOM], 0, SPACE)
                 depend(count, node, dep, new, copy[one, READY], 0, DATA)
                 depend(count, node, dep, new, copy[one, GUARD], 0, DATA)
             elif kind in (HOLD_READ, STREAM_READ) and one >= 0:
@@ -423,19 +426,19 @@ def _run(count: Array, state: Any, at: Array, routes: Any, gang: int) -> None:
         steps[s, RUN], done = new, new
         through = steps[s, THROUGH_NODE] >= 0 or steps[s, OUT_NODE] >= 0
         for e in range(steps[s, ENTRY_START], steps[s, ENTRY_END]):
-            through = through or entry[e, E_THROUGH] >= 0
+            through = through or live[e, E_THROUGH] >= 0
         if through:  # the core is not free before all has passed
             done = open_node(count, node, JOIN, s, 0, -1, -1)
             depend(count, node, dep, done, new, 0, DATA)
             _after_stream(count, node, dep, done, steps[s, THROUGH_NODE])
             _after_stream(count, node, dep, done, steps[s, OUT_NODE])
             for e in range(steps[s, ENTRY_START], steps[s, ENTRY_END]):
-                _after_stream(count, node, dep, done, entry[e, E_THROUGH])
+                _after_stream(count, node, dep, done, live[e, E_THROUGH])
             book(count, node, booking, done, core, 0)
         steps[s, DONE] = done
         for e in range(steps[s, ENTRY_START], steps[s, ENTRY_END]):
             one = at[entry[e, E_BLOCK], entry[e, E_MEMORY]]
-            if (entry[e, E_KIND] == HOLD_READ or entry[e, E_KIND] == STREAM_READ) and one >= 0:
+            if (live[e, E_NOW] == HOLD_READ or live[e, E_NOW] == STREAM_READ) and one >= 0:
                 guard_with(count, node, dep, copy, one, done, core)
 
 
@@ -462,8 +465,8 @@ def _wait(count: Array, state: Any, at: Array, new: int, number: int) -> None:
 @inner
 def _written(count: Array, state: Any, at: Array, s: int, e: int, out: int, gang: int) -> None:
     """What a result changes: its copy is the only valid one, in the memory or in DRAM."""
-    block, copy, steps, entry = state[BLOCKS], state[COPIES_OF], state[STEPS], state[ENTRIES]
-    number, where, held = entry[e, E_BLOCK], entry[e, E_MEMORY], entry[e, E_KIND] == HOLD_WRITE
+    block, copy, steps, entry, live = state[BLOCKS], state[COPIES_OF], state[STEPS], state[ENTRIES], state[LIVE]
+    number, where, held = entry[e, E_BLOCK], entry[e, E_MEMORY], live[e, E_NOW] == HOLD_WRITE
     for other in range(1, at.shape[1]):
         if at[number, other] >= 0 and not (held and other == where):
             _drop(count, state, at, at[number, other])
@@ -494,13 +497,13 @@ def _written(count: Array, state: Any, at: Array, s: int, e: int, out: int, gang
 def _finish(count: Array, state: Any, at: Array, routes: Any, uses: Array, gang: int) -> None:
     """Results leave or stay, buffers are freed, and blocks that nobody uses again go."""
     block, copy, steps = state[BLOCKS], state[COPIES_OF], state[STEPS]
-    work, entry = state[WORK], state[ENTRIES]
+    work, entry, live = state[WORK], state[ENTRIES], state[LIVE]
     first, last = state[GANGS][gang, FIRST_STEP], state[GANGS][gang, LAST_STEP]
     end = -1
     for s in range(first, last):
         out = _leaving(count, state, routes, at, s, steps[s, RUN])
         for e in range(steps[s, ENTRY_START], steps[s, ENTRY_END]):
-            if entry[e, E_KIND] == HOLD_WRITE or entry[e, E_KIND] == STREAM_WRITE:
+            if live[e, E_NOW] == HOLD_WRITE or live[e, E_NOW] == STREAM_WRITE:
                 _written(count, state, at, s, e, out if out >= 0 else steps[s, DONE], gang)
         for w in range(steps[s, WORK_START], steps[s, WORK_END]):
             one = work[w, WORK_COPY]
@@ -565,7 +568,7 @@ def _clear_chip(count: Array, state: Any, at: Array, routes: Any, uses: Array) -
 
 
 @kernel(
-    "int64(int64[::1], UniTuple(int64[:,::1], 12), int32[:,::1], int64[::1], "
+    "int64(int64[::1], UniTuple(int64[:,::1], 13), int32[:,::1], int64[::1], "
     "Tuple((int64[::1], int64[::1], float64[::1], int64[::1], uint8[::1], int64[::1], int64[::1])))"
 )
 def decide(count: Array, state: Any, at: Array, uses: Array, routes: Any) -> int:

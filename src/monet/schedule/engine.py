@@ -110,7 +110,7 @@ def run_decide(expanded: Expanded, machine: Machine, workload: Workload, workspa
     """Run the ``decide`` kernel on fresh state. What it finds lies in ``workspace``, if one is given: it is good until
     the next call with it."""
     routes, memories, room = machine.routes, len(machine.capacity), workspace or Workspace()
-    steps, entries = room.copy("steps", expanded.steps), room.copy("entries", expanded.entries)
+    steps, entries = room.copy("steps", expanded.steps), expanded.entries
     blocks, work = room.copy("blocks", expanded.blocks), room.copy("work", expanded.work)
     widest = int(np.diff(routes.pointer).max(initial=1)) + 1
     n_copy = len(entries) + len(expanded.work) + 1
@@ -131,7 +131,7 @@ def run_decide(expanded: Expanded, machine: Machine, workload: Workload, workspa
     count = np.zeros(n.N_COUNTERS, np.int64)
     state = (
         nodes, deps, bookings, state_memory, chunks, blocks, copies, expanded.gangs, steps, work, entries,
-        pending,
+        room.array("live", len(entries), d.LIVE_COLUMNS), pending,
     )  # fmt: skip
     dram = np.array([machine.dram_resource, machine.accelerator.drams[0].burst_bytes], np.int64)
     tables = (
