@@ -67,9 +67,10 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
-    except KeyboardInterrupt:
-        sys.stderr.write("monet: interrupted\n")
-        sys.exit(130)
+    except SystemExit as stop:
+        if isinstance(getattr(stop.__context__, "__cause__", None), KeyboardInterrupt):  # as typer passes it on
+            sys.stderr.write("monet: interrupted\n")
+        raise
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -15,13 +16,13 @@ from monet.schedule.figures import Figures, figures_of
 from monet.schedule.placement import check_placement
 from monet.schedule.plan import Group, Placement, Plan, PlanError
 from monet.schedule.silicon import stream_resnet18
-from monet.search.allocation import allocate
+from monet.search.allocation import allocate, bases
 from monet.search.allocation.bases import allocate_fused
 from monet.search.allocation.choices import space_of
 from monet.search.allocation.comparison import comparison
 from monet.search.allocation.constructive import starting_points
 from monet.search.allocation.evaluator import Evaluator, plan_figures
-from monet.search.allocation.search import budget_of
+from monet.search.allocation.search import Allocation, budget_of
 from monet.search.allocation.stacks import stack_plans
 from tests.schedule.cases import accelerator, random_graph
 
@@ -118,6 +119,21 @@ def test_groups_stay_as_given() -> None:
     found = allocate(scheduler, base, effort=1)
     assert found.found.plan.groups == base.groups
     assert all(one.plan.groups == base.groups for one in found.front)
+
+
+def test_an_interrupt_of_the_first_stacks_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the other stacks nor the full search begin."""
+    scheduler, calls = Scheduler(chain(3), accelerator("bus")), list[Plan]()
+    some = allocate(scheduler, Plan(), effort=1)
+
+    def interrupted(_: Scheduler, plan: Plan, **__: object) -> Allocation:
+        calls.append(plan)
+        return replace(some, interrupted=True)
+
+    monkeypatch.setattr(bases, "fused_plans", lambda *_: [Plan(), Plan(boundary="dram")])
+    monkeypatch.setattr(bases, "allocate", interrupted)
+    assert allocate_fused(scheduler, "auto", effort=5).interrupted
+    assert calls == [Plan()]
 
 
 def test_interrupt_keeps_the_best_so_far() -> None:

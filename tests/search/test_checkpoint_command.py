@@ -173,6 +173,7 @@ def test_an_impossible_budget_is_a_result_with_a_reason(mode: tuple[str, ...]) -
     assert result.exit_code == 3
     values = json.loads(result.stdout)
     assert values["feasible"] is False
+    assert {"kept_bytes", "recompute_over_forward", "proved_optimal", "gap", "front"} <= set(values)
     assert values["floor_operator"]
     assert values["bytes_short"] > 0
     assert f"{values['bytes_short']:,}" in values["reason"]

@@ -189,7 +189,9 @@ def _front(step: Graph, problem: Problem, narrow: bool) -> list[Outcome]:
     from monet.report.terminal import screen
     from monet.search.checkpoint.outcome import FRONT_SHARES, exact_front
 
-    with Progress(console=screen(errors=True), transient=True) as progress:
+    with Progress(
+        console=(console := screen(errors=True)), transient=True, disable=not console.is_terminal
+    ) as progress:
         task = progress.add_task("budgets", total=len(FRONT_SHARES))
         return exact_front(step, problem, narrow, say=lambda _: progress.advance(task))
 

@@ -55,7 +55,9 @@ def _front(step: Graph, plain: int) -> list[Outcome]:
 
     problem = problem_of(step)
     found = [outcome_of_peak(step, problem, plain)]
-    with Progress(console=screen(errors=True), transient=True) as progress:
+    with Progress(
+        console=(console := screen(errors=True)), transient=True, disable=not console.is_terminal
+    ) as progress:
         task = progress.add_task("budgets", total=len(SHARES))
         for share in SHARES:
             try:

@@ -116,7 +116,7 @@ def _too_small(front: ScheduledFront, limit: int) -> Exception:
     least = min(front.front, key=lambda one: one.figures.memory_peak_bytes).figures
     return Impossible(
         f"--budget: no plan with activations in {nbytes(limit)} was found; the least has "
-        f"{nbytes(least.memory_peak_bytes)}, reached in {least.peak_operator}: "
+        f"{nbytes(least.memory_peak_bytes)}, reached in operator {least.peak_operator}: "
         f"{least.memory_peak_bytes - limit:,} bytes short",
         least.peak_operator,
         least.memory_peak_bytes - limit,
@@ -162,7 +162,9 @@ def counted(what: str, expected: int) -> Iterator[Callable[[int], None]]:
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"),
         TimeElapsedColumn(), TimeRemainingColumn(),
     )  # fmt: skip
-    with Progress(*columns, console=screen(errors=True), transient=True) as progress:
+    with Progress(
+        *columns, console=(console := screen(errors=True)), transient=True, disable=not console.is_terminal
+    ) as progress:
         task = progress.add_task(what, total=expected, rate="")
 
         def watch(count: int) -> None:

@@ -54,7 +54,9 @@ def _effects(result: Result) -> tuple[list[Effect], str]:
 
     try:
         job = Job.from_result(result)
-        with Progress(console=Console(stderr=True), transient=True) as progress:
+        with Progress(
+            console=(console := Console(stderr=True)), transient=True, disable=not console.is_terminal
+        ) as progress:
             task = progress.add_task("what if", total=len(changes(job.describe())))
 
             def step(path: str) -> None:

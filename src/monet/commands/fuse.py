@@ -114,7 +114,9 @@ def _search(scheduler: Scheduler, settings: Any, base: Any, manual: str) -> Foun
 
     given = load_plan(manual) if manual else None
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=screen(errors=True), transient=True) as progress:
+    with Progress(
+        *columns, console=(console := screen(errors=True)), transient=True, disable=not console.is_terminal
+    ) as progress:
         task = progress.add_task("compiling, once")
         return find_fusion(
             scheduler, settings, base=base, manual=given, say=lambda line: progress.update(task, description=line)
@@ -132,7 +134,9 @@ def _joint(scheduler: Scheduler, found: Found) -> Joint:
 
     settings = found.settings
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=screen(errors=True), transient=True) as progress:
+    with Progress(
+        *columns, console=(console := screen(errors=True)), transient=True, disable=not console.is_terminal
+    ) as progress:
         task = progress.add_task("joint search")
 
         def say(line: str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from monet.errors import MonetError, nearest
 from monet.schedule.default_plan import default_plan
@@ -30,15 +31,28 @@ def allocate_fused(
     watch: Callable[[str, Evaluator], None] | None = None,
 ) -> Allocation:
     """``allocate`` for a named way to fuse. ``stacks`` searches the most promising stacks briefly and the best of them
-    in full; ``auto`` also what ``run`` does by itself."""
+    in full; ``auto`` also what ``run`` does by itself. Ctrl-C ends it with the best so far."""
     bases = fused_plans(scheduler, fusion, boundary, objective)
     if len(bases) == 1:
         return allocate(scheduler, bases[0], objective=objective, effort=effort, seed=seed, watch=watch)
-    brief = [allocate(scheduler, one, objective=objective, effort=BRIEF, seed=seed, watch=watch) for one in bases]
-    best = min(brief, key=lambda one: one.found.figures.objective(objective))
-    if best.interrupted or effort == BRIEF:
-        return best
-    return allocate(scheduler, best.found.plan, objective=objective, effort=effort, seed=seed, watch=watch)
+    brief: list[Allocation] = []
+    try:
+        for one in bases:
+            brief.append(allocate(scheduler, one, objective=objective, effort=BRIEF, seed=seed, watch=watch))
+            if brief[-1].interrupted:
+                raise KeyboardInterrupt
+        best = _best(brief, objective)
+        if effort == BRIEF:
+            return best
+        return allocate(scheduler, best.found.plan, objective=objective, effort=effort, seed=seed, watch=watch)
+    except KeyboardInterrupt:
+        if not brief:
+            raise
+        return replace(_best(brief, objective), interrupted=True)
+
+
+def _best(some: Sequence[Allocation], objective: str) -> Allocation:
+    return min(some, key=lambda one: one.found.figures.objective(objective))
 
 
 def fused_plans(scheduler: Scheduler, fusion: str, boundary: str, objective: str) -> list[Plan]:

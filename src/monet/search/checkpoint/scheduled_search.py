@@ -322,12 +322,16 @@ def _search(
     plain = _plain(evaluator)
     exact = exact_curve(problem, narrow="narrow" in choices, points=16, most=32)
     named = _baselines(evaluator) if "recompute" in choices else []
-    alone = _alone(evaluator) if "recompute" in choices else []
+    alone: list[tuple[str, Point]] = []
     seeds = [plan for _, plan in named]
-    if "recompute" in choices:
-        seeds += [one.plan for one in exact]
-        seeds += [one.plan for one in exact_curve(scheduled_problem(costed), points=16, most=17)]
-        seeds += greedy_plans(plain, alone)
+    try:
+        if "recompute" in choices:
+            alone = _alone(evaluator)
+            seeds += [one.plan for one in exact]
+            seeds += [one.plan for one in exact_curve(scheduled_problem(costed), points=16, most=17)]
+            seeds += greedy_plans(plain, alone)
+    except KeyboardInterrupt:  # what there is
+        return _collected(evaluator, plain, named, alone, exact, True)
     for way, names in ways.items():
         largest = sorted(names, key=lambda name: (-costed.saved_bytes.get(name, (0, 0))[0], name))
         seeds += [CheckpointPlan(dict.fromkeys(largest[:many], way)) for many in (1, 2, 4, 8, len(largest))]
