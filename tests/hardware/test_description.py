@@ -9,6 +9,7 @@ import pytest
 
 from monet.errors import MonetError
 from monet.hardware import DescriptionError, HardwareError, load_description, load_hardware, replace, schema
+from monet.hardware.document import parse_document
 from monet.hardware.loading import describe, describe_text
 from monet.hardware.quantities import parse_quantity
 from monet.hardware.resolve import resolve
@@ -278,3 +279,8 @@ def test_a_parameter_that_sets_nothing_is_refused() -> None:
     text = TEXT.replace("cores:\n", "parameters:\n  size: {sets: cores.pe.memories.ram.size_bytes}\ncores:\n", 1)
     with pytest.raises(DescriptionError, match=r"parameters\.size\.sets: cannot set .* no item 'ram'"):
         describe_text(text)
+
+
+def test_on_and_off_are_names_and_true_is_not() -> None:
+    document = parse_document("dram: {off: {a: true, b: False, c: yes}}", "chip.yaml")
+    assert document == {"dram": {"off": {"a": True, "b": False, "c": "yes"}}}

@@ -18,7 +18,13 @@ _GRID = re.compile(r"^(\d+)x(\d+)$")
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """The safe loader, refusing a key that is written twice."""
+    """The safe loader, refusing a key that is written twice. As in YAML 1.2 on, off, yes and no are names, which a DRAM
+    or a core may well have, and not truth values."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - as the loader has it
+        first: [rule for rule in rules if rule[0] != "tag:yaml.org,2002:bool" or first in "tTfF"]
+        for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()

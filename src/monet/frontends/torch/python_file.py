@@ -31,7 +31,7 @@ def load_python(path_and_function: str, *, batch: int | None = None, inputs: Seq
     if examples is None:
         raise ModelError(
             f"{path_and_function}: the shapes of the module's inputs are not known; return (module, example_inputs) "
-            "from the function, set module.example_inputs, or describe them: 1x3x224x224, 1x128:int64"
+            "from the function, set module.example_inputs, or describe them to monet graph: --input 1x128:int64"
         )
     if batch is not None:
         examples = _with_batch(torch, examples, batch)
