@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any, TypeVar, cast
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -28,22 +28,30 @@ def user_cache_directory() -> Path:
 
 
 _kernels: list[Callable[[], Any]] = []
-_parts: dict[str, list[tuple[Callable[..., Any], bool]]] = {}
+_allocates: dict[Callable[..., Any], bool] = {}  # of every part
+_parts: dict[Callable[..., Any], Any] = {}  # and what numba made of it
 
 
 def part(allocates: bool = False) -> Callable[[Function], Function]:
-    """Decorate a function that kernels of the same file call: compiled into them. Only one that makes arrays itself
-    counts references to them; counting in and out takes as long as the work of a short function."""
+    """Decorate a function that only kernels call, of any file: compiled into them, and kept on disk with them only.
+
+    One that makes arrays itself counts references to all it is given. Counting in and out takes as long as the work of
+    a short function, so others do not; and they are always inlined, as a call passes some hundred words: arrays go by
+    value, with their shapes and strides.
+    """
 
     def decorate(function: Function) -> Function:
-        _parts.setdefault(function.__module__, []).append((function, allocates))
+        _allocates[function] = allocates
         return function
 
     return decorate
 
 
-def kernel(signature: str) -> Callable[[Function], Function]:
-    """Decorate a kernel: compiled at its first call, for this signature only, with its machine code kept on disk."""
+def kernel(signature: str, record: type | None = None) -> Callable[[Function], Function]:
+    """Decorate a kernel: compiled at its first call, for this signature only, with its machine code kept on disk.
+
+    ``record``: a named tuple; the arguments of the signature are its fields, and the kernel takes one of it.
+    """
 
     def decorate(function: Function) -> Function:
         compiled: Callable[..., Any] | None = None
@@ -51,7 +59,7 @@ def kernel(signature: str) -> Callable[[Function], Function]:
         def prepare() -> Callable[..., Any]:
             nonlocal compiled
             if compiled is None:
-                compiled = _compile(function, signature)
+                compiled = _compile(function, signature, record)
             return compiled
 
         def call(*arguments: Any) -> Any:
@@ -70,26 +78,49 @@ def compile_kernels() -> None:
         prepare()
 
 
-def _compile(function: Callable[..., Any], signature: str) -> Callable[..., Any]:
+def _compile(function: Callable[..., Any], signature: str, record: type | None) -> Callable[..., Any]:
     import numba
 
     package = Path(__file__).parent
     if not os.access(package, os.W_OK) and "NUMBA_CACHE_DIR" not in os.environ:
         numba.config.CACHE_DIR = str(user_cache_directory() / "kernels")
-    for one, counts in _parts.pop(function.__module__, []):
-        function.__globals__[one.__name__] = numba.njit(cache=True, nogil=True, boundscheck=False, _nrt=counts)(one)
-    dispatcher = numba.njit(cache=True, nogil=True, boundscheck=False)(function)
+    _link(function)
+    dispatcher = numba.njit(cache=True, nogil=True, boundscheck=False, no_cfunc_wrapper=True)(function)
     _mark(dispatcher, fingerprint(function))
     compiled_types = numba.core.sigutils.normalize_signature(signature)[0]
+    if record is not None:
+        compiled_types = (numba.types.NamedTuple(compiled_types, record),)
     if not _is_on_disk(dispatcher, compiled_types):
         announce(f"monet: compiling the {function.__name__} kernel, once ...")
     dispatcher.compile(compiled_types)
     return cast(Callable[..., Any], dispatcher)
 
 
+def _link(function: Callable[..., Any]) -> None:
+    """Have a kernel, and the parts it calls, find compiled parts under their names."""
+    import numba
+
+    todo = [function]
+    while todo:
+        one = todo.pop()
+        for name in one.__code__.co_names:
+            called = one.__globals__.get(name)
+            if not isinstance(called, FunctionType) or called not in _allocates:
+                continue
+            if called not in _parts:
+                _parts[called] = numba.njit(
+                    _nrt=_allocates[called],
+                    forceinline=not _allocates[called],
+                    no_cpython_wrapper=True,
+                    no_cfunc_wrapper=True,
+                )(called)
+                todo.append(called)
+            one.__globals__[name] = _parts[called]
+
+
 def fingerprint(function: Callable[..., Any]) -> str:
     """A digest of all that is compiled into a kernel, from its own file or others: the functions it calls, and the
-    constants that all of them name."""
+    constants and records that all of them name."""
     digest, seen, todo = hashlib.sha256(), set[int](), [function]
     while todo:
         one = todo.pop()
@@ -101,6 +132,7 @@ def fingerprint(function: Callable[..., Any]) -> str:
             code = codes.pop()
             codes += [value for value in code.co_consts if isinstance(value, CodeType)]
             digest.update(code.co_code)
+            digest.update(repr(code.co_names).encode())
             for value in code.co_consts:
                 if isinstance(value, int | float | str | tuple):
                     digest.update(repr(value).encode())
@@ -111,6 +143,8 @@ def fingerprint(function: Callable[..., Any]) -> str:
                     todo.append(called)
                 elif isinstance(value, int | float | str | tuple):
                     digest.update(f"{name}={value!r};".encode())
+                elif isinstance(value, type) and hasattr(value, "_fields"):  # a record: its fields, in order
+                    digest.update(f"{name}={value._fields!r};".encode())
     return digest.hexdigest()
 
 

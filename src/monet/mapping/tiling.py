@@ -8,7 +8,6 @@ unless that one is the whole dimension.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -21,6 +20,16 @@ from monet.mapping.frame import Frame
 from monet.mapping.mapping import Cut, Loop, Mapping
 from monet.mapping.prices import Prices
 from monet.mapping.search_kernel import best_tiling
+from monet.mapping.search_problem import (
+    BEAT,
+    BITS,
+    CUT_COLUMNS,
+    FEWEST_ENTRIES,
+    JOULES_PER_ENTRY,
+    MOST_ENTRIES,
+    SMALLEST_TILE,
+    Problem,
+)
 from monet.mapping.spatial import mirror_of
 
 Array = np.ndarray[Any, Any]
@@ -29,10 +38,6 @@ FEW, MANY = 4, 10  # fewer divisors than FEW: add ceil(steps / m); more than MAN
 MANY_TILINGS = 500  # tile combinations from which a coarse search first pays
 LARGE, GAP = 1_000_000, 1e-7  # nests of more points than LARGE are searched to within GAP of the optimum
 TIE = 1e-6  # relative weight of the second objective
-
-# Columns of the kernel's ``per_cut``: elements over plain dimensions, part of a tile that never varies, bits of an
-# element, joules per entry, exposed cycles per entry and constant, fill cycles per tile element, fewest entries,
-# elements of the smallest tile, most entries, bits of the largest tile whose exchange overlaps.
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +85,7 @@ class Arrays:
     frame: Frame
     dims: tuple[str, ...]
     tiles: tuple[tuple[int, ...], ...]
-    before: tuple[Array, ...]  # the kernel's arguments up to ``per_cut``
-    per_cut: Array
-    after: tuple[Array, ...]  # and from there
+    problem: Problem  # without joules per entry and scalars
     flows: tuple[tuple[str, bool], ...]
     bits: Array  # [flow]
     bits_per_entry: Array  # [cut, flow]
@@ -92,14 +95,13 @@ class Arrays:
     @property
     def bytes(self) -> int:
         """What keeping them takes."""
-        return 2000 + sum(one.nbytes for one in (*self.before, *self.after, self.per_cut, self.bits_per_entry))
+        return 2000 + self.bits_per_entry.nbytes + sum(one.nbytes for one in self.problem)
 
 
 @dataclass(frozen=True, slots=True)
-class PricedArrays:
-    """Arrays with the energies of one core."""
+class Priced:
+    """The part of a problem that depends on the energies of one core."""
 
-    arrays: Arrays
     per_cut: Array
     base_energy: float
     least_energy: float
@@ -128,14 +130,15 @@ def forget_compiled() -> None:
     _compiled_bytes[0] = 0
 
 
-def priced(arrays: Arrays, prices: Prices) -> PricedArrays:
+def priced(arrays: Arrays, prices: Prices) -> Priced:
     """Put a core's energies in."""
-    frame, per_cut = arrays.frame, arrays.per_cut.copy()
+    frame, per_cut = arrays.frame, arrays.problem.per_cut.copy()
     joules = np.array([prices.per_bit(*flow) for flow in arrays.flows])
     base = frame.nest.points * prices.mac_j[frame.rate.inputs] + float(arrays.bits @ joules)
     base += resident_price(frame, prices)[0]
-    per_cut[:, 3] = arrays.bits_per_entry @ joules
-    return PricedArrays(arrays, per_cut, base, base + float(per_cut[:, 3] @ per_cut[:, 7]))
+    per_cut[:, JOULES_PER_ENTRY] = arrays.bits_per_entry @ joules
+    least = base + float(per_cut[:, JOULES_PER_ENTRY] @ per_cut[:, FEWEST_ENTRIES])
+    return Priced(per_cut, base, least)
 
 
 def search_frame(
@@ -161,13 +164,12 @@ def search_frame(
             *arrays.mirrored,
         ]
     )
-    run: Callable[..., tuple[Array, Array]] = best_tiling
-    (candidates, visits, nests, *others), per_cut = arrays.before, found.per_cut
+    problem = arrays.problem._replace(per_cut=found.per_cut, scalars=scalars)
     early: tuple[Array, Array] | None = None
     if math.isinf(beat) and arrays.coarse is not None:  # a good score early prunes most of the rest
-        early = run(candidates, visits, arrays.coarse, *others, per_cut, *arrays.after, scalars)
-        scalars[6] = early[0][0]
-    result, path = run(candidates, visits, nests, *others, per_cut, *arrays.after, scalars)
+        early = best_tiling(problem._replace(nests=arrays.coarse))
+        scalars[BEAT] = early[0][0]
+    result, path = best_tiling(problem)
     if not math.isfinite(result[1]):
         if early is None or not math.isfinite(early[0][1]):
             return None
@@ -219,7 +221,7 @@ def compile_frame(frame: Frame, constraints: Constraints) -> Arrays | None:
     memory_of, room = _room(frame)
     relevant = np.array([[dim in frame.footprints[slot].dims for dim in dims] for slot in OPERANDS], np.uint8)
     plain = np.array([[dim in frame.footprints[slot].plain for dim in dims] for slot in OPERANDS], np.uint8)
-    if (per_cut[:, 8] * per_cut[:, 2] > room[memory_of]).any():
+    if (per_cut[:, SMALLEST_TILE] * per_cut[:, BITS] > room[memory_of]).any():
         return None
     limits, pinned = _constraints(frame, constraints, dims, tiles)
     at = [[k for k, one in enumerate(frame.crossings) if one.slot == slot][::-1] for slot in OPERANDS]
@@ -227,22 +229,35 @@ def compile_frame(frame: Frame, constraints: Constraints) -> Arrays | None:
     for s, mine in enumerate(at):
         cut_at[s, : len(mine)] = mine
     candidates = np.array([len(one) for one in tiles], np.int64)
-    before = (
-        candidates,
-        visits,
-        nests,
-        relevant.reshape(3, len(dims)),
-        plain.reshape(3, len(dims)),
-        np.array([OPERANDS.index(one.slot) for one in frame.crossings], np.int64),
-        cut_at,
-        np.array([len(mine) for mine in at], np.int64),
-        widths,
-        *windows,
+    windows_of, window_dims, largest, total, kept_u, kept_v = windows
+    problem = Problem(
+        candidates=candidates,
+        visits=visits,
+        nests=nests,
+        relevant=relevant.reshape(3, len(dims)),
+        plain=plain.reshape(3, len(dims)),
+        slot_of=np.array([OPERANDS.index(one.slot) for one in frame.crossings], np.int64),
+        cut_at=cut_at,
+        cuts_of=np.array([len(mine) for mine in at], np.int64),
+        widths=widths,
+        windows_of=windows_of,
+        window_dims=window_dims,
+        largest=largest,
+        total=total,
+        kept_u=kept_u,
+        kept_v=kept_v,
+        per_cut=per_cut,
+        memory_of=memory_of,
+        room=room,
+        port_slope=slope,
+        port_base=base,
+        limits=limits,
+        pinned=pinned,
+        scalars=np.zeros(0),
     )
     coarse = _coarse(nests, candidates) if math.prod(map(len, tiles)) > MANY_TILINGS else None
-    after = (memory_of, room, slope, base, limits, pinned)
     mirrored = _mirrored(frame, constraints, dims)
-    return Arrays(frame, dims, tiles, before, per_cut, after, *_flows(frame), coarse, mirrored)
+    return Arrays(frame, dims, tiles, problem, *_flows(frame), coarse, mirrored)
 
 
 def _mirrored(frame: Frame, constraints: Constraints, dims: tuple[str, ...]) -> tuple[int, int]:
@@ -275,7 +290,7 @@ def _per_cut(frame: Frame, dims: tuple[str, ...], tiles: tuple[tuple[int, ...], 
     """Tile sizes and entries of every crossing, as tables over tiles."""
     cuts, index = len(frame.crossings), {dim: d for d, dim in enumerate(dims)}
     most = max(1, *(len(frame.footprints[slot].windows) for slot in OPERANDS))
-    per_cut = np.zeros((cuts, 11))
+    per_cut = np.zeros((cuts, CUT_COLUMNS))
     widths = np.ones((cuts, max(1, len(dims)) * many))
     windows_of = np.array([len(frame.footprints[slot].windows) for slot in OPERANDS], np.int64)
     window_dims = np.full((3, most, 2), -1, np.int64)
@@ -347,8 +362,10 @@ def _port_loads(frame: Frame, per_cut: Array) -> tuple[Array, Array]:
     if cycles:
         bases["stream"] = bases.get("stream", 0.0) + cycles
         slopes.setdefault("stream", np.zeros(cuts))
-    per_cut[:, 9] = _most_entries(frame)
-    rising = {port: bases[port] + float(np.maximum(slope, 0.0) @ per_cut[:, 9]) for port, slope in slopes.items()}
+    per_cut[:, MOST_ENTRIES] = _most_entries(frame)
+    rising = {
+        port: bases[port] + float(np.maximum(slope, 0.0) @ per_cut[:, MOST_ENTRIES]) for port, slope in slopes.items()
+    }
     kept = [port for port, most in rising.items() if most > frame.compute_cycles]  # others are never the bottleneck
     if not kept:
         return np.zeros((0, cuts)), np.zeros(0)
