@@ -213,11 +213,12 @@ def expand(
         [operator_steps(operator, group, number, table, plan, held=group.held) for operator in group.operators]
         for number, group in enumerate(groups)
     ]
-    for here in stepped:
-        if here[0].held:
-            made = frozenset(storage for one in here for storage in one.operator.written)
-            for one in here:
-                building.cuts.cut_finer(one, made)
+    held = [here for here in stepped if here[0].held]
+    made = [frozenset(storage for one in here for storage in one.operator.written) for here in held]
+    overwritten = workload.overwritten(frozenset().union(*made))
+    for here, own in zip(held, made, strict=True):
+        for one in here:
+            building.cuts.cut_finer(one, own, overwritten)
     for number, (group, here) in enumerate(zip(groups, stepped, strict=True)):
         for one in here:
             if not building.add(one):  # its weights are then read again with every tile, its sums written and read

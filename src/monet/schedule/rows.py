@@ -100,14 +100,14 @@ class Cuts:
         self.noted: list[tuple[int, Array, int, int]] = []  # by storage: first block, sizes, number, row of its flags
         self.n_blocks = 0
 
-    def cut_finer(self, one: OperatorSteps, made: frozenset[str]) -> None:
+    def cut_finer(self, one: OperatorSteps, made: frozenset[str], overwritten: frozenset[str]) -> None:
         """Remember how an operator of a group cuts what lies outside of it (``made``: what the group itself makes), so
-        that blocks are as fine as that, whoever touches them first: storages that it overwrites by tiles (an update its
-        weights), and what each core reads the same part of in every tile, and so can hold."""
-        if one.steps.pieces == 1 and self.workload.overwritten.isdisjoint(one.operator.written):
+        that blocks are as fine as that, whoever touches them first: storages that are ``overwritten`` by tiles (an
+        update its weights), and what each core reads the same part of in every tile, and so can hold."""
+        if one.steps.pieces == 1 and overwritten.isdisjoint(one.operator.written):
             return
         for position, (operand, tensor) in enumerate(one.operator.operands):
-            overwrites = operand.written and tensor.storage in self.workload.overwritten
+            overwrites = operand.written and tensor.storage in overwritten
             if overwrites or (
                 not operand.written and tensor.storage not in made and self._same_in_all_tiles(one, operand)
             ):

@@ -178,14 +178,14 @@ class Workload:
         """Pairs (earlier, later) of operators where the later reads or overwrites what the earlier wrote or read."""
         return tuple(sorted(dependencies_among(self.graph, self.operators)))
 
-    @cached_property
-    def overwritten(self) -> frozenset[str]:
-        """Storages that an operator writes to after another has touched them."""
+    def overwritten(self, storages: frozenset[str]) -> frozenset[str]:
+        """Those of some storages that an operator writes to after another has touched them."""
         seen, found = set[str](), set[str]()
         for operator in self.operators:
-            found.update(seen.intersection(operator.written))
-            seen.update(operator.storages)
-        return frozenset(found)
+            if not storages.isdisjoint(operator.storages):
+                found.update(seen.intersection(operator.written))
+                seen.update(operator.storages)
+        return frozenset(found & storages)
 
     @property
     def batch(self) -> int:

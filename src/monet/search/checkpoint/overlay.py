@@ -16,6 +16,7 @@ from monet.graph.graph import Graph
 from monet.graph.op import Op, Phase
 from monet.graph.rewrite import is_inplace
 from monet.graph.tensor import Tensor
+from monet.schedule.grouping import splittable
 from monet.schedule.workload import (
     Operator,
     Storage,
@@ -121,6 +122,12 @@ class Superset:
         return found
 
     @cached_property
+    def _repeatable(self) -> frozenset[int]:
+        """Operators whose results can be recomputed."""
+        ops, replay = self.graph.ops, self.replay
+        return frozenset(index for index in replay.position.values() if replay.repeatable(ops[index]))
+
+    @cached_property
     def _backward(self) -> tuple[int, ...]:
         """Backward operators that read something the forward pass makes."""
         ops = self.graph.ops
@@ -197,7 +204,7 @@ class Superset:
                 index = position.get(name, -1)
                 if index in emitted:
                     continue
-                if index < 0 or not self.replay.repeatable(self.graph.ops[index]):
+                if index not in self._repeatable:
                     raise CheckpointError(f"{name!r} cannot be recomputed: its value is overwritten during the step")
                 emitted.add(index)
                 chain.append(index)
@@ -239,7 +246,7 @@ class Superset:
 
 def _known(operator: Operator) -> Operator:
     """The operator with everything computed that schedulers ask of it, so that its copies need not."""
-    _ = operator.identity, operator.alike, operator.written
+    _ = operator.identity, operator.alike, operator.written, operator.macs, splittable(operator)
     return operator
 
 
