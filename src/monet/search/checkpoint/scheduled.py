@@ -10,6 +10,7 @@ from monet.schedule.engine import Schedule, Scheduler
 from monet.schedule.figures import figures_of
 from monet.schedule.plan import Plan
 from monet.schedule.workload import Workload
+from monet.schedule.workspace import without_collecting
 from monet.search.checkpoint.offload import dram_peak, paged
 from monet.search.checkpoint.overlay import Overlay
 from monet.search.checkpoint.overlay_fusion import LocalFusion
@@ -80,7 +81,8 @@ class ScheduledCost:
 
     def figures(self, plan: CheckpointPlan, fused: bool = True) -> PlanFigures:
         """What a plan costs."""
-        return self._measured(plan, *self.schedule(plan, fused))
+        with without_collecting():
+            return self._measured(plan, *self.schedule(plan, fused))
 
     def figures_of_plan(self, plan: CheckpointPlan, schedule_plan: Plan) -> PlanFigures:
         """What a checkpoint plan costs under a schedule plan of its own, clones included."""
