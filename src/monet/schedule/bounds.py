@@ -9,10 +9,10 @@ import numpy as np
 
 from monet.graph.dtypes import dtype_named
 from monet.schedule import decide as d
-from monet.schedule import nodes as n
 from monet.schedule.energy_bound import energy_bound_j
-from monet.schedule.engine import Schedule, run_replay
+from monet.schedule.engine import Schedule
 from monet.schedule.machine import Machine
+from monet.schedule.replay import longest_chain
 from monet.schedule.result import Bounds
 from monet.schedule.workload import Operator, Workload
 
@@ -96,8 +96,4 @@ def compulsory_bytes(schedule: Schedule, workload: Workload) -> float:
 
 def _longest_chain_s(schedule: Schedule, machine: Machine) -> float:
     """Longest path of the plan's durations along data alone: as if no resource were ever shared and no memory full."""
-    nodes, deps = schedule.decided.nodes.copy(), schedule.decided.deps.copy()
-    nodes[:, n.BOOK_END] = nodes[:, n.BOOK_START]
-    deps[deps[:, n.REASON] == n.SPACE, n.LAG] = -(2**61)
-    relaxed = replace(schedule.decided, nodes=nodes, deps=deps)
-    return run_replay(relaxed, machine).makespan / machine.ticks_per_second
+    return longest_chain(schedule.decided.nodes, schedule.decided.deps) / machine.ticks_per_second

@@ -86,3 +86,18 @@ def replay(
             resource = booking[b, RESOURCE]
             free[resource], last[resource] = ready + booking[b, TICKS], number
         end[number] = ready + row[DURATION] + row[LATENCY]
+
+
+@kernel("int64(int64[:,::1], int64[:,::1])")
+def longest_chain(node: Array, dep: Array) -> int:
+    """Ticks of the longest path along data alone: as if no resource were ever shared and no memory full."""
+    longest = 0
+    end = np.empty(len(node), np.int64)
+    for number in range(len(node)):
+        ready = 0
+        for i in range(node[number, DEP_START], node[number, DEP_END]):
+            if dep[i, REASON] != SPACE:
+                ready = max(ready, end[dep[i, NODE]] + dep[i, LAG])
+        end[number] = ready + node[number, DURATION] + node[number, LATENCY]
+        longest = max(longest, end[number])
+    return longest
