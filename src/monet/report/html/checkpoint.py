@@ -43,10 +43,19 @@ def _wrapped(line: str, width: int = 90) -> str:
 
 
 def _beside(places: Sequence[float]) -> list[str]:
-    """Where names of points go: inwards at the right edge, else above and below in turn, so that neighbours part."""
-    most, order = max(places, default=0), sorted(places)
-    sides = ("top center", "bottom center")
-    return ["top left" if one > 0.9 * most else sides[order.index(one) % 2] for one in places]
+    """Where names of points go: inwards at both edges, else above and below in turn, so that neighbours part."""
+    least, most, order = min(places, default=0), max(places, default=0), sorted(places)
+    edge = (most - least) / 10
+
+    def side(one: float) -> str:
+        if one > most - edge:
+            return "top left"
+        number = order.index(one)
+        if one < least + edge:
+            return ("top right", "bottom right", "middle right")[number % 3]
+        return ("top center", "bottom center")[number % 2]
+
+    return [side(one) for one in places]
 
 
 def _marks(points: Sequence[Values], x: str, y: Any, name: str, **more: Any) -> dict[str, Any]:

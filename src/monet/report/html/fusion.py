@@ -152,11 +152,15 @@ def traffic_figure(values: Mapping[str, Any]) -> dict[str, Any]:
 def ranking_figure(values: Mapping[str, Any]) -> dict[str, Any]:
     """Additive against scheduled cost of the plans that were re-ranked."""
     unit, pairs = values["partition"]["unit"], values["ranked_plans"]
-    points = {"type": "scatter", "mode": "markers", "x": [x for x, _ in pairs], "y": [y for _, y in pairs],
-              "marker": {"size": 9}, "name": "plan"}  # fmt: skip
-    axes = {"xaxis": {"title": {"text": f"additive {values['objective']} ({unit})"}},
-            "yaxis": {"title": {"text": f"scheduled {values['objective']} ({unit})"}}}  # fmt: skip
-    return figure([points], showlegend=False, **axes)
+    shown, scale = (f"m{unit}", 1e3) if unit in ("s", "J") else (unit, 1.0)
+    title = f"{values['objective']}, {shown}"
+    points = {
+        "type": "scatter", "mode": "markers", "marker": {"size": 9}, "name": "plan",
+        "x": [scale * x for x, _ in pairs], "y": [scale * y for _, y in pairs],
+    }  # fmt: skip
+    along = {"title": {"text": f"additive {title}"}}
+    upwards = {"title": {"text": f"scheduled {title}", "standoff": 12}, "automargin": True}
+    return figure([points], showlegend=False, xaxis=along, yaxis=upwards)
 
 
 def _plans(values: Mapping[str, Any]) -> str:
