@@ -18,7 +18,7 @@ from monet.hardware import load_hardware
 from monet.schedule import evaluate
 from monet.schedule import nodes as n
 from monet.schedule.engine import Schedule, Scheduler
-from monet.schedule.plan import Group, Placement, Plan
+from monet.schedule.plan import Group, Placement, Plan, plan_text
 from monet.schedule.silicon import convolution_chain
 from monet.training import training_step
 
@@ -132,3 +132,15 @@ def test_nobody_queues_for_a_memory_that_only_one_core_shares() -> None:
     schedule = scheduler.schedule(Plan())
     assert schedule.decided.bookings[:, n.RESOURCE].min() >= 0
     assert evaluate(scheduler.workload.graph, load_hardware("simba")).latency_s > 0
+
+
+def test_a_whole_plan_as_an_allocation_says_what_is_not_taken(tmp_path: Path) -> None:
+    place = tmp_path / "plan.yaml"
+    first, *_, last = [op.name for op in load_model("mlp-robot").ops][:2]
+    place.write_text(plan_text(Plan((Group((first, last)),))))
+    command = ["run", "mlp-robot", "--hardware", "edge-tpu", "--mode", "inference"]
+    shown = CliRunner().invoke(app, [*command, "--allocation", str(place)])
+    assert shown.exit_code == 0
+    assert "takes cores only" in shown.stderr
+    shown = CliRunner().invoke(app, [*command, "--allocation", str(place), "--fusion", str(place)])
+    assert "takes cores only" not in shown.stderr

@@ -32,7 +32,7 @@ def fuse(
     precision: Annotated[str, typer.Option(help="fp32, bf16 or fp16 (mixed, fp32 master weights), int16, int8 (inference).")] = "fp32",
     mode: Annotated[str, typer.Option(help="training, or inference: forward only.")] = "training",
     boundary: Annotated[str, typer.Option(help="keep: results stay on chip until evicted; dram: written out.")] = "keep",
-    allocation: Annotated[str, typer.Option(metavar="FILE", help="YAML file that says which cores run which operators.")] = "",
+    allocation: Annotated[str, typer.Option(metavar="FILE", help="YAML file that says which cores run which operators; of a whole plan its cores only.")] = "",
     joint: Annotated[bool, typer.Option("--joint", help="Then search fusion, tiles and allocation in turn until nothing improves.")] = False,
     set_values: Annotated[list[str] | None, typer.Option("--set", help="Set a hardware parameter or path: NAME=VALUE.")] = None,
     save_plan: Annotated[str, typer.Option(metavar="FILE", help="Write the plan that was found as YAML, - for standard output; monet run --fusion takes it.")] = "",

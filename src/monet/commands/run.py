@@ -24,7 +24,7 @@ def run(
     mode: Annotated[str, typer.Option(help="training, or inference: forward only.")] = "training",
     phases: Annotated[str, typer.Option(help="Only some of forward,loss,backward,update.")] = "",
     fusion: Annotated[str, typer.Option(help="auto, none, or a YAML file with a plan.")] = "auto",
-    allocation: Annotated[str, typer.Option(metavar="FILE", help="YAML file that says which cores run which operators.")] = "",
+    allocation: Annotated[str, typer.Option(metavar="FILE", help="YAML file that says which cores run which operators; of a whole plan its cores only.")] = "",
     checkpoint: Annotated[str, typer.Option(metavar="FILE", help="YAML file that says which activations are recomputed or narrowed.")] = "",
     boundary: Annotated[str, typer.Option(help="keep: results stay on chip until evicted; dram: written out. [default: keep, or the plan's]", show_default=False)] = "",
     objective: Annotated[str, typer.Option(help="What mappings are chosen for: latency, energy or edp.")] = "latency",
@@ -105,7 +105,13 @@ def _schedule(fusion: str, allocation: str, boundary: str, phases: str, objectiv
     else:
         chosen["plan"] = load_plan(fusion).to_dict() | ({"boundary": boundary} if boundary else {})
     if allocation:
-        chosen["allocation"] = load_plan(allocation).to_dict()["allocation"]
+        placed = load_plan(allocation)
+        chosen["allocation"] = placed.to_dict()["allocation"]
+        if placed.groups and "plan" not in chosen:
+            groups = f"{len(placed.groups)} groups of {allocation}"
+            typer.echo(
+                f"note: --allocation takes cores only; give --fusion {allocation} for the {groups} too", err=True
+            )
     return chosen
 
 
