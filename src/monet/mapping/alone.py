@@ -19,7 +19,6 @@ no better than the best found.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from collections.abc import Mapping as Dictionary
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -108,11 +107,13 @@ def alone(
     bench = _bench(nest, core, border.memories, objective, source, constraints)
     frame, whole, arrays, counts = bench.frame, bench.whole, bench.arrays, bench.counts
     streams = {slot: counts.stream_bits(slot) for slot in core.streamed}
-    prices = arrays.prices(border, objective, whole.energy_j, bench.prices.leakage_j_per_cycle, streams, counts)
-    rank: Callable[..., tuple[Any, Any]] = rank_tiles
+    per_slot, scalars = arrays.prices(
+        border, objective, whole.energy_j, bench.prices.leakage_j_per_cycle, streams, counts
+    )
     # of some tiles the estimate knows less: analog cells, ports that bind, inputs transposed in every tile
     uncertain = core.weights_resident or counts.bound_by != "compute" or frame.transpose_cycles > 0
-    scores, rows = rank(*arrays.arguments, *prices, 3 * FINALISTS if uncertain else FINALISTS)
+    keep = 3 * FINALISTS if uncertain else FINALISTS
+    scores, rows = rank_tiles(arrays.ranking._replace(per_slot=per_slot, scalars=scalars, keep=keep))
     if not math.isfinite(scores[0]):
         if constraints != NO_CONSTRAINTS:
             raise MappingError(f"no tile that fits satisfies the constraints: {nest}")

@@ -16,6 +16,7 @@ from monet.mapping.cost import Cost
 from monet.mapping.footprint import Extent, Footprint, Window, divisors, tables
 from monet.mapping.frame import Frame
 from monet.mapping.mapping import Loop
+from monet.mapping.tile_kernel import SLOT_COLUMNS, Ranking
 from monet.mapping.tiling import OBJECTIVES, Constraints
 
 MOST_TILES = 6
@@ -69,7 +70,7 @@ def _candidates(frame: Frame, touched: list[Footprint]) -> tuple[tuple[int, ...]
 
 
 class TileArrays:
-    """Arrays for the ranking kernel."""
+    """What the ranking kernel takes, and how to read its answer."""
 
     def __init__(self, frame: Frame, memories: Memories, constraints: Constraints) -> None:
         self.frame, self.dims, self.stationary = frame, tuple(frame.sizes), constraints.stationary
@@ -82,7 +83,7 @@ class TileArrays:
             counts[d, : len(sizes)] = -(-size // values)
             steps[d, : len(sizes)] = size // values * -(-values // factor) + -(-(size % values) // factor)
         widths, windows = self._footprints(touched, many)
-        _, window_dims, largest, *_ = windows
+        windows_of, window_dims, largest, total, kept_u, kept_v = windows
         for s, slot in enumerate(OPERANDS):  # a tile that the constraints forbid has no room
             for d, most in self._limits(slot, memories, constraints):
                 forbidden = np.array(self.tiles[d]) > most
@@ -94,10 +95,23 @@ class TileArrays:
                         largest[s, w, :, : len(forbidden)][:, forbidden] = np.inf
         relevant = np.array([[dim in one.dims for dim in self.dims] for one in touched], np.uint8)
         plain = np.array([[dim in one.plain for dim in self.dims] for one in touched], np.uint8)
-        candidates = np.array([len(sizes) for sizes in self.tiles], np.int64)
-        self.arguments: tuple[Any, ...] = (
-            candidates, counts, steps, relevant.reshape(3, -1), plain.reshape(3, -1), widths, *windows,
-        )  # fmt: skip
+        self.ranking = Ranking(
+            candidates=np.array([len(sizes) for sizes in self.tiles], np.int64),
+            counts=counts,
+            steps=steps,
+            relevant=relevant.reshape(3, -1),
+            plain=plain.reshape(3, -1),
+            widths=widths,
+            windows_of=windows_of,
+            window_dims=window_dims,
+            largest=largest,
+            total=total,
+            kept_u=kept_u,
+            kept_v=kept_v,
+            per_slot=np.zeros((3, SLOT_COLUMNS)),  # these come with the prices
+            scalars=np.zeros(0),
+            keep=0,
+        )
 
     def _footprints(self, touched: list[Footprint], many: int) -> tuple[Array, tuple[Array, ...]]:
         """Widths of plain dimensions by tile, and tables of all windows."""
@@ -141,16 +155,12 @@ class TileArrays:
         leakage_j_per_cycle: float,
         streams: Dictionary[str, int],
         counts: Cost,
-    ) -> tuple[Any, ...]:
-        """Per slot: elements over plain dimensions, bits of one, memory (-1: streamed), room in it, bits streamed,
-        joules per bit coming in and going out, results, cycles of transposing it, whether it may enter
-        only once. Scalars: cycles per bit, latency, joules below the border, leakage per cycle, objective, cycles per
-        step, bits of a result, cycles that every tile adds, weight of energy, cycles of array and ports.
-        """
+    ) -> tuple[Array, Array]:
+        """``per_slot`` and ``scalars`` of the ranking."""
         overhead = counts.fill_cycles + counts.drain_cycles - self.frame.transpose_cycles
         busy = counts.cycles - counts.fill_cycles - counts.drain_cycles
         frame, names = self.frame, [name for _, name, _ in border.memories]
-        per_slot = np.zeros((3, 10))
+        per_slot = np.zeros((3, SLOT_COLUMNS))
         turning = frame.core.transposed_read.cycles_per_element if frame.transpose_cycles else 0.0
         source = border.stream
         for s, slot in enumerate(OPERANDS):
