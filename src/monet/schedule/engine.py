@@ -102,7 +102,7 @@ class Scheduler:
             decided = run_decide(expanded, self.machine, self.workload, self.workspace)
             if not plan.prefetch:
                 decided = one_tile_at_a_time(decided, self.machine)
-            decided = first_come_first_served(decided, self.machine)
+            decided = first_come_first_served(decided, self.machine, strict=not plan.prefetch)
             return Schedule(plan, expanded, decided, run_replay(decided, self.machine))
 
 
@@ -185,15 +185,17 @@ def one_tile_at_a_time(decided: Decided, machine: Machine) -> Decided:
     return replace(decided, nodes=nodes, deps=deps)
 
 
-def first_come_first_served(decided: Decided, machine: Machine) -> Decided:
-    """Merge reads and writes in the queues of links and DRAM by when each could start if it had the wires to itself.
+def first_come_first_served(decided: Decided, machine: Machine, *, strict: bool = False) -> Decided:
+    """Merge reads and writes in the queues of links and DRAM by when each could start if it had the wires to itself;
+    ``strict``: by when it is asked for, so that what a core asks for after a tile comes behind that tile's results
+    however long these take to the wires.
 
     Reads stay in order, and so do writes; but a result that waits for its tile no longer holds up the reads queued
     behind it. The new order is as fixed as the old one, so timing stays a longest path.
     """
     nodes, cores = decided.nodes, len(machine.accelerator.cores)
     start, moved, deps = np.empty(len(nodes), np.int64), np.empty_like(nodes), np.empty_like(decided.deps)
-    could_start(nodes, decided.deps, decided.bookings, start, cores, len(machine.resource_names))
+    could_start(nodes, decided.deps, decided.bookings, start, cores, len(machine.resource_names), strict)
     copies, blocks, steps = (one.copy() for one in (decided.copies, decided.blocks, decided.steps))
     reorder(np.argsort(start, kind="stable"), nodes, moved, decided.deps, deps, copies, blocks, steps)
     return Decided(moved, deps, decided.bookings.copy(), copies, blocks, steps)

@@ -30,28 +30,32 @@ from monet.schedule.residency import DRAM_FROM, DRAM_READY, DRAM_TO, FROM, GUARD
 Array = Any
 
 
-@kernel("void(int64[:,::1], int64[:,::1], int64[:,::1], int64[::1], int64, int64)")
-def could_start(node: Array, dep: Array, booking: Array, start: Array, cores: int, resources: int) -> None:
+@kernel("void(int64[:,::1], int64[:,::1], int64[:,::1], int64[::1], int64, int64, boolean)")
+def could_start(
+    node: Array, dep: Array, booking: Array, start: Array, cores: int, resources: int, strict: bool
+) -> None:  # fmt: skip
     """When each node could start if it had the wires to itself: reads in order, writes in order, neither in the way
-    of the other; cores serve in order as always."""
-    free = np.zeros(2 * resources, np.int64)
+    of the other; cores serve in order as always. ``strict``: when it is asked for, before the lag of what it needs."""
+    free, came = np.zeros(2 * resources, np.int64), np.zeros(2 * resources, np.int64)
     end = np.empty(len(node), np.int64)
     for number in range(len(node)):
         row = node[number]
-        ready = 0
+        ready, asked = 0, 0
         for i in range(row[DEP_START], row[DEP_END]):
             ready = max(ready, end[dep[i, NODE]] + dep[i, LAG])
+            asked = max(asked, end[dep[i, NODE]] + (0 if strict else dep[i, LAG]))
         queue = resources if row[KIND] == WRITE or row[KIND] == EVICT else 0
         for i in range(row[BOOK_START], row[BOOK_END]):
             resource = booking[i, RESOURCE]
-            ready = max(ready, free[resource + queue if resource >= cores else resource])
+            line = resource + queue if resource >= cores else resource
+            ready, asked = max(ready, free[line]), max(asked, came[line])
         for i in range(row[BOOK_START], row[BOOK_END]):
             resource = booking[i, RESOURCE]
             if resource >= cores:
-                free[resource + queue] = ready
+                free[resource + queue], came[resource + queue] = ready, asked
             else:
-                free[resource] = ready + booking[i, TICKS]
-        start[number], end[number] = ready, ready + row[DURATION] + row[LATENCY]
+                free[resource] = came[resource] = ready + booking[i, TICKS]
+        start[number], end[number] = asked, ready + row[DURATION] + row[LATENCY]
 
 
 @kernel(

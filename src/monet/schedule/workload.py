@@ -15,7 +15,7 @@ from monet.graph.graph import Graph
 from monet.graph.kind import Call, Family, kind_named
 from monet.graph.loop_nest import LoopNest, Operand, index
 from monet.graph.op import Op
-from monet.graph.tensor import Role, Tensor
+from monet.graph.tensor import Role, Tensor, view_strides
 from monet.mapping.bias import bias_of
 from monet.mapping.errors import MappingError
 from monet.mapping.vector import reduced_extent
@@ -219,6 +219,14 @@ def dependencies_among(graph: Graph, operators: Sequence[Operator]) -> set[tuple
     return pairs
 
 
+def _seen(operand: Operand, tensor: Tensor, family: Family) -> Tensor:
+    """A tensor with the axes of the nest: a linear layer over sequences sees rows of all its tokens."""
+    if family not in MATRIX or len(operand.indices) == len(tensor.shape):
+        return tensor
+    strides = view_strides(tensor.shape, tensor.strides, operand.shape)
+    return tensor if strides is None else replace(tensor, shape=operand.shape, strides=strides)
+
+
 def operator_of(graph: Graph, op: Op, number: int) -> Operator | None:
     """The operator as it is executed; None for a view, which executes nothing."""
     kind = kind_named(op.kind)
@@ -241,7 +249,7 @@ def operator_of(graph: Graph, op: Op, number: int) -> Operator | None:
         nest,
         tuple(kind.work(call).items()),
         reduced_extent(op.kind, call),
-        tuple((operand, tensors[operand.slot]) for operand in operands),
+        tuple((operand, _seen(operand, tensors[operand.slot], kind.family)) for operand in operands),
         tuple(one for slot, one in enumerate(call.inputs) if slot not in touched | retained),
         tuple(one for slot, one in enumerate(call.outputs, len(call.inputs)) if slot not in touched),
         repr((op.kind, op.attrs, [(one.shape, one.dtype) for one in tensors])),
