@@ -222,7 +222,14 @@ class Reference:
             return {one + (shift if one >= cores else 0): t if one < cores else 0 for one, t in node.books.items()}
 
         self.time(2 * count, relaxed)
-        self.nodes.sort(key=lambda node: node.start)
+        came = [0] * 2 * count
+        asked = {}
+        for node in self.nodes:
+            lags = [event.end + (lag if self.prefetch else 0) for event, lag in node.waits]
+            asked[id(node)] = max([0, *lags, *(came[one] for one in relaxed(node))])
+            for one, ticks in relaxed(node).items():
+                came[one] = node.start + ticks if one < cores else asked[id(node)]
+        self.nodes.sort(key=lambda node: asked[id(node)])
 
 
 class Gang:

@@ -33,6 +33,15 @@ def test_latency_of_a_measured_chip(case, hardware: str, measured: float, accura
     assert 1 - abs(1 - cycles / measured) >= accuracy
 
 
+@pytest.mark.parametrize("latency", [1, 10])
+def test_latency_of_a_link_does_not_change_who_goes_first(latency: int) -> None:
+    """Without prefetching an input row comes behind the output row of the tile before, however long the wires are."""
+    graph, plan = depfin_fsrcnn()
+    hardware = load_hardware("depfin", {"network.off_chip.latency_cycles": latency})
+    cycles = Scheduler(graph, hardware).schedule(plan).timed.makespan / 1024
+    assert cycles == pytest.approx(6_080_157 + latency * 540 * 2, rel=1e-4)
+
+
 # What Stream's cost model takes for one tile of each layer, in cycles.
 AIMC_TILES = [34, 38, 34, 34, 38]
 DEPFIN_TILES = [815, 461, 877, 877, 877, 877, 461, 4048]
