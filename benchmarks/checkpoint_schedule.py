@@ -21,7 +21,7 @@ from monet.transforms.recompute import recompute
 
 BUDGET_MS = 10.0  # for ResNet-18
 SIZES = {"resnet18": {"batch": 1}, "gpt2-small": {"sequence": 1024}}
-WARM, PLANS = 40, 40
+WARM, PLANS = 40, 100
 
 
 def random_plans(names: list[str], count: int) -> list[CheckpointPlan]:
@@ -40,16 +40,16 @@ def measure(model: str, hardware: str = "edge-tpu") -> None:
     for plan in plans[:WARM]:  # a search has seen most operators and their surroundings before
         costed.figures(plan)
     overlay, scratch = [], []
-    for number, plan in enumerate(plans[WARM:]):
+    for plan in plans[WARM:]:  # one after another, as a search has them
         began = time.process_time()
         costed.figures(plan)
         overlay.append(1e3 * (time.process_time() - began))
-        if number % 8 == 0:
-            _, schedule = costed.schedule(plan)
-            began = time.process_time()
-            fresh = Scheduler(recompute(graph, plan), accelerator)
-            figures_of(fresh, fresh.schedule(schedule.plan))
-            scratch.append(1e3 * (time.process_time() - began))
+    for plan in plans[WARM::8]:
+        _, schedule = costed.schedule(plan)
+        began = time.process_time()
+        fresh = Scheduler(recompute(graph, plan), accelerator)
+        figures_of(fresh, fresh.schedule(schedule.plan))
+        scratch.append(1e3 * (time.process_time() - began))
     least, middle = min(overlay), statistics.median(overlay)
     text = f"{model:12} on {hardware}: {least:6.1f} ms least, {middle:6.1f} ms median of {PLANS} new plans"
     text += f"; a new graph takes {statistics.median(scratch) / middle:.1f} times as long"
