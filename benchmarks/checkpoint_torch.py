@@ -1,6 +1,6 @@
 """The exact static optimum against PyTorch's ``activation_memory_budget``, at the bytes that PyTorch then keeps.
 
-    python -m benchmarks.checkpoint_torch [network ...]
+    python benchmarks/checkpoint_torch.py [network ...]
 
 AOTAutograd traces forward and backward of the same network together, its min-cut partitioner is given a memory budget,
 and what its forward graph hands to its backward graph is counted: storages once, views of parameters and inputs (it
@@ -14,7 +14,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import tests.zoo_reference as reference
 import torch
