@@ -113,7 +113,7 @@ explore(grid(6, 8), sys.argv[1], search=sys.argv[2], points=48, seed=5, resume=T
 """
 
 
-def killed_runs(tmp_path: Path, search: str, kills: int, seed: int) -> None:
+def assert_kills_lose_nothing(tmp_path: Path, search: str, kills: int, seed: int) -> None:
     """Kill the coordinator at random moments, then let it end; compare with a run that was left alone."""
     environment = os.environ | {"MONET_TEST_SECONDS": "0.05", "MONET_TEST_LOG": str(tmp_path / "log")}
     store, moments = tmp_path / "killed", random.Random(seed)
@@ -150,12 +150,12 @@ def stored_points(store: Path) -> int:
 
 @pytest.mark.parametrize("search", ["exhaustive", "nsga2"])
 def test_kill_and_resume(tmp_path: Path, search: str) -> None:
-    killed_runs(tmp_path, search, kills=3, seed=1)
+    assert_kills_lose_nothing(tmp_path, search, kills=3, seed=1)
 
 
 @pytest.mark.slow
 def test_kill_ten_times_and_resume(tmp_path: Path) -> None:
-    killed_runs(tmp_path, "exhaustive", kills=10, seed=2)
+    assert_kills_lose_nothing(tmp_path, "exhaustive", kills=10, seed=2)
 
 
 def test_two_coordinators_share_one_store(tmp_path: Path) -> None:

@@ -261,7 +261,8 @@ def _print(found: Exploration, path: str) -> None:
     for one in failed[:3]:
         console.print(f"failed: {dict(one.values)}: {one.reason}", style="red", highlight=False, markup=False)
     names = [one.name for one in found.space.parameters]
-    made = table(f"Front of {len(chosen)} designs", *[one.text for one in found.objectives], *names, "area")
+    size = "1 design" if len(chosen) == 1 else f"{len(chosen)} designs"
+    made = table(f"Front of {size}", *[one.text for one in found.objectives], *names, "area")
     values = objective_values(found.space, chosen, found.objectives)
     for record, row in list(zip(chosen, values, strict=True))[:MOST_ROWS]:
         figures = [shown(one, value) for one, value in zip(found.objectives, row, strict=True)]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from monet.schedule.engine import Scheduler
     from monet.search.fusion.search import Found
-    from monet.search.joint import Joint
+    from monet.search.joint import Joint, Step
 
 
 INFEASIBLE, INTERRUPTED = 3, 130  # exit codes
@@ -45,11 +45,11 @@ def fuse(
     from monet.commands.job import job_for
     from monet.commands.run import overrides_of
     from monet.errors import MonetError
-    from monet.report.files import check_outputs, write_json, write_text
-    from monet.report.fusion import render, summary
+    from monet.report.files import check_outputs
+    from monet.report.fusion import summary
     from monet.report.terminal import screen
     from monet.schedule.engine import NoSchedule, Scheduler
-    from monet.schedule.plan import BOUNDARIES, Plan, load_plan, plan_text
+    from monet.schedule.plan import BOUNDARIES, Plan, load_plan
     from monet.search.fusion.evaluation import OBJECTIVES
     from monet.search.fusion.search import Settings
 
@@ -83,25 +83,45 @@ def fuse(
         found = replace(found, plans=found.plans | {"found": (improved.plan, improved.figures)})
     values = summary(scheduler, found, job.to_json())
     if improved:
-        values["joint"] = [
-            {"round": one.round, "step": one.name, "gain": one.gain}
-            | {"latency_s": one.figures.latency_s, "energy_j": one.figures.energy_j}
-            for one in improved.steps
-        ]
+        values["joint"] = [_step(one) for one in improved.steps]
+    _write(scheduler, found, improved, values, json, save_plan, report)
+    if found.interrupted or (improved and improved.interrupted):
+        raise typer.Exit(INTERRUPTED)
+
+
+def _write(
+    scheduler: Scheduler,
+    found: Found,
+    improved: Joint | None,
+    values: dict[str, Any],
+    json: str,
+    plan: str,
+    report: str,
+) -> None:
+    """Files that were asked for, and the tables unless one of them is standard output."""
+    from monet.report.files import write_json, write_text
+    from monet.report.fusion import render
+    from monet.report.terminal import screen
+    from monet.schedule.plan import plan_text
+
     if json:
         write_json(json, values)
-    if save_plan:
-        write_text(save_plan, plan_text(found.plans["found"][0]))
+    if plan:
+        write_text(plan, plan_text(found.plans["found"][0]))
     if report:
         from monet.report.html.fusion import write_fusion
 
         write_fusion(report, scheduler, found, values)
-    if "-" not in (json, save_plan):
+    if "-" not in (json, plan):
         screen().print(render(values))
         if improved:
             screen().print(_joint_table(improved))
-    if found.interrupted or (improved and improved.interrupted):
-        raise typer.Exit(INTERRUPTED)
+
+
+def _step(one: Step) -> dict[str, Any]:
+    """One step of the joint search, for JSON."""
+    gained = {"round": one.round, "step": one.name, "gain": one.gain}
+    return gained | {"latency_s": one.figures.latency_s, "energy_j": one.figures.energy_j}
 
 
 def _search(scheduler: Scheduler, settings: Any, base: Any, manual: str) -> Found:

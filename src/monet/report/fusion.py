@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -12,7 +13,7 @@ from rich.text import Text
 from monet.report.quantities import joules, nbytes, percent, seconds
 from monet.report.terminal import table
 from monet.schedule.engine import Scheduler
-from monet.search.fusion.bound import bound_of
+from monet.search.fusion.bound import Bound, bound_of
 from monet.search.fusion.search import Found
 
 UNITS = {"latency": "s", "energy": "J", "edp": "Js"}
@@ -20,34 +21,7 @@ UNITS = {"latency": "s", "energy": "J", "edp": "Js"}
 
 def summary(scheduler: Scheduler, found: Found, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Everything worth keeping of a search."""
-    bound = bound_of(scheduler)
-    plans: list[dict[str, Any]] = [
-        {
-            "name": name,
-            "latency_s": figures.latency_s,
-            "energy_j": figures.energy_j,
-            "edp_js": figures.edp,
-            "dram_bytes": figures.dram_bytes,
-            "dram_peak_bytes": figures.dram_peak_bytes,
-            "groups": len(plan.groups),
-            "fused_operators": sum(len(one.operators) for one in plan.groups),
-        }
-        for name, (plan, figures) in found.plans.items()
-    ]
-    plans.append(
-        {
-            "name": "bound",
-            "latency_s": bound.latency_s,
-            "energy_j": bound.energy_j,
-            "edp_js": bound.latency_s * bound.energy_j,
-            "dram_bytes": bound.dram_bytes,
-            "compute_s": bound.compute_s,
-            "dram_s": bound.dram_s,
-        }
-    )
-    settings = found.settings
-    unfused = found.plans["unfused"][1].dram_bytes
-    saved = bound.compulsory["saved"]
+    bound, settings = bound_of(scheduler), found.settings
     return {
         "model": scheduler.workload.graph.name,
         "hardware": scheduler.machine.accelerator.name,
@@ -57,27 +31,9 @@ def summary(scheduler: Scheduler, found: Found, inputs: Mapping[str, Any]) -> di
         "effort": settings.effort,
         "seed": settings.seed,
         "interrupted": found.interrupted,
-        "plans": plans,
-        "off_chip": {
-            "unfused_bytes": unfused,
-            "found_bytes": found.plans["found"][1].dram_bytes,
-            "compulsory_bytes": bound.dram_bytes,
-            "compulsory_with_saved_off_chip_bytes": bound.compulsory["read"]
-            + bound.compulsory["written"]
-            + 2 * saved
-            + max(0, bound.compulsory["read_again"] - bound.compulsory["chip"]),
-            **{f"{name}_bytes": size for name, size in bound.compulsory.items()},
-        },
-        "candidates": {
-            "legal": found.census.legal,
-            "complete": found.census.complete,
-            "hopeful": found.census.hopeful,
-            "distinct": found.census.distinct,
-            "costed": found.census.costed,
-            "schedules": found.census.schedules,
-            "gaining": found.census.gaining,
-            "dominated": found.census.dominated,
-        },
+        "plans": _plans(found, bound),
+        "off_chip": _off_chip(found, bound),
+        "candidates": asdict(found.census),
         "partition": {
             "unit": UNITS[settings.objective],
             "additive_cost": found.additive_cost,
@@ -92,6 +48,46 @@ def summary(scheduler: Scheduler, found: Found, inputs: Mapping[str, Any]) -> di
         "schedules": found.schedules,
         "plan": found.plans["found"][0].to_dict(),
         "inputs": dict(inputs),
+    }
+
+
+def _plans(found: Found, bound: Bound) -> list[dict[str, Any]]:
+    """Figures of every plan compared, and last what no plan is below."""
+    plans: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "latency_s": figures.latency_s,
+            "energy_j": figures.energy_j,
+            "edp_js": figures.edp,
+            "dram_bytes": figures.dram_bytes,
+            "dram_peak_bytes": figures.dram_peak_bytes,
+            "groups": len(plan.groups),
+            "fused_operators": sum(len(one.operators) for one in plan.groups),
+        }
+        for name, (plan, figures) in found.plans.items()
+    ]
+    limit = {
+        "name": "bound",
+        "latency_s": bound.latency_s,
+        "energy_j": bound.energy_j,
+        "edp_js": bound.latency_s * bound.energy_j,
+        "dram_bytes": bound.dram_bytes,
+        "compute_s": bound.compute_s,
+        "dram_s": bound.dram_s,
+    }
+    return [*plans, limit]
+
+
+def _off_chip(found: Found, bound: Bound) -> dict[str, int]:
+    """Bytes that cross to and from DRAM: unfused, found, and what must."""
+    must = bound.compulsory
+    again = max(0, must["read_again"] - must["chip"])
+    return {
+        "unfused_bytes": found.plans["unfused"][1].dram_bytes,
+        "found_bytes": found.plans["found"][1].dram_bytes,
+        "compulsory_bytes": bound.dram_bytes,
+        "compulsory_with_saved_off_chip_bytes": must["read"] + must["written"] + 2 * must["saved"] + again,
+        **{f"{name}_bytes": size for name, size in must.items()},
     }
 
 

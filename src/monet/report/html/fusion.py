@@ -190,7 +190,7 @@ def _search(values: Mapping[str, Any]) -> str:
         ["gaining; dominated by a part of them", f"{census['gaining']:,}; {census['dominated']:,}"],
         ["exact partition proved optimal", "yes" if part["optimal"] else "no"],
         ["rank correlation, additive and scheduled", "" if correlation is None else f"{correlation:.2f}"],
-        ["the same among the better half", "" if among is None else f"{among:.2f}"],
+        ["the same among the better half", "too few plans" if among is None else f"{among:.2f}"],
         ["schedules in all", f"{values['schedules']:,}"],
         ["off-chip bytes saved over the loss, at most kept", nbytes(off["saved_bytes"])],
     ]
