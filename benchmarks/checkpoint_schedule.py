@@ -12,9 +12,9 @@ import sys
 import time
 
 import monet
-from monet.schedule.default_plan import default_plan
 from monet.schedule.engine import Scheduler
-from monet.schedule.figures import figures_of
+from monet.schedule.measurement.figures import figures_of
+from monet.schedule.planning.default_plan import default_plan
 from monet.search.checkpoint.scheduled import ScheduledCost
 from monet.transforms.checkpoint_plan import CheckpointPlan, saved_tensors
 from monet.transforms.recompute import recompute

@@ -18,9 +18,9 @@ from monet.graph.kind import kind_named
 from monet.graph.loop_nest import LoopNest
 from monet.hardware import load_hardware
 from monet.mapping import OBJECTIVES, border_of
-from monet.mapping.operators import MATRIX, call_of
-from monet.mapping.search import NO_CONSTRAINTS, best_tiling_of, forget_frames
-from monet.mapping.spatial import MAX_UNROLLINGS
+from monet.mapping.mapper.search import NO_CONSTRAINTS, best_tiling_of, forget_frames
+from monet.mapping.nest.spatial import MAX_UNROLLINGS
+from monet.mapping.unfused.model_operators import MATRIX, call_of
 
 MODELS = {"resnet18": 4, "mobilenetv2": 4, "gpt2-small": 1}
 MEDIAN_MS, WORST_MS, FIRST_S = 5.0, 30.0, 2.0
@@ -62,9 +62,9 @@ def main() -> None:
             )
     program = (
         "from monet.mapping import *; from monet.hardware import load_hardware\n"
-        "from monet.mapping.operator_dims import *\n"
+        "from monet.mapping.text.operator_arguments import *\n"
         "a = load_hardware('tpu-like'); c = a.cores[0];"
-        "alone(operator_nest('conv', 'K=64,C=64,OY=56,OX=56,FY=3,FX=3', 'int8'), c.core, border_of(a, c))"
+        "unfused(operator_nest('conv', 'K=64,C=64,OY=56,OX=56,FY=3,FX=3', 'int8'), c.core, border_of(a, c))"
     )
     before = time.perf_counter()
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -16,12 +16,12 @@ os.environ.setdefault("MONET_CACHE", "off")  # what is new here must not have be
 from monet.frontends import load_model
 from monet.frontends.zoo.transformers import gpt2
 from monet.hardware import load_hardware
-from monet.schedule.default_plan import default_plan
 from monet.schedule.engine import Scheduler, first_come_first_served, run_decide, run_replay
 from monet.schedule.evaluation import evaluate
-from monet.schedule.expand import expand
-from monet.schedule.grouping import tiled_groups
+from monet.schedule.expansion.expand import expand
 from monet.schedule.plan import Plan
+from monet.schedule.planning.default_plan import default_plan
+from monet.schedule.planning.grouping import tiled_groups
 from monet.schedule.silicon import stream_plan, stream_resnet18
 from monet.training import training_step
 

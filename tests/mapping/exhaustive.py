@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from monet.hardware.accelerator import OPERANDS
-from monet.mapping.cost import entries, tile_elements
-from monet.mapping.frame import Frame
-from monet.mapping.mapping import Loop, trips_by_dim
-from monet.mapping.prices import Prices
-from monet.mapping.tiling import Constraints, candidate_tiles, compile_frame, priced, resident_price, tie_weight
+from monet.mapping.mapper.tiling import Constraints, candidate_tiles, compile_frame, priced, resident_price, tie_weight
+from monet.mapping.nest.cost import entries, tile_elements
+from monet.mapping.nest.frame import Frame
+from monet.mapping.nest.mapping import Loop, trips_by_dim
+from monet.mapping.nest.prices import Prices
 
 
 def prime_factors(number: int) -> list[int]:

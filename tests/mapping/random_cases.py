@@ -6,9 +6,9 @@ import random
 
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import OPERANDS, Core
-from monet.mapping.frame import Frame, Stream
-from monet.mapping.mapping import Cut, Loop, Mapping
-from monet.mapping.search import frames
+from monet.mapping.mapper.search import frames
+from monet.mapping.nest.frame import Frame, Stream
+from monet.mapping.nest.mapping import Cut, Loop, Mapping
 from tests.mapping.cores import streaming, three_level, two_level
 from tests.mapping.nests import backwards, conv, linear, matmul
 

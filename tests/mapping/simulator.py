@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from monet.graph.loop_nest import LoopNest, Operand
 from monet.hardware.accelerator import Core, Flow
-from monet.mapping.mapping import Mapping
+from monet.mapping.nest.mapping import Mapping
 
 
 @dataclass

@@ -9,9 +9,9 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, NamedTuple
 
-from monet.mapping.compiled import fingerprint
+from monet.compiled import fingerprint
 
-PROGRAM = "import monet.mapping.footprint; from monet.mapping.compiled import compile_kernels; compile_kernels()"
+PROGRAM = "import monet.mapping.nest.footprint; from monet.compiled import compile_kernels; compile_kernels()"
 
 
 def test_says_that_it_compiles_once(tmp_path: Path) -> None:

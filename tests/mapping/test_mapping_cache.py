@@ -10,8 +10,8 @@ from pathlib import Path
 from monet.graph.loop_nest import LoopNest, Operand, index
 from monet.mapping import cache as cache_module
 from monet.mapping.cache import ResultCache, key_of
-from monet.mapping.search import search
-from monet.mapping.stored import pack, unpack
+from monet.mapping.mapper.canonical import pack, unpack
+from monet.mapping.mapper.search import search
 from tests.mapping.cores import two_level
 from tests.mapping.nests import conv, linear
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from monet.mapping.cost import frame_cost
+from monet.mapping.nest.cost import frame_cost
 from tests.mapping.random_cases import random_core, random_frame, random_mapping, random_nest
 from tests.mapping.simulator import simulate
 

@@ -11,12 +11,12 @@ import pytest
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core, Flow
 from monet.mapping.errors import DoesNotFit, MappingError
-from monet.mapping.frame import UNIT
-from monet.mapping.mapping import Binding, Unrolled
-from monet.mapping.prices import prices_of
-from monet.mapping.search import NO_CONSTRAINTS, Mapped, best_tiling_of, evaluate, search
-from monet.mapping.spatial import footprints_of, frame_of, is_legal
-from monet.mapping.tiling import OBJECTIVES
+from monet.mapping.mapper.search import NO_CONSTRAINTS, Mapped, best_tiling_of, evaluate, search
+from monet.mapping.mapper.tiling import OBJECTIVES
+from monet.mapping.nest.frame import UNIT
+from monet.mapping.nest.mapping import Binding, Unrolled
+from monet.mapping.nest.prices import prices_of
+from monet.mapping.nest.spatial import footprints_of, frame_of, is_legal
 from tests.mapping.cores import three_level, two_level
 from tests.mapping.nests import conv, linear
 from tests.mapping.random_cases import STREAM, random_core, random_nest

@@ -7,10 +7,10 @@ import random
 
 import pytest
 
-from monet.mapping.cost import energy_j, frame_cost
-from monet.mapping.prices import prices_of
-from monet.mapping.search import frames
-from monet.mapping.tiling import OBJECTIVES, Constraints, candidate_tiles, compile_frame, search_frame
+from monet.mapping.mapper.search import frames
+from monet.mapping.mapper.tiling import OBJECTIVES, Constraints, candidate_tiles, compile_frame, search_frame
+from monet.mapping.nest.cost import energy_j, frame_cost
+from monet.mapping.nest.prices import prices_of
 from tests.mapping.cores import three_level
 from tests.mapping.exhaustive import best_score, loops_of
 from tests.mapping.nests import conv

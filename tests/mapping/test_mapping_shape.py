@@ -10,8 +10,8 @@ import pytest
 
 from monet.hardware.accelerator import Core, MemoryLevel
 from monet.mapping.errors import DoesNotFit
-from monet.mapping.prices import prices_of, shape_of
-from monet.mapping.search import NO_CONSTRAINTS, best_tiling_of, evaluate, forget_frames
+from monet.mapping.mapper.search import NO_CONSTRAINTS, best_tiling_of, evaluate, forget_frames
+from monet.mapping.nest.prices import prices_of, shape_of
 from tests.mapping.random_cases import STREAM, random_core, random_nest
 
 

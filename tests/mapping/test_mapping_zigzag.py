@@ -13,8 +13,8 @@ import pytest
 
 from monet.graph.loop_nest import LoopNest
 from monet.hardware import load_hardware
-from monet.mapping.alone import Alone, alone
-from monet.mapping.border import border_of
+from monet.mapping.unfused.border import border_of
+from monet.mapping.unfused.operator import Unfused, unfused
 from tests.mapping.nests import conv, linear
 
 LAYERS = {
@@ -58,14 +58,14 @@ def layer_nest(name: str) -> LoopNest:
     return replace(nest, operands=(image, *nest.operands[1:]))
 
 
-def table(objective: str) -> dict[str, Alone]:
+def table(objective: str) -> dict[str, Unfused]:
     accelerator = load_hardware("tpu-like")
     core = accelerator.cores[0]
     border = border_of(accelerator, core)
-    return {name: alone(layer_nest(name), core.core, border, objective) for name in LAYERS}
+    return {name: unfused(layer_nest(name), core.core, border, objective) for name in LAYERS}
 
 
-def totals(found: dict[str, Alone]) -> tuple[float, float]:
+def totals(found: dict[str, Unfused]) -> tuple[float, float]:
     cycles = sum(found[name].cycles * LAYERS[name][-1] for name in LAYERS)
     return cycles, sum(found[name].energy_j * 1e12 * LAYERS[name][-1] for name in LAYERS)
 

@@ -10,15 +10,15 @@ import pytest
 
 from monet.hardware import load_hardware
 from monet.hardware.accelerator import TransposedRead
-from monet.mapping.alone import _does_not_fit, alone, alone_as
-from monet.mapping.border import border_of
-from monet.mapping.cost import cost
 from monet.mapping.errors import DoesNotFit, MappingError
-from monet.mapping.search import search
-from monet.mapping.spatial import frame_of
-from monet.mapping.tile_nest import tile_shapes
-from monet.mapping.tile_sums import fit_mapping
-from monet.mapping.tiling import OBJECTIVES
+from monet.mapping.mapper.search import search
+from monet.mapping.mapper.tiling import OBJECTIVES
+from monet.mapping.nest.cost import cost
+from monet.mapping.nest.spatial import frame_of
+from monet.mapping.nest.tiles import tile_shapes
+from monet.mapping.unfused.border import border_of
+from monet.mapping.unfused.operator import _does_not_fit, unfused, unfused_as
+from monet.mapping.unfused.tile_totals import fit_mapping
 from tests.mapping.nests import conv, linear, matmul
 
 NESTS = {
@@ -39,7 +39,7 @@ def test_bounds(name: str, objective: str) -> None:
     accelerator = load_hardware("tpu-like")
     instance, nest = accelerator.cores[0], NESTS[name]
     border = border_of(accelerator, instance)
-    found = alone(nest, instance.core, border, objective)
+    found = unfused(nest, instance.core, border, objective)
     assert found.cycles >= found.passing.dram_cycles * (1 - 1e-12)
     assert found.cycles >= nest.points / found.units
     assert sum(shape.nest.points * shape.count for shape in found.shapes) == nest.points
@@ -56,9 +56,9 @@ def test_a_mapping_written_down_costs_the_same(name: str) -> None:
     accelerator = load_hardware("tpu-like")
     instance, nest = accelerator.cores[0], NESTS[name]
     border = border_of(accelerator, instance)
-    found = alone(nest, instance.core, border, "edp")
+    found = unfused(nest, instance.core, border, "edp")
     order = tuple(loop.dim for loop in found.order)
-    again = alone_as(nest, instance.core, border, dict(found.tile), order, found.mapped.mapping)
+    again = unfused_as(nest, instance.core, border, dict(found.tile), order, found.mapped.mapping)
     assert again.cycles == found.cycles
     assert again.energy_j == pytest.approx(found.energy_j, rel=1e-12)
 
@@ -77,7 +77,7 @@ def test_a_mapping_fits_smaller_tiles() -> None:
     accelerator = load_hardware("tpu-like")
     instance = accelerator.cores[0]
     border = border_of(accelerator, instance)
-    found = alone(linear(64, 96, 96), instance.core, border)
+    found = unfused(linear(64, 96, 96), instance.core, border)
     smaller = linear(5, 33, 7)
     fitted = fit_mapping(found.mapped.mapping, smaller)
     assert cost(smaller, instance.core, fitted, border.stream).macs == smaller.points
@@ -88,11 +88,11 @@ def test_too_large_a_tile_is_an_error_in_bytes() -> None:
     instance = accelerator.cores[0]
     border = border_of(accelerator, instance)
     nest = conv(N=64, K=64, C=64, OY=56, OX=56, FY=3, FX=3, pad=1)
-    found = alone(nest, instance.core, border)
+    found = unfused(nest, instance.core, border)
     with pytest.raises(DoesNotFit, match="bytes short"):
-        alone_as(nest, instance.core, border, {}, (), found.mapped.mapping)
+        unfused_as(nest, instance.core, border, {}, (), found.mapped.mapping)
     with pytest.raises(MappingError, match="not in the order"):
-        alone_as(nest, instance.core, border, {"N": 1}, (), found.mapped.mapping)
+        unfused_as(nest, instance.core, border, {"N": 1}, (), found.mapped.mapping)
 
 
 def test_transposed_reads_have_their_price() -> None:
@@ -103,10 +103,10 @@ def test_transposed_reads_have_their_price() -> None:
     slower = replace(instance.core, transposed_read=TransposedRead("per_element", 0.5))
     forward, gradient = NESTS["forward"], NESTS["weight gradient"]
     for nest, copied in ((forward, 0), (gradient, 8 * (4 * 24 * 14 * 14 + 4 * 48 * 14 * 14))):
-        free = alone(nest, instance.core, border, "energy")
-        moved = alone(nest, explicit, border, "energy")
+        free = unfused(nest, instance.core, border, "energy")
+        moved = unfused(nest, explicit, border, "energy")
         assert moved.dram_write_bits - free.dram_write_bits == copied
-        assert (alone(nest, slower, border, "energy").cycles > free.cycles) == (copied > 0)
+        assert (unfused(nest, slower, border, "energy").cycles > free.cycles) == (copied > 0)
 
 
 def test_analog_cells_hold_one_tile_and_are_loaded_while_the_array_waits() -> None:
@@ -114,7 +114,7 @@ def test_analog_cells_hold_one_tile_and_are_loaded_while_the_array_waits() -> No
     instance = accelerator.instance("analog")
     border = border_of(accelerator, instance)
     nest = conv(K=512, C=512, OY=7, OX=7, FY=3, FX=3, pad=1)
-    found = alone(nest, instance.core, border)
+    found = unfused(nest, instance.core, border)
     cells = instance.core.top("W")
     tile = found.shapes[0].nest
     assert math.prod(next(one for one in tile.operands if one.name == "w").shape) <= cells.total_bytes
@@ -128,7 +128,7 @@ def test_rare_tiles_with_wider_windows_get_a_mapping_of_their_own() -> None:
     """Strided depthwise convolutions in registers of one value: the clipped tile is frequent, the full one rare."""
     from monet import load_hardware, load_model, training_step
     from monet.mapping import border_of
-    from monet.mapping.operators import cost_op
+    from monet.mapping.unfused.model_operators import cost_op
 
     npu = load_hardware("micro-npu")
     borders = {one.name: border_of(npu, one) for one in npu.cores}
@@ -147,7 +147,7 @@ def test_operands_that_dram_cannot_hold_are_an_error() -> None:
     npu = load_hardware("micro-npu")  # 32 MiB outside
     instance = next(one for one in npu.cores if one.core.modes)
     with pytest.raises(DoesNotFit, match=r"operand w does not fit level 'external'.*bytes short"):
-        alone(linear(1, 4096, 25088, "fp32"), instance.core, border_of(npu, instance))
+        unfused(linear(1, 4096, 25088, "fp32"), instance.core, border_of(npu, instance))
 
 
 def test_no_message_is_short_of_less_than_nothing() -> None:
@@ -156,7 +156,7 @@ def test_no_message_is_short_of_less_than_nothing() -> None:
     instance = accelerator.cores[0]
     border = border_of(accelerator, instance)
     nest = NESTS["forward"]
-    mapping = alone(nest, instance.core, border).mapped.mapping
+    mapping = unfused(nest, instance.core, border).mapped.mapping
     frame = frame_of(nest, instance.core, mapping.mode, mapping.binding, mapping.unrolled, border.stream)
     error = _does_not_fit(nest, frame, border)
     assert not isinstance(error, DoesNotFit)

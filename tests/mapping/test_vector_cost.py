@@ -6,9 +6,9 @@ import pytest
 
 import monet
 from monet.hardware import load_hardware
-from monet.mapping.border import border_of
 from monet.mapping.errors import MappingError
-from monet.mapping.operators import map_graph
+from monet.mapping.unfused.border import border_of
+from monet.mapping.unfused.model_operators import map_graph
 from monet.mapping.vector import vector_cost
 
 
@@ -34,7 +34,7 @@ def test_lanes_functions_and_ports_set_the_time(step) -> None:  # type: ignore[n
     simd = next(one for one in accelerator.cores if one.template == "simd")
     border = border_of(accelerator, simd)
     from monet.graph.kind import kind_named
-    from monet.mapping.operators import call_of
+    from monet.mapping.unfused.model_operators import call_of
 
     relu = next(op for op in step.ops if op.kind == "relu")
     nest = kind_named("relu").nest(call_of(step, relu))
@@ -54,7 +54,7 @@ def test_a_core_without_lanes_says_so(step) -> None:  # type: ignore[no-untyped-
     accelerator = load_hardware("tpu-like")
     core = accelerator.cores[0]
     from monet.graph.kind import kind_named
-    from monet.mapping.operators import call_of
+    from monet.mapping.unfused.model_operators import call_of
 
     relu = next(op for op in step.ops if op.kind == "relu")
     with pytest.raises(MappingError, match="no vector lanes"):

@@ -10,8 +10,8 @@ from monet.hardware.accelerator import Accelerator
 from monet.hardware.loading import describe_text
 from monet.hardware.resolve import resolve
 from monet.schedule.engine import NoSchedule, Schedule, Scheduler
-from monet.schedule.grouping import splittable, summed
 from monet.schedule.plan import Group, Placement, Plan, PlanError
+from monet.schedule.planning.grouping import splittable, summed
 from monet.training import training_step
 
 CORES = """

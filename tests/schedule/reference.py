@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from monet.schedule import decide as d
-from monet.schedule import residency as r
-from monet.schedule.expand import Expanded
+from monet.schedule.expansion.expand import Expanded
 from monet.schedule.machine import Machine
+from monet.schedule.simulation import decide as d
+from monet.schedule.simulation import residency as r
 
 NEVER = r.NEVER
 

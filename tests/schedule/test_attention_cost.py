@@ -11,8 +11,8 @@ from monet.graph.builder import GraphBuilder
 from monet.graph.graph import Graph
 from monet.hardware import load_hardware
 from monet.hardware.accelerator import Accelerator
-from monet.mapping.search import search
-from monet.schedule.attention_cost import _halves, _shape, attention_step, lanes_beside, products
+from monet.mapping.mapper.search import search
+from monet.schedule.costs.attention_cost import _halves, _shape, attention_step, lanes_beside, products
 from monet.schedule.engine import Scheduler
 from monet.schedule.evaluation import evaluate
 from monet.schedule.plan import Group, Plan
@@ -139,7 +139,7 @@ def test_scheduled_as_an_operator_it_saves_traffic_and_keeps_no_scores() -> None
 
 
 def test_cut_along_samples_heads_and_rows_only() -> None:
-    from monet.schedule.grouping import splittable
+    from monet.schedule.planning.grouping import splittable
 
     forward, backward = attention_of(step(attention="fused"), load_hardware("fusemax"))[1]
     assert splittable(forward) == {"B", "H", "N"}

@@ -6,7 +6,7 @@ import pytest
 
 import monet
 from monet.schedule.engine import Scheduler
-from monet.schedule.figures import figures_of
+from monet.schedule.measurement.figures import figures_of
 from monet.schedule.plan import Placement, Plan
 from monet.schedule.silicon import stream_resnet18
 

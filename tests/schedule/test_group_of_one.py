@@ -9,16 +9,16 @@ from monet.frontends import load_model
 from monet.graph import Graph
 from monet.hardware import load_hardware
 from monet.hardware.accelerator import Core
-from monet.mapping.alone import Alone
-from monet.mapping.operators import OperatorCost, map_graph
-from monet.schedule import decide as d
-from monet.schedule import nodes as n
-from monet.schedule import residency as r
-from monet.schedule.energy import energy_of
+from monet.mapping.unfused.model_operators import OperatorCost, map_graph
+from monet.mapping.unfused.operator import Unfused
 from monet.schedule.engine import Schedule, Scheduler, run_decide, run_replay
-from monet.schedule.expand import expand
-from monet.schedule.grouping import TiledGroup
+from monet.schedule.expansion.expand import expand
+from monet.schedule.measurement.energy import energy_of
 from monet.schedule.plan import Placement, Plan
+from monet.schedule.planning.grouping import TiledGroup
+from monet.schedule.simulation import decide as d
+from monet.schedule.simulation import nodes as n
+from monet.schedule.simulation import residency as r
 from monet.schedule.workload import Operator
 from monet.training import TrainingOptions, prepare, training_step
 
@@ -55,7 +55,7 @@ def compare(scheduler: Scheduler, operator: Operator, expected: OperatorCost) ->
     schedule, cost, core = alone_schedule(scheduler, operator, expected.core.name), expected.cost, expected.core.core
     nodes, name = schedule.decided.nodes, operator.op.name
     moved = [int(nodes[np.isin(nodes[:, n.KIND], kinds), n.BYTES].sum()) for kinds in ([n.READ], [n.WRITE, n.EVICT])]
-    copied = cost.copied_bytes if isinstance(cost, Alone) else 0  # explicit transposes: the schedule has none
+    copied = cost.copied_bytes if isinstance(cost, Unfused) else 0  # explicit transposes: the schedule has none
     assert moved == [cost.passing.read_bytes - copied, cost.passing.write_bytes - copied], name
     if copied:
         return

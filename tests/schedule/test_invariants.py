@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from monet.frontends import load_model
 from monet.hardware import load_hardware
-from monet.schedule import nodes as n
 from monet.schedule.engine import Schedule, Scheduler, run_replay
 from monet.schedule.evaluation import measure, select_phases
+from monet.schedule.expansion.operator_rows import ALIKE
 from monet.schedule.plan import Placement, Plan, PlanError
 from monet.schedule.result import TIME_PARTS, Result
-from monet.schedule.rows import ALIKE
+from monet.schedule.simulation import nodes as n
 from monet.training import training_step
 from tests.schedule.cases import accelerator, random_graph, random_plan, random_schedule
 

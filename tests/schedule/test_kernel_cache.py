@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from monet.mapping.compiled import fingerprint
-from monet.schedule import decide, nodes, residency
+from monet.compiled import fingerprint
+from monet.schedule.simulation import decide, nodes, residency
 
 
 def test_a_fingerprint_covers_functions_and_constants_of_other_files(monkeypatch: pytest.MonkeyPatch) -> None:

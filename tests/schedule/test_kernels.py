@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from monet.schedule import nodes as n
-from monet.schedule import residency as r
+from monet.schedule.simulation import nodes as n
+from monet.schedule.simulation import residency as r
 from tests.schedule.cases import random_schedule
 from tests.schedule.reference import Reference
 

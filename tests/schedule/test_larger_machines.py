@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from monet.hardware.accelerator import Accelerator
-from monet.schedule import nodes as n
-from monet.schedule import residency as r
 from monet.schedule.engine import Decided, NoSchedule, Schedule, Scheduler, Timed, run_replay
 from monet.schedule.machine import Machine
 from monet.schedule.plan import PlanError
+from monet.schedule.simulation import nodes as n
+from monet.schedule.simulation import residency as r
 from tests.schedule.cases import accelerator, random_graph, random_plan
 
 SMALL = {"sram": 3072, "local": 2048, "link": 16, "dram": 8, "count": 3}

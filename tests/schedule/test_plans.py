@@ -17,15 +17,15 @@ from monet.graph import GraphBuilder
 from monet.graph.dtypes import dtype_named
 from monet.hardware import load_hardware
 from monet.schedule import Group, Placement, Plan, Result, Scheduler, evaluate, load_plan, plan_text
-from monet.schedule import decide as d
-from monet.schedule import nodes as n
-from monet.schedule.default_plan import default_plan
-from monet.schedule.energy import energy_of
 from monet.schedule.engine import Schedule
-from monet.schedule.grouping import summed
-from monet.schedule.placement import scattered_dims
+from monet.schedule.measurement.energy import energy_of
 from monet.schedule.plan import PlanError
+from monet.schedule.planning.default_plan import default_plan
+from monet.schedule.planning.grouping import summed
+from monet.schedule.planning.placement import scattered_dims
 from monet.schedule.silicon import convolution_chain
+from monet.schedule.simulation import decide as d
+from monet.schedule.simulation import nodes as n
 from monet.training import training_step
 from tests.schedule.cases import accelerator
 

@@ -16,10 +16,10 @@ from monet.frontends import load_model
 from monet.graph.graph import Graph
 from monet.hardware import load_hardware
 from monet.schedule import evaluate
-from monet.schedule import nodes as n
 from monet.schedule.engine import Schedule, Scheduler
 from monet.schedule.plan import Group, Placement, Plan, plan_text
 from monet.schedule.silicon import convolution_chain
+from monet.schedule.simulation import nodes as n
 from monet.training import training_step
 
 CHIP = str(Path(__file__).parents[1] / "chips" / "shared-l1.yaml")

@@ -8,7 +8,7 @@ from monet.frontends import load_model
 from monet.hardware import load_hardware
 from monet.schedule.engine import Scheduler
 from monet.schedule.evaluation import evaluate
-from monet.schedule.occupancy import traces
+from monet.schedule.measurement.occupancy import traces
 from monet.schedule.plan import Plan
 from monet.schedule.silicon import (
     STREAM_LANES,

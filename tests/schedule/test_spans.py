@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from monet.schedule.spans import operator_spans
+from monet.schedule.measurement.spans import operator_spans
 
 Event = tuple[int, int, int, int]
 

@@ -6,11 +6,11 @@ import pytest
 
 from monet.frontends import load_model
 from monet.hardware import load_hardware
-from monet.schedule.default_plan import default_schedule, fused_plans
 from monet.schedule.engine import NoSchedule, Scheduler
-from monet.schedule.grouping import tileable
 from monet.schedule.plan import Plan
-from monet.schedule.stretches import stretches
+from monet.schedule.planning.default_plan import default_schedule, fused_plans
+from monet.schedule.planning.grouping import tileable
+from monet.schedule.planning.stretches import stretches
 from monet.training import training_step
 
 CASES = [("resnet18-cifar", "edge-tpu"), ("gpt2-mini", "fusemax"), ("mlp-robot", "edge-tpu")]

@@ -12,9 +12,9 @@ from monet import load_hardware
 from monet.errors import MonetError
 from monet.graph import Graph, GraphBuilder
 from monet.schedule.engine import NoSchedule, Scheduler
-from monet.schedule.figures import Figures, figures_of
-from monet.schedule.placement import check_placement
+from monet.schedule.measurement.figures import Figures, figures_of
 from monet.schedule.plan import Group, Placement, Plan, PlanError
+from monet.schedule.planning.placement import check_placement
 from monet.schedule.silicon import stream_resnet18
 from monet.search.allocation import allocate, bases
 from monet.search.allocation.bases import allocate_fused

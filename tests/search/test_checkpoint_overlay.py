@@ -7,11 +7,11 @@ import random
 import pytest
 
 import monet
-from monet.schedule.default_plan import default_plan
 from monet.schedule.engine import Schedule, Scheduler
-from monet.schedule.figures import figures_of
+from monet.schedule.measurement.figures import figures_of
 from monet.schedule.plan import Plan
-from monet.schedule.residency import DRAM_FROM, NOT_YET
+from monet.schedule.planning.default_plan import default_plan
+from monet.schedule.simulation.residency import DRAM_FROM, NOT_YET
 from monet.schedule.workload import ACTIVATIONS
 from monet.search.checkpoint.overlay import Overlay
 from monet.search.checkpoint.overlay_memory import activation_peak, lifetimes

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 import monet
 from monet.cli import app
 from monet.commands.checkpoint_schedule import Asked, choose
-from monet.schedule.default_plan import default_plan
 from monet.schedule.engine import Scheduler
-from monet.schedule.nodes import DEP_END, DEP_START, LAG, NODE, RESOURCE, TICKS
 from monet.schedule.plan import Plan
+from monet.schedule.planning.default_plan import default_plan
+from monet.schedule.simulation.nodes import DEP_END, DEP_START, LAG, NODE, RESOURCE, TICKS
 from monet.search.checkpoint import scheduled_joint, scheduled_search
 from monet.search.checkpoint.offload import paged
 from monet.search.checkpoint.scheduled import ScheduledCost

@@ -16,7 +16,7 @@ from monet.graph import GraphBuilder
 from monet.graph.op import Phase
 from monet.hardware import load_hardware
 from monet.schedule import Plan, Scheduler, evaluate, load_plan, plan_text
-from monet.schedule.figures import Figures, figures_of
+from monet.schedule.measurement.figures import Figures, figures_of
 from monet.search.fusion import candidates, improve
 from monet.search.fusion.bound import bound_of
 from monet.search.fusion.candidates import folded, hopeful_groups

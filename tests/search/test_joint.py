@@ -9,7 +9,7 @@ import pytest
 
 from monet.errors import MonetError
 from monet.schedule.engine import Scheduler
-from monet.schedule.figures import figures_of
+from monet.schedule.measurement.figures import figures_of
 from monet.schedule.plan import Group, Plan
 from monet.search.joint import joint_search
 from tests.schedule.cases import accelerator

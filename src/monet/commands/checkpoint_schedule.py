@@ -81,8 +81,8 @@ def by_schedule(step: Graph, accelerator: Accelerator, asked: Asked) -> dict[str
 
 def base_plan(scheduler: Any, fusion: str, boundary: str) -> Plan:
     """The plan that checkpoint plans are laid over: the default one, or one from a file."""
-    from monet.schedule.default_plan import FUSIONS, default_plan
     from monet.schedule.plan import load_plan
+    from monet.schedule.planning.default_plan import FUSIONS, default_plan
 
     if fusion in FUSIONS:
         return default_plan(scheduler, fusion, boundary or "keep")

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from monet.graph.graph import Graph
     from monet.graph.loop_nest import LoopNest
     from monet.hardware.accelerator import Accelerator, CoreInstance
-    from monet.mapping.alone import Alone
-    from monet.mapping.operators import OperatorCost, Unmapped
-    from monet.mapping.tiling import Constraints
+    from monet.mapping.mapper.tiling import Constraints
+    from monet.mapping.unfused.model_operators import OperatorCost, Unmapped
+    from monet.mapping.unfused.operator import Unfused
     from monet.mapping.vector import VectorCost
 
 _TARGET = "An operator (conv, conv_transpose, conv_weight_gradient, linear, linear_weight_gradient, matmul) or a model."
@@ -37,8 +37,8 @@ def map_command(
     """Show the best mapping of an operator, or what every operator of a model costs alone with its operands in DRAM."""
     from monet.hardware.loading import load_hardware
     from monet.mapping.errors import MappingError
-    from monet.mapping.operator_dims import OPERATORS
-    from monet.mapping.tiling import OBJECTIVES
+    from monet.mapping.mapper.tiling import OBJECTIVES
+    from monet.mapping.text.operator_arguments import OPERATORS
     from monet.report.files import write_json
 
     if objective not in OBJECTIVES:
@@ -70,19 +70,19 @@ def _operator(
     mapping: str,
     constraints: list[str],
 ) -> tuple[dict[str, Any], str]:
-    from monet.mapping.mapping_file import check_operands, read_constraints, read_mapping
-    from monet.mapping.operator_dims import operator_nest
+    from monet.mapping.text.mapping_file import check_operands, read_constraints, read_mapping
+    from monet.mapping.text.operator_arguments import operator_nest
 
     instance, nest = _matrix_core(accelerator, core, kind, dims, precision)
     operands = dict(zip("IWO", (one.name for one in (*nest.reads, *nest.writes)), strict=True))
     pinned = read_constraints(constraints, operands, nest.sizes, _level_names(accelerator))
     if mapping:
-        from monet.mapping.alone import alone_as
-        from monet.mapping.border import border_of
+        from monet.mapping.unfused.border import border_of
+        from monet.mapping.unfused.operator import unfused_as
 
         written = read_mapping(mapping, instance.core.modes[0].name)
         check_operands(written, nest)
-        found = alone_as(
+        found = unfused_as(
             nest, instance.core, border_of(accelerator, instance), written.tile, written.order, written.mapping
         )
     else:
@@ -101,7 +101,7 @@ def _matrix_core(
 ) -> tuple[CoreInstance, LoopNest]:
     """The core asked for (or the first with an array), and the nest in the element type asked for (or its first)."""
     from monet.mapping.errors import MappingError
-    from monet.mapping.operator_dims import operator_nest
+    from monet.mapping.text.operator_arguments import operator_nest
 
     instances = [accelerator.instance(core)] if core else [one for one in accelerator.cores if one.core.modes]
     if not instances or not instances[0].core.modes:
@@ -119,21 +119,21 @@ def _best(
     precision: str,
     objective: str,
     constraints: Constraints,
-) -> tuple[CoreInstance, Alone]:
+) -> tuple[CoreInstance, Unfused]:
     """The best core design for the nest; if none can run it, one error with every reason."""
     from monet.errors import MonetError
-    from monet.mapping.alone import alone
-    from monet.mapping.border import border_of
-    from monet.mapping.operators import distinct_instances
+    from monet.mapping.unfused.border import border_of
+    from monet.mapping.unfused.model_operators import distinct_instances
+    from monet.mapping.unfused.operator import unfused
 
     instances = (
         [accelerator.instance(core)] if core else [one for one in distinct_instances(accelerator) if one.core.modes]
     )
-    found: list[tuple[float, CoreInstance, Alone]] = []
+    found: list[tuple[float, CoreInstance, Unfused]] = []
     errors: list[MonetError] = []
     for instance in instances:
         try:
-            cost = alone(nest, instance.core, border_of(accelerator, instance), objective, constraints)
+            cost = unfused(nest, instance.core, border_of(accelerator, instance), objective, constraints)
         except MonetError as error:
             errors.append(error)
             continue
@@ -146,7 +146,7 @@ def _best(
     return instance, cost
 
 
-def accesses_json(cost: Alone | VectorCost) -> dict[str, dict[str, dict[str, float]]]:
+def accesses_json(cost: Unfused | VectorCost) -> dict[str, dict[str, dict[str, float]]]:
     """Level → operand slot → elements and bits read and written, DRAM included."""
     table: dict[str, dict[str, dict[str, float]]] = {}
     for access in (*cost.accesses, *cost.border_accesses):
@@ -167,7 +167,7 @@ def accesses_json(cost: Alone | VectorCost) -> dict[str, dict[str, dict[str, flo
     return table
 
 
-def _common(cost: Alone | VectorCost, accelerator: Accelerator, instance: CoreInstance) -> dict[str, Any]:
+def _common(cost: Unfused | VectorCost, accelerator: Accelerator, instance: CoreInstance) -> dict[str, Any]:
     energies = dict(cost.energy_j_by_level)
     for level, joules in cost.border_energy_j.items():
         energies[level] = energies.get(level, 0.0) + joules
@@ -192,14 +192,14 @@ def _common(cost: Alone | VectorCost, accelerator: Accelerator, instance: CoreIn
 
 
 def operator_json(
-    cost: Alone | VectorCost, nest: LoopNest | None, accelerator: Accelerator, instance: CoreInstance
+    cost: Unfused | VectorCost, nest: LoopNest | None, accelerator: Accelerator, instance: CoreInstance
 ) -> dict[str, Any]:
     """Everything about one operator, as plain data."""
-    from monet.mapping.alone import Alone
-    from monet.mapping.mapping_file import mapping_document
+    from monet.mapping.text.mapping_file import mapping_document
+    from monet.mapping.unfused.operator import Unfused
 
     result = _common(cost, accelerator, instance)
-    if not isinstance(cost, Alone):
+    if not isinstance(cost, Unfused):
         return result | {"macs": 0, "work": dict(cost.work), "mapping": None}
     tile = cost.mapped.cost
     stalls = {port: max(0.0, cycles - tile.compute_cycles - tile.exposed_cycles) for port, cycles in tile.port_cycles}
@@ -219,9 +219,9 @@ def operator_json(
     }
 
 
-def roofline(cost: Alone, accelerator: Accelerator, instance: CoreInstance) -> dict[str, float]:
+def roofline(cost: Unfused, accelerator: Accelerator, instance: CoreInstance) -> dict[str, float]:
     """Where the operator stands: MACs per DRAM byte, MACs per second, and the two roofs."""
-    from monet.mapping.border import border_of
+    from monet.mapping.unfused.border import border_of
 
     clock = instance.core.clock_hz
     moved = cost.passing.read_bytes + cost.passing.write_bytes
@@ -234,9 +234,9 @@ def roofline(cost: Alone, accelerator: Accelerator, instance: CoreInstance) -> d
     }
 
 
-def operator_text(kind: str, cost: Alone, nest: LoopNest, accelerator: Accelerator, instance: CoreInstance) -> str:
+def operator_text(kind: str, cost: Unfused, nest: LoopNest, accelerator: Accelerator, instance: CoreInstance) -> str:
     """The mapping and its cost, to be read."""
-    from monet.mapping.render import loop_nest_text
+    from monet.mapping.text.loop_text import loop_nest_text
 
     clock = instance.core.clock_hz
     tile = cost.mapped.cost
@@ -282,7 +282,7 @@ def _graph(
 ) -> Graph:
     from monet.errors import MonetError, nearest
     from monet.frontends import ZOO, load_model
-    from monet.mapping.operator_dims import OPERATORS
+    from monet.mapping.text.operator_arguments import OPERATORS
     from monet.training import TrainingOptions, prepare, training_step
 
     if model.isidentifier() and model not in ZOO:
@@ -306,8 +306,8 @@ def _model(
     from monet.graph.counts import nest_of
     from monet.graph.kind import MAC_FAMILIES, kind_named
     from monet.mapping.errors import MappingError
-    from monet.mapping.mapping_file import read_constraints
-    from monet.mapping.operators import map_graph
+    from monet.mapping.text.mapping_file import read_constraints
+    from monet.mapping.unfused.model_operators import map_graph
 
     nests = (nest_of(graph, op) for op in graph.ops if kind_named(op.kind).family in MAC_FAMILIES)
     dims = {dim for nest in nests if nest for dim in nest.sizes} if constraints else set()

@@ -38,7 +38,7 @@ def run(
     """Cost one training step: latency, energy, memory over time, by phase, operator, core and level."""
     from monet.commands.job import job_for
     from monet.errors import MonetError
-    from monet.mapping.tiling import OBJECTIVES
+    from monet.mapping.mapper.tiling import OBJECTIVES
     from monet.report.files import check_outputs
 
     if mode not in ("training", "inference"):

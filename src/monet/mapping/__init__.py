@@ -1,20 +1,19 @@
 """One operator on one core: the exact cost of a mapping, the search for the best, and an operator alone with DRAM."""
 
-from monet.mapping.alone import Alone, alone, alone_as
-from monet.mapping.border import Border, border_of
-from monet.mapping.cost import Access, Cost, cost
 from monet.mapping.errors import DoesNotFit, MappingError
-from monet.mapping.frame import Stream
-from monet.mapping.mapping import Binding, Cut, Loop, Mapping, Unrolled
-from monet.mapping.operators import OperatorCost, map_graph
-from monet.mapping.search import Mapped, pareto, search
-from monet.mapping.tiling import OBJECTIVES, Constraints
+from monet.mapping.mapper.search import Mapped, pareto, search
+from monet.mapping.mapper.tiling import OBJECTIVES, Constraints
+from monet.mapping.nest.cost import Access, Cost, cost
+from monet.mapping.nest.frame import Stream
+from monet.mapping.nest.mapping import Binding, Cut, Loop, Mapping, Unrolled
+from monet.mapping.unfused.border import Border, border_of
+from monet.mapping.unfused.model_operators import OperatorCost, map_graph
+from monet.mapping.unfused.operator import Unfused, unfused, unfused_as
 from monet.mapping.vector import VectorCost, vector_cost
 
 __all__ = [
     "OBJECTIVES",
     "Access",
-    "Alone",
     "Binding",
     "Border",
     "Constraints",
@@ -27,14 +26,15 @@ __all__ = [
     "MappingError",
     "OperatorCost",
     "Stream",
+    "Unfused",
     "Unrolled",
     "VectorCost",
-    "alone",
-    "alone_as",
     "border_of",
     "cost",
     "map_graph",
     "pareto",
     "search",
+    "unfused",
+    "unfused_as",
     "vector_cost",
 ]

@@ -18,9 +18,9 @@ from enum import Enum
 from functools import cache, lru_cache
 from typing import Any
 
+from monet.compiled import user_cache_directory
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core
-from monet.mapping.compiled import user_cache_directory
 
 MODEL_VERSION = 7  # raise it with every change of a cost, a search space or a stored form
 MOST_IN_MEMORY = 100_000

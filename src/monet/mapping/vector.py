@@ -16,10 +16,10 @@ from monet.graph.dtypes import dtype_named
 from monet.graph.kind import Call
 from monet.graph.loop_nest import LoopNest, Operand
 from monet.hardware.accelerator import Core, Flow
-from monet.mapping.border import Border
-from monet.mapping.cost import Access
 from monet.mapping.errors import DoesNotFit, MappingError
-from monet.mapping.way import OperandCost, Passing, passing, passing_energy
+from monet.mapping.nest.cost import Access
+from monet.mapping.unfused.border import Border
+from monet.mapping.unfused.dram_route import OperandCost, Passing, passing, passing_energy
 
 PASSES = 2  # over the input of a normalising operator: statistics (softmax: running maximum and sum), then apply
 STREAM_TILES = 16  # a long operand is passed through the memory in at least so many tiles
@@ -118,14 +118,14 @@ def vector_cost(nest: LoopNest, work: Mapping[str, int], core: Core, border: Bor
     tiles = _tiles(read + written, core)
     operands = _operands(nest, core, 1 if once else passes, tiles)
     pairs = tuple(zip((one.written for one in nest.operands), operands, strict=True))
-    way = passing(border.way, pairs)
+    passed = passing(border.route, pairs)
     below = {"compute": lane_cycles * rate.energy_j}
     for access in accesses:
         level = core.level(access.level)
         joules = level.read_energy_j_per_bit if access.flow.is_read else level.write_energy_j_per_bit
         below[access.level] = below.get(access.level, 0.0) + joules * access.bits
     prices = border.read_energy_j_per_bit, border.write_energy_j_per_bit, border.link_energy_j_per_bit
-    across = passing_energy(way, pairs, core, *prices)
+    across = passing_energy(passed, pairs, core, *prices)
     return VectorCost(
         sum(math.prod(one.shape) for one in nest.writes),
         tuple(functions.items()),
@@ -133,7 +133,7 @@ def vector_cost(nest: LoopNest, work: Mapping[str, int], core: Core, border: Bor
         _port_cycles(core, accesses),
         core.dispatch_cycles,
         operands,
-        way,
+        passed,
         read,
         written,
         tiles,

@@ -1,4 +1,4 @@
-"""When operators and phases run, as a result has it (``monet.schedule.spans`` says what counts)."""
+"""When operators and phases run, as a result has it (``monet.schedule.measurement.spans`` says what counts)."""
 
 from __future__ import annotations
 

@@ -10,20 +10,20 @@ import numpy as np
 
 from monet.graph.graph import Graph
 from monet.hardware.accelerator import Accelerator
-from monet.schedule import decide as d
-from monet.schedule import nodes as n
-from monet.schedule import residency as r
-from monet.schedule.cost_table import CostTable
-from monet.schedule.expand import Expanded, expand
-from monet.schedule.grouping import tiled_groups
+from monet.schedule.costs.cost_table import CostTable
+from monet.schedule.expansion.expand import Expanded, expand
 from monet.schedule.machine import Machine
-from monet.schedule.placement import complete_placements
 from monet.schedule.plan import Plan
-from monet.schedule.queues import could_start, reorder
-from monet.schedule.replay import replay
+from monet.schedule.planning.grouping import tiled_groups
+from monet.schedule.planning.placement import complete_placements
 from monet.schedule.result import Infeasible
+from monet.schedule.simulation import decide as d
+from monet.schedule.simulation import nodes as n
+from monet.schedule.simulation import residency as r
+from monet.schedule.simulation.queues import could_start, reorder
+from monet.schedule.simulation.replay import replay
+from monet.schedule.simulation.workspace import Workspace, without_collecting
 from monet.schedule.workload import Workload, workload_of
-from monet.schedule.workspace import Workspace, without_collecting
 
 Array = np.ndarray[Any, Any]
 

@@ -16,15 +16,15 @@ from monet.hardware.accelerator import Accelerator
 from monet.hardware.export import as_json
 from monet.hardware.summary import hardware_summary
 from monet.mapping.cache import MODEL_VERSION
-from monet.schedule.bounds import bounds_of
-from monet.schedule.energy import energy_of
 from monet.schedule.engine import NoSchedule, Schedule, Scheduler
-from monet.schedule.grouping import check_connected
-from monet.schedule.measure import Measures
-from monet.schedule.occupancy import traces
+from monet.schedule.measurement.bounds import bounds_of
+from monet.schedule.measurement.energy import energy_of
+from monet.schedule.measurement.measure import Measures
+from monet.schedule.measurement.occupancy import traces
 from monet.schedule.plan import Plan, PlanError
+from monet.schedule.planning.grouping import check_connected
 from monet.schedule.result import Bounds, Infeasible, Result, Timeline
-from monet.schedule.workspace import without_collecting
+from monet.schedule.simulation.workspace import without_collecting
 
 SCHEDULE_VERSION = 6  # raise it with every change of what a plan costs
 
@@ -71,7 +71,7 @@ def evaluate(
     is kept in the result as it is, for ``rerun``. A ``scheduler`` of the same graph and accelerator saves analysing
     them again.
     """
-    from monet.schedule.default_plan import default_schedule
+    from monet.schedule.planning.default_plan import default_schedule
 
     began = time.perf_counter()
     if phases:

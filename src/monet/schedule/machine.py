@@ -18,7 +18,7 @@ import numpy as np
 
 from monet.hardware.accelerator import Accelerator, CoreInstance
 from monet.hardware.errors import HardwareError
-from monet.mapping.border import Border, border_of
+from monet.mapping.unfused.border import Border, border_of
 
 Array = np.ndarray[Any, Any]
 TICKS_PER_CYCLE = 1024

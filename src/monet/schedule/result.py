@@ -198,7 +198,7 @@ class Result:
         import_module("monet.report.html").write_html(self, path)  # reports are above this stage
 
     def __str__(self) -> str:
-        from monet.schedule.text import format_result  # printing is needed only here
+        from monet.schedule.measurement.result_text import format_result  # printing is needed only here
 
         return format_result(self)
 

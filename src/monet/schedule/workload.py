@@ -16,14 +16,14 @@ from monet.graph.kind import Call, Family, kind_named
 from monet.graph.loop_nest import LoopNest, Operand, index
 from monet.graph.op import Op
 from monet.graph.tensor import Role, Tensor, view_strides
-from monet.mapping.bias import bias_of
 from monet.mapping.errors import MappingError
+from monet.mapping.nest.bias import bias_of
 from monet.mapping.vector import reduced_extent
 from monet.schedule.result import CATEGORIES
 
 if TYPE_CHECKING:
-    from monet.schedule.grouping import Ranges, TiledGroup
     from monet.schedule.plan import Group
+    from monet.schedule.planning.grouping import Ranges, TiledGroup
 
 Array = np.ndarray[Any, Any]
 WEIGHTS, ACTIVATIONS, GRADIENTS, OPTIMIZER_STATE, WORKSPACE = range(len(CATEGORIES))

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from monet.schedule.default_plan import default_plan
 from monet.schedule.engine import NoSchedule, Scheduler
-from monet.schedule.figures import Figures
+from monet.schedule.measurement.figures import Figures
 from monet.schedule.plan import HALOS, Group, Plan
+from monet.schedule.planning.default_plan import default_plan
 from monet.search.allocation.bases import allocate_fused
 from monet.search.allocation.evaluator import Evaluator, plan_figures
 from monet.search.allocation.search import allocate, check_options

@@ -22,8 +22,8 @@ def run(options: Options) -> Outcome:
     from monet.frontends import load_model
     from monet.hardware import load_hardware
     from monet.report.checkpoint_schedule import summary
-    from monet.schedule.default_plan import default_plan
     from monet.schedule.engine import Scheduler
+    from monet.schedule.planning.default_plan import default_plan
     from monet.search.checkpoint.scheduled import ScheduledCost
     from monet.search.checkpoint.scheduled_search import search_front
     from monet.search.genetic import Settings

@@ -38,7 +38,7 @@ class Finding:
 
 def store_of(space: Space, options: Options) -> Path:
     """Where a study keeps its points: the user's cache, by space and model version, so that nothing is done twice."""
-    from monet.mapping.compiled import user_cache_directory
+    from monet.compiled import user_cache_directory
     from monet.schedule.evaluation import model_version
 
     folder = Path(options.store) if options.store else user_cache_directory() / "studies"

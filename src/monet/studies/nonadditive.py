@@ -20,8 +20,8 @@ def run(options: Options) -> Outcome:
     """Cost every pair of the largest activations."""
     from monet.frontends import load_model
     from monet.hardware import load_hardware
-    from monet.schedule.default_plan import default_plan
     from monet.schedule.engine import Scheduler
+    from monet.schedule.planning.default_plan import default_plan
     from monet.search.checkpoint.problem import problem_of
     from monet.search.checkpoint.scheduled import ScheduledCost
     from monet.search.checkpoint.scheduled_search import Evaluator, workers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache, partial
 
-from monet.mapping.operators import OperatorCost
+from monet.mapping.unfused.model_operators import OperatorCost
 from monet.validation.figure import Figure, NotComputable, Rule
 
 TOPIC = "mapping"
@@ -34,7 +34,7 @@ def _costs(objective: str) -> tuple[OperatorCost, ...]:
     """Convolutions and the last layer; ZigZag costs nothing else."""
     from monet.frontends import load_model
     from monet.hardware import load_hardware
-    from monet.mapping.operators import map_graph
+    from monet.mapping.unfused.model_operators import map_graph
     from monet.training import TrainingOptions, prepare
 
     forward = prepare(load_model("resnet18", batch=1), TrainingOptions(precision="int8"))

@@ -11,9 +11,9 @@ import numpy as np
 
 from monet.report.html.study import LAYOUT, Panel, figure, table, write_study
 from monet.report.quantities import joules, nbytes, seconds
-from monet.schedule.energy import energy_of
 from monet.schedule.engine import Scheduler
-from monet.schedule.measure import Measures
+from monet.schedule.measurement.energy import energy_of
+from monet.schedule.measurement.measure import Measures
 from monet.schedule.plan import Plan
 from monet.schedule.result import EVENT_KINDS, Timeline
 from monet.search.allocation.comparison import Row

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from monet.errors import MonetError, nearest
-from monet.schedule.default_plan import default_plan
 from monet.schedule.engine import Scheduler
 from monet.schedule.plan import Plan, PlanError
+from monet.schedule.planning.default_plan import default_plan
 from monet.search.allocation.choices import space_of
 from monet.search.allocation.constructive import starting_points
 from monet.search.allocation.evaluator import Evaluator

@@ -16,10 +16,10 @@ from monet.errors import MonetError
 from monet.hardware.accelerator import CoreInstance
 from monet.mapping.errors import DoesNotFit
 from monet.schedule.engine import Scheduler
-from monet.schedule.geometry import make_steps
-from monet.schedule.grouping import summed
-from monet.schedule.placement import cannot_run, disjoint_dims
+from monet.schedule.expansion.geometry import make_steps
 from monet.schedule.plan import Placement
+from monet.schedule.planning.grouping import summed
+from monet.schedule.planning.placement import cannot_run, disjoint_dims
 from monet.schedule.workload import Operator
 from monet.search.genetic import Genome
 

@@ -9,9 +9,9 @@ from monet.errors import MonetError
 from monet.graph.loop_nest import Operand
 from monet.hardware.accelerator import CoreInstance
 from monet.schedule.engine import Scheduler
-from monet.schedule.grouping import main_dim
-from monet.schedule.placement import array_cycles
 from monet.schedule.plan import Placement, Plan
+from monet.schedule.planning.grouping import main_dim
+from monet.schedule.planning.placement import array_cycles
 from monet.schedule.workload import Operator
 from monet.search.allocation.choices import Form, Space
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from monet.mapping.errors import MappingError
 from monet.schedule.engine import NoSchedule, Scheduler
-from monet.schedule.figures import Figures, figures_of
+from monet.schedule.measurement.figures import Figures, figures_of
 from monet.schedule.plan import Placement, Plan
 from monet.schedule.result import Infeasible
 from monet.search.genetic import Score

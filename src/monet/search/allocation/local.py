@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from monet.schedule.energy import energy_of
-from monet.schedule.measure import Measures
+from monet.schedule.measurement.energy import energy_of
+from monet.schedule.measurement.measure import Measures
 from monet.search.allocation.choices import Space
 from monet.search.allocation.evaluator import Evaluator
 from monet.search.genetic import Genome

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from monet.errors import MonetError, nearest
-from monet.schedule.bounds import bounds_of
 from monet.schedule.engine import NoSchedule, Scheduler
-from monet.schedule.figures import Figures
+from monet.schedule.measurement.bounds import bounds_of
+from monet.schedule.measurement.figures import Figures
 from monet.schedule.plan import Plan
 from monet.schedule.result import Infeasible
 from monet.search.allocation.choices import Space, space_of

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from monet.graph.op import Phase
 from monet.graph.tensor import Role
-from monet.schedule.default_plan import common_dims
 from monet.schedule.engine import Scheduler
-from monet.schedule.grouping import main_dim
 from monet.schedule.plan import Group, Plan
+from monet.schedule.planning.default_plan import common_dims
+from monet.schedule.planning.grouping import main_dim
 from monet.schedule.workload import Operator
 
 SHARES = (0.0625, 0.125, 0.25, 0.5)  # of all memory on chip, for the parameters of a stack

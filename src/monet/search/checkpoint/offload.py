@@ -15,12 +15,12 @@ import numpy as np
 
 from monet.graph.op import Phase
 from monet.hardware.accelerator import Host
-from monet.schedule import decide as d
-from monet.schedule import nodes as n
-from monet.schedule import residency as r
 from monet.schedule.engine import Decided, Schedule, Timed
 from monet.schedule.machine import Machine
-from monet.schedule.replay import replay
+from monet.schedule.simulation import decide as d
+from monet.schedule.simulation import nodes as n
+from monet.schedule.simulation import residency as r
+from monet.schedule.simulation.replay import replay
 from monet.schedule.workload import Workload
 
 Array = np.ndarray[Any, Any]

@@ -16,7 +16,7 @@ from monet.graph.graph import Graph
 from monet.graph.op import Op, Phase
 from monet.graph.rewrite import is_inplace
 from monet.graph.tensor import Tensor
-from monet.schedule.grouping import splittable
+from monet.schedule.planning.grouping import splittable
 from monet.schedule.workload import (
     Operator,
     Storage,

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from monet.schedule.default_plan import (
+from monet.schedule.engine import Scheduler
+from monet.schedule.plan import Group, Placement, Plan
+from monet.schedule.planning.default_plan import (
     LONGEST,
     ROOM,
     common_dims,
@@ -20,8 +22,6 @@ from monet.schedule.default_plan import (
     tensor_bytes,
     working_set,
 )
-from monet.schedule.engine import Scheduler
-from monet.schedule.plan import Group, Placement, Plan
 from monet.schedule.workload import Operator
 
 Identity = tuple[str, ...]  # of the operators involved

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from monet.schedule import nodes as n
-from monet.schedule import residency as r
 from monet.schedule.engine import Schedule
+from monet.schedule.simulation import nodes as n
+from monet.schedule.simulation import residency as r
 from monet.schedule.workload import ACTIVATIONS, CATEGORY, Workload
 
 Array = np.ndarray[Any, Any]

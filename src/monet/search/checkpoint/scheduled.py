@@ -7,10 +7,10 @@ from functools import cached_property
 
 from monet.graph.graph import Graph
 from monet.schedule.engine import Schedule, Scheduler
-from monet.schedule.figures import figures_of
+from monet.schedule.measurement.figures import figures_of
 from monet.schedule.plan import Plan
+from monet.schedule.simulation.workspace import without_collecting
 from monet.schedule.workload import Workload
-from monet.schedule.workspace import without_collecting
 from monet.search.checkpoint.offload import dram_peak, paged
 from monet.search.checkpoint.overlay import Overlay
 from monet.search.checkpoint.overlay_fusion import LocalFusion

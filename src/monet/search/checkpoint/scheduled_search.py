@@ -18,8 +18,8 @@ import numpy as np
 
 from monet.graph.graph import Graph
 from monet.graph.op import Op
-from monet.schedule import nodes as n
 from monet.schedule.engine import NoSchedule
+from monet.schedule.simulation import nodes as n
 from monet.search.checkpoint.baselines import BASELINES
 from monet.search.checkpoint.genetic import Genes, exact_curve, genes_of, least_work, narrowable
 from monet.search.checkpoint.problem import Problem, problem_of

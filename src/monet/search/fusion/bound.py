@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from monet.graph.dtypes import dtype_named
 from monet.graph.loop_nest import Operand
 from monet.graph.op import Phase
-from monet.schedule.bounds import compute_bound_s
-from monet.schedule.energy_bound import energy_bound_j
 from monet.schedule.engine import Scheduler
-from monet.schedule.geometry import axis_range, make_steps
+from monet.schedule.expansion.geometry import axis_range, make_steps
+from monet.schedule.measurement.bounds import compute_bound_s
+from monet.schedule.measurement.energy_bound import energy_bound_j
 from monet.schedule.workload import Operator, Workload
 from monet.search.fusion.structure import structure_of
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from monet.errors import MonetError
 from monet.schedule.engine import NoSchedule, Scheduler
-from monet.schedule.figures import Figures, figures_of
+from monet.schedule.measurement.figures import Figures, figures_of
 from monet.schedule.plan import Group, Placement, Plan
 
 OBJECTIVES = ("latency", "energy", "edp")

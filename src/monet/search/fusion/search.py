@@ -6,10 +6,10 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from monet.schedule.default_plan import default_schedule
 from monet.schedule.engine import NoSchedule, Scheduler
-from monet.schedule.figures import Figures, figures_of
+from monet.schedule.measurement.figures import Figures, figures_of
 from monet.schedule.plan import Plan
+from monet.schedule.planning.default_plan import default_schedule
 from monet.schedule.result import Infeasible
 from monet.search.fusion.candidates import (
     HOPE,

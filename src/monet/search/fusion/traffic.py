@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from monet.schedule import decide as d
-from monet.schedule import nodes as n
-from monet.schedule import residency as r
-from monet.schedule.energy import energy_of
 from monet.schedule.engine import Schedule, Scheduler
+from monet.schedule.measurement.energy import energy_of
+from monet.schedule.simulation import decide as d
+from monet.schedule.simulation import nodes as n
+from monet.schedule.simulation import residency as r
 from monet.search.fusion.evaluation import Variant
 from monet.search.fusion.structure import bits
 

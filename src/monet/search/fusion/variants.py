@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from monet.errors import MonetError
 from monet.hardware.accelerator import CoreInstance
 from monet.schedule.engine import Scheduler
-from monet.schedule.geometry import make_steps
-from monet.schedule.grouping import TAPS, corresponding, splittable, tileable
+from monet.schedule.expansion.geometry import make_steps
 from monet.schedule.plan import Group, Placement, Plan
+from monet.schedule.planning.grouping import TAPS, corresponding, splittable, tileable
 from monet.schedule.workload import Operator
 from monet.search.fusion.evaluation import Variant
 

@@ -11,11 +11,11 @@ from typing import Any
 from monet.errors import MonetError
 from monet.graph.graph import Graph
 from monet.hardware.accelerator import Accelerator
-from monet.schedule.default_plan import default_schedule
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.evaluation import model_version
-from monet.schedule.figures import Figures, figures_of
+from monet.schedule.measurement.figures import Figures, figures_of
 from monet.schedule.plan import Plan
+from monet.schedule.planning.default_plan import default_schedule
 from monet.search.hardware.description import WorkloadModel
 from monet.search.hardware.objectives import hardware_figures, means
 from monet.search.hardware.record import Record

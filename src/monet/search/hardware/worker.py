@@ -26,8 +26,8 @@ def main(function: str, memory_bytes: int) -> None:
     threading.Thread(target=_end_when_unwanted, args=(os.getppid(), asked), daemon=True).start()
     module, _, name = function.partition(":")
     evaluate = getattr(import_module(module), name)
-    if "monet.mapping.compiled" in sys.modules:
-        sys.modules["monet.mapping.compiled"].compile_kernels()
+    if "monet.compiled" in sys.modules:
+        sys.modules["monet.compiled"].compile_kernels()
     if memory_bytes:
         _limit_memory(memory_bytes)
     answers.write(json.dumps({"ready": True}) + "\n")

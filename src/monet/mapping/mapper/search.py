@@ -1,0 +1,182 @@
+"""The mapper: the best mapping of one loop nest on one core, over bindings, array modes, unrollings and tilings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from monet.graph.loop_nest import LoopNest
+from monet.hardware.accelerator import Core, CoreKind
+from monet.mapping.cache import default_cache, key_of
+from monet.mapping.errors import DoesNotFit, MappingError
+from monet.mapping.mapper.canonical import pack, unpack
+from monet.mapping.mapper.tiling import OBJECTIVES, Constraints, Tiling, forget_compiled, search_frame
+from monet.mapping.nest.cost import Cost, energy_j, frame_cost, tile_elements
+from monet.mapping.nest.frame import Frame, Stream
+from monet.mapping.nest.mapping import Mapping
+from monet.mapping.nest.prices import Prices, prices_of, shape_of, stream_shape
+from monet.mapping.nest.spatial import (
+    MAX_UNROLLINGS,
+    bindings,
+    footprints_of,
+    forget_frames_of,
+    frame_of,
+    rate_of,
+    unrollings,
+)
+
+NO_CONSTRAINTS = Constraints()
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """A mapping and its cost at and below the border. ``energy_j_by_level`` includes ``compute`` and ``stream``."""
+
+    mapping: Mapping
+    cost: Cost
+    energy_j_by_level: dict[str, float]
+    nodes: int = 0
+
+    @property
+    def energy_j(self) -> float:
+        """Energy of arithmetic, levels and streams."""
+        return math.fsum(self.energy_j_by_level.values())
+
+
+def frames(nest: LoopNest, core: Core, stream: Stream | None, limit: int = MAX_UNROLLINGS) -> tuple[Frame, ...]:
+    """The frames that the search looks at, the fastest arrays first: bindings × modes × their best unrollings. Equal
+    for all cores of a shape."""
+    if core.kind is CoreKind.VECTOR or not core.modes:
+        raise MappingError("a vector core has no array to map a loop nest of multiply-accumulates on")
+    return _frames(nest, shape_of(core), stream_shape(stream if core.streamed else None), limit)
+
+
+@lru_cache(maxsize=2048)
+def _frames(nest: LoopNest, core: Core, stream: Stream | None, limit: int) -> tuple[Frame, ...]:
+    return tuple(sorted(_every_frame(nest, core, stream, limit), key=lambda one: one.compute_cycles))
+
+
+def forget_frames() -> None:
+    """Forget what is kept in memory of frames, as if no core had been looked at yet."""
+    _frames.cache_clear()
+    forget_frames_of()
+    forget_compiled()
+
+
+def _every_frame(nest: LoopNest, core: Core, stream: Stream | None, limit: int) -> Iterator[Frame]:
+    sizes = {name: size for name, size in nest.dims if size > 1}
+    for binding in bindings(nest, core):
+        touched, rate = footprints_of(nest, binding), rate_of(nest, core, binding)
+        for mode in core.modes:
+            for unrolled in unrollings(touched, sizes, core, mode, rate, limit):
+                yield Frame(nest, core, rate, mode.name, mode.axes, binding, unrolled, stream, touched)
+
+
+def search(
+    nest: LoopNest,
+    core: Core,
+    objective: str = "latency",
+    stream: Stream | None = None,
+    constraints: Constraints = NO_CONSTRAINTS,
+    limit: int = MAX_UNROLLINGS,
+) -> Mapped:
+    """The best mapping for ``objective`` (latency, energy or edp). An operator that cannot run here is an error."""
+    frame, found = cached_tiling(nest, core, objective, stream, constraints, limit)
+    return evaluate(frame, found.mapping, prices_of(core, stream), found.nodes)
+
+
+def pareto(
+    nest: LoopNest, core: Core, stream: Stream | None = None, constraints: Constraints = NO_CONSTRAINTS
+) -> tuple[Mapped, ...]:
+    """The best mappings for latency, EDP and energy that do not dominate each other, fastest first."""
+    found = [search(nest, core, objective, stream, constraints) for objective in ("latency", "edp", "energy")]
+    kept: list[Mapped] = []
+    for one in sorted(found, key=lambda mapped: (mapped.cost.cycles, mapped.energy_j)):
+        if not kept or one.energy_j < kept[-1].energy_j:
+            kept.append(one)
+    return tuple(kept)
+
+
+def cached_tiling(
+    nest: LoopNest,
+    core: Core,
+    objective: str,
+    stream: Stream | None,
+    constraints: Constraints,
+    limit: int,
+    resident: bool = True,
+) -> tuple[Frame, Tiling]:
+    """``best_tiling_of``, looked up by content."""
+    fresh: list[tuple[Frame, Tiling]] = []
+
+    def compute() -> dict[str, Any]:
+        frame, tiling = best_tiling_of(nest, core, objective, stream, constraints, limit, resident)
+        fresh.append((frame, tiling))
+        counts = [tiling.score, tiling.cycles, tiling.energy_j, tiling.nodes]
+        return {"counts": counts, "mapping": pack(tiling.mapping, nest)}
+
+    source = stream if core.streamed else None  # without a streamed slot nothing here depends on DRAM
+    key = key_of("tiling", nest, core, objective, source, constraints, limit, resident)
+    stored = default_cache().get_or(key, compute)
+    if fresh:
+        return fresh[0]
+    mapping = unpack(stored["mapping"], nest)
+    frame = frame_of(nest, core, mapping.mode, mapping.binding, mapping.unrolled, stream)
+    score, cycles, joules, nodes = stored["counts"]
+    return frame, Tiling(score, cycles, joules, nodes, mapping)
+
+
+def evaluate(frame: Frame, mapping: Mapping, prices: Prices, nodes: int = 0) -> Mapped:
+    """Cost and energy of a mapping in its frame."""
+    counts = frame_cost(frame, mapping)
+    return Mapped(mapping, counts, energy_j(frame, counts, prices), nodes)
+
+
+def best_tiling_of(
+    nest: LoopNest,
+    core: Core,
+    objective: str,
+    stream: Stream | None,
+    constraints: Constraints,
+    limit: int,
+    resident: bool = True,
+) -> tuple[Frame, Tiling]:
+    """The frame and tiling that win; frames that cannot win are not searched. ``resident``: cells must hold it all."""
+    if objective not in OBJECTIVES:
+        raise MappingError(f"unknown objective {objective!r}; allowed: {', '.join(OBJECTIVES)}")
+    best: tuple[Frame, Tiling] | None = None
+    prices = prices_of(core, stream)
+    for frame in frames(nest, core, stream, limit):
+        if best and objective == "latency" and frame.compute_cycles > best[1].score:
+            break
+        if resident and frame.overfull_cells():
+            continue
+        tiling = search_frame(frame, prices, objective, constraints, best[1].score if best else math.inf)
+        if tiling and (best is None or tiling.score < best[1].score * (1 - 1e-12)):
+            best = frame, tiling
+    if best is None:
+        _explain(nest, core, stream, limit)
+    assert best is not None
+    return best
+
+
+def _explain(nest: LoopNest, core: Core, stream: Stream | None, limit: int) -> None:
+    """Raise the error that says why no frame works: the frame that needs the fewest bytes more."""
+    shortest: DoesNotFit | None = None
+    for frame in frames(nest, core, stream, limit):
+        overfull = frame.overfull_cells()
+        if overfull:
+            shortest = DoesNotFit(frame.binding.operand(overfull[0]), core.top(overfull[0]).name, *overfull[1:])
+        for crossing in frame.crossings:
+            level = crossing.level
+            needed = -(-tile_elements(frame, crossing, {}) * frame.bits[crossing.slot] // 8)
+            if needed > level.tile_bytes:
+                problem = DoesNotFit(frame.binding.operand(crossing.slot), level.name, needed, level.tile_bytes)
+                if shortest is None or needed - level.tile_bytes < shortest.needed_bytes - shortest.offered_bytes:
+                    shortest = problem
+    if shortest:
+        raise shortest
+    raise MappingError(f"no mapping satisfies the constraints: {nest}")

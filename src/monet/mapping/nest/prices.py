@@ -1,0 +1,75 @@
+"""What moving and multiplying costs on a core, apart from how data moves in it.
+
+Cores that differ in energies, leakage, clock, lanes or the size of their top memories move data below the border in
+the same ways: they share one *shape*. Frames, their arrays and the counts of a mapping belong to the shape and are
+worked out once; a core's own ``Prices`` turn them into joules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from monet.hardware.accelerator import OPERANDS, Core, MemoryLevel
+from monet.mapping.nest.frame import Stream
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Joules per bit of every level (``stream`` among them), of a product by operand types, of a cycle's leakage."""
+
+    read_j_per_bit: dict[str, float]
+    write_j_per_bit: dict[str, float]
+    mac_j: dict[tuple[str, str], float]
+    leakage_j_per_cycle: float
+
+    def per_bit(self, level: str, is_read: bool) -> float:
+        """Joules of one bit read or written at a level."""
+        return (self.read_j_per_bit if is_read else self.write_j_per_bit)[level]
+
+
+@lru_cache(maxsize=256)
+def prices_of(core: Core, stream: Stream | None) -> Prices:
+    """The prices of a core whose streamed slots come from ``stream``."""
+    read = {level.name: level.read_energy_j_per_bit for level in core.levels}
+    write = {level.name: level.write_energy_j_per_bit for level in core.levels}
+    if stream is not None:
+        read["stream"], write["stream"] = stream.read_energy_j_per_bit, stream.write_energy_j_per_bit
+    products = {rate.inputs: rate.energy_j for rate in core.rates}
+    return Prices(read, write, products, core.leakage_w / core.clock_hz)
+
+
+@lru_cache(maxsize=256)
+def shape_of(core: Core) -> Core:
+    """A core without everything that has no part in how data moves below its border; one object for equal ones."""
+    tops = {slot: core.top(slot).name for slot in OPERANDS if core.levels_of(slot)}
+    levels = tuple(_level_shape(level, tops) for level in core.levels)
+    rates = tuple(replace(rate, energy_j=0.0) for rate in core.rates)
+    bare = replace(core, clock_hz=1.0, rates=rates, lanes=0, vector_rates=(), functions=(), levels=levels)
+    bare = replace(bare, mode_switch_cycles=0, dispatch_cycles=0, area_m2=0.0, compute_area_m2=0.0)
+    return _one(replace(bare, compute_leakage_w=0.0))
+
+
+def _level_shape(level: MemoryLevel, tops: dict[str, str]) -> MemoryLevel:
+    held_whole = level.instances == 1 and all(tops[slot] == level.name for slot in level.operands)
+    return replace(
+        level,
+        size_bytes=0 if held_whole else level.size_bytes,  # the border: who schedules sees to it that operands fit
+        access_bits=1,
+        read_energy_j=0.0,
+        write_energy_j=0.0,
+        area_m2=0.0,
+        leakage_w=0.0,
+        memory="",
+    )
+
+
+@lru_cache(maxsize=256)
+def stream_shape(stream: Stream | None) -> Stream | None:
+    """A source without its energies."""
+    return None if stream is None else Stream(stream.bandwidth_bits_per_cycle, 0.0, 0.0)
+
+
+@lru_cache(maxsize=8192)
+def _one(core: Core) -> Core:
+    return core

@@ -1,0 +1,1 @@
+"""Mappings and operators as people write and read them."""

@@ -1,0 +1,85 @@
+"""The border between mapper and scheduler: what a core instance sees of DRAM when it works alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+from monet.graph.dtypes import storage_bytes
+from monet.graph.loop_nest import LoopNest
+from monet.hardware.accelerator import OPERANDS, Accelerator, CoreInstance, MemoryLevel
+from monet.hardware.errors import HardwareError
+from monet.mapping.errors import DoesNotFit
+from monet.mapping.nest.frame import Stream
+from monet.mapping.unfused.dram_route import DramRoute, dram_route
+
+
+@dataclass(frozen=True)
+class Border:
+    """DRAM as one core sees it: bits per cycle of the core's clock, joules per bit (links included), first-word cycles.
+
+    ``memories``: (slot, name, level) of the top memories that the scheduler fills; streamed slots are absent. ``route``:
+    the wires one by one, for what an operator alone takes; tiles are chosen by the slowest of them.
+    """
+
+    bits_per_cycle: float
+    read_energy_j_per_bit: float
+    write_energy_j_per_bit: float
+    link_energy_j_per_bit: float
+    latency_cycles: float
+    memories: tuple[tuple[str, str, MemoryLevel], ...]
+    dram: str
+    dram_bytes: int
+    route: DramRoute
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple(getattr(self, field.name) for field in fields(self)))
+
+    def __hash__(self) -> int:
+        return self._hash  # part of many keys, and deep
+
+    @cached_property
+    def stream(self) -> Stream:
+        """DRAM as the source of a streamed slot."""
+        return Stream(
+            self.bits_per_cycle,
+            self.read_energy_j_per_bit + self.link_energy_j_per_bit,
+            self.write_energy_j_per_bit + self.link_energy_j_per_bit,
+        )
+
+    def check_room(self, nest: LoopNest) -> None:
+        """Raise if DRAM cannot hold the operands of a nest; the largest one is named."""
+        sizes = {one.name: storage_bytes(math.prod(one.shape), one.dtype) for one in nest.operands}
+        if sum(sizes.values()) > self.dram_bytes:
+            largest = max(sizes, key=lambda name: sizes[name])
+            free = max(0, self.dram_bytes - sum(sizes.values()) + sizes[largest])
+            raise DoesNotFit(largest, self.dram, sizes[largest], free)
+
+    def memory_of(self, slot: str) -> MemoryLevel | None:
+        """The top memory of a slot, or None if it is streamed."""
+        return next((level for name, _, level in self.memories if name == slot), None)
+
+
+def border_of(accelerator: Accelerator, instance: CoreInstance) -> Border:
+    """The border of a core instance; the slowest part of the way to DRAM sets the bandwidth."""
+    if not accelerator.drams:
+        raise HardwareError(f"{accelerator.name}: core {instance.name} has no path to memory: there is no DRAM")
+    dram, clock = accelerator.drams[0], instance.core.clock_hz
+    route = [accelerator.links[index] for index in accelerator.route(dram.name, instance.endpoint)]
+    bandwidth = min([dram.bandwidth_bits_per_s, *(link.bandwidth_bits_per_s for link in route)])
+    if bandwidth <= 0:
+        raise HardwareError(f"{accelerator.name}: core {instance.name} reaches {dram.name} with zero bandwidth")
+    memories = tuple((slot, name, instance.core.top(slot)) for slot, name in instance.memories if slot in OPERANDS)
+    return Border(
+        bandwidth / clock,
+        dram.read_energy_j_per_bit,
+        dram.write_energy_j_per_bit,
+        math.fsum(link.energy_j_per_bit for link in route),
+        (dram.latency_s + math.fsum(link.latency_s for link in route)) * clock,
+        memories,
+        dram.name,
+        dram.capacity_bytes,
+        dram_route(accelerator, instance),
+    )

@@ -1,0 +1,119 @@
+"""What passes between DRAM and the top memories of a core for an operator alone, over all its tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Dictionary
+from dataclasses import dataclass
+from functools import lru_cache
+
+from monet.graph.loop_nest import LoopNest
+from monet.hardware.accelerator import Core, Flow, MemoryLevel
+from monet.mapping.nest.cost import Access, entries, tile_elements
+from monet.mapping.nest.frame import Crossing, Stream
+from monet.mapping.nest.mapping import Binding, Loop
+from monet.mapping.nest.prices import Prices, shape_of, stream_shape
+from monet.mapping.nest.spatial import frame_of
+from monet.mapping.unfused.border import Border
+
+Memories = tuple[tuple[str, str, MemoryLevel], ...]  # slot, name, level: the top memories of a border
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Bits between DRAM and the top memories over all tiles. ``first``: of every input's first tile; ``last``: of the
+    last results; ``serial``: of cells that are loaded while the array waits; ``copied``: of copies that an explicit
+    transpose makes, each read and written."""
+
+    read_bits: int
+    write_bits: int
+    first: tuple[int, ...]
+    last: tuple[int, ...]
+    serial: tuple[int, ...]
+    accesses: tuple[Access, ...]
+    copied: int
+
+
+def moved_bits(
+    nest: LoopNest,
+    core: Core,
+    memories: Memories,
+    source: Stream | None,
+    binding: Binding,
+    order: tuple[Loop, ...],
+    tile: Dictionary[str, int],
+) -> Moved:
+    """What passes between DRAM and the top memories over all tiles; streams are not in it. Sizes and energies of the
+    memories have no part in it."""
+    slots = tuple(slot for slot, _, _ in memories)
+    return _moved_bits(nest, shape_of(core), slots, stream_shape(source), binding, order, tuple(tile.items()))
+
+
+@lru_cache(maxsize=8192)
+def _moved_bits(
+    nest: LoopNest,
+    core: Core,
+    slots: tuple[str, ...],
+    source: Stream | None,
+    binding: Binding,
+    order: tuple[Loop, ...],
+    tile: tuple[tuple[str, int], ...],
+) -> Moved:
+    flat = frame_of(nest, core, core.modes[0].name, binding, (), source)
+    loops = (*order, *(Loop(dim, size) for dim, size in tile))
+    read, written = 0, 0
+    first, last, serial = list[int](), list[int](), list[int]()
+    accesses: list[Access] = []
+    for slot in slots:
+        level = core.top(slot)
+        crossing = Crossing(slot, level, None, 1, 1, 1)
+        entered = entries(flat, crossing, loops, len(order))
+        held, bits = tile_elements(flat, crossing, dict(tile)), flat.bits[slot]
+        if slot != "O":
+            read += entered * bits
+            first.append(held * bits)
+            if level.instances > 1:
+                serial.append((entered - held) * bits)
+            accesses.append(Access(level.name, slot, Flow.FILL, entered, entered * bits, entered * bits))
+            continue
+        again = entered - flat.distinct_results
+        out = again * bits + flat.distinct_results * flat.result_bits
+        read, written = read + again * bits, written + out
+        last.append(held * flat.result_bits)
+        accesses.append(Access(level.name, slot, Flow.FILL, again, again * bits, again * bits))
+        accesses.append(Access(level.name, slot, Flow.DRAIN, entered, out, out))
+    copied = 0
+    if core.transposed_read.kind == "explicit":  # a transposing copy of its own: once more through DRAM
+        copied = sum(flat.elements(slot) * flat.bits[slot] for slot in flat.transposed)
+    read, written = read + copied, written + copied
+    return Moved(read, written, tuple(first), tuple(last), tuple(serial), tuple(accesses), copied)
+
+
+@dataclass(frozen=True, slots=True)
+class Crossed:
+    """Cycles and joules of what passes between DRAM and the top memories."""
+
+    first_cycles: float
+    last_cycles: float
+    joules: dict[str, float]
+    serial_cycles: float  # loading cells, which the array waits for
+
+
+def crossed(moved: Moved, border: Border, prices: Prices) -> Crossed:
+    """Cycles and joules of what passes a border."""
+    first = last = border.latency_cycles
+    serial = 0.0
+    for bits in moved.first:
+        first += bits / border.bits_per_cycle
+    for bits in moved.last:
+        last += bits / border.bits_per_cycle
+    for bits in moved.serial:
+        serial += bits / border.bits_per_cycle
+    read, written = moved.read_bits, moved.write_bits
+    joules: dict[str, float] = {
+        "dram": read * border.read_energy_j_per_bit + written * border.write_energy_j_per_bit,
+        "link": (read + written) * border.link_energy_j_per_bit,
+    }
+    for access in moved.accesses:
+        spent = access.bits * prices.per_bit(access.level, access.flow.is_read)
+        joules[access.level] = joules.get(access.level, 0.0) + spent
+    return Crossed(first, last, joules, serial)

@@ -1,0 +1,156 @@
+"""The way of operands between DRAM and a core that works alone: what passes when, in whole bursts.
+
+The order is the scheduler's. First comes what the array must have before it starts; while it runs, what follows comes
+and results leave; once it is done, the last results leave. Each of these four is one transfer: DRAM moves whole
+bursts of it, links its bytes, every wire for as long as it takes there. What uses the same wires queues.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from monet.hardware.accelerator import Accelerator, Core, CoreInstance
+from monet.hardware.errors import HardwareError
+
+Wires = tuple[tuple[str, float], ...]  # name, cycles of the core that a byte takes there
+DRAM = "dram"
+
+
+def whole_bursts(size: int, burst: int) -> int:
+    """Bytes that DRAM moves for a transfer of ``size`` bytes."""
+    return -(-size // burst) * burst
+
+
+@dataclass(frozen=True, slots=True)
+class OperandCost:
+    """One operand of a step: its slot, and in bytes what crosses the border for it when it is streamed.
+
+    ``first``: of a read, what must be there before the array starts; of a result, what leaves after it has ended.
+    ``spilled``: partial sums that come back. ``buffer``: its share of the step's buffers. ``streams``: it has no place
+    of its own in the core and is streamed even in a held step.
+    """
+
+    slot: str
+    bytes: int
+    first: int
+    spilled: int
+    buffer: int
+    streams: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DramRoute:
+    """Wires between DRAM and a core, ``DRAM`` itself among them. Those of both directions share what has one name."""
+
+    reading: Wires
+    writing: Wires
+    burst_bytes: int
+    latency_cycles: float  # until a transfer's first byte is there
+
+    def cycles(self, wires: Wires, size: int) -> dict[str, float]:
+        """How long a transfer takes each wire; empty if there is nothing to move."""
+        if not size:
+            return {}
+        return {name: pace * (whole_bursts(size, self.burst_bytes) if name == DRAM else size) for name, pace in wires}
+
+
+def dram_route(accelerator: Accelerator, instance: CoreInstance) -> DramRoute:
+    """The way between DRAM and a core instance."""
+    dram, clock = accelerator.drams[0], instance.core.clock_hz
+    there = accelerator.route(dram.name, instance.endpoint)
+    try:
+        back = accelerator.route(instance.endpoint, dram.name)
+    except HardwareError:  # its results leave through other cores; whether they can is for the scheduler to say
+        back = ()
+    seconds = dram.latency_s + math.fsum(accelerator.links[index].latency_s for index in there)
+    pace = 8 * clock / dram.bandwidth_bits_per_s
+    wires = [
+        ((DRAM, pace), *_links(accelerator, route, clock, label)) for route, label in ((there, ""), (back, "back"))
+    ]
+    return DramRoute(wires[0], wires[1], dram.burst_bytes, seconds * clock)
+
+
+def _links(accelerator: Accelerator, route: tuple[int, ...], clock: float, label: str) -> Wires:
+    found: dict[str, float] = {}
+    for index in route:
+        link = accelerator.links[index]
+        one_way = link.is_bus or link.shared_directions or link.directed
+        name = f"link {index}" if one_way else f"link {index} {label}"
+        found[name] = found.get(name, 0.0) + 8 * clock / link.bandwidth_bits_per_s
+    return tuple(found.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Passing:
+    """What passes between DRAM and a core that works alone. ``stream_cycles``: all transfers one after another, if
+    nothing waits for the array."""
+
+    fill_cycles: float  # the first part in, with its latency
+    drain_cycles: float  # the last results out, with their latency
+    stream_cycles: float
+    dram_cycles: float  # DRAM is busy
+    read_bytes: int
+    write_bytes: int
+    read_burst_bytes: int
+    write_burst_bytes: int
+
+    def cycles(self, core_cycles: float) -> float:
+        """Latency of an operator that takes its core so long."""
+        return max(self.fill_cycles + core_cycles + self.drain_cycles, self.stream_cycles)
+
+    def binds(self, core_cycles: float) -> bool:
+        """Whether the way takes longer than the core."""
+        return self.stream_cycles > self.fill_cycles + core_cycles + self.drain_cycles
+
+
+def passing(route: DramRoute, operands: Sequence[tuple[bool, OperandCost]], copied_bytes: int = 0) -> Passing:
+    """What passes for operands (whether one is a result, what crosses for it). ``copied_bytes``: of copies in DRAM
+    that the core transposes for itself."""
+    first = sum(one.first for written, one in operands if not written)
+    last = sum(one.first for written, one in operands if written)
+    rest = sum(one.spilled if written else one.bytes - one.first for written, one in operands) + copied_bytes
+    leaving = sum(one.bytes - one.first for written, one in operands if written) + copied_bytes
+    into, through = route.cycles(route.reading, first), route.cycles(route.reading, rest)
+    out, end = route.cycles(route.writing, leaving), route.cycles(route.writing, last)
+    since = max((cycles for name, cycles in through.items() if name in out), default=0.0)  # the wires are free
+    stream = max(_longest(through), since + _longest(out))
+    filled, drained = (route.latency_cycles + _longest(one) if one else 0.0 for one in (into, end))
+    bursts = [whole_bursts(size, route.burst_bytes) for size in (first, rest, leaving, last)]
+    return Passing(
+        filled,
+        drained,
+        _longest(into) + stream + _longest(end),
+        sum(bursts) * dict(route.reading)[DRAM],
+        first + rest,
+        leaving + last,
+        bursts[0] + bursts[1],
+        bursts[2] + bursts[3],
+    )
+
+
+def _longest(cycles: dict[str, float]) -> float:
+    return max(cycles.values(), default=0.0)
+
+
+def passing_energy(
+    found: Passing,
+    operands: Sequence[tuple[bool, OperandCost]],
+    core: Core,
+    read_j_per_bit: float,
+    write_j_per_bit: float,
+    link_j_per_bit: float,
+) -> dict[str, float]:
+    """Joules of what passes: DRAM for whole bursts, links and the top memories for bytes."""
+    joules = {
+        DRAM: 8 * (found.read_burst_bytes * read_j_per_bit + found.write_burst_bytes * write_j_per_bit),
+        "link": 8 * (found.read_bytes + found.write_bytes) * link_j_per_bit,
+    }
+    for written, one in operands:
+        if not one.streams:
+            level = core.top(one.slot)
+            came, left = (one.spilled, one.bytes) if written else (one.bytes, 0)
+            spent = 8 * (came * level.write_energy_j_per_bit + left * level.read_energy_j_per_bit)
+            joules[level.name] = joules.get(level.name, 0.0) + spent
+    return joules

@@ -1,0 +1,416 @@
+"""An operator alone, its operands in DRAM: a fusion group of one. Chooses the DRAM-level tile and adds up its tiles.
+
+Everything below the border comes from the mapper, tile by tile. What crosses it is counted here and kept apart:
+
+* Tiles run in one loop order. A slot's tile stays while only loops run that do not move it, and slides along the
+  innermost of them; inputs are read from DRAM when they enter, sums written when they leave, read when they return.
+* A top memory holds two tiles of every operand whose tile changes, so that transfers overlap with the array.
+* An input that the core can only read transposed after an explicit transpose goes through DRAM once more.
+* Cells of an analog array are loaded while the array waits.
+* Streamed slots are fetched from DRAM in every tile, as often as the mapper asks.
+* Cycles = first tiles in + max(array over all tiles, what passes meanwhile) + last tile out, in whole bursts of DRAM
+  (``monet.mapping.unfused.dram_route``): no wire is ever oversubscribed.
+
+The tile is chosen among divisors (at most ``MOST_TILES`` per dimension; filter taps are never split) by an estimate
+that is exact in DRAM traffic; the best of them, at most ``FINALISTS``, are mapped until the estimate of the next is
+no better than the best found.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping as Dictionary
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from monet.graph.dtypes import dtype_named
+from monet.graph.loop_nest import LoopNest
+from monet.hardware.accelerator import Core, Flow
+from monet.mapping.errors import DoesNotFit, MappingError
+from monet.mapping.mapper.search import NO_CONSTRAINTS, Mapped, cached_tiling
+from monet.mapping.mapper.tiling import Constraints
+from monet.mapping.nest.bias import bias_bits, bias_cost
+from monet.mapping.nest.cost import Access, frame_cost, tile_elements
+from monet.mapping.nest.footprint import Extent, footprint, tables
+from monet.mapping.nest.frame import Crossing, Frame, Stream
+from monet.mapping.nest.mapping import Binding, Loop, Mapping
+from monet.mapping.nest.prices import prices_of
+from monet.mapping.nest.spatial import MAX_UNROLLINGS, frame_of, mirror_of
+from monet.mapping.nest.tiles import Tiles, TileShape, tiles_of
+from monet.mapping.unfused.border import Border
+from monet.mapping.unfused.border_traffic import Memories, Moved, crossed, moved_bits
+from monet.mapping.unfused.dram_route import OperandCost, Passing, passing, passing_energy
+from monet.mapping.unfused.tile_candidates import SPARE, tile_arrays
+from monet.mapping.unfused.tile_ranking import rank_tiles
+from monet.mapping.unfused.tile_totals import TileSums, sum_tiles
+
+FINALISTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Unfused:
+    """One operator alone. Bits and joules at the border are apart from those below it."""
+
+    binding: Binding
+    order: tuple[Loop, ...]  # loops over tiles, outermost first
+    tile: tuple[tuple[str, int], ...]
+    shapes: tuple[TileShape, ...]
+    mapped: Mapped  # of the most frequent tile
+    macs: int
+    units: int
+    compute_cycles: float
+    core_cycles: float  # array with its stalls, over all tiles
+    dispatch_cycles: int
+    operands: tuple[OperandCost, ...]  # what crosses the border, in the nest's order
+    copied_bytes: int  # of transposing copies in DRAM
+    passing: Passing  # the same over time
+    dram_read_bits: int
+    dram_write_bits: int
+    accesses: tuple[Access, ...]  # below the border, over all tiles
+    border_accesses: tuple[Access, ...]  # at the top memories, from and to DRAM
+    energy_j_by_level: dict[str, float]  # below the border, with ``compute``
+    border_energy_j: dict[str, float]  # ``dram``, ``link`` and the top memories' side of transfers
+
+    @property
+    def cycles(self) -> float:
+        """Latency in cycles of the core."""
+        return self.passing.cycles(self.dispatch_cycles + self.core_cycles)
+
+    @property
+    def fill_cycles(self) -> float:
+        """First tiles in, and dispatch."""
+        return self.passing.fill_cycles + self.dispatch_cycles
+
+    @property
+    def energy_j(self) -> float:
+        """Dynamic energy, DRAM included."""
+        return math.fsum((*self.energy_j_by_level.values(), *self.border_energy_j.values()))
+
+    @property
+    def bound_by(self) -> str:
+        """``dram``, or what bounds the most frequent tile."""
+        return "dram" if self.passing.binds(self.dispatch_cycles + self.core_cycles) else self.mapped.cost.bound_by
+
+    @property
+    def utilisation(self) -> float:
+        """Share of the array's multiply-accumulate slots that do work."""
+        return self.macs / (self.units * self.cycles)
+
+
+def unfused(
+    nest: LoopNest, core: Core, border: Border, objective: str = "latency", constraints: Constraints = NO_CONSTRAINTS
+) -> Unfused:
+    """The best way found to run ``nest`` on ``core`` from and to DRAM."""
+    border.check_room(nest)
+    source = border.stream if core.streamed else None
+    bench = _bench(nest, core, border.memories, objective, source, constraints)
+    frame, whole, arrays, counts = bench.frame, bench.whole, bench.arrays, bench.counts
+    streams = {slot: counts.stream_bits(slot) for slot in core.streamed}
+    per_slot, scalars = arrays.prices(
+        border, objective, whole.energy_j, bench.prices.leakage_j_per_cycle, streams, counts
+    )
+    # of some tiles the estimate knows less: analog cells, ports that bind, inputs transposed in every tile
+    uncertain = core.weights_resident or counts.bound_by != "compute" or frame.transpose_cycles > 0
+    keep = 3 * FINALISTS if uncertain else FINALISTS
+    scores, rows = rank_tiles(arrays.ranking._replace(per_slot=per_slot, scalars=scalars, keep=keep))
+    if not math.isfinite(scores[0]):
+        if constraints != NO_CONSTRAINTS:
+            raise MappingError(f"no tile that fits satisfies the constraints: {nest}")
+        raise _does_not_fit(nest, frame, border)
+    best: tuple[float, _Choice] | None = None
+    problem: DoesNotFit | None = None
+    mirror, last = mirror_of(frame.footprints, frame.sizes), dict[str, int]()
+    for number, (score, row) in enumerate(zip(scores, rows, strict=True)):
+        settled = best is not None and score >= best[0] and not (uncertain and number < FINALISTS)
+        if settled or not math.isfinite(score):
+            break
+        tile = arrays.tile(row)
+        if (
+            number
+            and score == scores[number - 1]
+            and {mirror.get(dim, dim): size for dim, size in tile.items()} == last
+        ):
+            continue  # rows and columns changed over
+        last = tile
+        try:
+            choice = bench.choice(row)
+        except DoesNotFit as error:  # the estimate knows the cells of an analog array only as a whole
+            problem = error
+            continue
+        found = _score(bench, border, choice)
+        if best is None or found < best[0]:
+            best = found, choice
+    if best is None:
+        assert problem is not None
+        raise problem
+    return _add_up(nest, best[1], bench.sums(best[1]), core, border)
+
+
+def unfused_as(
+    nest: LoopNest, core: Core, border: Border, tile: Dictionary[str, int], order: tuple[str, ...], mapping: Mapping
+) -> Unfused:
+    """Cost of a mapping written by hand, as it stands: loops over tiles in ``order``, ``mapping`` for each tile."""
+    sizes = {dim: size for dim, size in nest.dims if size > 1}
+    unknown = [dim for dim in (*tile, *order) if dim not in sizes]
+    if unknown:
+        raise MappingError(f"dram: the nest has no dimension {unknown[0]!r}; it has {', '.join(sizes)}")
+    whole = {dim: min(tile.get(dim, size), size) for dim, size in sizes.items()}
+    counts = {dim: -(-size // whole[dim]) for dim, size in sizes.items()}
+    missing = [dim for dim, count in counts.items() if count > 1 and dim not in order]
+    if missing:
+        raise MappingError(f"dram: {missing[0]} is split into {counts[missing[0]]} tiles but is not in the order")
+    loops = tuple(Loop(dim, counts[dim]) for dim in order if counts[dim] > 1)
+    tiles = tiles_of(nest, whole)
+    frame = frame_of(tiles.steady.nest, core, mapping.mode, mapping.binding, mapping.unrolled, border.stream)
+    _check_room(nest, core, border, mapping.binding, whole, counts)
+    moved = moved_bits(nest, core, border.memories, border.stream, mapping.binding, loops, whole)
+    choice = _Choice(loops, whole, tiles, frame, mapping, 0.0, 0.0, moved)
+    return _add_up(nest, choice, sum_tiles(nest, tiles, frame, mapping, core, border.stream), core, border)
+
+
+def _check_room(
+    nest: LoopNest,
+    core: Core,
+    border: Border,
+    binding: Binding,
+    tile: dict[str, int],
+    counts: Dictionary[str, int],
+) -> None:
+    flat, used = frame_of(nest, core, core.modes[0].name, binding, (), border.stream), dict[str, int]()
+    for slot, name, level in border.memories:
+        elements = tile_elements(flat, Crossing(slot, level, None, 1, 1, 1), tile)
+        twice = 2 if any(counts[dim] > 1 for dim in flat.footprints[slot].dims) else 1
+        needed = elements * flat.bits[slot] * twice
+        free = level.total_bytes * 8 - used.get(name, 0)
+        if needed > free:
+            raise DoesNotFit(binding.operand(slot), name, -(-needed // 8), free // 8)
+        used[name] = used.get(name, 0) + needed
+
+
+# --- the finalists ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """A tile with its loop order and the mapping of its most frequent shape: nothing here depends on DRAM, unless the
+    core streams from it."""
+
+    order: tuple[Loop, ...]
+    tile: dict[str, int]
+    tiles: Tiles
+    frame: Frame
+    mapping: Mapping
+    cycles: float
+    energy_j: float
+    moved: Moved
+
+
+class _Bench:
+    """All that stays when only DRAM or the way to it changes: the tiles to choose from, and those looked at so far."""
+
+    def __init__(
+        self, nest: LoopNest, core: Core, memories: Memories, objective: str, source: Stream | None, limits: Constraints
+    ) -> None:
+        self.nest, self.core, self.memories, self.objective = nest, core, memories, objective
+        self.source, self.constraints = source, limits
+        self.frame, self.whole = cached_tiling(nest, core, objective, source, limits, MAX_UNROLLINGS, resident=False)
+        self.arrays = tile_arrays(self.frame, memories, limits)
+        self.counts = frame_cost(self.frame, self.whole.mapping)
+        self.prices = prices_of(core, source)
+        self._choices: dict[tuple[int, ...], _Choice] = {}
+        self._sums: dict[int, TileSums] = {}
+
+    def choice(self, row: Any) -> _Choice:
+        """A row of the kernel's answer, with its most frequent tile mapped."""
+        key = tuple(row.tolist())
+        if key not in self._choices:
+            tile, order = self.arrays.tile(row), self.arrays.order(row)
+            tiles = _tiles_of(self.nest, tuple(tile.items()))
+            frame, tiling = cached_tiling(
+                tiles.steady.nest, self.core, self.objective, self.source, self.constraints, MAX_UNROLLINGS
+            )
+            moved = moved_bits(self.nest, self.core, self.memories, self.source, frame.binding, order, tile)
+            self._choices[key] = _Choice(
+                order, tile, tiles, frame, tiling.mapping, tiling.cycles, tiling.energy_j, moved
+            )
+        return self._choices[key]
+
+    def sums(self, choice: _Choice) -> TileSums:
+        """All tiles of a choice together."""
+        if id(choice) not in self._sums:  # choices live as long as the bench does
+            self._sums[id(choice)] = sum_tiles(
+                self.nest, choice.tiles, choice.frame, choice.mapping, self.core, self.source, self.objective
+            )
+        return self._sums[id(choice)]
+
+
+@lru_cache(maxsize=4096)
+def _tiles_of(nest: LoopNest, tile: tuple[tuple[str, int], ...]) -> Tiles:
+    """The same nests for every core, so that what is known of them by identity stays known."""
+    return tiles_of(nest, dict(tile))
+
+
+@lru_cache(maxsize=1024)
+def _bench(
+    nest: LoopNest, core: Core, memories: Memories, objective: str, source: Stream | None, constraints: Constraints
+) -> _Bench:
+    return _Bench(nest, core, memories, objective, source, constraints)
+
+
+def _score(bench: _Bench, border: Border, choice: _Choice) -> float:
+    """The score of a finalist, all tiles counted as the most frequent one."""
+    core, objective = bench.core, bench.objective
+    across = crossed(choice.moved, border, bench.prices)
+    tiles = math.prod(loop.trips for loop in choice.order)
+    streamed, core_cycles = 0, choice.cycles
+    if core.streamed:
+        counts = frame_cost(choice.frame, choice.mapping)
+        streamed, core_cycles = sum(counts.stream_bits(slot) for slot in core.streamed) * tiles, counts.cycles
+    busy = (choice.moved.read_bits + choice.moved.write_bits + streamed) / border.bits_per_cycle
+    edges = across.first_cycles + across.last_cycles
+    cycles = edges + max(core_cycles * tiles + across.serial_cycles, busy - edges)
+    joules = choice.energy_j * tiles + math.fsum(across.joules.values())
+    if objective == "latency":
+        return cycles * (1 + SPARE * joules / bench.whole.energy_j)
+    return joules + bench.prices.leakage_j_per_cycle * cycles if objective == "energy" else cycles * joules
+
+
+def _add_up(nest: LoopNest, choice: _Choice, sums: TileSums, core: Core, border: Border) -> Unfused:
+    """All tiles with what crosses the border for them."""
+    across = crossed(choice.moved, border, prices_of(core, border.stream if core.streamed else None))
+    read, written = choice.moved.read_bits, choice.moved.write_bits
+    for access in sums.counts.accesses:  # streams are DRAM traffic
+        if access.level == "stream":
+            read += access.bits if access.flow.is_read else 0
+            written += 0 if access.flow.is_read else access.bits
+    operands = _known_operands(nest, core, border, choice, sums)
+    passed, joules = pass_border(nest, operands, choice.moved.copied // 8, core, border)
+    return Unfused(
+        choice.frame.binding,
+        choice.order,
+        tuple(choice.tile.items()),
+        sums.shapes,
+        sums.mapped,
+        sums.macs,
+        sums.mapped.cost.units,
+        sums.counts.compute_cycles,
+        sums.counts.cycles + across.serial_cycles,
+        core.dispatch_cycles,
+        operands,
+        choice.moved.copied // 8,
+        passed,
+        read,
+        written,
+        sums.counts.accesses,
+        choice.moved.accesses,
+        dict(sums.joules),
+        joules,
+    )
+
+
+def pass_border(
+    nest: LoopNest, operands: tuple[OperandCost, ...], copied_bytes: int, core: Core, border: Border
+) -> tuple[Passing, dict[str, float]]:
+    """What passes the border over time, and its joules. Operands after those of the nest are read."""
+    written = [*(operand.written for operand in nest.operands), *(False for _ in operands[len(nest.operands) :])]
+    pairs = tuple(zip(written, operands, strict=True))
+    passed = passing(border.route, pairs, copied_bytes)
+    prices = border.read_energy_j_per_bit, border.write_energy_j_per_bit, border.link_energy_j_per_bit
+    return passed, passing_energy(passed, pairs, core, *prices)
+
+
+def with_bias(found: Unfused, nest: LoopNest, dtype: str, core: Core, border: Border) -> Unfused:
+    """An operator alone that adds a bias to its results."""
+    cost, more = bias_cost(nest, dtype, core)
+    operands, below = (*found.operands, cost), dict(found.energy_j_by_level)
+    for level, joules in more.items():
+        below[level] = below.get(level, 0.0) + joules
+    passing, across = pass_border(nest, operands, found.copied_bytes, core, border)
+    bits, name = bias_bits(nest, dtype), core.top("O").name
+    elements = bits // dtype_named(dtype).bits
+    return replace(
+        found,
+        operands=operands,
+        passing=passing,
+        dram_read_bits=found.dram_read_bits + bits,
+        accesses=(*found.accesses, Access(name, "O", Flow.FEED, elements, bits, float(bits))),
+        border_accesses=(*found.border_accesses, Access(name, "O", Flow.FILL, elements, bits, float(bits))),
+        energy_j_by_level=below,
+        border_energy_j=across,
+    )
+
+
+_operands: dict[int, tuple[object, tuple[OperandCost, ...]]] = {}
+MOST_OPERANDS = 10_000  # kept to be looked up
+
+
+def _known_operands(
+    nest: LoopNest, core: Core, border: Border, choice: _Choice, sums: TileSums
+) -> tuple[OperandCost, ...]:
+    """``_operands_of``, looked up: accesses are the same for the same tiles, whatever DRAM there is. Streams are not:
+    they depend on the mapping too."""
+    accesses = choice.moved.accesses
+    if core.streamed:
+        return _operands_of(nest, core, border, choice, sums)
+    known = _operands.get(id(accesses))
+    if known is None or known[0] is not accesses or not accesses:
+        if len(_operands) >= MOST_OPERANDS:
+            _operands.clear()
+        known = _operands[id(accesses)] = accesses, _operands_of(nest, core, border, choice, sums)
+    return known[1]
+
+
+def _operands_of(
+    nest: LoopNest, core: Core, border: Border, choice: _Choice, sums: TileSums
+) -> tuple[OperandCost, ...]:
+    """What crosses the border for every operand."""
+    binding = choice.frame.binding
+    flat = frame_of(nest, core, core.modes[0].name, binding, (), border.stream)
+    counts = {loop.dim: loop.trips for loop in choice.order}
+    operands = []
+    for operand in nest.operands:
+        slot = binding.slot(operand.name)
+        moved = {
+            flow: sum(one.bits for one in choice.moved.accesses if (one.slot, one.flow) == (slot, flow))
+            for flow in Flow
+        }
+        level = border.memory_of(slot)
+        if level is None:  # streamed past the memory
+            bits = sum(one.bits for one in sums.counts.accesses if one.level == "stream" and one.slot == slot)
+            operands.append(OperandCost(slot, bits // 8, 0, 0, 0, True))
+            continue
+        held = tile_elements(flat, Crossing(slot, level, None, 1, 1, 1), choice.tile)
+        twice = 2 if any(counts.get(dim, 1) > 1 for dim in flat.footprints[slot].dims) else 1
+        buffer = -(-held * flat.bits[slot] * twice // 8)
+        if slot == "O":
+            first, total, spilled = held * flat.result_bits // 8, moved[Flow.DRAIN] // 8, moved[Flow.FILL] // 8
+        else:
+            first, total, spilled = held * flat.bits[slot] // 8, moved[Flow.FILL] // 8, 0
+        operands.append(OperandCost(slot, total, min(first, total), spilled, buffer, False))
+    return tuple(operands)
+
+
+def _does_not_fit(nest: LoopNest, frame: Frame, border: Border) -> MappingError:
+    """The first operand that even in its smallest tile finds no room; if each does, that none fits them all."""
+    used: dict[str, int] = {}
+    for slot, name, level in border.memories:
+        one = footprint(nest, frame.footprints[slot].operand)
+        smallest = math.prod(
+            int(
+                tables(
+                    w, Extent(frame.sizes[w.u]), Extent(frame.sizes.get(w.v, 1)), (1,), (frame.sizes.get(w.v, 1),)
+                ).largest[0, 0]
+            )
+            for w in one.windows
+        )
+        taps = {window.v for touched in frame.footprints.values() for window in touched.windows}
+        smallest *= math.prod(frame.sizes[dim] for dim in one.plain if dim in taps)
+        needed = -(-smallest * frame.bits[slot] * 2 // 8)
+        free = level.total_bytes - used.get(name, 0)
+        if needed > free:
+            return DoesNotFit(frame.binding.operand(slot), name, needed, free)
+        used[name] = used.get(name, 0) + needed
+    sizes = {name: level.total_bytes for _, name, level in border.memories}
+    listed = ", ".join(f"{name} ({size:,} bytes, at least {used[name]:,} needed)" for name, size in sizes.items())
+    return MappingError(f"no tile whose operands all fit was found: {listed}")

@@ -1,0 +1,212 @@
+"""The tiles in which an operator alone passes its operands between DRAM and the top memories: candidates, and arrays
+for the kernel that ranks them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping as Dictionary
+from typing import Any
+
+import numpy as np
+
+from monet.hardware.accelerator import OPERANDS
+from monet.mapping.mapper.tiling import OBJECTIVES, Constraints
+from monet.mapping.nest.cost import Cost
+from monet.mapping.nest.footprint import Extent, Footprint, Window, divisors, tables
+from monet.mapping.nest.frame import Frame
+from monet.mapping.nest.mapping import Loop
+from monet.mapping.unfused.border import Border
+from monet.mapping.unfused.border_traffic import Memories
+from monet.mapping.unfused.tile_ranking import SLOT_COLUMNS, Ranking
+
+MOST_TILES = 6
+Array = np.ndarray[Any, Any]
+SPARE = 1e-3  # at objective latency, doubling the energy counts as 0.1 % of the cycles
+
+
+def dram_tiles(size: int, taps: bool) -> tuple[int, ...]:
+    """Tiles of a dimension that DRAM traffic may be cut into."""
+    if taps:
+        return (size,)
+    found = list(divisors(size))
+    if len(found) < 4 and size > 4:
+        found = sorted({*found, *(-(-size // m) for m in (2, 4, 8, 16, 64, 256) if m < size)})
+    if len(found) > MOST_TILES:
+        picks = {round(i * (len(found) - 1) / (MOST_TILES - 1)) for i in range(MOST_TILES)}
+        found = [found[i] for i in sorted(picks)]
+    return tuple(found)
+
+
+def _in_padding(window: Window, size: int, tile: int) -> bool:
+    """Whether the first or the last tile of a window over one dimension lies outside the tensor altogether."""
+    last = (size - 1) // tile * tile
+    return tile < size and (
+        window.offset + window.a * (tile - 1) < 0 or window.offset + window.a * last >= window.length
+    )
+
+
+def tile_arrays(frame: Frame, memories: Memories, constraints: Constraints) -> TileArrays:
+    """Arrays for the tiles of a frame's nest; remembered with the frame, since sizes of the memories come in later."""
+    key = ("tile arrays", tuple((slot, level.name) for slot, _, level in memories), constraints)
+    known: TileArrays | None = frame.known.get(key)
+    if known is None:
+        known = frame.known[key] = TileArrays(frame, memories, constraints)
+    return known
+
+
+def _candidates(frame: Frame, touched: list[Footprint]) -> tuple[tuple[int, ...], ...]:
+    """Tiles of every dimension."""
+    # taps of a window; where one row of outputs is left, the window has only its taps to move it
+    taps = {window.v or window.u for one in touched for window in one.windows}
+    alone = [window for one in touched for window in one.windows if not window.v]
+    return tuple(
+        tuple(
+            tile
+            for tile in dram_tiles(size, dim in taps)
+            if not any(window.u == dim and _in_padding(window, size, tile) for window in alone)
+        )
+        for dim, size in frame.sizes.items()
+    )
+
+
+class TileArrays:
+    """What the ranking kernel takes, and how to read its answer."""
+
+    def __init__(self, frame: Frame, memories: Memories, constraints: Constraints) -> None:
+        self.frame, self.dims, self.stationary = frame, tuple(frame.sizes), constraints.stationary
+        touched = [frame.footprints[slot] for slot in OPERANDS]
+        self.tiles = _candidates(frame, touched)
+        many = max(map(len, self.tiles), default=1)
+        counts, steps = np.ones((len(self.dims), many)), np.ones((len(self.dims), many))
+        for d, (dim, sizes) in enumerate(zip(self.dims, self.tiles, strict=True)):
+            size, factor, values = frame.sizes[dim], frame.factors[dim], np.array(sizes)
+            counts[d, : len(sizes)] = -(-size // values)
+            steps[d, : len(sizes)] = size // values * -(-values // factor) + -(-(size % values) // factor)
+        widths, windows = self._footprints(touched, many)
+        windows_of, window_dims, largest, total, kept_u, kept_v = windows
+        for s, slot in enumerate(OPERANDS):  # a tile that the constraints forbid has no room
+            for d, most in self._limits(slot, memories, constraints):
+                forbidden = np.array(self.tiles[d]) > most
+                widths[s, d * many : d * many + len(forbidden)][forbidden] = np.inf
+                for w, (u, v) in enumerate(window_dims[s]):
+                    if u == d:
+                        largest[s, w, : len(forbidden)][forbidden] = np.inf
+                    elif v == d:
+                        largest[s, w, :, : len(forbidden)][:, forbidden] = np.inf
+        relevant = np.array([[dim in one.dims for dim in self.dims] for one in touched], np.uint8)
+        plain = np.array([[dim in one.plain for dim in self.dims] for one in touched], np.uint8)
+        self.ranking = Ranking(
+            candidates=np.array([len(sizes) for sizes in self.tiles], np.int64),
+            counts=counts,
+            steps=steps,
+            relevant=relevant.reshape(3, -1),
+            plain=plain.reshape(3, -1),
+            widths=widths,
+            windows_of=windows_of,
+            window_dims=window_dims,
+            largest=largest,
+            total=total,
+            kept_u=kept_u,
+            kept_v=kept_v,
+            per_slot=np.zeros((3, SLOT_COLUMNS)),  # these come with the prices
+            scalars=np.zeros(0),
+            keep=0,
+        )
+
+    def _footprints(self, touched: list[Footprint], many: int) -> tuple[Array, tuple[Array, ...]]:
+        """Widths of plain dimensions by tile, and tables of all windows."""
+        index = {dim: d for d, dim in enumerate(self.dims)}
+        most = max(1, *(len(one.windows) for one in touched))
+        windows_of = np.array([len(one.windows) for one in touched], np.int64)
+        window_dims = np.full((3, most, 2), -1, np.int64)
+        widths = np.ones((3, max(1, len(self.dims)) * many))
+        wide = many if windows_of.any() else 1
+        largest, total = np.ones((3, most, wide, wide)), np.ones((3, most, wide, wide))
+        kept_u, kept_v = np.zeros((3, most, wide, wide, wide)), np.zeros((3, most, wide, wide, wide))
+        sizes = self.frame.sizes
+        for s, one in enumerate(touched):
+            for dim in one.plain:
+                row = index[dim] * many
+                widths[s, row : row + len(self.tiles[index[dim]])] = self.tiles[index[dim]]
+            for w, window in enumerate(one.windows):
+                window_dims[s, w] = index[window.u], index.get(window.v, -1)
+                u, v = Extent(sizes[window.u]), Extent(sizes.get(window.v, 1))
+                tiles_u, tiles_v = self.tiles[index[window.u]], self.tiles[index[window.v]] if window.v else (1,)
+                found, a, b = tables(window, u, v, tiles_u, tiles_v), len(tiles_u), len(tiles_v)
+                largest[s, w, :a, :b], total[s, w, :a, :b] = found.largest, found.total
+                kept_u[s, w, :a, :a, :b], kept_v[s, w, :b, :b, :a] = found.kept_u, found.kept_v
+        return widths, (windows_of, window_dims, largest, total, kept_u, kept_v)
+
+    def _limits(self, slot: str, memories: Memories, constraints: Constraints) -> list[tuple[int, int]]:
+        """(dimension, largest tile) that the constraints ask of a slot's tile in its top memory."""
+        level = next((level for name, _, level in memories if name == slot), None)
+        dims = self.frame.footprints[slot].dims
+        return [
+            (self.dims.index(dim), most)
+            for name, dim, most in constraints.tiles
+            if level is not None and name in ("", level.name) and dim in dims and dim in self.dims
+        ]
+
+    def prices(
+        self,
+        border: Border,
+        objective: str,
+        joules: float,
+        leakage_j_per_cycle: float,
+        streams: Dictionary[str, int],
+        counts: Cost,
+    ) -> tuple[Array, Array]:
+        """``per_slot`` and ``scalars`` of the ranking."""
+        overhead = counts.fill_cycles + counts.drain_cycles - self.frame.transpose_cycles
+        busy = counts.cycles - counts.fill_cycles - counts.drain_cycles
+        frame, names = self.frame, [name for _, name, _ in border.memories]
+        per_slot = np.zeros((3, SLOT_COLUMNS))
+        turning = frame.core.transposed_read.cycles_per_element if frame.transpose_cycles else 0.0
+        source = border.stream
+        for s, slot in enumerate(OPERANDS):
+            level = border.memory_of(slot)
+            plain = math.prod(frame.sizes[dim] for dim in frame.footprints[slot].plain)
+            memory = -1 if level is None else names.index(_memory_name(border, slot))
+            room = 0 if level is None else level.total_bytes * 8
+            if level is not None and level.instances > 1:  # analog cells: those in use, one tile, no second to fill
+                room = 2 * level.size_bytes * 8 * frame.used_instances(level)
+            fill = level.write_energy_j_per_bit if level else 0.0
+            drain = level.read_energy_j_per_bit if level else 0.0
+            per_slot[s] = (
+                plain, frame.bits[slot], memory, room, streams.get(slot, 0), source.read_energy_j_per_bit + fill,
+                source.write_energy_j_per_bit + drain, frame.distinct_results if slot == "O" else 0,
+                turning * frame.elements(slot) if slot in frame.transposed else 0.0,
+                frame.binding.operand(slot) in self.stationary,
+            )  # fmt: skip
+        scalars = np.array(
+            [
+                1 / border.bits_per_cycle,
+                2 * border.latency_cycles,
+                joules,
+                leakage_j_per_cycle,
+                OBJECTIVES.index(objective),
+                frame.compute_cycles / math.prod(frame.steps.values()),
+                frame.result_bits,
+                overhead,
+                SPARE,
+                busy,
+            ]
+        )
+        return per_slot, scalars
+
+    def tile(self, row: Any) -> dict[str, int]:
+        """Tile sizes that a row of the kernel's answer stands for."""
+        return {dim: tiles[pick] for dim, tiles, pick in zip(self.dims, self.tiles, row[2:], strict=True)}
+
+    def order(self, row: Any) -> tuple[Loop, ...]:
+        """Loops over tiles: those that leave the stationary slot in place innermost, the sliding one last."""
+        tile, stays = self.tile(row), self.frame.footprints[OPERANDS[row[0]]].dims
+        counts = {dim: -(-self.frame.sizes[dim] // tile[dim]) for dim in self.dims}
+        sliding = self.dims[row[1]] if row[1] >= 0 else ""
+        outer = [dim for dim in self.dims if counts[dim] > 1 and dim in stays]
+        inner = [dim for dim in self.dims if counts[dim] > 1 and dim not in stays and dim != sliding]
+        return tuple(Loop(dim, counts[dim]) for dim in (*outer, *inner, *((sliding,) if sliding else ())))
+
+
+def _memory_name(border: Border, slot: str) -> str:
+    return next(name for one, name, _ in border.memories if one == slot)

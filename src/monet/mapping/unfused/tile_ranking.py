@@ -1,0 +1,250 @@
+"""Numba kernel: rank the tiles in which an operator alone passes its operands between DRAM and the top memories."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from monet.compiled import kernel, part
+
+Array = np.ndarray[Any, Any]
+
+
+class Ranking(NamedTuple):
+    """What there is to rank. Slots are the operands I, W, O; tiles are numbered from the smallest."""
+
+    candidates: Array  # [dim] how many tiles there are
+    counts: Array  # [dim, tile] tiles of that size along the dimension
+    steps: Array  # [dim, tile] array steps over all of them
+    relevant: Array  # [slot, dim]
+    plain: Array  # [slot, dim] relevant, and not part of a window
+    widths: Array  # [slot, dim * tile] elements of a plain dimension in a tile, flattened
+    windows_of: Array  # [slot] how many windows
+    window_dims: Array  # [slot, window, 2] dimensions u and v, or -1
+    largest: Array  # [slot, window, tile u, tile v] positions in the largest tile
+    total: Array  # [slot, window, tile u, tile v] positions in all tiles
+    kept_u: Array  # [slot, window, tile u, span, tile v] positions that stay when u is the innermost loop
+    kept_v: Array  # [slot, window, tile v, span, tile u]
+    per_slot: Array  # [slot, column] see below
+    scalars: Array  # see below
+    keep: int  # how many of the best to return
+
+
+SIGNATURE = (
+    "Tuple((f8[::1], i8[:,::1]))("
+    "i8[::1], f8[:,::1], f8[:,::1], u1[:,::1], u1[:,::1], f8[:,::1], i8[::1], i8[:,:,::1], f8[:,:,:,::1], "
+    "f8[:,:,:,::1], f8[:,:,:,:,::1], f8[:,:,:,:,::1], f8[:,::1], f8[::1], i8)"
+)
+
+# columns of ``per_slot``
+(
+    PLAIN_ELEMENTS,  # elements over plain dimensions
+    BITS,  # of an element
+    MEMORY,  # -1: streamed
+    ROOM,  # bits
+    STREAMED_BITS,
+    JOULES_IN,  # per bit
+    JOULES_OUT,
+    RESULTS,
+    TRANSPOSE_CYCLES,
+    ONCE,  # 1: it may enter only once
+) = range(10)
+SLOT_COLUMNS = 10
+
+# ``scalars``
+(
+    CYCLES_PER_BIT,
+    LATENCY_CYCLES,
+    JOULES_BELOW,  # the border
+    LEAKAGE,  # joules per cycle
+    OBJECTIVE,
+    CYCLES_PER_STEP,
+    RESULT_BITS,
+    TILE_CYCLES,  # that every tile adds
+    SPARE_WEIGHT,  # of energy at objective latency
+    BUSY_CYCLES,  # of array and ports
+) = range(10)
+
+SLOTS, OUTPUT = 3, 2
+EQUAL = 1 - 1e-12
+
+
+@kernel(SIGNATURE, record=Ranking)
+def rank_tiles(ranking: Ranking) -> tuple[Array, Array]:
+    """The ``keep`` best (score; stationary slot, sliding dim, tiles …), best first; unused rows score infinity."""
+    dims = ranking.candidates.size
+    scores = np.full(ranking.keep, np.inf)
+    rows = np.full((ranking.keep, dims + 2), -1, np.int64)
+    pick, size = np.zeros(dims, np.int64), np.zeros(SLOTS)
+    more = True
+    while more:
+        if fits(pick, size, ranking):
+            rank_orders(pick, size, scores, rows, ranking)
+        more = next_pick(pick, ranking.candidates)
+    return scores, rows
+
+
+@part(allocates=False)
+def next_pick(pick: Array, candidates: Array) -> bool:
+    """Count up to the next tile, the first dimension fastest; False after the last."""
+    for d in range(pick.size):
+        pick[d] += 1
+        if pick[d] < candidates[d]:
+            return True
+        pick[d] = 0
+    return False
+
+
+@part(allocates=False)
+def fits(pick: Array, size: Array, ranking: Ranking) -> bool:
+    """Whether a tile of every slot finds room in its memory. Leaves behind the bits of each."""
+    per_slot = ranking.per_slot
+    for slot in range(SLOTS):
+        size[slot] = tile_bits(slot, pick, ranking)
+        if per_slot[slot, MEMORY] < 0:
+            continue
+        taken = 0.0
+        for other in range(slot + 1):
+            if per_slot[other, MEMORY] == per_slot[slot, MEMORY]:
+                taken += size[other] * times_held(other, pick, ranking.relevant, ranking.counts)
+        if taken > per_slot[slot, ROOM]:
+            return False
+    return True
+
+
+@part(allocates=False)
+def tile_bits(slot: int, pick: Array, ranking: Ranking) -> float:
+    """Bits of the largest tile of a slot."""
+    bits, width = ranking.per_slot[slot, BITS], ranking.counts.shape[1]
+    for d in range(pick.size):
+        if ranking.plain[slot, d]:
+            bits *= ranking.widths[slot, d * width + pick[d]]
+    for w in range(ranking.windows_of[slot]):
+        u, v = ranking.window_dims[slot, w, 0], ranking.window_dims[slot, w, 1]
+        bits *= ranking.largest[slot, w, pick[u] if u >= 0 else 0, pick[v] if v >= 0 else 0]
+    return float(bits)
+
+
+@part(allocates=False)
+def times_held(slot: int, pick: Array, relevant: Array, counts: Array) -> float:
+    """Once, or twice if the slot has more than one tile: the next comes meanwhile."""
+    times = 1.0
+    for d in range(pick.size):
+        if relevant[slot, d] and counts[d, pick[d]] > 1:
+            times = 2.0
+    return times
+
+
+@part(allocates=False)
+def rank_orders(pick: Array, size: Array, scores: Array, rows: Array, ranking: Ranking) -> None:
+    """Rank a tile with every slot stationary, and every innermost loop along which a window slides."""
+    compute = array_cycles(pick, ranking)
+    for stationary in range(SLOTS):
+        for loop in range(-1, pick.size):
+            if loop >= 0 and not slides(loop, stationary, pick, ranking):
+                continue
+            score = score_of(stationary, loop, compute, pick, size, ranking)
+            if score < scores[scores.size - 1] * EQUAL:
+                insert(score, stationary, loop, pick, scores, rows)
+
+
+@part(allocates=False)
+def array_cycles(pick: Array, ranking: Ranking) -> float:
+    """Cycles of the array over all tiles."""
+    per_slot, scalars = ranking.per_slot, ranking.scalars
+    compute, tiles = scalars[CYCLES_PER_STEP], 1.0
+    for d in range(pick.size):
+        compute *= ranking.steps[d, pick[d]]
+        tiles *= ranking.counts[d, pick[d]]
+    compute = max(compute, scalars[BUSY_CYCLES]) + scalars[TILE_CYCLES] * tiles
+    for slot in range(SLOTS):  # every tile transposes its part
+        turned = per_slot[slot, TRANSPOSE_CYCLES]
+        for d in range(pick.size):
+            if not ranking.relevant[slot, d]:
+                turned *= ranking.counts[d, pick[d]]
+        compute += turned
+    return float(compute)
+
+
+@part(allocates=False)
+def slides(loop: int, stationary: int, pick: Array, ranking: Ranking) -> bool:
+    """Whether a loop may be the innermost with a slot stationary, and some window slides along it."""
+    if ranking.relevant[stationary, loop] or ranking.counts[loop, pick[loop]] == 1:
+        return False
+    for slot in range(SLOTS):
+        for w in range(ranking.windows_of[slot]):
+            if ranking.window_dims[slot, w, 0] == loop or ranking.window_dims[slot, w, 1] == loop:
+                return True
+    return False
+
+
+@part(allocates=False)
+def score_of(stationary: int, loop: int, compute: float, pick: Array, size: Array, ranking: Ranking) -> float:
+    """Score in the objective asked for; infinite if a slot would enter more often than it may."""
+    per_slot, scalars = ranking.per_slot, ranking.scalars
+    moved, joules, first, last = 0.0, scalars[JOULES_BELOW], 0.0, 0.0
+    for slot in range(SLOTS):
+        bits, is_streamed = per_slot[slot, BITS], per_slot[slot, MEMORY] < 0
+        visits = 1.0
+        for d in range(pick.size):
+            if not ranking.relevant[slot, d] and (slot != stationary or is_streamed):
+                visits *= ranking.counts[d, pick[d]]
+        if per_slot[slot, ONCE] > 0 and visits > 1:
+            return np.inf
+        if is_streamed:
+            streamed = per_slot[slot, STREAMED_BITS] * visits
+            moved += streamed
+            joules += (streamed - per_slot[slot, STREAMED_BITS]) * per_slot[slot, JOULES_IN]
+            continue
+        entries = visits * entries_into(slot, loop, pick, ranking)
+        if slot != OUTPUT:
+            moved += entries * bits
+            joules += entries * bits * per_slot[slot, JOULES_IN]
+            first += size[slot]
+        else:
+            again = (entries - per_slot[slot, RESULTS]) * bits
+            out = again + per_slot[slot, RESULTS] * scalars[RESULT_BITS]
+            moved += out + again
+            joules += out * per_slot[slot, JOULES_OUT] + again * per_slot[slot, JOULES_IN]
+            last = size[slot] / bits * scalars[RESULT_BITS]
+    per_bit = scalars[CYCLES_PER_BIT]
+    middle = max(compute, (moved - first - last) * per_bit)
+    cycles = scalars[LATENCY_CYCLES] + first * per_bit + middle + last * per_bit
+    if scalars[OBJECTIVE] == 1:
+        return float(joules + scalars[LEAKAGE] * cycles)
+    if scalars[OBJECTIVE] == 2:
+        return float(cycles * joules)
+    return float(cycles * (1 + scalars[SPARE_WEIGHT] * joules / scalars[JOULES_BELOW]))
+
+
+@part(allocates=False)
+def entries_into(slot: int, loop: int, pick: Array, ranking: Ranking) -> float:
+    """Elements of a slot that enter in one visit of all its tiles, with ``loop`` (-1: any) the innermost."""
+    whole, stays = ranking.per_slot[slot, PLAIN_ELEMENTS], 0.0
+    for w in range(ranking.windows_of[slot]):
+        u, v = ranking.window_dims[slot, w, 0], ranking.window_dims[slot, w, 1]
+        i, j = pick[u] if u >= 0 else 0, pick[v] if v >= 0 else 0
+        here, kept = ranking.total[slot, w, i, j], 0.0
+        if loop >= 0 and loop == u:
+            kept = ranking.kept_u[slot, w, i, ranking.candidates[u] - 1, j]
+        elif loop >= 0 and loop == v:
+            kept = ranking.kept_v[slot, w, j, ranking.candidates[v] - 1, i]
+        stays = stays * here + whole * kept
+        whole *= here
+    return float(whole - stays)
+
+
+@part(allocates=False)
+def insert(score: float, stationary: int, loop: int, pick: Array, scores: Array, rows: Array) -> None:
+    """Put a row where its score belongs; the last one drops out."""
+    at = scores.size - 1
+    while at > 0 and score < scores[at - 1] * EQUAL:
+        scores[at] = scores[at - 1]
+        for column in range(rows.shape[1]):
+            rows[at, column] = rows[at - 1, column]
+        at -= 1
+    scores[at] = score
+    rows[at, 0], rows[at, 1] = stationary, loop
+    for d in range(pick.size):
+        rows[at, 2 + d] = pick[d]

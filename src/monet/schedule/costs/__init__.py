@@ -1,0 +1,1 @@
+"""What the steps of operators cost on their cores, each distinct one computed once."""

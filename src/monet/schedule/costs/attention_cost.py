@@ -1,0 +1,385 @@
+"""What a step of fused attention costs: online softmax on an array and vector lanes that share a memory.
+
+Rows of scores are made, used and forgotten on chip, a tile of n query rows by c keys at a time. Forward (two products):
+for every tile of rows, over all tiles of keys, S = Q·Kᵀ, P = exp(S − running maximum), O = O·correction + P·V.
+Backward (five products, scores made again from the log-sum-exp): for every block of keys whose dK and dV stay as sums,
+over all tiles of rows, S = Q·Kᵀ, dP = dO·Vᵀ, dV += Pᵀ·dO, dQ += dS·K, dK += dSᵀ·Q. (FlashAttention-2,
+arXiv 2307.08691; FuseMax, arXiv 2406.10491, for array and lanes working side by side.)
+
+* The products are costed by the mapper as matrix products of one tile, operands and results in the core's memory.
+* Array and lanes work on different tiles at a time: a tile takes as long as the slowest of array, lanes, and each port
+  of the memory they share. The first tile on the lanes, or the last on the array, has nothing beside it.
+* Query heads that share a key head are more rows for the same keys.
+* Keys and values stay if they fit; otherwise they come again for every tile of rows. In backward, rows come again for
+  every block of keys, and dQ leaves and comes back as sums. Of all tiles that fit, the one with the least time counts.
+* Every score is computed, also those that a causal mask hides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from monet.graph.dtypes import dtype_named
+from monet.graph.loop_nest import LoopNest, Operand, index
+from monet.graph.operators.attention import MASK
+from monet.hardware.accelerator import Accelerator, Core, CoreInstance, Flow
+from monet.mapping.errors import DoesNotFit, MappingError
+from monet.mapping.mapper.search import Mapped, search
+from monet.mapping.unfused.border import Border
+from monet.mapping.unfused.dram_route import OperandCost
+from monet.mapping.vector import compute_dtype, supports
+from monet.schedule.costs.step_cost import StepCost
+
+FINALISTS = 8  # pairs of tiles whose products are mapped
+SMALLEST = 16  # rows and keys of a tile are not halved further
+
+
+def lanes_beside(accelerator: Accelerator, instance: CoreInstance) -> CoreInstance | None:
+    """Who does the vector work beside a core's array: its own lanes, or a vector core on the same memory."""
+    if instance.core.lanes > 0:
+        return instance
+    mine = {name for _, name in instance.memories}
+    for other in accelerator.cores:
+        if other.core.lanes > 0 and mine & {name for _, name in other.memories}:
+            return other
+    return None
+
+
+def cannot_attend(nest: LoopNest, instance: CoreInstance, lanes: CoreInstance | None) -> str:
+    """Why a core cannot run fused attention; empty if it might."""
+    core = instance.core
+    if not core.modes:
+        return "it has no array"
+    if core.streamed or core.weights_resident or len({name for _, name in instance.memories}) != 1:
+        return "fused attention needs one memory that holds inputs, weights and results of the array"
+    if lanes is None:
+        return "fused attention needs vector lanes, in the core or in a vector core on its memory"
+    dtype = nest.operands[0].dtype
+    if not any(rate.inputs == (dtype, dtype) for rate in core.rates):
+        return f"its array has no rate for {dtype}×{dtype}"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """One step: ``groups`` of ``rows`` queries (of all heads that share a key head) by ``keys``."""
+
+    groups: int
+    heads: int  # of queries, over all samples
+    rows: int
+    keys: int
+    width: int
+    value_width: int
+    backward: bool
+    dtype: str
+    accumulator: str
+
+    @property
+    def element(self) -> int:
+        """Bytes of an element; rounded up, as rows of small elements are."""
+        return -(-dtype_named(self.dtype).bits // 8)
+
+    @property
+    def sum(self) -> int:
+        """Bytes of a partial sum."""
+        return -(-dtype_named(self.accumulator).bits // 8)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """``rows`` × ``keys`` scores at a time, ``block`` keys kept over all rows; what it needs, and how often rows and
+    keys come in."""
+
+    rows: int
+    keys: int
+    block: int
+    own_bytes: int  # scores, probabilities, statistics, sums of results that leave later
+    row_passes: int
+    key_passes: int
+
+
+def attention_step(
+    nest: LoopNest,
+    work: Mapping[str, int],
+    instance: CoreInstance,
+    lanes: CoreInstance | None,
+    border: Border,
+    objective: str,
+    streamed: bool,
+) -> StepCost:
+    """Fused attention, forward or backward, of one step; ``work`` is that of this nest."""
+    reason = cannot_attend(nest, instance, lanes)
+    functions = {name: count for name, count in work.items() if name != "mac"}
+    if not reason and lanes is not None:
+        reason = supports(lanes.core, functions)
+    if reason or lanes is None:
+        raise MappingError(reason)
+    shape = _shape(nest, instance.core)
+    room = border.memories[0][2].total_bytes
+    tiles = list(_tiles(shape, room if streamed else math.inf, streamed))
+    if not tiles:
+        least = min(one.own_bytes + _buffers(shape, one) for one in _every_tile(shape))
+        raise DoesNotFit("one tile of scores and its operands", border.memories[0][1], least, room)
+    peak = instance.core.units * instance.core.rate(shape.dtype, shape.dtype).products_per_cycle
+    useful = work["mac"] / peak
+    per_byte = 8 / border.bits_per_cycle
+
+    def estimate(tile: _Tile) -> tuple[float, int]:
+        moved = per_byte * sum(_moved(shape, tile, one)[0] for one in nest.operands) if streamed else 0.0
+        return max(useful, moved), -tile.rows * tile.keys
+
+    best: tuple[float, _Tile, _Run] | None = None
+    known: dict[tuple[int, int], _Run] = {}
+    for tile in sorted(tiles, key=estimate):
+        least_cycles = estimate(tile)[0]
+        if best is not None and least_cycles >= best[0]:
+            break
+        pair = tile.rows, tile.keys
+        if pair not in known:
+            if len(known) == FINALISTS:
+                continue
+            known[pair] = _run(shape, tile, functions, instance.core, lanes.core, objective)
+        cycles = max(known[pair].cycles, least_cycles)
+        if best is None or cycles < best[0]:
+            best = cycles, tile, known[pair]
+    assert best is not None
+    return _step(nest, shape, best[1], best[2], useful, instance.core, streamed)
+
+
+def _shape(nest: LoopNest, core: Core) -> _Shape:
+    sizes, backward = nest.sizes, len(nest.writes) == 3
+    query, value = (nest.operands[1], nest.operands[3]) if backward else (nest.operands[0], nest.operands[2])
+    groups, shared = sizes["B"] * sizes["H"], sizes["J"]
+    widths = query.shape[-1], value.shape[-1]
+    accumulator = core.rate(query.dtype, query.dtype).accumulator
+    return _Shape(groups, groups * shared, shared * sizes["N"], sizes["C"], *widths, backward, query.dtype, accumulator)
+
+
+# --- tiles ------------------------------------------------------------------------------------------------------------
+
+
+def _halves(size: int) -> tuple[int, ...]:
+    found = [size]
+    while found[-1] > SMALLEST:
+        found.append(-(-found[-1] // 2))
+    return tuple(found)
+
+
+def _every_tile(shape: _Shape) -> Iterator[_Tile]:
+    for rows in _halves(shape.rows):
+        row_tiles = -(-shape.rows // rows)
+        for keys in _halves(shape.keys):
+            for block in _halves(shape.keys) if shape.backward else (shape.keys, keys):
+                if block < keys:
+                    continue
+                blocks = -(-shape.keys // block)
+                # whoever does not fit as a whole comes once for every part of the other
+                again = row_tiles > 1 and blocks > 1
+                passes = (blocks if again else 1, 1) if shape.backward else (1, row_tiles if again else 1)
+                yield _Tile(rows, keys, block, _own_bytes(shape, rows, keys, block), *passes)
+
+
+def _tiles(shape: _Shape, room: float, streamed: bool) -> Iterator[_Tile]:
+    """Tiles that fit. A step whose operands are held has them in the memory anyway."""
+    for tile in _every_tile(shape):
+        if not streamed or tile.own_bytes + _buffers(shape, tile) <= room:
+            yield tile
+
+
+def _own_bytes(shape: _Shape, rows: int, keys: int, block: int) -> int:
+    """Scores and probabilities of two tiles (one on the array, one on the lanes), statistics of the rows, sums."""
+    scores = rows * keys * (shape.sum + shape.element) * 2
+    if not shape.backward:
+        return scores + rows * (3 + shape.value_width) * shape.sum  # maximum, sum, correction; sums of the output
+    sums = rows * shape.width + block * (shape.width + shape.value_width)  # dQ; dK, dV
+    return 2 * scores + (2 * rows + sums) * shape.sum  # scores and their gradients; log-sum-exp and delta
+
+
+def _buffers(shape: _Shape, tile: _Tile) -> int:
+    """Bytes of the operands' tiles: two of each that changes."""
+    keys = tile.block * (shape.width + shape.value_width) * shape.element
+    keys *= 2 if tile.block < shape.keys or shape.groups > 1 else 1
+    widths = shape.width + 3 * shape.value_width if shape.backward else shape.width + shape.value_width
+    rows = tile.rows * widths * shape.element  # queries, dO, output, and what leaves; queries and output
+    rows *= 2 if tile.rows < shape.rows or shape.groups > 1 else 1
+    return keys + rows
+
+
+def _moved(shape: _Shape, tile: _Tile, operand: Operand) -> tuple[int, int]:
+    """(bytes that cross the border for an operand, of them sums that come back)."""
+    size = -(-math.prod(operand.shape) * dtype_named(operand.dtype).bits // 8)
+    is_key = _is_key(operand)
+    passes = tile.key_passes if is_key else tile.row_passes
+    if operand.name == MASK:  # read with the scores of every head that it holds for
+        return size * max(1, shape.heads // math.prod(operand.shape[:-2])), 0
+    if not operand.written:
+        return size * passes, 0
+    if is_key or passes == 1:
+        return size, 0
+    again = (passes - 1) * math.prod(operand.shape) * shape.sum  # dQ leaves as sums and comes back
+    return size + again, again
+
+
+def _is_key(operand: Operand) -> bool:
+    return "C" in operand.dims and "N" not in operand.dims
+
+
+# --- cycles and joules ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """All tiles of a step on array and lanes."""
+
+    macs: int
+    compute: float  # cycles of the array without waiting
+    array: float  # with its stalls
+    cycles: float
+    energy_j: dict[str, float]
+    bound_by: str
+    port_cycles: float  # of the busiest port of the memory that array and lanes share
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    nest: LoopNest
+    mapped: Mapped
+
+
+def products(shape: _Shape, rows: int, keys: int) -> tuple[LoopNest, ...]:
+    """The matrix products of one tile: scores and their gradients leave as sums, all else in the operands' type."""
+    made, stays = shape.accumulator, shape.dtype
+    scores = _product(rows, keys, shape.width, ("N", "C"), ("K", "C"), stays, made)
+    if not shape.backward:
+        return scores, _product(rows, shape.value_width, keys, ("N", "C"), ("C", "K"), stays, made)
+    return (
+        scores,
+        _product(rows, keys, shape.value_width, ("N", "C"), ("K", "C"), stays, made),  # dP = dO·Vᵀ
+        _product(keys, shape.value_width, rows, ("C", "N"), ("C", "K"), stays, made),  # dV += Pᵀ·dO
+        _product(rows, shape.width, keys, ("N", "C"), ("C", "K"), stays, made),  # dQ += dS·K
+        _product(keys, shape.width, rows, ("C", "N"), ("C", "K"), stays, made),  # dK += dSᵀ·Q
+    )
+
+
+def _product(
+    rows: int, columns: int, inner: int, left: tuple[str, str], right: tuple[str, str], dtype: str, result: str
+) -> LoopNest:
+    sizes = {"N": rows, "K": columns, "C": inner}
+    operands = []
+    for slot, (name, axes, kind) in enumerate((("x", left, dtype), ("w", right, dtype), ("y", ("N", "K"), result))):
+        shape = (sizes[axes[0]], sizes[axes[1]])
+        operands.append(Operand(name, slot, kind, shape, (index(axes[0]), index(axes[1])), slot == 2))
+    return LoopNest(tuple(sizes.items()), tuple(operands))
+
+
+def _run(shape: _Shape, tile: _Tile, functions: Mapping[str, int], core: Core, lanes: Core, objective: str) -> _Run:
+    """Cost of all tiles of a step; those at the edges by their own size."""
+    pace = core.clock_hz / lanes.clock_hz
+    rate = lanes.vector_rate(compute_dtype([shape.accumulator, shape.dtype], lanes))
+    lane_cycles = math.fsum(lanes.function_cycles(name) * count for name, count in functions.items())
+    vector = lane_cycles / (lanes.lanes * rate.elements_per_cycle) * pace  # of the whole step
+    energy = {"compute": lane_cycles * rate.energy_j}
+    macs, compute, array, cycles, shortest = 0, 0.0, 0.0, 0.0, 0.0
+    slowest, busiest = dict[str, float](), dict[str, float]()
+    scores = shape.groups * shape.rows * shape.keys
+    for count, rows, keys in _sizes(shape, tile):
+        found = [_Product(one, search(one, core, objective)) for one in products(shape, rows, keys)]
+        costs = [one.mapped.cost for one in found]
+        modes = [one.mapped.mapping.mode for one in found]
+        changes = sum(mode != before for mode, before in zip(modes, [modes[-1], *modes], strict=False))
+        part = rows * keys / scores
+        ports, spent = _ports(shape, rows * keys, found, core, lanes, pace)
+        switching = changes * core.mode_switch_cycles
+        busy = {"array": switching + sum(one.cycles for one in costs), "lanes": vector * part} | ports
+        longest = max(busy, key=lambda name: busy[name])
+        slowest[longest] = slowest.get(longest, 0.0) + count * busy[longest]
+        cycles += count * busy[longest]
+        shortest = max(shortest, min(busy["array"], busy["lanes"]))
+        macs += count * sum(one.macs for one in costs)
+        compute += count * sum(one.compute_cycles for one in costs)
+        array += count * busy["array"]
+        for one in found:
+            for level, joules in one.mapped.energy_j_by_level.items():
+                energy[level] = energy.get(level, 0.0) + count * joules
+        for name, taken in ports.items():
+            busiest[name] = busiest.get(name, 0.0) + count * taken
+        for level, joules in spent.items():
+            energy[level] = energy.get(level, 0.0) + count * joules
+    bound_by = max(slowest, key=lambda name: slowest[name])
+    bound_by = "compute" if bound_by == "array" else bound_by
+    return _Run(macs, compute, array, cycles + shortest, energy, bound_by, max(busiest.values()))
+
+
+def _sizes(shape: _Shape, tile: _Tile) -> Iterator[tuple[int, int, int]]:
+    """(how many, rows, keys) of all tiles of a step."""
+    for many_rows, rows in _parts(shape.rows, tile.rows):
+        for many_keys, keys in _parts(shape.keys, tile.keys):
+            yield shape.groups * many_rows * many_keys, rows, keys
+
+
+def _parts(size: int, tile: int) -> list[tuple[int, int]]:
+    rest = size % tile
+    return [(size // tile, tile), *([(1, rest)] if rest else [])]
+
+
+def _ports(
+    shape: _Shape, scores: int, found: Sequence[_Product], core: Core, lanes: Core, pace: float
+) -> tuple[dict[str, float], dict[str, float]]:
+    """(cycles of every port of the memory that array and lanes share, joules of the lanes there) for one tile."""
+    top, level, slot = core.top("O"), lanes.top("O"), "I" if lanes.levels_of("I") else "W"
+    ports: dict[str, float] = {}
+    for one in found:
+        for name, cycles in one.mapped.cost.port_cycles:
+            if name.startswith(f"{top.name}."):
+                ports[name] = ports.get(name, 0.0) + cycles
+    times = 2 if shape.backward else 1  # backward: scores and their gradients
+    read, written = times * scores * shape.sum * 8, times * scores * shape.element * 8
+    # all products but the scores and their gradients add to sums that lie in the memory
+    sums = 8 * shape.sum * sum(one.nest.points // one.nest.sizes["C"] for one in found[times:])
+    for port, bits, clock in (
+        (level.port_for(slot, Flow.FEED), read, pace),
+        (level.port_for("O", Flow.COLLECT), written, pace),
+        (top.port_for("O", Flow.FEED), sums, 1.0),
+    ):
+        name = f"{top.name}.{port.name}"
+        ports[name] = ports.get(name, 0.0) + bits / port.bandwidth_bits_per_cycle * clock
+    joules = read * level.read_energy_j_per_bit + written * level.write_energy_j_per_bit
+    return ports, {top.name: joules + sums * top.read_energy_j_per_bit}
+
+
+def _step(nest: LoopNest, shape: _Shape, tile: _Tile, run: _Run, useful: float, core: Core, streamed: bool) -> StepCost:
+    assert run.macs == _macs(shape), "every product of every score, once"
+    operands = []
+    for operand in nest.operands:
+        is_key = _is_key(operand)
+        slot = "O" if operand.written else ("W" if is_key else "I")
+        if not streamed:
+            operands.append(OperandCost(slot, 0, 0, 0, 0, False))
+            continue
+        total, again = _moved(shape, tile, operand)
+        whole = -(-math.prod(operand.shape) * dtype_named(operand.dtype).bits // 8)
+        parts = shape.groups * (-(-shape.keys // tile.block) if is_key else -(-shape.rows // tile.rows))
+        first = -(-whole // parts)
+        buffer = first * (2 if parts > 1 else 1)
+        operands.append(OperandCost(slot, total, min(first, total), again, buffer, False))
+    operands[0] = replace(operands[0], buffer=operands[0].buffer + tile.own_bytes)
+    useful = min(useful, run.compute)
+    return StepCost(
+        useful,
+        run.compute - useful,
+        run.cycles - run.compute,
+        float(core.dispatch_cycles),
+        tuple(operands),
+        tuple(sorted(run.energy_j.items())),
+        run.bound_by,
+        ((core.top("O").memory, run.port_cycles),) if core.top("O").memory else (),
+    )
+
+
+def _macs(shape: _Shape) -> int:
+    scores = shape.groups * shape.rows * shape.keys
+    if shape.backward:
+        return scores * (3 * shape.width + 2 * shape.value_width)
+    return scores * (shape.width + shape.value_width)

@@ -1,0 +1,312 @@
+"""Steps of operators on their cores and what they cost, each distinct one computed once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from monet.errors import MonetError
+from monet.graph.loop_nest import LoopNest, Operand
+from monet.graph.tensor import Tensor
+from monet.hardware.accelerator import CoreInstance
+from monet.mapping.errors import DoesNotFit
+from monet.mapping.unfused.border import Border
+from monet.schedule.costs.attention_cost import attention_step, lanes_beside
+from monet.schedule.costs.step_cost import (
+    StepCost,
+    matrix_held,
+    matrix_streamed,
+    smaller_border,
+    vector_step,
+    with_bias,
+)
+from monet.schedule.expansion.geometry import Steps, cut_axes, make_steps, shape_classes, step_nest
+from monet.schedule.expansion.operator_rows import RowStore
+from monet.schedule.machine import Machine
+from monet.schedule.plan import Group, Placement, Plan
+from monet.schedule.planning.grouping import TiledGroup, summed
+from monet.schedule.result import Infeasible
+from monet.schedule.workload import Operator
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Costed:
+    """Steps of an operator on some cores: classes of equal shape and the cost of each."""
+
+    instances: tuple[CoreInstance, ...]
+    steps: Steps
+    classes: Array
+    costs: tuple[StepCost, ...]
+    is_summed: bool  # split along a dimension that it sums over
+    mode: tuple[int, int]  # number of the mode that the arrays are in, ticks of changing to it; -1 if there is one only
+    refills: bool  # nothing stays in the arrays from tile to tile
+    _edges: dict[int, dict[int, Array]] = field(default_factory=dict, compare=False)
+
+    def edges(self, position: int, operand: Operand, nest: LoopNest) -> dict[int, Array]:
+        """Where its steps cut an operand, by its position among the operator's (a bias is not in the nest)."""
+        if position not in self._edges:
+            self._edges[position] = cut_axes(operand, nest, self.steps)
+        return self._edges[position]
+
+    @cached_property
+    def energy(self) -> tuple[float, dict[str, float], dict[str, float]]:
+        """Joules of all steps at and below the cores' memories: in all, by level, by core."""
+        pieces, kinds = len(self.instances), len(self.costs)
+        spread = self.classes * pieces + np.arange(self.steps.count) % pieces
+        times = np.bincount(spread, minlength=kinds * pieces).reshape(kinds, pieces)
+        each = np.array([math.fsum(value for _, value in cost.energy_j) for cost in self.costs])
+        by_level: dict[str, float] = {}
+        for cost, many in zip(self.costs, times.sum(axis=1).tolist(), strict=True):
+            for level, value in cost.energy_j:
+                by_level[level] = by_level.get(level, 0.0) + many * value
+        by_core = dict(zip((one.name for one in self.instances), (each @ times).tolist(), strict=True))
+        return float(each @ times.sum(axis=1)), by_level, by_core
+
+
+_cores: dict[tuple[Any, ...], int] = {}  # what a cost depends on outside of its step → a number
+_steps: dict[tuple[Any, ...], StepCost] = {}  # costs of steps by content, for every accelerator of this process
+_whole_cycles: dict[tuple[str, int], float | None] = {}  # of operators alone; None where a core cannot run one
+_next_number = count()  # none is used twice
+MOST_CORES, MOST_STEPS = 1000, 100_000  # kept to be looked up
+
+
+class CostTable:
+    """Costs of distinct steps on distinct cores, each computed once; accelerators with equal cores share them."""
+
+    def __init__(self, machine: Machine, objective: str = "latency") -> None:
+        self.machine, self.objective = machine, objective
+        self._known: dict[tuple[Any, ...], StepCost] = {}
+        self._borders: dict[tuple[str, int, float], Border] = {}
+        self._places: dict[tuple[tuple[str, ...], bool], tuple[Any, ...]] = {}
+        self._numbers: dict[tuple[bool, bool, str, int, bool, float], int] = {}
+        self.steps: dict[tuple[Any, ...], Costed] = {}
+        # a number for each (keys are slow to compare, numbers are not), its steps and the storages they touch
+        self.numbered: dict[tuple[Any, ...], tuple[int, Costed, tuple[str, ...]]] = {}
+        self.rows = RowStore(128 * 2**20)  # of operators whose surroundings have not changed either
+        self.legal: set[tuple[str, Placement]] = set()  # (key of an operator, placement) that were checked
+        self.contents: dict[tuple[Any, ...], int] = {}  # cuts of storages, numbered
+        self.orders: dict[tuple[Any, ...], Array] = {}  # of the tiles of groups, by the rows of their operators
+
+    def cost(
+        self, operator: Operator, steps: Steps, number: int, instance: CoreInstance, held: bool, share: float
+    ) -> StepCost:
+        """The cost of one step of an operator on a core; ``share`` of its memory may be used for buffers. Cores that
+        share a streamed operator see their part of DRAM's bandwidth when they choose their tiles."""
+        ranges = tuple((dim, int(low[number]), int(high[number])) for dim, (low, high) in steps.ranges.items())
+        cores = steps.pieces if operator.macs and not held else 1
+        key = (operator.key, ranges, instance.template, cores, held, share)
+        found = self._known.get(key)
+        if found is None:
+            content = (operator.key, ranges, held, self._surroundings(operator, instance, cores, held, share))
+            found = _steps.get(content)
+            if found is None:
+                if len(_steps) >= MOST_STEPS:
+                    _steps.clear()
+                found = _steps[content] = self._compute(operator, steps, number, instance, cores, held, share)
+            self._known[key] = found
+        return found
+
+    def cycles_alone(self, operator: Operator, instance: CoreInstance) -> float | None:
+        """Cycles of a whole operator alone on a core, with all of its memory for buffers; None if it cannot run it."""
+        key = operator.key, self._surroundings(operator, instance, 1, False, 1.0)
+        if key not in _whole_cycles:
+            if len(_whole_cycles) >= MOST_STEPS:
+                _whole_cycles.clear()
+            try:
+                found = self.cost(operator, make_steps(operator.nest, {}, "", 1), 0, instance, False, 1.0)
+                _whole_cycles[key] = found.cycles
+            except MonetError:
+                _whole_cycles[key] = None
+        return _whole_cycles[key]
+
+    @cached_property
+    def designs(self) -> dict[str, list[CoreInstance]]:
+        """Cores of every design."""
+        found: dict[str, list[CoreInstance]] = {}
+        for instance in self.machine.accelerator.cores:
+            found.setdefault(instance.template, []).append(instance)
+        return found
+
+    def places(self, cores: tuple[str, ...], roomy: bool) -> tuple[Any, ...]:
+        """Of every core its number, and the memory of every slot; ``roomy``: with their sizes, which matter then."""
+        found = self._places.get((cores, roomy))
+        if found is None:
+            machine = self.machine
+            index, room = machine.memory_index, (machine.capacity * roomy).tolist()
+            found = self._places[cores, roomy] = tuple(
+                (machine.core_index[core], *((slot, index[name], room[index[name]]) for slot, name in one.memories))
+                for core, one in ((core, machine.accelerator.instance(core)) for core in cores)
+            )
+        return found
+
+    def _surroundings(self, operator: Operator, instance: CoreInstance, cores: int, held: bool, share: float) -> int:
+        """A number for the core and what its costs see beyond it: DRAM only where it streams from there, and for fused
+        attention the lanes beside it."""
+        is_matrix = operator.macs > 0
+        key = operator.is_attention, is_matrix, instance.name, cores, held, share
+        if key not in self._numbers:
+            border = self._border(instance, cores, 1.0 if held else share)
+            beyond: Any = border.memories
+            if is_matrix and (instance.core.streamed or not held):
+                beyond = border.stream if held else border
+            lanes = lanes_beside(self.machine.accelerator, instance) if operator.is_attention else None
+            content = instance.core, beyond, self.objective if is_matrix else "", lanes and lanes.core
+            if len(_cores) >= MOST_CORES:
+                _cores.clear()
+            self._numbers[key] = _cores.setdefault(content, next(_next_number))
+        return self._numbers[key]
+
+    def _border(self, instance: CoreInstance, cores: int, share: float) -> Border:
+        key = instance.name, cores, share
+        if key not in self._borders:
+            self._borders[key] = smaller_border(self.machine.border_among(instance, cores), share)
+        return self._borders[key]
+
+    def _compute(
+        self,
+        operator: Operator,
+        steps: Steps,
+        number: int,
+        instance: CoreInstance,
+        cores: int,
+        held: bool,
+        share: float,
+    ) -> StepCost:
+        nest = step_nest(operator.nest, steps, number) if steps.ranges else operator.nest
+        border = self._border(instance, cores, 1.0 if held else share)
+        if operator.is_matrix:
+            run = matrix_held if held else matrix_streamed
+            found = run(nest, instance, border, self.objective)
+            return with_bias(found, nest, operator.operands[-1][0].dtype, instance.core) if operator.has_bias else found
+        part = nest.points / max(1, operator.nest.points)
+        work = {name: math.ceil(count * part - 1e-9) for name, count in operator.work}
+        if operator.is_attention:
+            lanes = lanes_beside(self.machine.accelerator, instance)
+            return attention_step(nest, work, instance, lanes, border, self.objective, not held)
+        return vector_step(nest, work, operator.extent, instance, border, not held)
+
+
+@dataclass(slots=True)
+class OperatorSteps:
+    """An operator's steps on their cores, with their costs."""
+
+    operator: Operator
+    placement: Placement
+    instances: tuple[CoreInstance, ...]
+    steps: Steps
+    held: bool
+    classes: Array
+    costs: tuple[StepCost, ...]
+    group: int
+    tiled: Group | None  # the plan's group
+    number: int  # equal for equal operator, placement and tiles
+    costed: Costed
+    storages: tuple[str, ...]  # of the operator; if it is split along a sum also one for sums that further cores keep
+    base: int = 0
+    sums: tuple[StepCost, ...] = ()  # of the first core, after its steps
+
+    @property
+    def is_summed(self) -> bool:
+        """Whether it is split along a dimension that it sums over."""
+        return self.costed.is_summed
+
+    @property
+    def result(self) -> Tensor:
+        """What it writes first."""
+        return next(tensor for operand, tensor in self.operator.operands if operand.written)
+
+
+def operator_steps(
+    operator: Operator, group: TiledGroup, number: int, table: CostTable, plan: Plan, *, held: bool
+) -> OperatorSteps:
+    """Steps and costs of one operator under a plan, looked up if they were asked for before. ``held``: its operands lie
+    in the memory; otherwise they are streamed."""
+    placement = plan.placements[operator.op.name]
+    share = plan.buffer_share if plan.boundary == "keep" else 1.0
+    key = (operator.identity, placement, group.identity, held, share)
+    found = table.numbered.get(key)
+    if found is None:
+        alike = key if group.key else (operator.key, placement, None, held, share)
+        if alike not in table.steps:
+            try:
+                table.steps[alike] = _costed(operator, group, table, placement, held, share)
+            except DoesNotFit as error:
+                raise _infeasible(operator, placement, error) from None
+        costed, storages = table.steps[alike], operator.storages
+        if costed.is_summed:
+            storages = (*storages, f"sums of {operator.op.name}")
+        found = table.numbered[key] = len(table.numbered), costed, storages
+    own, costed, storages = found
+    return OperatorSteps(
+        operator, placement, costed.instances, costed.steps, held, costed.classes, costed.costs, number,
+        group.key, own, costed, storages,
+    )  # fmt: skip
+
+
+def _costed(
+    operator: Operator, group: TiledGroup, table: CostTable, placement: Placement, held: bool, share: float
+) -> Costed:
+    instances = tuple(table.machine.accelerator.instance(name) for name in placement.cores)
+    pieces = len(instances)
+    if group.key:
+        steps = make_steps(operator.nest, group.tiles[operator.number], placement.split, pieces)
+        classes, first = shape_classes(operator.nest, steps)
+    else:
+        steps, classes, first = _untiled(operator, placement.split, pieces)
+    some = np.all([low < high for low, high in steps.ranges.values()], axis=0) if steps.ranges else np.ones(1, bool)
+    costs = {
+        int(one): table.cost(operator, steps, int(one), instances[int(one) % pieces], held, share)
+        for one in first
+        if some[one]
+    }
+    if len(costs) < len(first):  # a tile with fewer rows than there are cores leaves some idle
+        nothing = _nothing(next(iter(costs.values())))
+        costed = tuple(costs.get(int(one), nothing) for one in first)
+    else:
+        costed = tuple(costs.values())
+    is_summed, core = pieces > 1 and placement.split in summed(operator), instances[0].core
+    mode = _mode(table.machine, instances[0], costed[0].mode)
+    return Costed(instances, steps, classes, costed, is_summed, mode, core.refills_every_tile)
+
+
+def _mode(machine: Machine, instance: CoreInstance, mode: str) -> tuple[int, int]:
+    """(number of a mode among a core's, ticks of changing to it)."""
+    names = [each.name for each in instance.core.modes]
+    if len(names) < 2 or mode not in names:
+        return -1, 0
+    return names.index(mode), machine.ticks(instance.core.mode_switch_cycles, instance)
+
+
+def _infeasible(operator: Operator, placement: Placement, error: DoesNotFit) -> Exception:
+    from monet.schedule.engine import NoSchedule
+
+    name, core, short = operator.op.name, placement.cores[0], error.needed_bytes - error.offered_bytes
+    return NoSchedule(Infeasible(name, core, error.level, short, f"operator {name} on {core}: {error}"))
+
+
+def _nothing(like: StepCost) -> StepCost:
+    """The cost of a step that has nothing to do."""
+    operands = tuple(replace(one, bytes=0, first=0, spilled=0, buffer=0) for one in like.operands)
+    return StepCost(0.0, 0.0, 0.0, 0.0, operands, (), like.bound_by)
+
+
+_whole: dict[tuple[str, str, int], tuple[Steps, Array, Array]] = {}
+MOST_UNTILED = 10_000  # kept to be looked up
+
+
+def _untiled(operator: Operator, split: str, pieces: int) -> tuple[Steps, Array, Array]:
+    """Steps of an operator alone, with their classes of shape: the same on every machine."""
+    key = operator.key, split, pieces
+    if key not in _whole:
+        if len(_whole) >= MOST_UNTILED:
+            _whole.clear()
+        steps = make_steps(operator.nest, {}, split, pieces)
+        _whole[key] = steps, *shape_classes(operator.nest, steps)
+    return _whole[key]

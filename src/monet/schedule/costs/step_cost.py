@@ -1,0 +1,216 @@
+"""What one step costs: a nest (an operator, a piece or a tile of it) on one core. Each distinct one is costed once.
+
+Two ways to run. *Streamed*: operands lie outside and pass through buffers as the mapper's DRAM-level tiling asks (an
+operator alone). *Held*: every operand lies in the core's memory (a tile inside a fusion group).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from monet.graph.loop_nest import LoopNest
+from monet.hardware.accelerator import Core, CoreInstance
+from monet.mapping.cache import default_cache, key_of
+from monet.mapping.errors import MappingError
+from monet.mapping.mapper.search import search
+from monet.mapping.nest.bias import bias_cost
+from monet.mapping.nest.cost import Access
+from monet.mapping.nest.spatial import frame_of
+from monet.mapping.unfused.border import Border
+from monet.mapping.unfused.dram_route import OperandCost
+from monet.mapping.unfused.operator import Unfused, unfused
+from monet.mapping.vector import VectorCost, supports, vector_cost
+from monet.schedule.costs.held_tile import edges_of
+
+STEP_VERSION = 9  # raise it with every change of what a step costs or how it is stored
+STREAM_SHARE = 8  # a held tile's streamed operand is there before the array starts to this fraction
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """Cycles of the core by use, traffic by operand (in the nest's order), joules by level at and below the border.
+
+    ``switch``: dispatch, and of a held step the way of the first operands down and of the last sums up. A core that
+    goes on with the next tile of the same operator does not pay it again: the array stays filled.
+    """
+
+    useful: float
+    under_use: float
+    stall: float
+    switch: float
+    operands: tuple[OperandCost, ...]
+    energy_j: tuple[tuple[str, float], ...]
+    bound_by: str
+    ports: tuple[tuple[str, float], ...] = ()  # memories that other cores share: cycles of the busiest port of each
+    mode: str = ""  # of the array; a core that was in another one before pays for the change
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.useful, self.under_use, self.stall, self.switch, self.operands, self.energy_j))
+
+    def __hash__(self) -> int:
+        return self._hash  # part of many keys, and deep
+
+    @property
+    def cycles(self) -> float:
+        """Time on the core."""
+        return self.useful + self.under_use + self.stall + self.switch
+
+
+def smaller_border(border: Border, share: float) -> Border:
+    """The border of a core that may use only a share of its top memories. Cells spread over an array hold an operator's
+    weights, not tiles of them: they are not shared out."""
+    if share >= 1:
+        return border
+    memories = tuple(
+        (slot, name, replace(level, size_bytes=int(level.size_bytes * share)) if level.instances == 1 else level)
+        for slot, name, level in border.memories
+    )
+    return replace(border, memories=memories)
+
+
+def matrix_streamed(nest: LoopNest, instance: CoreInstance, border: Border, objective: str) -> StepCost:
+    """A matrix operator whose operands are streamed: exactly what ``monet map`` says, cut into what the core does and
+    what crosses its border."""
+    core = instance.core
+
+    def compute() -> dict[str, Any]:
+        return _pack(_of_unfused(nest, core, unfused(nest, core, border, objective)))
+
+    key = key_of("streamed step", nest, core, border, objective, STEP_VERSION)
+    return _unpack(default_cache().get_or(key, compute))
+
+
+def matrix_held(nest: LoopNest, instance: CoreInstance, border: Border, objective: str) -> StepCost:
+    """A matrix operator whose operands lie in the core's memory."""
+    core = instance.core
+
+    def compute() -> dict[str, Any]:
+        return _pack(_held(nest, core, border, objective))
+
+    return _unpack(
+        default_cache().get_or(key_of("held step", nest, core, border.stream, objective, STEP_VERSION), compute)
+    )
+
+
+def _pack(cost: StepCost) -> dict[str, Any]:
+    rows = [[o.slot, o.bytes, o.first, o.spilled, o.buffer, o.streams] for o in cost.operands]
+    cycles = [cost.useful, cost.under_use, cost.stall, cost.switch]
+    energy, ports = ([list(one) for one in some] for some in (cost.energy_j, cost.ports))
+    by = cost.bound_by
+    return {"cycles": cycles, "operands": rows, "energy": energy, "by": by, "ports": ports, "mode": cost.mode}
+
+
+def _unpack(stored: Mapping[str, Any]) -> StepCost:
+    operands = tuple(OperandCost(*row) for row in stored["operands"])
+    useful, under_use, stall, switch = stored["cycles"]
+    energy = tuple((level, joules) for level, joules in stored["energy"])
+    ports = tuple((memory, cycles) for memory, cycles in stored["ports"])
+    return StepCost(useful, under_use, stall, switch, operands, energy, stored["by"], ports, stored["mode"])
+
+
+def shared_ports(core: Core, accesses: Iterable[Access]) -> tuple[tuple[str, float], ...]:
+    """Memories that other cores share, and for how many cycles some accesses take the busiest port of each."""
+    levels = {level.name: level for level in core.levels if level.memory}
+    if not levels:
+        return ()
+    busy: dict[tuple[str, str], float] = {}
+    for one in accesses:
+        for port in levels[one.level].ports if one.level in levels else ():
+            if (one.slot, one.flow) in port.carries:
+                key = levels[one.level].memory, port.name
+                busy[key] = busy.get(key, 0.0) + one.bits / port.bandwidth_bits_per_cycle
+    names = sorted({memory for memory, _ in busy})
+    return tuple((name, max(cycles for (memory, _), cycles in busy.items() if memory == name)) for name in names)
+
+
+def _useful_cycles(nest: LoopNest, core: Core, first: str, second: str) -> float:
+    rate = core.rate(first, second)
+    return nest.points / (core.units * rate.products_per_cycle)
+
+
+def _of_unfused(nest: LoopNest, core: Core, found: Unfused) -> StepCost:
+    by_slot = {found.binding.slot(one.name): one.dtype for one in nest.operands}
+    useful = min(_useful_cycles(nest, core, by_slot["I"], by_slot["W"]), found.compute_cycles)
+    return StepCost(
+        useful,
+        found.compute_cycles - useful,
+        found.core_cycles - found.compute_cycles,
+        float(core.dispatch_cycles),
+        found.operands,
+        tuple(sorted(found.energy_j_by_level.items())),
+        found.mapped.cost.bound_by,
+        shared_ports(core, (*found.accesses, *found.border_accesses)),
+        found.mapped.mapping.mode,
+    )
+
+
+def _held(nest: LoopNest, core: Core, border: Border, objective: str) -> StepCost:
+    found = search(nest, core, objective, border.stream)
+    binding, cost = found.mapping.binding, found.cost
+    operands = []
+    for operand in nest.operands:
+        slot = binding.slot(operand.name)
+        bits = cost.stream_bits(slot)
+        operands.append(OperandCost(slot, bits // 8, bits // 8 // STREAM_SHARE, 0, 0, slot in core.streamed))
+    by_slot = {binding.slot(one.name): one.dtype for one in nest.operands}
+    useful = min(_useful_cycles(nest, core, by_slot["I"], by_slot["W"]), cost.compute_cycles)
+    energy = {level: joules for level, joules in found.energy_j_by_level.items() if level != "stream"}
+    mapping = found.mapping
+    edges = edges_of(frame_of(nest, core, mapping.mode, binding, mapping.unrolled, border.stream), found)
+    return StepCost(
+        useful,
+        cost.compute_cycles - useful,
+        edges.steady - cost.compute_cycles,
+        core.dispatch_cycles + edges.fill + edges.drain,
+        tuple(operands),
+        tuple(sorted(energy.items())),
+        cost.bound_by,
+        shared_ports(core, cost.accesses),
+        mapping.mode,
+    )
+
+
+def with_bias(cost: StepCost, nest: LoopNest, dtype: str, core: Core) -> StepCost:
+    """A matrix step that adds a bias to its results as they leave."""
+    bias, more = bias_cost(nest, dtype, core)
+    joules = dict(cost.energy_j)
+    for level, spent in more.items():
+        joules[level] = joules.get(level, 0.0) + spent
+    return replace(cost, operands=(*cost.operands, bias), energy_j=tuple(sorted(joules.items())))
+
+
+def vector_step(
+    nest: LoopNest, work: Mapping[str, int], extent: int, instance: CoreInstance, border: Border, streamed: bool
+) -> StepCost:
+    """Vector work; ``work`` is that of this nest."""
+    core = instance.core
+    reason = supports(core, work)
+    if reason:
+        raise MappingError(reason)
+    found = vector_cost(nest, work, core, border, extent)
+    slots = ("I" if core.levels_of("I") else "W", "O")
+    buffer = _vector_buffer(found, border, slots) if streamed else 0
+    operands = list(found.operands)
+    if operands and buffer:
+        operands[0] = replace(operands[0], buffer=buffer)
+    return StepCost(
+        found.compute_cycles,
+        0.0,
+        found.core_cycles - found.compute_cycles,
+        float(core.dispatch_cycles),
+        tuple(operands),
+        tuple(sorted(found.energy_j_by_level.items())),
+        found.core_bound_by if streamed else "compute",
+        shared_ports(core, (*found.accesses, *found.border_accesses) if streamed else found.accesses),
+    )
+
+
+def _vector_buffer(found: VectorCost, border: Border, slots: tuple[str, str]) -> int:
+    """Two of the tiles in which operands pass the memory, as far as it has room."""
+    level = border.memory_of(slots[0])
+    wanted = -(-2 * (found.dram_read_bits + found.dram_write_bits) // (8 * found.tiles))
+    return min(wanted, level.total_bytes if level else wanted)

@@ -1,0 +1,1 @@
+"""A plan expanded into the arrays that the simulation walks: steps, operand blocks, buffers."""

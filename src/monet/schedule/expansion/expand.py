@@ -1,0 +1,227 @@
+"""A plan expanded into the arrays that ``decide`` walks: gangs, steps, buffers, entries, blocks, uses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from monet.schedule.costs.cost_table import CostTable, OperatorSteps, operator_steps
+from monet.schedule.expansion.assemble import OPERATOR_COLUMNS, assemble
+from monet.schedule.expansion.operator_rows import ALIKE, Cuts, Rows, rows_of
+from monet.schedule.machine import Machine
+from monet.schedule.plan import Plan
+from monet.schedule.planning.grouping import TiledGroup
+from monet.schedule.planning.ordering import gang_order
+from monet.schedule.simulation import decide as d
+from monet.schedule.simulation import residency as r
+from monet.schedule.workload import Workload
+
+Array = np.ndarray[Any, Any]
+MOST_ORDERS = 10_000  # of the tiles of groups, kept to be looked up
+
+
+@dataclass(frozen=True)
+class Expanded:
+    """Everything ``decide`` needs, and what is needed to read its answer."""
+
+    gangs: Array
+    steps: Array
+    work: Array
+    entries: Array
+    blocks: Array
+    uses: Array
+    parts: Array  # per step: useful, under-used, stalled, switching ticks
+    block_storage: Array
+    operators: tuple[OperatorSteps, ...]
+
+
+class Expansion:
+    """Collects rows operator by operator."""
+
+    def __init__(self, workload: Workload, table: CostTable, plan: Plan) -> None:
+        self.workload, self.machine, self.plan, self.table = workload, table.machine, plan, table
+        self.cuts = Cuts(workload, table.machine, plan)
+        self.operators: list[OperatorSteps] = []
+        self.rows: list[Rows] = []
+        self.keys: list[tuple[Any, ...]] = []
+        self.spans: list[Array] = []  # by group: (first step, last step) of its gangs, from its own first step
+        self.groups: list[int] = []  # by group: first step
+        self.ahead: list[int] = []  # gangs whose reads go ahead of a gang's writes, for so many gangs one after another
+        self.alike: list[int] = []
+        self.finer: dict[str, int] = {}
+        self.n_steps = 0
+
+    def add(self, one: OperatorSteps) -> bool:
+        """Rows of one operator's steps; those of last time if the storages it touches are cut as they were then. False
+        if they do not fit: nothing is added."""
+        cuts, storages = self.cuts, one.storages
+        one.base = self.n_steps
+        key: tuple[Any, ...] = (one.number, self.plan.boundary, *map(cuts.number.get, storages))
+        if not cuts.finer.keys().isdisjoint(storages):  # which of them is cut finer, and how
+            finer = [number for number, storage in enumerate(storages) if storage in cuts.finer]
+            key = (*key, *((number, self._finer(storages[number])) for number in finer))
+        rows = self.table.rows.get(key) or self._rows(one, key)
+        if not rows.fits:
+            return False
+        if rows.grids:
+            cuts.waiting.append((one, rows))
+            for position, *_ in rows.grids:
+                cuts.number[storages[position]] = one.number
+        one.sums = rows.sums
+        self.operators.append(one)
+        self.rows.append(rows)
+        self.keys.append(key)
+        self.n_steps += rows.counts[0]
+        return True
+
+    def _rows(self, one: OperatorSteps, key: tuple[Any, ...]) -> Rows:
+        """Rows that were not made for these surroundings before; those of an operator alike if there is one."""
+        self.cuts.catch_up()
+        alike = self._content(one)
+        rows = ALIKE.get(alike)
+        if rows is None:
+            rows = rows_of(self.cuts, one)
+            self.cuts.forget_new()  # they are noted in their turn
+            ALIKE.keep(alike, rows)
+        self.table.rows.keep(key, rows)
+        return rows
+
+    def _finer(self, storage: str) -> int:
+        """A number for how groups cut a storage more finely; what it stands for is slow to compare."""
+        number = self.finer.get(storage)
+        if number is None:
+            known, content = self.table.contents, self.cuts.finer_content(storage)
+            number = self.finer[storage] = known.setdefault(content, len(known))
+        return number
+
+    def _content(self, one: OperatorSteps) -> tuple[Any, ...]:
+        """Everything that an operator's rows depend on; no names, so that it is equal for operators alike."""
+        operator, group, steps = one.operator, one.tiled, one.steps
+        storages = []
+        for storage in operator.storages:
+            grid = self.cuts.grids.get(storage)
+            cut = (grid.content, self.cuts.same_group(one, storage)) if grid else self.cuts.finer_content(storage)
+            owner = self.workload.storages[storage]
+            storages.append((cut, owner.persistent, owner.tensor.shape, owner.tensor.strides, owner.tensor.dtype))
+        places = self.table.places(one.placement.cores, one.held or one.is_summed)
+        pace = self.machine.accelerator.clock_hz / one.instances[0].core.clock_hz
+        return (
+            operator.alike, steps.content, one.held, group is not None and group.halo,
+            one.placement.split, self.plan.boundary, one.costs, places, pace, tuple(storages),
+            one.instances[0].core if one.is_summed else None,
+        )  # fmt: skip
+
+    def close_group(self, count: int) -> None:
+        """The last operators, ``count`` of them, are a group: order its tiles."""
+        if count == 1:
+            one, spans = self.operators[-1], self.rows[-1].spans
+            self.spans.append(spans)
+            self.groups.append(one.base)
+            self.ahead.append(len(one.placement.cores))
+            self.alike.append(len(spans))
+            return
+        members, spans = self.operators[-count:], self._order(count)
+        self.spans.append(spans)
+        self.groups.append(members[0].base)
+        if members[0].tiled:
+            # a pipeline over several cores has a tile of every operator in flight on each of them
+            self.ahead.append(count * len(set(chain.from_iterable(one.placement.cores for one in members))))
+            self.alike.append(len(spans))
+        else:  # one after another, as alone
+            first = [one.base - members[0].base for one in members]
+            for number in (np.searchsorted(first, spans[:, 0], side="right") - 1).tolist():
+                self.ahead.append(len(members[number].placement.cores))
+                self.alike.append(1)
+
+    def _order(self, count: int) -> Array:
+        """Spans of the gangs of the last operators in execution order; that of last time if their rows are the same."""
+        ahead, orders = self.plan.prefetch, self.table.orders
+        key = (ahead, *self.keys[-count:])
+        found = orders.get(key)
+        if found is None:
+            if len(orders) >= MOST_ORDERS:
+                orders.clear()
+            entries = self.entries(count)
+            found = gang_order(self.operators[-count:], self.rows[-count:], entries, self.cuts.n_blocks, ahead)
+            orders[key] = found
+        return found
+
+    def _shifts(self, last: int) -> Array:
+        """How far the blocks of every storage of the last few operators have moved since their rows were made."""
+        self.cuts.catch_up()
+        base = self.cuts.base
+        first = np.array([base[storage] for one in self.operators[-last:] for storage in one.storages], np.int64)
+        return np.asarray(first - np.concatenate([one.bases for one in self.rows[-last:]]))
+
+    def entries(self, last: int) -> Array:
+        """Entries of the last few operators, with the blocks of every storage counted from where they start now."""
+        rows = self.rows[-last:]
+        ends = np.cumsum([len(one.bases) for one in rows])
+        before = np.repeat(ends - [len(one.bases) for one in rows], [len(one.entries) for one in rows])
+        table = np.concatenate([one.entries for one in rows])
+        if len(table):
+            table[:, d.E_BLOCK] += self._shifts(last)[np.concatenate([one.storage for one in rows]) + before]
+        return table
+
+    def finish(self) -> Expanded:
+        """All arrays, with blocks and their uses in gang order."""
+        rows, cuts, dram = self.rows, self.cuts, self.plan.boundary == "dram"
+        shifts = self._shifts(len(rows))
+        about = (
+            (*some.counts, one.operator.number, one.group, one.held and not one.costed.refills, *one.costed.mode)
+            for one, some in zip(self.operators, rows, strict=True)
+        )
+        table = np.fromiter(chain.from_iterable(about), np.int64).reshape(-1, OPERATOR_COLUMNS - 4)
+        counts = table[:, :4]
+        operators = np.concatenate([counts, np.cumsum(counts, axis=0) - counts, table[:, 4:]], axis=1)
+        steps, parts, entries, work, storage = (
+            np.concatenate(some)
+            for some in zip(*((o.steps, o.parts, o.entries, o.work, o.storage) for o in rows), strict=True)
+        )
+        _, cut, numbers, flagged = zip(*cuts.noted, strict=True)
+        sizes, many = np.concatenate(cut), list(map(len, cut))
+        owner, flags = np.repeat(np.array(numbers, np.int64), many), np.repeat(np.array(flagged, np.int64), many)
+        blocks, uses = np.empty((len(sizes), r.BLOCK_COLUMNS), np.int64), np.empty(len(entries), np.int64)
+        gangs = self._gangs(dram)
+        used = assemble(
+            operators, shifts, storage, gangs, steps, parts, entries, blocks, sizes, flags,
+            self.workload.storage_flags, uses, len(self.machine.core_index), dram,
+        )  # fmt: skip
+        return Expanded(gangs, steps, work, entries, blocks, uses[:used], parts, owner, tuple(self.operators))
+
+    def _gangs(self, dram: bool) -> Array:
+        """One row per gang, in execution order."""
+        many = [len(spans) for spans in self.spans]
+        ends = np.cumsum(many)
+        gangs = np.empty((ends[-1], 4), np.int64)
+        gangs[:, :2] = np.concatenate(self.spans) + np.repeat(self.groups, many)[:, None]
+        gangs[:, d.LEAVES_CHIP], gangs[:, d.AHEAD] = 0, self.plan.prefetch * np.repeat(self.ahead, self.alike)
+        gangs[ends - many, d.LEAVES_CHIP] = dram
+        return gangs
+
+
+def expand(
+    workload: Workload, machine: Machine, plan: Plan, groups: Sequence[TiledGroup], table: CostTable
+) -> Expanded:
+    """All arrays of a plan. ``groups`` are in execution order, with tiles for every operator."""
+    building = Expansion(workload, table, plan)
+    stepped = [
+        [operator_steps(operator, group, number, table, plan, held=group.held) for operator in group.operators]
+        for number, group in enumerate(groups)
+    ]
+    held = [here for here in stepped if here[0].held]
+    made = [frozenset(storage for one in here for storage in one.operator.written) for here in held]
+    overwritten = workload.overwritten(frozenset().union(*made))
+    for here, own in zip(held, made, strict=True):
+        for one in here:
+            building.cuts.cut_finer(one, own, overwritten)
+    for number, (group, here) in enumerate(zip(groups, stepped, strict=True)):
+        for one in here:
+            if not building.add(one):  # its weights are then read again with every tile, its sums written and read
+                building.add(operator_steps(one.operator, group, number, table, plan, held=False))
+        building.close_group(len(here))
+    return building.finish()

@@ -1,0 +1,563 @@
+"""Rows of one operator: its steps, buffers and operand blocks, counted from its own first ones.
+
+Rows name neither operator nor storages, so that operators alike share them, under other plans and on other machines.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from monet.graph.dtypes import dtype_named
+from monet.graph.loop_nest import Operand
+from monet.graph.tensor import Tensor
+from monet.schedule.costs.step_cost import STREAM_SHARE, StepCost
+from monet.schedule.expansion.geometry import (
+    Grid,
+    Steps,
+    Touch,
+    axis_map,
+    box_elements,
+    box_rows,
+    cut_axes,
+    touched_blocks,
+)
+from monet.schedule.expansion.split_reductions import accumulator_of, sum_cost
+from monet.schedule.machine import Machine
+from monet.schedule.plan import Plan
+from monet.schedule.planning.grouping import splittable, tileable
+from monet.schedule.simulation import decide as d
+from monet.schedule.workload import Workload
+
+if TYPE_CHECKING:
+    from monet.schedule.costs.cost_table import OperatorSteps
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one operator, and the storages that it is the first to touch. Operator and storages are not named, so
+    that operators alike share them."""
+
+    steps: Array  # entries and buffers are counted from the operator's own first
+    parts: Array
+    entries: Array
+    work: Array
+    grids: tuple[tuple[int, Grid, Array], ...]  # (position in the operator's storages, blocks, their bytes)
+    storage: Array  # of every entry, as a position in the operator's storages
+    bases: Array  # first block of each of these storages
+    counts: tuple[int, int, int, int]  # of steps, entries, buffers, storages
+    spans: (
+        Array  # (first step, last step) of its gangs in order: tiles, and additions right after the last tile of each
+    )
+    sums: tuple[StepCost, ...]  # additions of a split along a sum: steps after the tiles'
+    fits: bool  # whether every memory has room for all that a tile holds in it
+
+    @property
+    def bytes(self) -> int:
+        """What keeping them takes."""
+        return 1000 + sum(one.nbytes for one in (self.steps, self.parts, self.entries, self.work, self.storage))
+
+
+class RowStore:
+    """Rows by content, for operators that are alike in one graph, on other machines or under other plans."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._rows: dict[tuple[Any, ...], Rows] = {}
+        self._bytes, self._most = 0, most_bytes
+
+    def get(self, key: tuple[Any, ...]) -> Rows | None:
+        """The rows kept for a key."""
+        return self._rows.get(key)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._rows.clear()
+        self._bytes = 0
+
+    def keep(self, key: tuple[Any, ...], rows: Rows) -> None:
+        """Keep rows; all others go when there are too many."""
+        if self._bytes > self._most:
+            self.clear()
+        self._rows[key] = rows
+        self._bytes += rows.bytes
+
+
+ALIKE = RowStore(64 * 2**20)
+
+
+class Cuts:
+    """How every storage touched so far is cut into blocks, and by whom."""
+
+    def __init__(self, workload: Workload, machine: Machine, plan: Plan) -> None:
+        self.workload, self.machine, self.plan = workload, machine, plan
+        self.grids: dict[str, Grid] = {}  # of every storage touched; where its blocks start is in ``base``
+        self.base: dict[str, int] = {}
+        self.origin: dict[str, OperatorSteps] = {}  # storage → who cut it
+        self.number: dict[str, int] = {}  # storage → number of who cut it
+        self.finer: dict[
+            str, tuple[tuple[Tensor, Mapping[int, Array]], ...]
+        ] = {}  # cuts of groups that it has to be as fine as
+        self.new: list[tuple[str, Grid, Array]] = []  # those that the operator at hand cuts
+        self.waiting: list[tuple[OperatorSteps, Rows]] = []  # operators whose cuts are known but not noted yet
+        self.noted: list[tuple[int, Array, int, int]] = []  # by storage: first block, sizes, number, row of its flags
+        self.n_blocks = 0
+
+    def cut_finer(self, one: OperatorSteps, made: frozenset[str], overwritten: frozenset[str]) -> None:
+        """Remember how an operator of a group cuts what lies outside of it (``made``: what the group itself makes), so
+        that blocks are as fine as that, whoever touches them first: storages that are ``overwritten`` by tiles (an
+        update its weights), and what each core reads the same part of in every tile, and so can hold."""
+        if one.steps.pieces == 1 and overwritten.isdisjoint(one.operator.written):
+            return
+        for position, (operand, tensor) in enumerate(one.operator.operands):
+            overwrites = operand.written and tensor.storage in overwritten
+            if overwrites or (
+                not operand.written and tensor.storage not in made and self._same_in_all_tiles(one, operand)
+            ):
+                edges = one.costed.edges(position, operand, one.operator.nest)
+                if edges:
+                    self.finer[tensor.storage] = (*self.finer.get(tensor.storage, ()), (tensor, edges))
+
+    def _same_in_all_tiles(self, one: OperatorSteps, operand: Operand) -> bool:
+        split = one.placement.split
+        return split in operand.dims and one.steps.pieces > 1 and not (one.steps.ranges.keys() - {split}) & operand.dims
+
+    def _merged(self, tensor: Tensor, edges: Mapping[int, Array]) -> Mapping[int, Array]:
+        """Edges of a storage's axes, with those of all who overwrite it by tiles."""
+        merged = dict(edges)
+        for seen, more in self.finer.get(tensor.storage, ()):
+            for axis, there in (axis_map(seen, tensor) or {}).items():
+                if there in more:
+                    merged[axis] = np.union1d(merged[axis], more[there]) if axis in merged else more[there]
+        return merged
+
+    def finer_content(self, storage: str) -> tuple[Any, ...]:
+        """How those who overwrite a storage by tiles cut it."""
+        return tuple(
+            (seen.shape, seen.strides, *((axis, edge.tobytes()) for axis, edge in more.items()))
+            for seen, more in self.finer.get(storage, ())
+        )
+
+    def grid_of(self, tensor: Tensor, edges: Mapping[int, Array], one: OperatorSteps) -> Grid:
+        """The blocks of a storage, cut by whoever touches it first."""
+        storage = tensor.storage
+        if storage not in self.grids:
+            found = self.workload.storages[storage]
+            if tensor.elements != found.tensor.elements:
+                tensor, edges = found.tensor, {}
+            grid = Grid(tensor, self._merged(tensor, edges) if self.finer else edges, self.n_blocks)
+            self.cut(storage, grid, grid.sizes(found.tensor.bytes), one)
+        return self.grid(storage)
+
+    def grid(self, storage: str) -> Grid:
+        """The blocks of a storage touched before, counted from where they start now."""
+        grid = self.grids[storage]
+        if grid.base != self.base[storage]:
+            grid = self.grids[storage] = replace(grid, base=self.base[storage])
+        return grid
+
+    def cut(self, storage: str, grid: Grid, sizes: Array, one: OperatorSteps) -> None:
+        """The operator at hand cuts a storage that nobody has touched before."""
+        self.new.append((storage, grid, sizes))
+        self._note(storage, grid, sizes, one)
+
+    def _note(self, storage: str, grid: Grid, sizes: Array, one: OperatorSteps) -> None:
+        """The blocks of a storage that nobody has touched before."""
+        found, start = self.workload.storages.get(storage), self.n_blocks
+        self.grids[storage], self.base[storage] = grid, start
+        if found is not None:
+            number = flags = found.number
+        else:  # sums that cores keep for themselves
+            known = self.workload.storages
+            number, flags = known[one.result.storage].number, len(known)
+        self.noted.append((start, sizes, number, flags))
+        self.n_blocks = start + len(sizes)
+
+    def catch_up(self) -> None:
+        """Note the cuts of operators whose rows were looked up: only now is asked where blocks start."""
+        for one, rows in self.waiting:
+            for position, grid, sizes in rows.grids:
+                storage = one.storages[position]
+                self.origin[storage] = one
+                self._note(storage, grid, sizes, one)
+        self.waiting = []
+
+    def forget_new(self) -> None:
+        """Undo the cuts of the operator at hand."""
+        for storage, _, sizes in reversed(self.new):
+            del self.grids[storage], self.base[storage]
+            self.noted.pop()
+            self.n_blocks -= len(sizes)
+        self.new = []
+
+    def same_group(self, one: OperatorSteps, storage: str) -> bool:
+        """Whether a storage was cut by the group of an operator, or by nobody yet."""
+        return storage not in self.origin or self.origin[storage].tiled == one.tiled
+
+    def sizes_of(self, grid: Grid) -> Array:
+        """Bytes of the blocks of a storage."""
+        return self._noted(grid.base)[1]
+
+    def bytes_of(self, blocks: Array) -> int:
+        """Bytes of some blocks of one storage."""
+        base, sizes, *_ = self._noted(int(blocks[0]))
+        return int(sizes[blocks - base].sum())
+
+    def _noted(self, block: int) -> tuple[int, Array, int, int]:
+        """What was noted of the storage of a block."""
+        return self.noted[bisect_right(self.noted, block, key=itemgetter(0)) - 1]
+
+
+def rows_of(cuts: Cuts, one: OperatorSteps) -> Rows:
+    """Rows of one operator, given how the storages it touches are cut; those that nobody has cut it cuts itself."""
+    return _Building(cuts, one).rows()
+
+
+@dataclass(frozen=True)
+class Addition:
+    """A step that adds up sums of several cores, after a tile."""
+
+    tile: int
+    cost: StepCost
+    entries: Array
+    memory: int
+    buffer: int  # bytes through which sums of other cores pass
+
+
+def _addition(block: int, size: int, own: int, memory: int, pieces: int, grid: Grid, base: int) -> list[list[int]]:
+    """Entries that add the sums of all cores in one block of the result: read all, write it."""
+    found = []
+    for piece in range(pieces):
+        number = base + (piece - 1) * grid.count + block if piece else grid.base + block
+        bytes_ = own if piece else size
+        found.append((number, d.STREAM_READ, bytes_))
+    found.append((grid.base + block, d.KEEP_WRITE, size))
+    rows = []
+    for number, kind, bytes_ in found:
+        row = [0] * d.ENTRY_COLUMNS
+        row[d.E_BLOCK], row[d.E_MEMORY], row[d.E_KIND] = number, memory, kind
+        row[d.E_BYTES], row[d.E_FIRST] = bytes_, bytes_ // STREAM_SHARE
+        rows.append(row)
+    return rows
+
+
+class _Building:
+    def __init__(self, cuts: Cuts, one: OperatorSteps) -> None:
+        self.cuts, self.one, self.machine = cuts, one, cuts.machine
+        self.regions: dict[str, Array] = {}  # by slot: bytes that every step reads into buffers
+        self.additions: list[Addition] = []
+
+    def rows(self) -> Rows:
+        one = self.one
+        cores = np.array([self.machine.core_index[instance.name] for instance in one.instances])
+        entries, per_step = self._entries()
+        work, buffers = self._work()
+        added = self.additions
+        count = one.steps.count + len(added)
+        rows = np.zeros((count, d.STEP_COLUMNS), np.int64)
+        rows[:, d.CORE] = cores[0]
+        rows[: one.steps.count, d.CORE] = np.tile(cores, one.steps.count // len(cores))
+        sums = tuple(one.cost for one in added)
+        rows[: one.steps.count, d.PORT_MEMORY :] = self._ports(one.costs)[one.classes]
+        parts = np.concatenate([self._parts(one.costs)[one.classes], self._parts(sums)])
+        fits = not one.held or self._fits(per_step, buffers, entries, work)
+        if added:
+            entries = np.concatenate([entries, *(one.entries for one in added)])
+            per_step = np.concatenate([per_step, [len(one.entries) for one in added]])
+            work = np.concatenate([work, [(one.memory, one.buffer, -1) for one in added]])
+            buffers = np.concatenate([buffers, np.ones(len(added), np.int64)])
+        ends = np.cumsum(per_step)
+        rows[:, d.ENTRY_START], rows[:, d.ENTRY_END] = ends - per_step, ends
+        per_step, ends = buffers, np.cumsum(buffers)
+        rows[:, d.WORK_START], rows[:, d.WORK_END] = ends - per_step, ends
+        bases = np.array([self.cuts.base[storage] for storage in one.storages], np.int64)
+        order = np.argsort(bases)
+        storage = order[np.searchsorted(bases[order], entries[:, d.E_BLOCK], side="right") - 1]
+        position = {name: place for place, name in enumerate(one.storages)}
+        new = tuple((position[name], grid, sizes) for name, grid, sizes in self.cuts.new)
+        counts = count, len(entries), len(work), len(bases)
+        return Rows(rows, parts, entries, work, new, storage, bases, counts, self._spans(), sums, fits)
+
+    def _spans(self) -> Array:
+        """(first step, last step) of the gangs in order."""
+        pieces, count = self.one.steps.pieces, self.one.steps.count
+        first = np.arange(self.one.steps.tiles) * pieces
+        spans = np.stack([first, first + pieces], axis=1)
+        if not self.additions:
+            return spans
+        after = np.array([one.tile for one in self.additions]) + 1
+        where = count + np.arange(len(after))
+        return np.insert(spans, after, np.stack([where, where + 1], axis=1), axis=0)
+
+    def _fits(self, per_step: Array, buffers: Array, entries: Array, work: Array) -> bool:
+        """Whether buffers and held blocks of every tile fit; with everything else evicted, that is enough."""
+        memories, tile = len(self.machine.capacity), np.arange(len(per_step)) // self.one.steps.pieces
+        needed = np.zeros((self.one.steps.tiles, memories), np.int64)
+        np.add.at(needed, (np.repeat(tile, buffers), work[:, d.WORK_MEMORY]), work[:, d.WORK_BYTES])
+        of = np.repeat(tile, per_step)
+        held = (entries[:, d.E_KIND] == d.HOLD_READ) | (entries[:, d.E_KIND] == d.HOLD_WRITE)
+        place = of[held] * memories + entries[held, d.E_MEMORY]
+        pairs = np.unique(place * self.cuts.n_blocks + entries[held, d.E_BLOCK])
+        place, block = np.divmod(pairs, self.cuts.n_blocks)
+        np.add.at(needed.reshape(-1), place, np.concatenate([one[1] for one in self.cuts.noted])[block])
+        return bool((needed <= self.machine.capacity).all())
+
+    def _ports(self, costs: Sequence[StepCost]) -> Array:
+        """(memory, ticks) of the busiest port that a step shares with other cores; nothing where it queues for none: a
+        memory may be described as shared, but have one core only."""
+        index, instance = self.machine.memory_index, self.one.instances[0]
+        table = np.zeros((len(costs), 2), np.int64)
+        for row, cost in zip(table, costs, strict=True):
+            shared = [one for one in cost.ports if one[0] in self.machine.ported]
+            if shared:
+                memory, cycles = max(shared, key=lambda one: one[1])
+                row[:] = index[memory], self.machine.ticks(cycles, instance)
+        return table
+
+    def _parts(self, costs: Sequence[StepCost]) -> Array:
+        """Ticks of a step by use; rounded so that they add up to the ticks of the whole step."""
+        table, instance = np.zeros((len(costs), 4), np.int64), self.one.instances[0]
+        for row, cost in zip(table, costs, strict=True):
+            total = self.machine.ticks(cost.cycles, instance)
+            useful = min(total, self.machine.ticks(cost.useful, instance))
+            under = min(total - useful, self.machine.ticks(cost.under_use, instance))
+            stall = min(total - useful - under, self.machine.ticks(cost.stall, instance))
+            row[:] = useful, under, stall, total - useful - under - stall
+        return table
+
+    def _work(self) -> tuple[Array, Array]:
+        """Buffers of every step, one row per memory."""
+        one = self.one
+        count, rows = one.steps.count, list[list[int]]()
+        per_step = np.zeros(count, np.int64)
+        needed = {slot: size.copy() for slot, size in self.regions.items()}
+        for position in range(len(one.operator.operands)):
+            slot = one.costs[0].operands[position].slot
+            size = np.array([cost.operands[position].buffer for cost in one.costs], np.int64)[one.classes]
+            if size.any():
+                needed[slot] = needed.get(slot, 0) + size
+        if not needed:
+            return np.zeros((0, 3), np.int64), per_step
+        memories = [
+            {slot: self.machine.memory_index[instance.memory_of(slot)] for slot, _ in instance.memories}
+            for instance in one.instances
+        ]
+        for step in range(count):
+            found: dict[int, int] = {}
+            for slot, where in memories[step % len(memories)].items():
+                if slot in needed and needed[slot][step]:
+                    found[where] = found.get(where, 0) + int(needed[slot][step])
+            per_step[step] = len(found)
+            rows += [[where, size, -1] for where, size in found.items()]
+        return np.array(rows, np.int64).reshape(-1, 3), per_step
+
+    def _entries(self) -> tuple[Array, Array]:
+        """Entries of every step, operand by operand; merged so that a step's entries stand together."""
+        one = self.one
+        count, operator = one.steps.count, one.operator
+        pieces_may_be_empty = one.steps.pieces > 1 and one.steps.tiles > 1
+        tables: list[Array] = []
+        owners: list[Array] = []
+        for position, (operand, tensor) in enumerate(operator.operands):
+            known = tensor.storage in self.cuts.grids
+            grid = self.cuts.grid(tensor.storage) if known else self._cut(operand, tensor)
+            if grid.regions is not None and self.cuts.same_group(one, tensor.storage) and one.steps.tiles == grid.count:
+                tile = (
+                    np.arange(one.steps.count) // one.steps.pieces
+                )  # each tile has what it needs in a block of its own
+                touch = Touch(np.arange(one.steps.count + 1), grid.base + tile, np.ones(one.steps.count))
+            else:
+                touch = touched_blocks(operand, tensor, operator.nest, one.steps, grid)
+            if operand.written and one.is_summed:
+                touch = self._own_sums(operand, touch, grid)
+            elif not operand.written and pieces_may_be_empty:
+                touch = _without_idle(touch, one.steps)
+            table, owner = self._operand_entries(position, touch)
+            tables.append(table)
+            owners.append(owner)
+        for tensor in (*operator.waits, *operator.untouched):
+            grid = self.cuts.grid_of(tensor, {}, one)
+            written = tensor in operator.untouched
+            table = np.zeros((grid.count * count, d.ENTRY_COLUMNS), np.int64)
+            table[:, d.E_BLOCK] = np.tile(np.arange(grid.base, grid.base + grid.count), count)
+            table[:, d.E_KIND] = d.STREAM_WRITE if written else d.WAIT
+            if written:
+                table[:, d.E_MEMORY] = self._memories("O")[0]
+            tables.append(table)
+            owners.append(np.repeat(np.arange(count), grid.count))
+        if not tables:
+            return np.zeros((0, d.ENTRY_COLUMNS), np.int64), np.zeros(count, np.int64)
+        owner = np.concatenate(owners)
+        order = np.argsort(owner, kind="stable")
+        return np.concatenate(tables)[order], np.bincount(owner, minlength=count)
+
+    def _own_sums(self, operand: Operand, touch: Touch, grid: Grid) -> Touch:
+        """Split along a sum: every core but the first has blocks of its own for its sums. Notes what is added up when,
+        each block right after the last tile that adds to it."""
+        one, pieces = self.one, self.one.steps.pieces
+        core = one.instances[0].core
+        bits, wide = (dtype_named(name).bits for name in (operand.dtype, accumulator_of(one.operator, core)))
+        sizes = np.asarray(self.cuts.sizes_of(grid))
+        own = np.tile(-(-sizes * wide // bits), pieces - 1)
+        base = self.cuts.n_blocks
+        self.cuts.cut(one.storages[-1], Grid(grid.tensor, {}, base, own), own, one)
+        owner = np.repeat(np.arange(one.steps.count), np.diff(touch.pointer))
+        piece, place = owner % pieces, touch.block - grid.base
+        last = np.full(grid.count, -1)
+        np.maximum.at(last, place, owner // pieces)
+        memory = int(self._memories(one.costs[0].operands[one.operator.operands.index((operand, one.result))].slot)[0])
+        for tile in np.unique(last[last >= 0]):
+            blocks = np.flatnonzero(last == tile)
+            each = [
+                row
+                for block in blocks
+                for row in _addition(int(block), int(sizes[block]), int(own[block]), memory, pieces, grid, base)
+            ]
+            cost = sum_cost(one.operator, core, int(sizes[blocks].sum()) * 8 // bits, pieces)
+            room = 2 * min(
+                -(-int(own[blocks].max()) // STREAM_SHARE), int(self.machine.capacity[memory]) // STREAM_SHARE
+            )
+            self.additions.append(Addition(int(tile), cost, np.array(each, np.int64), memory, room))
+        mine = np.where(piece > 0, base + (piece - 1) * grid.count + place, touch.block)
+        return Touch(touch.pointer, mine, touch.share)
+
+    def _cut(self, operand: Operand, tensor: Tensor) -> Grid:
+        """Blocks of a storage that this operator is the first to touch."""
+        one = self.one
+        nest, steps = one.operator.nest, one.steps
+        edges, group = cut_axes(operand, nest, steps), one.tiled
+        if not (operand.written and edges and group and group.halo == "recomputed" and steps.pieces == 1):
+            return self.cuts.grid_of(tensor, edges, one)
+        regions = self._box_bytes(operand)
+        grid = Grid(tensor, {}, self.cuts.n_blocks, regions)
+        self.cuts.cut(tensor.storage, grid, regions, one)
+        return grid
+
+    def _memories(self, slot: str) -> Array:
+        """The memory of a slot on every core of an operator; for a slot without one, the core's first."""
+        one = self.one
+        index = self.machine.memory_index
+        return np.array(
+            [index[instance.memory_of(slot) or instance.memories[0][1]] for instance in one.instances], np.int64
+        )
+
+    def _operand_entries(self, position: int, touch: Touch) -> tuple[Array, Array]:
+        one = self.one
+        operand, tensor = one.operator.operands[position]
+        count = one.steps.count
+        owner = np.repeat(np.arange(count), np.diff(touch.pointer))
+        table = np.zeros((len(owner), d.ENTRY_COLUMNS), np.int64)
+        table[:, d.E_BLOCK] = touch.block
+        classes = one.classes[owner]
+        parts = [cost.operands[position] for cost in one.costs]
+        memories = np.stack([self._memories(part.slot) for part in parts])
+        table[:, d.E_MEMORY] = memories[classes, owner % len(one.instances)]
+        streams = parts[0].streams
+        if one.held and not streams:
+            table[:, d.E_KIND] = d.HOLD_WRITE if operand.written else d.HOLD_READ
+            if self._region(position, touch, table) and operand.written:
+                return self._read_back(position, touch, table, owner)
+            return table, owner
+        size = np.array([part.bytes for part in parts])[classes]
+        first = np.array([part.first for part in parts])[classes]
+        table[:, d.E_BYTES], table[:, d.E_FIRST] = _shares(size, touch), _shares(first, touch)
+        table[:, d.E_FIRST] = np.minimum(table[:, d.E_FIRST], table[:, d.E_BYTES])
+        if not operand.written:
+            table[:, d.E_KIND] = d.STREAM_READ
+            cut = any(dim in one.steps.ranges for dim in operand.dims) if one.placement.split else False
+            table[:, d.E_SHARE] = 0 if cut or len(one.instances) == 1 else position + 1
+            return table, owner
+        persistent = self.cuts.workload.storages[tensor.storage].persistent and not one.is_summed
+        stays = self.cuts.plan.boundary == "keep" or one.tiled is not None or one.is_summed
+        keep = stays and not persistent and not streams and not _shared_blocks(table, one)
+        table[:, d.E_KIND] = d.KEEP_WRITE if keep else d.STREAM_WRITE
+        spilled = np.array([part.spilled for part in parts])[classes]
+        if not spilled.any():
+            return self._read_back(position, touch, table, owner)
+        extra = table.copy()
+        extra[:, d.E_KIND], extra[:, d.E_BYTES], extra[:, d.E_FIRST] = d.SPILL, _shares(spilled, touch), 0
+        both = np.stack([table, extra], axis=1).reshape(-1, d.ENTRY_COLUMNS)
+        return self._read_back(position, touch, both, np.repeat(owner, 2))
+
+    def _read_back(self, position: int, touch: Touch, table: Array, owner: Array) -> tuple[Array, Array]:
+        """Tiles of a sum read what tiles before them have summed up, unless it lies where they continue it."""
+        one, operator = self.one, self.one.operator
+        operand, _ = operator.operands[position]
+        if not (tileable(operator) - splittable(operator)) & one.steps.ranges.keys() or one.steps.tiles == 1:
+            return table, owner
+        writes = d.WRITES[table[:, d.E_KIND]]
+        tile, block = owner[writes] // one.steps.pieces, table[writes, d.E_BLOCK]
+        first = np.full(int(block.max()) + 1, one.steps.tiles)
+        np.minimum.at(first, block, tile)
+        again = tile > first[block]
+        extra, region = table[writes][again], self._box_bytes(operand)
+        extra[:, d.E_KIND] = d.STREAM_READ
+        size = _shares(np.repeat(region, np.diff(touch.pointer)), touch)[again]
+        extra[:, d.E_BYTES], extra[:, d.E_FIRST] = size, size // STREAM_SHARE
+        return np.concatenate([extra, table]), np.concatenate([owner[writes][again], owner])
+
+    def _box_bytes(self, operand: Operand) -> Array:
+        """Bytes of an operand that every step touches."""
+        elements = box_elements(operand, self.one.operator.nest, self.one.steps)
+        return -(-elements * dtype_named(operand.dtype).bits // 8)
+
+    def _region(self, position: int, touch: Touch, table: Array) -> bool:
+        """A tile that needs only a part of large blocks (cut along other axes by whoever made them) does not hold them:
+        it reads its own region into a buffer. Nor does it hold a block that several memories write parts of."""
+        one = self.one
+        operand, tensor = one.operator.operands[position]
+        region = self._box_bytes(operand)
+        if operand.written:
+            if not _shared_blocks(table, one):
+                return False
+        elif 2 * region.sum() >= self.cuts.bytes_of(touch.block):
+            return False
+        table[:, d.E_KIND] = d.STREAM_WRITE if operand.written else d.STREAM_READ
+        table[:, d.E_BYTES] = table[:, d.E_FIRST] = _shares(np.repeat(region, np.diff(touch.pointer)), touch)
+        rows = box_rows(operand, tensor, one.operator.nest, one.steps)
+        table[:, d.E_ROWS] = np.ceil(np.repeat(rows, np.diff(touch.pointer)) * touch.share)
+        if len(one.instances) > 1 and not operand.written and one.placement.split not in operand.dims:
+            table[:, d.E_SHARE] = position + 1  # all cores read the same: once, by multicast
+        slot = one.costs[0].operands[position].slot
+        self.regions[slot] = self.regions.get(slot, 0) + region
+        return True
+
+
+def _without_idle(touch: Touch, steps: Steps) -> Touch:
+    """What steps with nothing to do would read (a tile has fewer rows than there are cores) is left out; above all,
+    they do not lead a multicast, whose size is that of its first reader."""
+    idle = np.any([low >= high for low, high in steps.ranges.values()], axis=0)
+    if not idle.any():
+        return touch
+    many = np.diff(touch.pointer)
+    kept = ~np.repeat(idle, many)
+    pointer = np.concatenate([[0], np.cumsum(np.where(idle, 0, many))])
+    return Touch(pointer, touch.block[kept], touch.share[kept])
+
+
+def _shared_blocks(table: Array, one: OperatorSteps) -> bool:
+    """Whether some block is written from more than one memory."""
+    if len(one.instances) == 1:
+        return False
+    first = np.full(int(table[:, d.E_BLOCK].max(initial=0)) + 1, -1)
+    first[table[:, d.E_BLOCK]] = table[:, d.E_MEMORY]
+    return bool((first[table[:, d.E_BLOCK]] != table[:, d.E_MEMORY]).any())
+
+
+def _shares(size: Array, touch: Touch) -> Array:
+    """Bytes split over the blocks a step touches, adding up exactly."""
+    many = np.diff(touch.pointer)
+    if len(many) == 0 or many.max(initial=0) <= 1:
+        return size.astype(np.int64)
+    upto, begin = np.cumsum(touch.share), touch.pointer[:-1][many > 0]
+    before = np.repeat(upto[begin] - touch.share[begin], many[many > 0])
+    ends = np.rint((upto - before) * size).astype(np.int64)
+    starts = np.roll(ends, 1)
+    starts[begin] = 0
+    return np.asarray(np.maximum(0, ends - starts))

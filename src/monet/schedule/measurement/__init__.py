@@ -1,0 +1,1 @@
+"""What is read off a schedule: times, joules, memory over time, lower bounds."""

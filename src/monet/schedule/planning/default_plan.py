@@ -1,0 +1,229 @@
+"""The default plan. ``none`` runs every operator alone; ``auto`` also fuses runs of vector operators that can share
+tiles on one core, and matrix operators with the vector work beside them (``stretches``): a few plans made by rule, of
+which the whole schedule picks the fastest, or none. ``monet fuse`` searches.
+
+A run is a stretch of operators next to each other in execution order, each reading a result of the run, all cut along
+corresponding dimensions. Training-mode batch norm reduces over samples and pixels, so runs with one are cut along
+channels; softmax and layer norm are never cut along what they reduce over. An operator that overwrites something
+made outside of the run does not join: its blocks are not the run's to cut.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from monet.errors import nearest
+from monet.hardware.accelerator import CoreInstance
+from monet.schedule.engine import NoSchedule, Schedule, Scheduler
+from monet.schedule.plan import Group, Placement, Plan, PlanError
+from monet.schedule.planning.grouping import corresponding, splittable
+from monet.schedule.workload import STAYS, Operator, Workload
+
+FUSIONS = ("auto", "none")
+LONGEST = 8  # operators in a run
+TILES = (4, 8, 16, 32, 64, 128)  # a run is cut into the fewest of these that fit; four let transfers overlap
+MOST_PIECES = 256  # transfers that gathering the tiles of a run may take
+Run = list[Operator]
+ROOM = 0.5  # share of the memory that the blocks of a tile may take; the rest is for the next tile
+
+
+def default_schedule(scheduler: Scheduler, fusion: str, boundary: str, placements: dict[str, Placement]) -> Schedule:
+    """The schedule of the default plan: the better of fused and unfused for ``auto``."""
+    if fusion not in FUSIONS:
+        raise PlanError(f"--fusion {fusion!r}: {nearest(fusion, FUSIONS)}, or a YAML file")
+    plain = scheduler.schedule(Plan(placements=placements, boundary=boundary))
+    if fusion == "none":
+        return plain
+    best, seen = plain, set[tuple[Group, ...]]()
+    for plan in fused_plans(scheduler, plain.plan, placements):
+        if not plan.groups or plan.groups in seen:
+            continue
+        seen.add(plan.groups)
+        try:
+            found = scheduler.schedule(plan)
+        except NoSchedule:
+            continue
+        best = min(best, found, key=lambda one: one.timed.makespan)
+    return best
+
+
+def default_plan(scheduler: Scheduler, fusion: str = "auto", boundary: str = "keep") -> Plan:
+    """The plan of ``default_schedule``, placements included."""
+    return default_schedule(scheduler, fusion, boundary, {}).plan
+
+
+def fused_plans(scheduler: Scheduler, plain: Plan, given: dict[str, Placement]) -> Iterator[Plan]:
+    """Plans to choose from: runs of vector operators; the same with stretches that fit in four tiles; with those that
+    lead to matrix operators in up to eight, as they save a gradient's way to DRAM and back."""
+    grouped = [(run, found) for run in runs(scheduler) if (found := run_group(scheduler, run, plain, given))]
+    yield _with_stretches(scheduler, plain, given, grouped, 0, ())
+    for most_tiles, kinds in ((TILES[0], (True, False)), (TILES[1], (True,))):
+        yield _with_stretches(scheduler, plain, given, grouped, most_tiles, kinds)
+
+
+def _with_stretches(
+    scheduler: Scheduler,
+    plain: Plan,
+    given: dict[str, Placement],
+    grouped: list[tuple[Run, tuple[Group, str]]],
+    most_tiles: int,
+    kinds: tuple[bool, ...],
+) -> Plan:
+    """Stretches of some kinds as groups, then runs: each with a tile, and the core that is best for all of it."""
+    from monet.schedule.planning.stretches import stretch_group, stretches  # it builds on the runs here
+
+    groups, placements, taken = list[Group](), dict(plain.placements), set[str]()
+    for before in kinds:
+        for one in stretches(scheduler, before):
+            if any(operator.op.name in taken for operator in one.operators):
+                continue
+            found = stretch_group(scheduler, one, plain, given, most_tiles)
+            if found:
+                groups.append(found[0])
+                placements |= found[1]
+                taken |= set(found[0].operators)
+    for run, (group, core) in grouped:
+        if taken.isdisjoint(group.operators):
+            groups.append(group)
+            moved = [operator.op.name for operator in run if operator.op.name not in given]
+            placements |= dict.fromkeys(moved, Placement((core,)))
+    return replace(plain, groups=tuple(groups), placements=placements)
+
+
+_recent: deque[tuple[Workload, tuple[Run, ...]]] = deque(maxlen=4)
+
+
+def runs(scheduler: Scheduler) -> tuple[Run, ...]:
+    """Maximal stretches of connected operators that one core can run. Those of the same graph a moment ago are used
+    again: no accelerator has a part in them."""
+    for workload, known in tuple(_recent):
+        if workload is scheduler.workload:
+            return known
+    found = tuple(_runs(scheduler))
+    _recent.append((scheduler.workload, found))
+    return found
+
+
+def _runs(scheduler: Scheduler) -> Iterator[Run]:
+    run: Run = []
+    for operator in scheduler.workload.operators:
+        if run and not (len(run) < LONGEST and _joins(scheduler, run, operator)):
+            yield run
+            run = []
+        if may_fuse(operator) and own_results(scheduler, run, operator):
+            run.append(operator)
+        elif run:
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def may_fuse(operator: Operator) -> bool:
+    """Whether an operator may be in a run: vector work that can be cut, and no update."""
+    return not operator.macs and bool(splittable(operator)) and operator.op.phase != "update"
+
+
+def own_results(scheduler: Scheduler, run: list[Operator], operator: Operator) -> bool:
+    """Whether all that an operator writes is new, or was made in the run."""
+    made = {tensor.storage for one in run for operand, tensor in one.operands if operand.written}
+    graph = scheduler.workload.graph
+    outputs = set(operator.op.outputs)
+    return all(
+        tensor.storage in made or tensor.storage in outputs or graph.tensors[tensor.storage].role in STAYS
+        for operand, tensor in operator.operands
+        if operand.written
+    )
+
+
+def _joins(scheduler: Scheduler, run: Run, operator: Operator) -> bool:
+    if not may_fuse(operator) or not own_results(scheduler, run, operator):
+        return False
+    made = {tensor.storage for one in run for operand, tensor in one.operands if operand.written}
+    reads = any(tensor.storage in made for operand, tensor in operator.operands if not operand.written)
+    return reads and bool(common_dims([*run, operator]))
+
+
+def common_dims(run: list[Operator]) -> list[str]:
+    """Dimensions of the last operator along which every operator of a run can be cut."""
+    last, found = run[-1], []
+    for dim in splittable(last):
+        dims, reached = {last.number: dim}, [last]
+        while reached:
+            here = reached.pop()
+            for there in run:
+                if there.number not in dims:
+                    other = corresponding(here, dims[here.number], there)
+                    if other and other in splittable(there):
+                        dims[there.number] = other
+                        reached.append(there)
+        if len(dims) == len(run):
+            found.append(dim)
+    order = [name for name, _ in last.nest.dims]
+    return sorted(found, key=order.index)
+
+
+def run_group(
+    scheduler: Scheduler, run: list[Operator], plain: Plan, given: dict[str, Placement]
+) -> tuple[Group, str] | None:
+    """A run as a group, cut into the fewest tiles that fit, and its core; None if there is no such core or cut."""
+    if len(run) < 2:
+        return None
+    core = best_core(scheduler, run, given)
+    if core is None:
+        return None
+    sizes = {scheduler.machine.accelerator.memory(name).size_bytes for _, name in core.memories}
+    last, gathered, tensors = run[-1], _pieces(scheduler, run, plain), tensor_bytes(run)
+    for dim in common_dims(run):
+        size = last.nest.sizes[dim]
+        for tiles in TILES:
+            if tiles * gathered > MOST_PIECES:
+                break
+            if tiles <= size and working_set(tensors, tiles) <= ROOM * min(sizes):
+                tile = -(-size // tiles)
+                return Group(tuple(operator.op.name for operator in run), ((dim, tile),)), core.name
+    return None
+
+
+def _pieces(scheduler: Scheduler, run: list[Operator], plain: Plan) -> int:
+    """Pieces in which what a run reads from outside lies on different cores: a tile gathers from all of them."""
+    tensors, producer = scheduler.workload.graph.tensors, scheduler.workload.graph.producer
+    inside = {one.op.name for one in run}
+    read = {tensors[name].storage for one in run for name in one.op.inputs}
+    makers = {producer[storage].name for storage in read if storage in producer} - inside
+    pieces = [len(plain.placements[name].cores) for name in makers if name in plain.placements]
+    return sum(count for count in pieces if count > 1)
+
+
+def tensor_bytes(run: Sequence[Operator]) -> list[tuple[int, bool]]:
+    """(bytes, whether tiles cut it) of every tensor of a run; small ones (per channel) are never cut."""
+    tensors = {tensor.storage: tensor for one in run for _, tensor in one.operands}
+    return [(tensor.bytes, len(tensor.shape) > 1) for tensor in tensors.values()]
+
+
+def working_set(tensors: list[tuple[int, bool]], tiles: int) -> float:
+    """Bytes of all tensors of a run in one tile."""
+    return sum(size / (tiles if cut else 1) for size, cut in tensors)
+
+
+def best_core(scheduler: Scheduler, run: list[Operator], given: dict[str, Placement]) -> CoreInstance | None:
+    """The core that does the whole run fastest; None if no core does all of it."""
+    best: tuple[float, CoreInstance] | None = None
+    seen: set[str] = set()
+    templates = [instance.template for instance in scheduler.machine.accelerator.cores]
+    several = {name for name in templates if templates.count(name) > 1}  # there, operators are split instead
+    for instance in scheduler.machine.accelerator.cores:
+        if instance.template in seen or instance.core.lanes <= 0 or instance.template in several:
+            continue
+        seen.add(instance.template)
+        cycles = [scheduler.costs.cycles_alone(one, instance) for one in run]
+        if None in cycles:
+            continue
+        seconds = sum(one for one in cycles if one is not None) / instance.core.clock_hz
+        if best is None or seconds < best[0]:
+            best = seconds, instance
+    if best and any(given.get(one.op.name, Placement((best[1].name,))).cores != (best[1].name,) for one in run):
+        return None
+    return best[1] if best else None

@@ -1,0 +1,82 @@
+"""Depth-first order of the tiles of a fusion group: each tile as late as the first result that needs it allows, but
+ahead by a tile for every change of cores that follows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from monet.schedule.costs.cost_table import OperatorSteps
+from monet.schedule.expansion.operator_rows import Rows
+from monet.schedule.simulation import decide as d
+
+Array = np.ndarray[Any, Any]
+
+
+def gang_order(
+    members: Sequence[OperatorSteps], rows: Sequence[Rows], entries: Array, n_blocks: int, ahead: int
+) -> Array:
+    """(first step, last step) of every gang of a group in execution order, counted from its first step; cores run
+    ``ahead`` tiles for every change of cores that follows."""
+    touched = np.split(entries, np.cumsum([len(one.entries) for one in rows])[:-1])
+    need = np.concatenate(needed_by(members, rows, touched, n_blocks))
+    many = [len(one.spans) for one in rows]
+    position = np.repeat(np.arange(len(members)), many)
+    within = np.concatenate([np.arange(count) for count in many])
+    order = np.lexsort((within, position, need + ahead * np.array(stages(members))[position]))
+    spans = np.concatenate([row.spans + one.base - members[0].base for row, one in zip(rows, members, strict=True)])
+    return np.asarray(spans[order])
+
+
+def stages(members: Sequence[OperatorSteps]) -> list[int]:
+    """How often the data has changed cores before it comes to each operator. In strict order two cores that take turns
+    would wait for each other; in a pipeline the first one is a tile ahead."""
+    made: dict[str, int] = {}
+    touched: dict[str, int] = {}  # the last stage so far that reads or writes a storage: what overwrites it comes after
+    found: list[int] = []
+    for number, one in enumerate(members):
+        stage = 0
+        for operand, tensor in one.operator.operands:
+            maker = made.get(tensor.storage)
+            if operand.written:
+                stage = max(stage, touched.get(tensor.storage, 0))
+            elif maker is not None:
+                same = set(members[maker].placement.cores) == set(one.placement.cores)
+                stage = max(stage, found[maker] + (not same))
+        found.append(stage)
+        for operand, tensor in one.operator.operands:
+            touched[tensor.storage] = max(stage, touched.get(tensor.storage, 0))
+            if operand.written:
+                made[tensor.storage] = number
+    return found
+
+
+def needed_by(
+    members: Sequence[OperatorSteps], rows: Sequence[Rows], touched: Sequence[Array], n_blocks: int
+) -> list[Array]:
+    """For every gang of every operator the number of the first result tile that needs it."""
+    late = max(one.steps.tiles for one in members)
+    first = np.full(n_blocks, late, np.int64)  # by block: the first result tile that reads it
+    result: list[Array] = [np.zeros(0, np.int64)] * len(members)
+    for index in reversed(range(len(members))):
+        one, entries, table, spans = members[index], touched[index], rows[index].steps, rows[index].spans
+        tiles, adds = one.steps.tiles, spans[:, 0] >= one.steps.count
+        gang_of = np.empty(len(table), np.int64)
+        gang_of[np.concatenate([np.arange(low, high) for low, high in spans])] = np.repeat(
+            np.arange(len(spans)), spans[:, 1] - spans[:, 0]
+        )
+        gang = np.repeat(gang_of, table[:, d.ENTRY_END] - table[:, d.ENTRY_START])
+        written = d.WRITES[entries[:, d.E_KIND]]
+        tile = np.cumsum(~adds) - 1
+        own = tile * late // tiles if tiles < late else tile
+        need = np.full(len(spans), late, np.int64)
+        for kind in (adds, ~adds):  # additions read what tiles before them write
+            here = kind[gang]
+            write, read = written & here, ~written & here
+            np.minimum.at(need, gang[write], first[entries[write, d.E_BLOCK]])
+            need = np.where(kind & (need >= late), own, need)
+            np.minimum.at(first, entries[read, d.E_BLOCK], need[gang[read]])
+        result[index] = need
+    return result

@@ -1,0 +1,215 @@
+"""Which cores run an operator: a good constructive default for whatever the plan leaves open.
+
+Every operator goes to the core design that does it fastest. Heavy operators are split over all cores of that design:
+along samples where there are enough, else along rows or channels, whichever leaves the longest piece shortest; the
+operands that are not split are multicast. Light ones run on one core, that of their first operand if it can.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from monet.errors import MonetError, nearest
+from monet.hardware.accelerator import Core, CoreInstance
+from monet.mapping.errors import DoesNotFit, MappingError
+from monet.mapping.mapper.search import frames
+from monet.schedule.costs.cost_table import CostTable
+from monet.schedule.expansion.geometry import make_steps, step_nest
+from monet.schedule.machine import Machine
+from monet.schedule.plan import Placement, Plan, PlanError
+from monet.schedule.planning.grouping import main_dim, splittable, summed
+from monet.schedule.result import Infeasible
+from monet.schedule.workload import Operator, Workload
+
+LIGHT_CYCLES = 4096  # an operator that takes less on one core is not worth splitting
+MOST_SPLITS = 10_000  # kept to be looked up
+
+
+def complete_placements(workload: Workload, machine: Machine, table: CostTable, plan: Plan) -> Plan:
+    """The plan with a placement for every operator; given ones are checked and kept."""
+    chosen: dict[str, Placement] = {}
+    known = {operator.op.name: operator for operator in workload.operators}
+    for name, placement in plan.placements.items():
+        if name not in known:
+            raise PlanError(f"allocation: the graph has no operator {name!r}; {nearest(name, known)}")
+        operator = known[name]
+        if (operator.key, placement) not in table.legal:
+            check_placement(operator, placement, machine)
+            table.legal.add((operator.key, placement))
+        chosen[name] = placement
+    share = plan.buffer_share if plan.boundary == "keep" else 1.0
+    by_key: dict[str, Placement] = {}
+    for operator in workload.operators:
+        if operator.op.name in chosen:
+            continue
+        if operator.key not in by_key:
+            by_key[operator.key] = default_placement(operator, table, share)
+        chosen[operator.op.name] = by_key[operator.key]
+    return replace(plan, placements=chosen)
+
+
+def check_placement(operator: Operator, placement: Placement, machine: Machine) -> None:
+    """Raise if a given placement names unknown cores, cores that cannot run the operator, or a dimension that cannot
+    be split."""
+    place, cores = f"allocation.{operator.op.name}", placement.cores
+    for core in cores:
+        if core not in machine.core_index:
+            raise PlanError(f"{place}: no core {core!r}; {nearest(core, machine.core_index)}")
+    for core in cores:
+        reason = cannot_run(operator, machine.accelerator.instance(core))
+        if reason:
+            able = [one.name for one in machine.accelerator.cores if not cannot_run(operator, one)]
+            raise PlanError(
+                f"{place}: {core} cannot run {operator.op.kind}: {reason}; {', '.join(able) or 'no core'} can"
+            )
+    if len(cores) == 1:
+        if placement.split and placement.split not in operator.nest.sizes:
+            hint = nearest(placement.split, operator.nest.sizes)
+            raise PlanError(f"{place}: split {placement.split!r}: it has no such dimension; {hint}")
+        return
+    if len(set(cores)) < len(cores):
+        raise PlanError(f"{place}: a core is named twice: {', '.join(cores)}")
+    if len({machine.accelerator.instance(core).template for core in cores}) > 1:
+        raise PlanError(f"{place}: {', '.join(cores)} are of different designs; pieces are equal, so cores must be too")
+    allowed = sorted(disjoint_dims(operator) | summed(operator))
+    if placement.split in scattered_dims(operator):
+        others = ", ".join(allowed) or "nothing; name one core"
+        raise PlanError(
+            f"{place}: split {placement.split!r}: pieces would add to each other's results, as a value goes to all "
+            f"that its filter covers; allowed: {others}"
+        )
+    if placement.split not in allowed:
+        hint = nearest(placement.split, allowed) if allowed else "nothing of it can be split; name one core"
+        raise PlanError(f"{place}: split {placement.split!r}: {hint}")
+    if operator.nest.sizes[placement.split] < len(cores):
+        size = operator.nest.sizes[placement.split]
+        raise PlanError(f"{place}: {placement.split} has {size} values for {len(cores)} cores")
+
+
+def default_placement(operator: Operator, table: CostTable, share: float) -> Placement:
+    """The constructive default for one operator."""
+    from monet.schedule.engine import NoSchedule
+
+    designs = table.designs
+    whole = make_steps(operator.nest, {}, "", 1)
+    best: tuple[float, list[CoreInstance]] | None = None
+    errors: list[tuple[CoreInstance, MonetError]] = []
+    for instances in designs.values():
+        first = instances[0]
+        reason = cannot_run(operator, first)
+        if reason:
+            errors.append((first, MappingError(reason)))
+            continue
+        try:
+            if operator.is_matrix and len(designs) > 1 and _only_one(operator, designs):
+                seconds = 1.0  # no choice to make
+            else:
+                seconds = table.cost(operator, whole, 0, first, False, share).cycles / first.core.clock_hz
+        except MonetError as error:
+            errors.append((first, error))
+            continue
+        seconds /= len(instances)
+        if best is None or seconds < best[0]:
+            best = seconds, instances
+    if best is None:
+        raise NoSchedule(_why_not(operator, errors))
+    instances = best[1]
+    split = _known_split(operator, instances) if len(instances) > 1 else None
+    if split is None:
+        return Placement((instances[0].name,))
+    dim, pieces = split
+    return Placement(tuple(instance.name for instance in instances[:pieces]), dim)
+
+
+def cannot_run(operator: Operator, instance: CoreInstance) -> str:
+    """Why a core cannot run an operator, from its description alone; empty if it might."""
+    core = instance.core
+    if not operator.macs:
+        return "" if core.lanes > 0 else "it has no vector lanes"
+    if not core.modes:
+        return "it has no array"
+    reads = [operand.dtype for operand in operator.nest.reads]
+    pairs = [tuple(reads[:2]), tuple(reversed(reads[:2]))]
+    if not any(rate.inputs in pairs for rate in core.rates):
+        listed = ", ".join("×".join(rate.inputs) for rate in core.rates)
+        return f"its array has no rate for {'×'.join(reads[:2])}; it supports {listed}"
+    return ""
+
+
+def _only_one(operator: Operator, designs: dict[str, list[CoreInstance]]) -> bool:
+    return sum(not cannot_run(operator, instances[0]) for instances in designs.values()) == 1
+
+
+_splits: dict[tuple[str, Core, int], tuple[str, int] | None] = {}
+
+
+def _known_split(operator: Operator, instances: list[CoreInstance]) -> tuple[str, int] | None:
+    """``_best_split``, looked up: what is outside of the cores has no part in it."""
+    key = operator.key, instances[0].core, len(instances)
+    if key not in _splits:
+        if len(_splits) >= MOST_SPLITS:
+            _splits.clear()
+        _splits[key] = _best_split(operator, instances)
+    return _splits[key]
+
+
+def _best_split(operator: Operator, instances: list[CoreInstance]) -> tuple[str, int] | None:
+    """(dimension, pieces) that leaves the longest piece shortest, or None if the operator is light."""
+    core, nest = instances[0].core, operator.nest
+    if operator.is_matrix:
+        cycles = nest.points / max(1.0, core.units * core.rates[0].products_per_cycle)
+    elif operator.is_attention:
+        cycles = operator.macs / max(1.0, core.units * core.rates[0].products_per_cycle)
+    else:
+        cycles = sum(count for _, count in operator.work) / max(1, core.lanes)
+    if cycles < LIGHT_CYCLES:
+        return None
+    best: tuple[float, int, str, int] | None = None
+    allowed = disjoint_dims(operator)
+    for rank, (dim, size) in enumerate(nest.dims):
+        if dim not in allowed:
+            continue
+        pieces = min(len(instances), size)
+        longest = -(-size // pieces)
+        if pieces < 2:
+            continue
+        score = array_cycles(operator, core, dim, longest) if operator.is_matrix else longest / size
+        if best is None or (score, rank) < best[:2]:
+            best = score, rank, dim, -(-size // longest)
+    return (best[2], best[3]) if best else None
+
+
+def array_cycles(operator: Operator, core: Core, dim: str, longest: int) -> float:
+    """Cycles the array itself takes for the longest piece, at the best unrolling that its wires allow."""
+    pieces = -(-operator.nest.sizes[dim] // longest)
+    piece = step_nest(operator.nest, make_steps(operator.nest, {}, dim, pieces), pieces // 2)
+    return min(frame.compute_cycles for frame in frames(piece, core, None, limit=1))
+
+
+def scattered_dims(operator: Operator) -> frozenset[str]:
+    """Dimensions that together with a filter tap say where a result goes, as in the input gradient of a convolution:
+    their pieces write overlapping parts."""
+    found: set[str] = set()
+    for operand in operator.nest.writes:
+        for index in operand.indices:
+            names = [name for name, factor in index.terms if factor and operator.nest.sizes[name] > 1]
+            if len(names) > 1 and main_dim(index, operator):
+                found.update(names)
+    return frozenset(found)
+
+
+def disjoint_dims(operator: Operator) -> frozenset[str]:
+    """Dimensions whose pieces write disjoint parts of every result."""
+    return splittable(operator) - scattered_dims(operator)
+
+
+def _why_not(operator: Operator, errors: list[tuple[CoreInstance, MonetError]]) -> Infeasible:
+    """The core that comes nearest to running an operator, and what is missing there."""
+    name = operator.op.name
+    fits = [(one, error) for one, error in errors if isinstance(error, DoesNotFit)]
+    if fits:
+        instance, error = min(fits, key=lambda pair: pair[1].needed_bytes - pair[1].offered_bytes)
+        short = error.needed_bytes - error.offered_bytes
+        return Infeasible(name, instance.name, error.level, short, f"operator {name} on {instance.name}: {error}")
+    reasons = "; ".join(f"{instance.template}: {error}" for instance, error in errors)
+    return Infeasible(name, "", "", 0, f"operator {name} ({operator.op.kind}) runs on no core: {reasons}")

@@ -1,0 +1,112 @@
+"""Stretches: matrix operators with the vector work right after them (bias, activation, residual sum) or right before
+them (backward: the gradient of an activation or a norm, then the gradients of input and weights that read it).
+
+A stretch stands together in execution order, each operator reads a result of the stretch, and all can be cut along
+corresponding dimensions, also those that a matrix operator sums over: its result then stays in place as an accumulator.
+Matrix operators keep their cores; the vector operators of a stretch share one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from monet.schedule.engine import Scheduler
+from monet.schedule.plan import Group, Placement, Plan
+from monet.schedule.planning.default_plan import LONGEST, ROOM, TILES, best_core, own_results, tensor_bytes, working_set
+from monet.schedule.planning.grouping import corresponding, splittable, tileable
+from monet.schedule.workload import Operator, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Operators to fuse, and the ways to cut them: a dimension of the last → that of each, by operator number."""
+
+    operators: tuple[Operator, ...]
+    cuts: dict[str, dict[int, str]]
+
+
+_recent: deque[tuple[Workload, bool, tuple[Stretch, ...]]] = deque(maxlen=8)
+
+
+def stretches(scheduler: Scheduler, before: bool) -> tuple[Stretch, ...]:
+    """Stretches with their vector work ``before`` the matrix operators, or after the one that they begin with. Those of
+    the same graph a moment ago are used again: no accelerator has a part in them."""
+    for workload, kind, known in tuple(_recent):
+        if workload is scheduler.workload and kind == before:
+            return known
+    found = tuple(_stretches(scheduler, before))
+    _recent.append((scheduler.workload, before, found))
+    return found
+
+
+def _stretches(scheduler: Scheduler, before: bool) -> Iterator[Stretch]:
+    operators, taken = scheduler.workload.operators, 0
+    for position, operator in enumerate(operators):
+        if position < taken or operator.is_matrix == before or not _may_join(operator):
+            continue
+        run = [operator]
+        for one in operators[position + 1 : position + LONGEST]:
+            if one.is_matrix and not before:
+                break
+            if not one.is_matrix and before and run[-1].is_matrix:
+                break
+            if not (_may_join(one) and own_results(scheduler, run, one) and _reads(run, one)):
+                break
+            if not any(_cut_along([*run, one], dim) for dim in tileable(one)):
+                break
+            run.append(one)
+        if len(run) > 1 and any(one.is_matrix for one in run):
+            taken = position + len(run)
+            dims = [dim for dim, _ in run[-1].nest.dims if dim in tileable(run[-1])]
+            yield Stretch(tuple(run), {dim: cut for dim in dims if (cut := _cut_along(run, dim))})
+
+
+def _may_join(operator: Operator) -> bool:
+    return bool(splittable(operator)) and operator.op.phase != "update"
+
+
+def _reads(run: list[Operator], operator: Operator) -> bool:
+    made = {tensor.storage for one in run for operand, tensor in one.operands if operand.written}
+    return any(tensor.storage in made for operand, tensor in operator.operands if not operand.written)
+
+
+def _cut_along(run: list[Operator], dim: str) -> dict[int, str]:
+    """By operator the dimension that is cut when the last one is cut along ``dim``; empty if one cannot be."""
+    found, reached = {run[-1].number: dim}, [run[-1]]
+    while reached:
+        here = reached.pop()
+        for there in run:
+            if there.number in found:
+                continue
+            other = corresponding(here, found[here.number], there)
+            if other and other in tileable(there):
+                found[there.number] = other
+                reached.append(there)
+    return found if len(found) == len(run) else {}
+
+
+def stretch_group(
+    scheduler: Scheduler, stretch: Stretch, plain: Plan, given: dict[str, Placement], most_tiles: int
+) -> tuple[Group, dict[str, Placement]] | None:
+    """A stretch as a group in the fewest tiles that fit the vector core, and where its vector operators run. Cuts along
+    the dimension that a matrix operator is split along are the last resort: they leave its cores little to do."""
+    run = stretch.operators
+    vector = [one for one in run if not one.is_matrix]
+    core = best_core(scheduler, vector, given)
+    if core is None:
+        return None
+    room = ROOM * min(scheduler.machine.accelerator.memory(name).size_bytes for _, name in core.memories)
+    last, best, tensors = run[-1], dict[tuple[int, int, int], Group](), tensor_bytes(vector)
+    names = tuple(one.op.name for one in run)
+    for rank, (dim, dims) in enumerate(stretch.cuts.items()):
+        clashes = sum(one.is_matrix and plain.placements[one.op.name].split == dims[one.number] for one in run)
+        most = min(most_tiles, *(one.nest.sizes[dims[one.number]] for one in run))
+        fits = (tiles for tiles in TILES if tiles <= most and working_set(tensors, tiles) <= room)
+        tiles = next(fits, 0)
+        if tiles:
+            best[clashes, tiles, rank] = Group(names, ((dim, -(-last.nest.sizes[dim] // tiles)),))
+    if not best:
+        return None
+    return best[min(best)], {one.op.name: Placement((core.name,)) for one in vector if one.op.name not in given}

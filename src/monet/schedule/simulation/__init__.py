@@ -1,0 +1,1 @@
+"""Compiled kernels: decide every transfer, its source and order; replay them in time."""
