@@ -17,9 +17,9 @@ import pytest
 
 from monet.search.hardware.engine import Engine
 from monet.search.hardware.exploration import explore, objective_values
-from monet.search.hardware.objectives import hypervolume
 from monet.search.hardware.record import Record
 from monet.search.hardware.store import open_store, read_store
+from monet.search.pareto import hypervolume
 from tests.search.evaluators import VERSION, metrics
 from tests.search.spaces import grid
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from monet.search.pareto import front
+
 Genome = tuple[int, ...]
 Array = np.ndarray[Any, Any]
 MOST_TRIES = 50  # rounds of mating without enough new genomes, after which a generation is as large as it is
@@ -209,11 +211,8 @@ def _algorithm(state: _State, seeds: Sequence[Sequence[int]], seed: int) -> Any:
 
 
 def non_dominated(scores: dict[Genome, Score]) -> tuple[Genome, ...]:
-    """Feasible genomes that no other is better than in one value and as good in all others; of equals, the first."""
-    feasible = [(one.values, order, genome) for order, (genome, one) in enumerate(scores.items()) if one.violation <= 0]
-    front: list[tuple[tuple[float, ...], Genome]] = []
-    for values, _, genome in sorted(feasible, key=lambda one: one[:2]):
-        # sorted by values, so only those before it can dominate it or equal it
-        if not any(all(a <= b for a, b in zip(other, values, strict=True)) for other, _ in front):
-            front.append((values, genome))
-    return tuple(genome for _, genome in front)
+    """Feasible genomes that no other is better than in one value and as good in all others, by their values; of equals,
+    the first."""
+    feasible = [(genome, one.values) for genome, one in scores.items() if one.violation <= 0]
+    kept = front(np.array([values for _, values in feasible])) if feasible else ()
+    return tuple(feasible[place][0] for place in sorted(kept, key=lambda place: feasible[place][1]))

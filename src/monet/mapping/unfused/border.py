@@ -19,8 +19,8 @@ from monet.mapping.unfused.dram_route import DramRoute, dram_route
 class Border:
     """DRAM as one core sees it: bits per cycle of the core's clock, joules per bit (links included), first-word cycles.
 
-    ``memories``: (slot, name, level) of the top memories that the scheduler fills; streamed slots are absent. ``route``:
-    the wires one by one, for what an operator alone takes; tiles are chosen by the slowest of them.
+    ``memories``: (slot, name, level) of the top memories that the scheduler fills; streamed slots are absent.
+    ``route``: the wires one by one, for what an operator alone takes; tiles are chosen by the slowest of them.
     """
 
     bits_per_cycle: float

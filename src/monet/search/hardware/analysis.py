@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from monet.search.hardware.exploration import objective_values, pareto
-from monet.search.hardware.objectives import Objective, hypervolume, parse_objective
+from monet.search.hardware.objectives import Objective, parse_objective
 from monet.search.hardware.record import Record
 from monet.search.hardware.space import Space
+from monet.search.pareto import hypervolume
 
 Array = np.ndarray[Any, Any]
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from monet.search.hardware.analysis import reference_point
 from monet.search.hardware.exploration import objective_values
-from monet.search.hardware.objectives import Objective, hypervolume
+from monet.search.hardware.objectives import Objective
 from monet.search.hardware.record import Record
 from monet.search.hardware.samplers import search_named
 from monet.search.hardware.space import Space
+from monet.search.pareto import hypervolume
 
 
 @dataclass(frozen=True, slots=True)

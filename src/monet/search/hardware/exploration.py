@@ -14,11 +14,12 @@ import numpy as np
 from monet.errors import MonetError
 from monet.hardware.errors import HardwareError
 from monet.search.hardware.engine import EVALUATE, Engine, cluster, local
-from monet.search.hardware.objectives import Objective, front, hardware_figures
+from monet.search.hardware.objectives import Objective, hardware_figures
 from monet.search.hardware.record import Record
 from monet.search.hardware.samplers import search_named
 from monet.search.hardware.space import Space, Values, numeric
 from monet.search.hardware.store import open_store
+from monet.search.pareto import front
 
 MOST_KNOB_VALUES = 16  # of a workload's knob, built before anything runs
 MOST_TRIED = 4096  # points whose constraints are tried before a search starts

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from monet.errors import MonetError, nearest
 from monet.hardware.accelerator import Accelerator
 from monet.hardware.drawing import peak_rates, si
-
-Array = np.ndarray[Any, Any]
 
 # figures that need no evaluation
 HARDWARE_FIGURES = {
@@ -119,38 +114,3 @@ def means(metrics: Mapping[str, float], weights: Mapping[str, float]) -> dict[st
         else:
             found[figure] = 0.0
     return found
-
-
-# --- fronts -----------------------------------------------------------------------------------------------------------
-
-
-def front(values: Array) -> Array:
-    """Positions of the points that no other point beats in everything (smaller is better), in order; of equals the
-    first."""
-    order = np.lexsort(values.T[::-1])
-    kept: list[int] = []
-    best = np.empty((0, values.shape[1]))
-    for position in order:
-        row = values[position]
-        if not (best <= row).all(axis=1).any():
-            kept.append(int(position))
-            best = np.vstack((best, row))
-    return np.array(sorted(kept), dtype=np.int64)
-
-
-def hypervolume(values: Array, reference: Sequence[float]) -> float:
-    """Volume that points dominate below a reference point; exact, by slicing along the first objective."""
-    corner = np.asarray(reference, float)
-    inside = values[(values < corner).all(axis=1)]
-    if not len(inside):
-        return 0.0
-    inside = inside[front(inside)]
-    if inside.shape[1] == 1:
-        return float(corner[0] - inside[:, 0].min())
-    inside = inside[np.argsort(inside[:, 0], kind="stable")]
-    edges = np.append(inside[1:, 0], corner[0])
-    return math.fsum(
-        (edges[number] - inside[number, 0]) * hypervolume(inside[: number + 1, 1:], reference[1:])
-        for number in range(len(inside))
-        if edges[number] > inside[number, 0]
-    )
