@@ -19,11 +19,11 @@ from monet.hardware import load_hardware
 from monet.schedule.engine import Scheduler
 from monet.schedule.plan import Plan
 from monet.search.fusion.evaluation import Evaluator
-from monet.search.fusion.random_plans import random_plan
 from monet.search.fusion.search import Found, Settings, find_fusion
 from monet.search.fusion.structure import structure_of
 from monet.search.fusion.traffic import baseline_of
 from monet.training import training_step
+from random_fusion_plans import random_plan
 
 # model, batch, budget of the whole search and of the first plan better than the default, seconds on two cores
 CASES = (("resnet18-cifar", 4, 60.0, 5.0), ("gpt2-small", 1, 120.0, 0.0))

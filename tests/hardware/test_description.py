@@ -216,13 +216,6 @@ def test_given_figures_win_over_derived_ones() -> None:
     assert level.write_energy_j == resolve(describe_text(TEXT)).designs["pe"].level("sram").write_energy_j
 
 
-def test_energy_of_an_access_is_billed_in_whole_smallest_accesses() -> None:
-    sram = load_hardware("tpu-like").designs["tensor"].level("sram_2MB")
-    assert sram.access_energy_j(2048, read=True) == pytest.approx(416.16e-12)
-    assert sram.access_energy_j(1, read=True) == pytest.approx(416.16e-12 * 64 / 2048)
-    assert sram.access_energy_j(65, read=False) == pytest.approx(378.4e-12 * 128 / 2048)
-
-
 def test_modes_keep_sizes_and_change_wires() -> None:
     core = load_hardware("eyeriss").designs["array"]
     default, across = core.modes

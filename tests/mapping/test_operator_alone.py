@@ -15,7 +15,7 @@ from monet.mapping.mapper.search import search
 from monet.mapping.mapper.tiling import OBJECTIVES
 from monet.mapping.nest.cost import cost
 from monet.mapping.nest.spatial import frame_of
-from monet.mapping.nest.tiles import tile_shapes
+from monet.mapping.nest.tiles import tiles_of
 from monet.mapping.unfused.border import border_of
 from monet.mapping.unfused.operator import _does_not_fit, unfused, unfused_as
 from monet.mapping.unfused.tile_totals import fit_mapping
@@ -65,7 +65,7 @@ def test_a_mapping_written_down_costs_the_same(name: str) -> None:
 
 def test_tiles_cover_every_point_and_every_input_element() -> None:
     nest = conv(K=4, C=3, OY=9, OX=5, FY=3, FX=3, pad=1)
-    shapes = tile_shapes(nest, {"OY": 4, "K": 3})
+    shapes = tiles_of(nest, {"OY": 4, "K": 3}).shapes
     assert sum(shape.nest.points * shape.count for shape in shapes) == nest.points
     assert {shape.nest.sizes["OY"] for shape in shapes} == {4, 1}
     heights = sorted(shape.nest.operands[0].shape[2] for shape in shapes)

@@ -16,17 +16,17 @@ from monet.graph import GraphBuilder
 from monet.graph.op import Phase
 from monet.hardware import load_hardware
 from monet.schedule import Plan, Scheduler, evaluate, load_plan, plan_text
-from monet.schedule.measurement.figures import Figures, figures_of
+from monet.schedule.measurement.figures import figures_of
 from monet.search.fusion import candidates, improve
 from monet.search.fusion.bound import bound_of
 from monet.search.fusion.candidates import folded, hopeful_groups
 from monet.search.fusion.evaluation import Evaluator
 from monet.search.fusion.manual import manual_plan
-from monet.search.fusion.random_plans import random_plan
-from monet.search.fusion.search import Found, Settings, find_fusion, fuse_again
+from monet.search.fusion.search import Found, Settings, find_fusion
 from monet.search.fusion.structure import bits, circle, is_connected, is_convex, mask_of, structure_of
 from monet.search.fusion.traffic import baseline_of
 from monet.training import TrainingOptions, prepare, training_step
+from random_fusion_plans import random_plan
 from tests.schedule.cases import accelerator
 
 
@@ -194,12 +194,10 @@ def test_an_interrupt_keeps_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_fusing_again_starts_from_the_plan_it_is_given() -> None:
-    fuse = fuse_again(mlp_step(), Settings("latency", 6, 1))
     first = found_mlp().plans["found"]
-    plan, interrupted = fuse(first[0], 3)
-    again: Figures = figures_of(mlp_step(), mlp_step().schedule(plan))
-    assert not interrupted
-    assert again.latency_s <= first[1].latency_s
+    again = find_fusion(mlp_step(), Settings("latency", 6, 1, 3), base=first[0])
+    assert not again.interrupted
+    assert again.within[1].latency_s <= first[1].latency_s
 
 
 def test_the_command_writes_what_run_takes(tmp_path: Path) -> None:

@@ -134,11 +134,6 @@ class MemoryLevel:
         """Write energy spread over the bits of a full-width access."""
         return self.write_energy_j / self.access_bits
 
-    def access_energy_j(self, bits: int, *, read: bool) -> float:
-        """Energy of moving ``bits`` in one go, rounded up to whole smallest accesses."""
-        billed = -(-bits // self.min_access_bits) * self.min_access_bits
-        return billed * (self.read_energy_j_per_bit if read else self.write_energy_j_per_bit)
-
     def port_for(self, operand: str, flow: Flow) -> Port:
         """The port through which ``operand`` makes ``flow`` at this level."""
         for port in self.ports:

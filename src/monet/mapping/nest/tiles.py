@@ -77,11 +77,6 @@ def tiles_of(nest: LoopNest, tile: Mapping[str, int]) -> Tiles:
     return Tiles(nest, tuple(choices))
 
 
-def tile_shapes(nest: LoopNest, tile: Mapping[str, int]) -> tuple[TileShape, ...]:
-    """All tiles of ``nest``, equal ones together, beginning with the most frequent one."""
-    return tiles_of(nest, tile).shapes
-
-
 def _groups(sets: list[set[str]], dims: list[str]) -> list[set[str]]:
     """Dimensions that share a window vary together; all others alone."""
     groups: list[set[str]] = [{dim} for dim in dims]

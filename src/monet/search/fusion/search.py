@@ -154,17 +154,6 @@ def _does_not_fit(scheduler: Scheduler, plain: Plan) -> NoSchedule:
     return NoSchedule(Infeasible("", "", dram.name, short, message))
 
 
-def fuse_again(scheduler: Scheduler, settings: Settings) -> Callable[[Plan, int], tuple[Plan, bool]]:
-    """The search as a function of a plan and a seed, for searches that alternate: the plan with better groups (the same
-    plan if there are none), and whether it was interrupted."""
-
-    def fuse(plan: Plan, seed: int) -> tuple[Plan, bool]:
-        found = find_fusion(scheduler, replace(settings, seed=seed), base=plan)
-        return found.within[0], found.interrupted
-
-    return fuse
-
-
 def _run(search: _Search, starts: Sequence[Plan]) -> None:
     settings, evaluator = search.settings, search.evaluator
     legal, complete, hopeful = hopeful_groups(search.of, search.baseline, settings.objective, settings.limit)
