@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint regress bench clean
 
 demo: $(READY)            ## from a fresh machine to a report of one training step of ResNet-18
 	@mkdir -p out
@@ -19,6 +19,9 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+regress: $(READY)         ## rewrite the figures and texts of tests/regression; read the diff before you commit it
+	$(BIN)/python -m tests.regression.rewrite
 
 bench: $(READY)           ## what the performance figures in the README come from
 	$(BIN)/python benchmarks/build_graphs.py

@@ -1,0 +1,242 @@
+"""From a line of ``runs.yaml`` to its figures: the only file of this folder that knows how monet is called.
+
+Everything runs in fresh processes with MONET_CACHE=off (``fresh_processes``), so that costs of an earlier version, on
+disk or in the memory of the process that tests, can never be compared with themselves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import re
+import tempfile
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+HERE = Path(__file__).parent
+Spec = dict[str, Any]
+Figures = dict[str, Any]
+
+SIZES = ("batch", "image", "sequence")
+SCHEDULE = ("fusion", "boundary", "plan", "allocation", "phases", "objective")
+KEYS = {"model", "hardware", "set", "mode", "options", "checkpoint", *SIZES, *SCHEDULE}
+
+
+def load_runs() -> dict[str, Spec]:
+    """Every run by name."""
+    runs: dict[str, Spec] = yaml.safe_load((HERE / "runs.yaml").read_text())
+    for name, spec in runs.items():
+        if unknown := set(spec) - KEYS:
+            raise ValueError(f"runs.yaml: {name}: unknown keys {', '.join(sorted(unknown))}")
+    return runs
+
+
+def fresh_processes(count: int) -> ProcessPoolExecutor:
+    """Processes that share nothing with this one and read no costs from disk."""
+    return ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _without_cache)
+
+
+def _without_cache() -> None:
+    os.environ["MONET_CACHE"] = "off"
+
+
+# --- one run ----------------------------------------------------------------------------------------------------------
+
+
+def evaluate_run(spec: Spec) -> Figures:
+    """The figures of one run. Integers are exact; every float is in seconds, joules or a ratio."""
+    return _figures(evaluate_spec(spec))
+
+
+def evaluate_spec(spec: Spec) -> Any:
+    """The ``Result`` of one run."""
+    import monet
+
+    graph, plan, overrides = _network(spec)
+    options = dict(spec.get("options", {}))
+    if "freeze" in options:
+        options["freeze"] = tuple(options["freeze"])
+    if spec.get("mode") == "inference":
+        from monet.training import prepare
+
+        graph = prepare(graph, monet.TrainingOptions(**options))
+    else:
+        graph = monet.training_step(graph, **options)
+    if "checkpoint" in spec:
+        from monet.transforms.checkpoint_plan import CheckpointPlan
+        from monet.transforms.recompute import recompute
+
+        graph = recompute(graph, CheckpointPlan.from_dict(spec["checkpoint"]))
+    schedule = {key: spec[key] for key in SCHEDULE if key in spec} | ({"plan": plan} if plan else {})
+    return monet.evaluate(graph, monet.load_hardware(spec["hardware"], overrides | spec.get("set", {})), **schedule)
+
+
+def _network(spec: Spec) -> tuple[Any, Any, dict[str, Any]]:
+    """The forward graph of a run, and the plan and the changes of hardware that were published with it."""
+    import monet
+    from monet.frontends.zoo import transformers, vision
+    from monet.schedule import silicon
+
+    name, sizes = spec["model"], {key: spec[key] for key in SIZES if key in spec}
+    if name in ("depfin-fsrcnn", "aimc-segment"):
+        return (*{"depfin-fsrcnn": silicon.depfin_fsrcnn, "aimc-segment": silicon.aimc_segment}[name](), {})
+    if name.startswith("resnet18-stream"):  # resnet18-stream with: activations, fused, split, rules
+        asked = name.split(",")[1:]
+        graph = silicon.stream_resnet18("activations" in asked)
+        overrides = silicon.STREAM_LANES if "activations" in asked else {}
+        if "published" not in asked:
+            return graph, None, overrides
+        plan = silicon.stream_plan(graph, "fused" in asked, "split" in asked)
+        if "rules" in asked:
+            plan, links = silicon.stream_rules(graph, plan)
+            overrides = overrides | links
+        return graph, plan, overrides
+    if name == "conv-chain":
+        return silicon.convolution_chain(name, 3, 16, 16, [(16, 3), (32, 3), (16, 1), (8, 5)]), None, {}
+    batch = sizes.get("batch", 1)
+    if name == "llama-tiny":
+        widths = {"depth": 2, "width": 64, "heads": 4, "key_heads": 2, "hidden": 172, "vocabulary": 320}
+        return transformers.llama(name, batch, sizes["sequence"], **widths), None, {}
+    if name == "gpt-tiny":
+        widths = {"depth": 2, "width": 64, "heads": 4, "vocabulary": 320, "positions": 64}
+        return transformers.gpt2(name, batch, sizes["sequence"], **widths), None, {}
+    if name == "bert-tiny":
+        widths = {"depth": 2, "width": 64, "heads": 4, "vocabulary": 320}
+        return transformers.bert(name, batch, sizes["sequence"], **widths), None, {}
+    if name == "vit-tiny":
+        widths = {"patch": 8, "width": 64, "depth": 2, "heads": 4, "hidden": 128, "classes": 10}
+        return vision.vit(name, batch, sizes["image"], **widths), None, {}
+    if name == "unet-tiny":
+        return vision.unet(name, batch, sizes["image"], width=8), None, {}
+    return monet.load_model(name, **sizes), None, {}
+
+
+# --- its figures ------------------------------------------------------------------------------------------------------
+
+
+def _figures(result: Any) -> Figures:
+    if result.ticks == 0:
+        return {"infeasible": result.reason.message, "bytes_short": result.reason.bytes_short}
+    bounds, energy = result.bounds, result.energy_breakdown
+    found: Figures = {
+        "ticks": int(result.ticks),
+        "cycles": int(result.cycles),
+        "latency_s": float(result.latency_s),
+        "energy_j": float(result.energy_j),
+        "energy_by_level_j": _floats(energy["by_level"]),
+        "energy_by_phase_j": _floats(energy["by_phase"]),
+        "energy_by_core_j": _floats(_of_templates(energy["by_core"])),
+        "dram_bytes": _integers(result.dram_bytes),
+        "dram_bytes_by_phase": {name: int(row["dram_bytes"]) for name, row in result.phases.items()},
+        "link_bytes": _integers(_of_templates({row["name"]: row["bytes"] for row in result.links})),
+        "peak_bytes": _peaks(result.memory_peak_bytes),
+        "bounds": {
+            "compute_s": bounds.compute_s,
+            "dram_s": bounds.dram_s,
+            "critical_path_s": bounds.critical_path_s,
+            "memory_bytes": int(bounds.memory_bytes),
+            "energy_j": bounds.energy_j,
+        },
+        "work": {
+            "operators": len(result.operators),
+            "recomputed": sum(bool(row["recompute"]) for row in result.operators),
+            "groups": len(result.plan["groups"]),
+            "cores": sum(row["tiles"] > 0 for row in result.cores),
+            "tiles": sum(int(row["tiles"]) for row in result.operators),
+            "events": len(result.timeline),
+            "macs": sum(int(row["macs"]) for row in result.operators),
+        },
+        "core_ticks": _integers(sum((Counter(row["time_ticks"]) for row in result.cores), Counter())),
+        "bound_by": dict(Counter(row["bound_by"] for row in result.operators)),
+        "utilisation": float(result.utilisation),
+        "schedule_digest": _digest(result.timeline),
+    }
+    if result.reason:
+        found |= {"infeasible": result.reason.message, "bytes_short": result.reason.bytes_short}
+    return found
+
+
+def _integers(values: Any) -> dict[str, int]:
+    return {name: int(value) for name, value in values.items()}
+
+
+def _floats(values: Any) -> dict[str, float]:
+    return {name: float(value) for name, value in values.items()}
+
+
+def _of_templates(values: dict[str, Any]) -> dict[str, Any]:
+    """Sums over what differs by its number only: pe[0,0] and pe[1,0] are pe[*]. Zeros are left out."""
+    sums: dict[str, Any] = {}
+    for name, value in values.items():
+        if value:
+            template = re.sub(r"\[[\d,]+\]", "[*]", name)
+            sums[template] = sums.get(template, 0) + value
+    return sums
+
+
+def _peaks(peaks: Any) -> dict[str, Any]:
+    """Bytes of every memory by category; memories with the same peak share a line, empty ones have none."""
+    alike: dict[tuple[tuple[str, int], ...], list[str]] = {}
+    for memory, categories in peaks.items():
+        filled = tuple((name, int(size)) for name, size in categories.items() if size)
+        if filled:
+            alike.setdefault(filled, []).append(memory)
+    return {names[0] + (f" and {len(names) - 1} alike" if names[1:] else ""): dict(key) for key, names in alike.items()}
+
+
+def schedule_rows(timeline: Any) -> list[tuple[int, int, str, str, str]]:
+    """Every tile and transfer: start and end in ticks, resource, kind, operator; in order of time."""
+    from monet.schedule.result import EVENT_KINDS
+
+    columns = (timeline.start, timeline.end, timeline.resource, timeline.kind, timeline.operator)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return sorted(
+        (start, end, timeline.resources[resource], EVENT_KINDS[kind], timeline.operators[operator])
+        for start, end, resource, kind, operator in rows
+    )
+
+
+def _digest(timeline: Any) -> str:
+    """Of when every resource does what: moves whenever a tile or a transfer does."""
+    rows = sorted(row[:4] for row in schedule_rows(timeline))
+    return hashlib.blake2b("\n".join(map(str, rows)).encode(), digest_size=8).hexdigest()
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+
+def schedule_text(spec: Spec) -> str:
+    """One schedule as a table."""
+    result = evaluate_spec(spec)
+    rows = [("start", "end", "resource", "kind", "operator"), *schedule_rows(result.timeline)]
+    lines = [
+        f"{start:>12} {end:>12}  {resource:<24} {kind:<8} {operator}" for start, end, resource, kind, operator in rows
+    ]
+    return "\n".join([str(result.ticks), *lines, ""])
+
+
+def terminal_text(commands: list[str], columns: int) -> str:
+    """What the last of some commands prints on a terminal of so many columns; all run in one empty directory."""
+    from typer.testing import CliRunner
+
+    from monet.cli import app
+
+    environment = {"COLUMNS": str(columns), "NO_COLOR": "1", "FORCE_COLOR": None, "TERM": "dumb"}
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as directory:
+        os.chdir(directory)
+        try:
+            for command in commands:
+                done = CliRunner().invoke(app, command.split(), env=environment)
+                if done.exit_code or done.exception:
+                    raise RuntimeError(f"monet {command}: {done.exception!r}\n{done.output}")
+        finally:
+            os.chdir(before)
+    printed = re.sub(r"(tiles and transfers)\s+in\s+[\d.,]+\s+[µm]?s", r"\1", done.stdout)  # wall time
+    lines = [f"$ monet {commands[-1]}", *(line.rstrip() for line in printed.splitlines())]
+    return "\n".join([*lines, ""])

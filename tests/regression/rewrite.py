@@ -1,0 +1,66 @@
+"""Rewrite what ``test_figures.py`` compares with: ``make regress``. Read the diff before you commit it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from concurrent.futures import as_completed
+from pathlib import Path
+from typing import Any
+
+from tests.regression.evaluate import HERE, Figures, Spec, evaluate_run, fresh_processes, load_runs
+from tests.regression.golden import GOLDEN, golden_text
+
+PROCESSES = 2
+
+
+def figures_text(figures: dict[str, Figures]) -> str:
+    """JSON, one block per run and one line per figure or group of figures."""
+    return _block({name: figures[name] for name in sorted(figures)}, depth=0) + "\n"
+
+
+def _block(values: Any, depth: int) -> str:
+    opened = isinstance(values, dict) and (depth < 2 or any(isinstance(one, dict) for one in values.values()))
+    if not opened:
+        return json.dumps(values, sort_keys=True, ensure_ascii=False)
+    inside = ",\n".join(
+        f"{' ' * (depth + 1)}{json.dumps(key)}: {_block(values[key], depth + 1)}" for key in sorted(values)
+    )
+    return f"{{\n{inside}\n{' ' * depth}}}"
+
+
+def write_beside(path: Path, text: str) -> None:
+    """Replace a file at once, so that an interrupted rewrite leaves the old one."""
+    path.parent.mkdir(exist_ok=True)
+    beside = path.with_suffix(path.suffix + ".new")
+    beside.write_text(text)
+    os.replace(beside, path)
+
+
+def timed(spec: Spec) -> tuple[Figures, float]:
+    """Figures of one run, and the processor time they took."""
+    began = time.process_time()
+    return evaluate_run(spec), time.process_time() - began
+
+
+def main() -> None:
+    runs, figures, seconds = load_runs(), {}, {}
+    with fresh_processes(PROCESSES) as processes:
+        texts = {name: processes.submit(golden_text, name) for name in GOLDEN}
+        waiting = {processes.submit(timed, spec): name for name, spec in runs.items()}
+        for done in as_completed(waiting):
+            name = waiting[done]
+            figures[name], seconds[name] = done.result()
+            sys.stderr.write(f"{len(figures):>3} of {len(runs)}  {seconds[name]:5.2f} s  {name}\n")
+        for name, text in texts.items():
+            write_beside(HERE / "golden" / f"{name}.txt", text.result())
+    write_beside(HERE / "figures.json", figures_text(figures))
+    slowest = sorted(seconds, key=lambda name: -seconds[name])[:5]
+    sys.stderr.write(f"{sum(seconds.values()):.1f} s of processor time; slowest: ")
+    sys.stderr.write(", ".join(f"{name} {seconds[name]:.2f} s" for name in slowest) + "\n")
+
+
+if __name__ == "__main__":
+    main()
