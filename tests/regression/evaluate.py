@@ -61,11 +61,11 @@ def evaluate_spec(spec: Spec) -> Any:
     options = dict(spec.get("options", {}))
     if "freeze" in options:
         options["freeze"] = tuple(options["freeze"])
-    if spec.get("mode") == "inference":
+    if spec.get("mode") == "inference" and options:
         from monet.training import prepare
 
         graph = prepare(graph, monet.TrainingOptions(**options))
-    else:
+    elif spec.get("mode") != "inference":
         graph = monet.training_step(graph, **options)
     if "checkpoint" in spec:
         from monet.transforms.checkpoint_plan import CheckpointPlan
@@ -73,7 +73,8 @@ def evaluate_spec(spec: Spec) -> Any:
 
         graph = recompute(graph, CheckpointPlan.from_dict(spec["checkpoint"]))
     schedule = {key: spec[key] for key in SCHEDULE if key in spec} | ({"plan": plan} if plan else {})
-    return monet.evaluate(graph, monet.load_hardware(spec["hardware"], overrides | spec.get("set", {})), **schedule)
+    hardware = spec["hardware"] if not spec["hardware"].endswith(".yaml") else HERE.parents[1] / spec["hardware"]
+    return monet.evaluate(graph, monet.load_hardware(hardware, overrides | spec.get("set", {})), **schedule)
 
 
 def _network(spec: Spec) -> tuple[Any, Any, dict[str, Any]]:

@@ -13,7 +13,6 @@ SCHEDULES: dict[str, Spec] = {
         "model": "conv-chain",
         "hardware": "tpu-like-quad",
         "mode": "inference",
-        "options": {"precision": "int8"},
         "plan": {
             "groups": [{"operators": ["conv0", "conv1", "conv2", "conv3"], "tile": {"OY": 4}}],
             "allocation": {

@@ -52,7 +52,10 @@ def main() -> None:
         waiting = {processes.submit(timed, spec): name for name, spec in runs.items()}
         for done in as_completed(waiting):
             name = waiting[done]
-            figures[name], seconds[name] = done.result()
+            try:
+                figures[name], seconds[name] = done.result()
+            except Exception as error:
+                raise RuntimeError(f"runs.yaml: {name}: {error}") from error
             sys.stderr.write(f"{len(figures):>3} of {len(runs)}  {seconds[name]:5.2f} s  {name}\n")
         for name, text in texts.items():
             write_beside(HERE / "golden" / f"{name}.txt", text.result())
