@@ -18,7 +18,7 @@ INFEASIBLE, INTERRUPTED = 3, 130  # exit codes
 
 
 def allocate(
-    model: Annotated[str, typer.Argument(help="Zoo name, path to an ONNX file, file.py:function that returns a torch module, or resnet18-stream.")],
+    model: Annotated[str, typer.Argument(help="Zoo name, path to an ONNX file, or file.py:function that returns a torch module.")],
     hardware: Annotated[str, typer.Option("--hardware", help="Preset name or path of a YAML file.")],
     batch: Annotated[int | None, typer.Option(help="Samples per step.")] = None,
     image: Annotated[int | None, typer.Option(help="Image height and width.")] = None,

@@ -63,13 +63,8 @@ class Job:
     def graph(self) -> Graph:
         """The graph: a training step, or the forward pass for inference."""
         from monet.frontends import load_model
-        from monet.schedule.silicon import PUBLISHED
         from monet.training import TrainingOptions, prepare, training_step
 
-        if self.model in PUBLISHED:  # as its source has it: nothing of it is ours to choose
-            if self.mode != "inference" or self.sizes:
-                raise MonetError(f"{self.model} is an inference network of fixed size: give --mode inference, no sizes")
-            return PUBLISHED[self.model]()
         if self.model_digest and digest_of(self.model) != self.model_digest:
             raise MonetError(f"{self.model}: the file has changed since the result was made")
         forward = load_model(self.model, **self.sizes)

@@ -281,12 +281,12 @@ def _graph(
     model: str, mode: str, precision: str, batch: int | None, image: int | None, sequence: int | None, optimizer: str
 ) -> Graph:
     from monet.errors import MonetError, nearest
-    from monet.frontends import ZOO, load_model
+    from monet.frontends import FAMILIES, ZOO, is_zoo, load_model
     from monet.mapping.text.operator_arguments import OPERATORS
     from monet.training import TrainingOptions, prepare, training_step
 
-    if model.isidentifier() and model not in ZOO:
-        raise MonetError(f"unknown operator or model {model!r}; {nearest(model, [*OPERATORS, *ZOO])}")
+    if model.isidentifier() and not is_zoo(model):
+        raise MonetError(f"unknown operator or model {model!r}; {nearest(model, [*OPERATORS, *FAMILIES, *ZOO])}")
     if mode not in ("training", "inference"):
         raise MonetError(f"--mode {mode!r}: allowed are training, inference")
     forward = load_model(model, batch=batch, image=image, sequence=sequence)

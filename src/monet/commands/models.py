@@ -2,57 +2,130 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-
-def models(
-    json: Annotated[
-        str, typer.Option("--json", help="Write JSON to FILE, or to standard output for -.", metavar="FILE")
-    ] = "",
-) -> None:
-    """List the built-in models: parameters, work and saved bytes of one training step at default size."""
-    from rich.console import Console
+if TYPE_CHECKING:
     from rich.table import Table
 
-    from monet.frontends import ZOO
-    from monet.graph.counts import macs_by_part, parameter_count, saved_bytes
-    from monet.report.files import write_json
+    from monet.frontends import ZooModel
+
+
+def models(
+    model: Annotated[str, typer.Argument(help="One model or family, with parameters or without: what it costs, what its parameters mean.", show_default=False)] = "",
+    counts: Annotated[bool, typer.Option("--counts", help="Count parameters, work and saved bytes of one training step of every model.")] = False,
+    json: Annotated[str, typer.Option("--json", help="Write all of it as JSON to FILE, or to standard output for -.", metavar="FILE")] = "",
+) -> None:  # fmt: skip
+    """List the built-in models, and the families with their parameters."""
+    from rich.console import Console
+
+    from monet.frontends import FAMILIES, ZOO, zoo_model
+    from monet.frontends.zoo.parameters import parameters
+
+    chosen = [zoo_model(model)] if model else list(ZOO.values())
+    if json:
+        from monet.report.files import write_json
+
+        write_json(json, [_row(one) for one in chosen])
+        return
+    console = Console(highlight=False)
+    if model or counts:
+        console.print(_counts(chosen))
+        console.print("\nBatch 1, fp32; a training step, or the forward pass if nothing is trained.", style="dim")
+    else:
+        described = [(one.name, _size(one), _described(one)) for one in chosen]
+        console.print(_table(("model", "size", "what it is"), described))
+        console.print("\nParameters follow a name: gpt:layers=48,hidden=6144 resnet18:classes=10", style="dim")
+        console.print("One in full: monet models gpt. Work and bytes of all: monet models --counts\n", style="dim")
+        settings = [(one.name, ", ".join(map("=".join, _settings(one)))) for one in FAMILIES.values()]
+        console.print(_table(("family", "parameters"), settings))
+    if model and _settings(chosen[0]):
+        rows = [
+            (*setting, one.about)
+            for setting, one in zip(_settings(chosen[0]), parameters(chosen[0].family).values(), strict=True)
+        ]
+        console.print("", _table(("parameter", "value", "meaning"), rows))
+
+
+def _table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
+    from rich.table import Table
+
+    table = Table(*headings, box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _size(model: ZooModel) -> str:
+    return f"{model.image}²" if model.image else f"{model.sequence} tok" if model.sequence else ""
+
+
+def _described(model: ZooModel) -> str:
+    """The family of a model, what it sets, and what is said of it."""
+    from monet.frontends import FAMILIES
+
+    kin = [one for one in FAMILIES.values() if type(one.family) is type(model.family)]
+    settings = ["=".join(setting) for one in kin for setting in _settings(model) if setting not in _settings(one)]
+    named = [f"{kin[0].name}: {', '.join(settings)}" if settings else kin[0].name] if kin else []
+    return "; ".join([*named, *([model.about] if model.about else [])])
+
+
+def _settings(model: ZooModel) -> list[tuple[str, str]]:
+    """Name and value of every parameter."""
+    from monet.frontends.zoo.parameters import parameters, shown
+
+    found = parameters(model.family).items()
+    return [(name, shown(getattr(model.family, name), one.unset)) for name, one in found]
+
+
+def _counts(models: list[ZooModel]) -> Table:
     from monet.report.units import count, size
-    from monet.training import training_step
 
     rows = []
-    for model in ZOO.values():
-        step = training_step(model())
-        rows.append(
-            {
-                "name": model.name,
-                "about": model.about,
-                "image": model.image or None,
-                "sequence": model.sequence or None,
-                "parameters": parameter_count(step),
-                "macs": macs_by_part(step).as_dict(),
-                "saved_for_backward_bytes": saved_bytes(step),
-            }
-        )
-    if json:
-        write_json(json, rows)
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, justify in (
-        ("model", "left"),
-        ("size", "right"),
-        ("parameters", "right"),
-        ("MACs/step", "right"),
-        ("saved", "right"),
-        ("about", "left"),
-    ):
-        table.add_column(name, justify=justify, no_wrap=name != "about")  # type: ignore[arg-type]
-    for model, row in zip(ZOO.values(), rows, strict=True):
-        sizes = f"{model.image}²" if model.image else f"{model.sequence} tok" if model.sequence else ""
-        macs, saved = row["macs"]["total"], row["saved_for_backward_bytes"]  # type: ignore[index]
-        table.add_row(model.name, sizes, count(row["parameters"]), count(macs), size(saved), model.about)  # type: ignore[arg-type]
-    console = Console()
-    console.print(table)
-    console.print("\nBatch 1, fp32. Use them as: monet graph NAME --batch 8 --optimizer adam", style="dim")
+    for model in models:
+        row = _row(model)
+        saved = size(row["saved_for_backward_bytes"]) if row["trains"] else ""
+        rows.append((model.name, _size(model), count(row["parameters"]), count(row["macs"]["total"]), saved))
+    table = _table(("model", "size", "parameters", "MACs", "saved"), rows)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    return table
+
+
+def _row(model: ZooModel) -> dict[str, Any]:
+    """A model and what it costs at default size, as plain values."""
+    figures = _figures(model)
+    return {
+        "name": model.name,
+        "about": _described(model),
+        "image": model.image or None,
+        "sequence": model.sequence or None,
+        "trains": model.family.trains,
+        "settings": dict(_settings(model)),
+        "parameters": figures.pop("parameters"),
+        "saved_for_backward_bytes": figures.pop("saved"),
+        "macs": figures,
+    }
+
+
+def _figures(model: ZooModel) -> dict[str, int]:
+    """Counts of one step, or of the forward pass where nothing is trained.
+
+    Equal layers cost the same, so a deep transformer is counted from one and from two of its layers.
+    """
+    from monet.frontends.zoo.transformers import Transformer
+    from monet.graph.counts import macs_by_part, parameter_count, saved_bytes
+    from monet.training import training_step
+
+    def counted(one: ZooModel) -> dict[str, int]:
+        graph = training_step(one()) if one.family.trains else one()
+        return {"parameters": parameter_count(graph), "saved": saved_bytes(graph), **macs_by_part(graph).as_dict()}
+
+    family = model.family
+    if not isinstance(family, Transformer) or family.layers < 3:
+        return counted(model)
+    first, second = (counted(replace(model, family=replace(family, layers=layers))) for layers in (1, 2))
+    return {key: value + (family.layers - 1) * (second[key] - value) for key, value in first.items()}

@@ -1,15 +1,18 @@
-"""Models in: zoo name, ONNX file, or Python function that returns a torch module."""
+"""Models in: zoo name (with parameters or without), ONNX file, or Python function that returns a torch module."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from monet.errors import ModelError, nearest
-from monet.frontends.zoo import ZOO, ZooModel, zoo_model
-from monet.graph import Graph
+from monet.errors import ModelError
+from monet.frontends.zoo import FAMILIES, ZOO, ZooModel, is_zoo, zoo_model
 
-__all__ = ["ZOO", "ZooModel", "load_model", "zoo_model"]
+if TYPE_CHECKING:
+    from monet.graph import Graph
+
+__all__ = ["FAMILIES", "ZOO", "ZooModel", "is_zoo", "load_model", "zoo_model"]
 
 
 def load_model(
@@ -23,6 +26,7 @@ def load_model(
 ) -> Graph:
     """The forward graph of ``model``: a zoo name, a path to an ONNX file, or ``file.py:function``.
 
+    Parameters follow a zoo name or family: ``resnet18:classes=10``, ``gpt:layers=48,hidden=6144,heads=64``.
     ``image`` and ``sequence`` set the sizes a zoo model has, and the matching dynamic axes of an ONNX file;
     ``dimensions`` sets other dynamic axes by name. ``inputs`` describes the inputs of a torch module
     (``1x3x224x224``, ``1x128:int64``) where it does not say itself.
@@ -35,7 +39,7 @@ def load_model(
         raise ModelError(
             f"--input {inputs[0]}: only a torch module (file.py:function) is told its inputs, not {model!r}"
         )
-    if dimensions and (is_python or model in ZOO):
+    if dimensions and (is_python or is_zoo(model)):
         name, size = next(iter(dimensions.items()))
         raise ModelError(f"--dimension {name}={size}: only an ONNX file has dynamic axes, not {model!r}")
     for option, value in (("--image", image), ("--sequence", sequence)):
@@ -45,8 +49,8 @@ def load_model(
         from monet.frontends.torch import load_python
 
         return load_python(model, batch=batch, inputs=inputs)
-    if model in ZOO:
-        return ZOO[model](batch=batch or 1, image=image, sequence=sequence)
+    if is_zoo(model):
+        return zoo_model(model)(batch=batch or 1, image=image, sequence=sequence)
     if model.endswith(".py"):
         raise ModelError(f"{model!r}: say which function makes the module, as in {model}:make_model")
     if model.endswith(".onnx") or Path(model).is_file():
@@ -55,4 +59,4 @@ def load_model(
         return load_onnx(model, batch=batch, image=image, sequence=sequence, dimensions=dimensions)
     if "/" in model or Path(model).suffix:
         raise ModelError(f"no such model file: {model!r}")
-    raise ModelError(f"unknown model {model!r}; {nearest(model, ZOO)}")
+    return zoo_model(model)()  # says what it is not

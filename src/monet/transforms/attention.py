@@ -81,6 +81,11 @@ def _match(graph: Graph, softmax: Op) -> _Match | None:
     if softmax.kind != "softmax" or softmax.attrs["axis"] not in (-1, len(graph.tensors[softmax.inputs[0]].shape) - 1):
         return None
     values = _only_reader(graph, softmax.outputs[0])
+    if values is not None and values.kind == "dropout":
+        raise MonetError(
+            f"{values.name}: attention that drops some of its probabilities (p={values.attrs['p']}) is not fused; "
+            "take --attention explicit, or a model without (attention_dropout=0 in the zoo)"
+        )
     if values is None or values.kind != "matmul" or values.inputs[0] != softmax.outputs[0]:
         return None
     if values.attrs["transpose_a"] or values.attrs["transpose_b"] or len(graph.tensors[values.inputs[1]].shape) != 4:

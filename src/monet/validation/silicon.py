@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from monet.graph.graph import Graph
-from monet.schedule.plan import Plan
+from monet.schedule.plan import Group, Placement, Plan
 from monet.validation.figure import Figure, NotComputable
 
 TOPIC = "silicon"
@@ -13,6 +13,26 @@ DEPFIN = "DepFiN chip, as measured in Stream's validation (KULeuven-MICAS/stream
 AIMC = "Jia et al. 4×4 analog in-memory chip, as measured in Stream's validation (same source)"
 STREAM = "Stream's own model of the same chip, that one width changed (same source)"
 NOTE = "cycles from the first weight fetched to the last result written"
+
+
+def depfin_fsrcnn() -> tuple[Graph, Plan]:
+    """FSRCNN at 540×960 on ``depfin``: all eight layers fused, one output row at a time; its link serves reads and
+    writes strictly in order (an output row is queued before the next input row)."""
+    from monet.frontends import load_model
+
+    graph = load_model("fsrcnn")
+    group = Group(tuple(op.name for op in graph.ops), (("OY", 1),))
+    return graph, Plan((group,), {}, boundary="keep", prefetch=0)
+
+
+def aimc_segment() -> tuple[Graph, Plan]:
+    """Five layers of ResNet-50 at 56×56 on ``aimc-4x4``: one layer per core, tiles of two pixels of a row."""
+    from monet.frontends import load_model
+
+    graph = load_model("resnet50-segment")
+    group = Group(tuple(op.name for op in graph.ops), (("OY", 1), ("OX", 2)))
+    cores = {op.name: Placement((f"cimu_{number}",)) for number, op in enumerate(graph.ops)}
+    return graph, Plan((group,), cores, boundary="keep", prefetch=1)
 
 
 def _cycles(graph: Graph, plan: Plan, preset: str, overrides: dict[str, int] | None = None) -> float:
@@ -26,20 +46,14 @@ def _cycles(graph: Graph, plan: Plan, preset: str, overrides: dict[str, int] | N
 
 
 def _depfin() -> float:
-    from monet.schedule.silicon import depfin_fsrcnn
-
     return _cycles(*depfin_fsrcnn(), "depfin")
 
 
 def _aimc() -> float:
-    from monet.schedule.silicon import aimc_segment
-
     return _cycles(*aimc_segment(), "aimc-4x4")
 
 
 def _aimc_narrow() -> float:
-    from monet.schedule.silicon import aimc_segment
-
     width = "memories.weights.ports.read.bandwidth_bits_per_cycle"
     return _cycles(*aimc_segment(), "aimc-4x4", {f"cores.{core}.{width}": 4096 for core in ("cimu_1", "cimu_4")})
 

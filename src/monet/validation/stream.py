@@ -4,9 +4,12 @@ difference."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
+from monet.graph.graph import Graph
+from monet.schedule.plan import Group, Placement, Plan
 from monet.schedule.result import Result
 from monet.validation.figure import Figure, NotComputable, Rule
 
@@ -27,13 +30,65 @@ NAMES = {
 }
 
 
+# Stream costs a rectifier on the array of the core that made its input: a channel a column, one of 32 rows in use.
+STREAM_LANES: dict[str, Any] = {
+    "cores.tensor.vector": {
+        "lanes": 32,
+        "only": ["max", "compare", "select", "copy"],
+        "dtypes": {"int8": {"energy_j": 0.04e-12}},
+    }
+}
+# Stream gives every transfer of a split layer a fixed share of a link, one over the cores it is split over.
+STREAM_LINKS: dict[str, Any] = {
+    f"network.{name}.bandwidth_bits_per_cycle": 8 for name in ("ring", "to_pooling", "to_simd")
+}
+
+
+def stream_plan(graph: Graph, fused: bool, split: bool) -> Plan:
+    """Stream's schedules of it: two stacks fused row by row (layers 0-10 and 11-21 of its file) or layer by layer;
+    convolutions and rectifiers split in K over the four cores, or each whole on the first of them, which is what Stream
+    gives a layer that is not split; nothing stays on chip between stacks. Its 1,118 tiles with one core per layer, and
+    3,863 split, follow from these stacks alone."""
+    names = [op.name for op in graph.ops]
+    cores = tuple(f"tensor[{number}]" for number in range(4))
+    first, second = names.index("layer1.1.add"), names.index("layer2.1.add")
+    groups = (Group(tuple(names[:first]), (("OY", 1),)), Group(tuple(names[first:second]), (("OY", 1),)))
+    axes = {"conv": "K", "relu": "A1"} if split else {}
+    others = {"add": "simd", "max_pool": "pooling", "reduce_mean": "pooling"}
+    placements = {
+        op.name: Placement(cores, axes[op.kind]) if op.kind in axes else Placement((others.get(op.kind, cores[0]),))
+        for op in graph.ops
+    }
+    return Plan(groups if fused else (), placements, boundary="dram")
+
+
+def parts_in_turn(graph: Graph, plan: Plan) -> Plan:
+    """A plan as Stream runs layers that are a stack of their own: a part holds the way to DRAM while it runs, so the
+    parts of a split convolution come one after another, as they do on one core."""
+    inside = {name for one in plan.groups for name in one.operators}
+    alone = [op for op in graph.ops if op.name not in inside and len(plan.placements[op.name].cores) > 1]
+    parts = tuple(
+        Group((op.name,), (("K", graph.tensors[op.outputs[0]].shape[1] // 4),)) for op in alone if op.kind == "conv"
+    )
+    first = {op.name: Placement(plan.placements[op.name].cores[:1]) for op in alone}
+    return replace(plan, groups=(*plan.groups, *parts), placements={**plan.placements, **first})
+
+
+def stream_rules(graph: Graph, plan: Plan) -> tuple[Plan, dict[str, Any]]:
+    """A plan of Stream, and changes of the hardware, by the rules of its scheduler."""
+    ruled = parts_in_turn(graph, plan)
+    if not plan.groups:
+        return ruled, {}  # every layer is a stack of its own: nothing goes from core to core
+    return replace(ruled, prefetch=0), STREAM_LINKS
+
+
 @lru_cache
 def _result(fused: bool, split: bool, as_stream: bool) -> Result:
+    from monet.frontends import load_model
     from monet.hardware import load_hardware
     from monet.schedule import evaluate
-    from monet.schedule.silicon import STREAM_LANES, stream_plan, stream_resnet18, stream_rules
 
-    graph = stream_resnet18(activations=True)
+    graph = load_model("resnet18-stream:activations=yes")
     plan, links = stream_plan(graph, fused, split), dict[str, Any]()
     if as_stream:
         plan, links = stream_rules(graph, plan)

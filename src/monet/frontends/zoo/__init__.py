@@ -1,86 +1,110 @@
-"""The model zoo: one entry per name, buildable at any batch, image or sequence size."""
+"""The model zoo: families that take parameters, and models by name; buildable at any batch, image or sequence size."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from monet.errors import ModelError, nearest
-from monet.frontends.zoo import small, transformers, vision
-from monet.graph import Graph
+from monet.frontends.zoo.parameters import Family, changed, with_parameters
+from monet.frontends.zoo.published import Fsrcnn, ResNet50Segment, StreamResNet18
+from monet.frontends.zoo.small import Lstm, Mlp
+from monet.frontends.zoo.transformers import Bert, Gpt, Llama, PaperGpt, Vit
+from monet.frontends.zoo.vision import MobileNet, ResNet, UNet, Vgg
+
+if TYPE_CHECKING:
+    from monet.graph import Graph
 
 
 @dataclass(frozen=True, slots=True)
 class ZooModel:
-    """One entry. ``image`` and ``sequence`` are default sizes; 0 means that the model has no such size."""
+    """One entry: a family with its parameters set."""
 
     name: str
-    about: str
-    build: Callable[..., Graph]
-    image: int = 0
-    sequence: int = 0
+    family: Family
+    about: str = ""
+
+    @property
+    def image(self) -> int:
+        """Side of the image; 0 if it has none."""
+        return int(getattr(self.family, "image", 0))
+
+    @property
+    def sequence(self) -> int:
+        """Tokens of the sequence; 0 if it has none."""
+        return int(getattr(self.family, "sequence", 0))
 
     def __call__(self, batch: int = 1, image: int | None = None, sequence: int | None = None) -> Graph:
         """Build the model at the given sizes."""
-        if batch < 1:
-            raise ModelError(f"--batch {batch}: at least 1 is needed")
-        sizes: list[int] = []
-        for option, given, default in (("--image", image, self.image), ("--sequence", sequence, self.sequence)):
-            if given is not None and not default:
-                raise ModelError(f"{option} {given}: {self.name} has no such size")
-            if given is not None and given < 1:
-                raise ModelError(f"{option} {given}: at least 1 is needed")
-            if default:
-                sizes.append(given or default)
-        return self.build(self.name, batch, *sizes)
+        given = {key: size for key, size in (("image", image), ("sequence", sequence)) if size is not None}
+        for key, size in given.items():
+            if not hasattr(self.family, key):
+                raise ModelError(f"--{key} {size}: {self.name} has no such size")
+        return changed(self.name, self.family, given).build(self.name, batch)
 
 
-def _mlp(*sizes: int, activation: str = "silu") -> Callable[..., Graph]:
-    return partial(small.mlp, sizes=sizes, activation=activation)
+_AS_PUBLISHED = "as published: inference only, fixed"
 
 
-def _gpt(depth: int, width: int, heads: int, **more: Any) -> Callable[..., Graph]:
-    return partial(transformers.gpt2, depth=depth, width=width, heads=heads, **more)
+def _table(*models: ZooModel) -> dict[str, ZooModel]:
+    return {model.name: model for model in models}
 
 
-_RESNET18: dict[str, Any] = {"blocks": (2, 2, 2, 2), "bottleneck": False}
+FAMILIES = _table(
+    ZooModel("gpt", Gpt(), "GPT-2"),
+    ZooModel("bert", Bert(), "BERT with a classifier"),
+    ZooModel("llama", Llama(), "Llama 2"),
+    ZooModel("vit", Vit(), "vision transformer"),
+    ZooModel("resnet", ResNet(), "ResNet"),
+    ZooModel("vgg", Vgg(), "VGG"),
+    ZooModel("mobilenet", MobileNet(), "MobileNetV2"),
+    ZooModel("unet", UNet(), "U-Net"),
+    ZooModel("lstm", Lstm(), "LSTM language model"),
+    ZooModel("mlp", Mlp(), "multi-layer perceptron"),
+)
 
-ZOO = {
-    model.name: model
-    for model in (
-        ZooModel("resnet18", "ResNet-18, ImageNet stem", partial(vision.resnet, **_RESNET18), image=224),
-        ZooModel("resnet50", "ResNet-50, ImageNet stem", partial(vision.resnet, blocks=(3, 4, 6, 3), bottleneck=True), image=224),
-        ZooModel("resnet18-cifar", "ResNet-18, CIFAR stem", partial(vision.resnet, **_RESNET18, cifar=True, classes=10), image=32),
-        ZooModel("vgg16", "VGG-16", vision.vgg16, image=224),
-        ZooModel("mobilenetv2", "MobileNetV2", vision.mobilenet_v2, image=224),
-        ZooModel("unet", "U-Net, 64 wide", vision.unet, image=256),
-        ZooModel("vit-b16", "ViT base, patch 16", vision.vit, image=224),
-        ZooModel("bert-base", "BERT base, 2 classes", partial(transformers.bert, depth=12, width=768, heads=12), sequence=128),
-        ZooModel("bert-large", "BERT large, 2 classes", partial(transformers.bert, depth=24, width=1024, heads=16), sequence=128),
-        ZooModel("gpt2-mini", "GPT-2, 6 × 384", _gpt(6, 384, 6), sequence=256),
-        ZooModel("gpt2-small", "GPT-2 small", _gpt(12, 768, 12), sequence=1024),
-        ZooModel("gpt2-medium", "GPT-2 medium", _gpt(24, 1024, 16), sequence=1024),
-        ZooModel("gpt2-large", "GPT-2 large", _gpt(36, 1280, 20), sequence=1024),
-        ZooModel("gpt2-xl", "GPT-2 XL", _gpt(48, 1600, 25), sequence=1024),
-        ZooModel("gpt3-175b", "GPT-3, tied head", _gpt(96, 12288, 96, positions=2048), sequence=2048),
-        ZooModel("gpt2-paper", "MONET's small GPT", transformers.gpt_paper, sequence=256),
-        ZooModel("llama2-7b", "Llama 2", partial(transformers.llama, depth=32, width=4096, heads=32, key_heads=32, hidden=11008), sequence=4096),
-        ZooModel("llama2-70b", "Llama 2, grouped query", partial(transformers.llama, depth=80, width=8192, heads=64, key_heads=8, hidden=28672), sequence=4096),
-        ZooModel("lstm-lm", "LSTM, 2 × 650", small.lstm_lm, sequence=35),
-        ZooModel("mlp-robot", "locomotion policy", _mlp(48, 512, 256, 128, 12, activation="elu")),
-        ZooModel("mlp-cartpole", "dynamics of cartpole", _mlp(6, 500, 500, 500, 8)),
-        ZooModel("mlp-reacher", "dynamics of reacher", _mlp(24, 200, 200, 200, 200, 34)),
-        ZooModel("mlp-pusher", "dynamics of pusher", _mlp(27, 200, 200, 200, 40)),
-        ZooModel("mlp-halfcheetah", "dynamics of halfcheetah", _mlp(24, 200, 200, 200, 200, 36)),
-    )
-}  # fmt: skip
+ZOO = _table(
+    ZooModel("resnet18", ResNet()),
+    ZooModel("resnet50", ResNet(blocks=(3, 4, 6, 3), block="bottleneck")),
+    ZooModel("resnet18-cifar", ResNet(stem="cifar", classes=10, image=32)),
+    ZooModel("vgg16", Vgg()),
+    ZooModel("mobilenetv2", MobileNet()),
+    ZooModel("unet", UNet()),
+    ZooModel("vit-b16", Vit()),
+    ZooModel("bert-base", Bert()),
+    ZooModel("bert-large", Bert(layers=24, hidden=1024, heads=16)),
+    ZooModel("gpt2-mini", Gpt(layers=6, hidden=384, heads=6, sequence=256)),
+    ZooModel("gpt2-small", Gpt()),
+    ZooModel("gpt2-medium", Gpt(layers=24, hidden=1024, heads=16)),
+    ZooModel("gpt2-large", Gpt(layers=36, hidden=1280, heads=20)),
+    ZooModel("gpt2-xl", Gpt(layers=48, hidden=1600, heads=25)),
+    ZooModel("gpt3-175b", Gpt(layers=96, hidden=12288, heads=96, positions=2048, sequence=2048)),
+    ZooModel("gpt2-paper", PaperGpt(), "MONET's small GPT"),
+    ZooModel("llama2-7b", Llama()),
+    ZooModel("llama2-70b", Llama(layers=80, hidden=8192, heads=64, kv_heads=8, intermediate=28672)),
+    ZooModel("lstm-lm", Lstm()),
+    ZooModel("mlp-robot", Mlp(widths=(48, 512, 256, 128, 12), activation="elu"), "locomotion policy"),
+    ZooModel("mlp-cartpole", Mlp(widths=(6, 500, 500, 500, 8)), "robot dynamics"),
+    ZooModel("mlp-reacher", Mlp(widths=(24, 200, 200, 200, 200, 34)), "robot dynamics"),
+    ZooModel("mlp-pusher", Mlp(widths=(27, 200, 200, 200, 40)), "robot dynamics"),
+    ZooModel("mlp-halfcheetah", Mlp(widths=(24, 200, 200, 200, 200, 36)), "robot dynamics"),
+    ZooModel("resnet18-stream", StreamResNet18(), f"Stream's ResNet-18; {_AS_PUBLISHED}"),
+    ZooModel("fsrcnn", Fsrcnn(), f"DepFiN's FSRCNN; {_AS_PUBLISHED}"),
+    ZooModel("resnet50-segment", ResNet50Segment(), f"the analog chip's layers; {_AS_PUBLISHED}"),
+)
+
+KNOWN = FAMILIES | ZOO
 
 
-def zoo_model(name: str) -> ZooModel:
-    """The entry called ``name``."""
-    try:
-        return ZOO[name]
-    except KeyError:
-        raise ModelError(f"unknown model {name!r}; {nearest(name, ZOO)}") from None
+def is_zoo(model: str) -> bool:
+    """Whether ``model`` is a zoo name or family, with parameters or without."""
+    return model.partition(":")[0] in KNOWN
+
+
+def zoo_model(model: str) -> ZooModel:
+    """The entry that ``model`` names: ``resnet18``, ``resnet18:classes=10``, ``gpt:layers=48,hidden=6144``."""
+    name, colon, text = model.partition(":")
+    if name not in KNOWN:
+        raise ModelError(f"unknown model {name!r}; {nearest(name, KNOWN)}")
+    entry = KNOWN[name]
+    return ZooModel(model, with_parameters(name, entry.family, text), entry.about) if colon else entry

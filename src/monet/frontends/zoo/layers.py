@@ -5,15 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
-from monet.graph import GraphBuilder
+if TYPE_CHECKING:
+    from monet.graph import Graph, GraphBuilder
 
 
 class Layers:
     """A thin vocabulary over GraphBuilder, in the framework's words and with its defaults."""
 
     def __init__(self, name: str) -> None:
-        self.builder = GraphBuilder(name)
+        from monet.graph import GraphBuilder  # here, so that models can be listed without loading it
+
+        self.builder: GraphBuilder = GraphBuilder(name)
+
+    def build(self, *outputs: str) -> Graph:
+        """The finished graph."""
+        return self.builder.build(outputs)
 
     def scope(self, name: str) -> AbstractContextManager[None]:
         """Name what is emitted inside below ``name``."""
@@ -100,6 +108,10 @@ class Layers:
         """GELU, exact or by tanh."""
         return self.builder.emit("gelu", x, name=name, approximate=tanh)
 
+    def dropout(self, name: str, x: str, p: float) -> str:
+        """Zero a share ``p`` of the elements, each time others than the layers before; nothing at all for 0."""
+        return self.builder.emit("dropout", x, name=name, p=p, seed=len(self.builder.ops)) if p else x
+
     def add(self, x: str, y: str, name: str = "add", inplace: bool = False) -> str:
         """Sum of two tensors."""
         return self.builder.emit("add", x, y, name=name, inplace=inplace)
@@ -149,8 +161,10 @@ class Layers:
         batch, heads, tokens, width = self.shape(x)
         return self.reshape(self.transpose(x, 0, 2, 1, 3), batch, tokens, heads * width)
 
-    def attention(self, query: str, key: str, value: str, causal: bool) -> str:
-        """Explicit scaled dot-product attention over heads; fusing it is an option applied to the finished graph."""
+    def attention(self, query: str, key: str, value: str, causal: bool, dropout: float = 0.0) -> str:
+        """Explicit scaled dot-product attention over heads; fusing it is an option applied to the finished graph.
+
+        ``dropout`` is the share of the probabilities that is dropped."""
         width, tokens, keys = self.shape(query)[-1], self.shape(query)[-2], self.shape(key)[-2]
         emit = self.builder.emit
         scores = emit("matmul", query, key, name="scores", transpose_a=False, transpose_b=True)
@@ -158,5 +172,5 @@ class Layers:
         if causal:
             mask = emit("causal_mask", rows=tokens, columns=keys)
             scores = emit("masked_fill", scores, mask, name="masked", value=-math.inf)
-        weights = emit("softmax", scores, axis=-1)
+        weights = self.dropout("dropout", emit("softmax", scores, axis=-1), dropout)
         return emit("matmul", weights, value, name="context", transpose_a=False, transpose_b=False)

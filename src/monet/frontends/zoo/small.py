@@ -1,42 +1,65 @@
-"""Small models: robot-dynamics multi-layer perceptrons and an LSTM language model."""
+"""Small models: multi-layer perceptrons and an LSTM language model."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from monet.frontends.recurrent import CellWeights, unroll, zero_state
 from monet.frontends.zoo.layers import Layers
-from monet.graph import Graph
+from monet.frontends.zoo.parameters import Family, choice, probability, repeats, whole, wholes
+
+if TYPE_CHECKING:
+    from monet.graph import Graph
 
 
-def mlp(name: str, batch: int, *, sizes: tuple[int, ...], activation: str) -> Graph:
-    """A multi-layer perceptron with ``activation`` after every layer but the last, trained on squared error."""
-    net = Layers(name)
-    net.builder.usual_loss = "mse"
-    x = net.builder.input("state", (batch, sizes[0]))
-    attrs: dict[str, Any] = {"alpha": 1.0} if activation == "elu" else {}
-    for layer, width in enumerate(sizes[1:]):
-        x = net.linear(str(2 * layer), x, width)
-        if layer < len(sizes) - 2:
-            x = net.activation(activation, x, str(2 * layer + 1), **attrs)
-    return net.builder.build([x])
+@dataclass(frozen=True, kw_only=True)
+class Mlp(Family):
+    """A multi-layer perceptron with an activation after every layer but the last, trained on squared error."""
+
+    widths: tuple[int, ...] = wholes((32, 256, 256, 8), "inputs, hidden layers and outputs", least=2)
+    activation: str = choice("silu", ("silu", "elu", "relu", "gelu", "tanh"), "after every layer but the last")
+    dropout: float = probability(0.0, "after every activation")
+
+    def build(self, name: str, batch: int) -> Graph:
+        """The forward graph."""
+        net = Layers(name)
+        net.builder.usual_loss = "mse"
+        x = net.builder.input("state", (batch, self.widths[0]))
+        attrs: dict[str, Any] = {"elu": {"alpha": 1.0}, "gelu": {"approximate": False}}.get(self.activation, {})
+        for layer, width in enumerate(self.widths[1:]):
+            x = net.linear(str(2 * layer), x, width)
+            if layer < len(self.widths) - 2:
+                x = net.activation(self.activation, x, str(2 * layer + 1), **attrs)
+                x = net.dropout(f"{2 * layer + 1}.dropout", x, self.dropout)
+        return net.build(x)
 
 
-def lstm_lm(
-    name: str, batch: int, sequence: int, *, depth: int = 2, width: int = 650, vocabulary: int = 10000
-) -> Graph:
-    """An LSTM language model of the medium size of Zaremba et al. 2014: two layers of 650, 35 steps, no dropout."""
-    net = Layers(name)
-    tokens = net.builder.input("tokens", (sequence, batch), "int64")
-    x, _ = net.embedding("encoder", tokens, vocabulary, width)
-    for layer in range(depth):
-        with net.scope("rnn"):
-            weights = CellWeights(
-                net.builder.parameter(f"weight_ih_l{layer}", (4 * width, net.shape(x)[-1])),
-                net.builder.parameter(f"weight_hh_l{layer}", (4 * width, width)),
-                net.builder.parameter(f"bias_ih_l{layer}", (4 * width,)),
-                net.builder.parameter(f"bias_hh_l{layer}", (4 * width,)),
-            )
-        with net.scope(f"rnn.layer{layer}"):
-            x, _ = unroll(net.builder, "lstm", x, weights, zero_state(net.builder, "lstm", batch, width, "fp32"))
-    return net.builder.build([net.linear("decoder", x, vocabulary)])
+@dataclass(frozen=True, kw_only=True)
+class Lstm(Family):
+    """An LSTM language model; as it stands the medium size of Zaremba et al. 2014, without its dropout."""
+
+    layers: int = repeats(2, "LSTM layers")
+    hidden: int = whole(650, "width of a layer and of the embedding")
+    vocabulary: int = whole(10000, "tokens that are told apart")
+    sequence: int = repeats(35, "tokens, if --sequence is not given")
+    dropout: float = probability(0.0, "between the layers")
+
+    def build(self, name: str, batch: int) -> Graph:
+        """The forward graph."""
+        from monet.frontends.recurrent import CellWeights, unroll, zero_state
+
+        net, width = Layers(name), self.hidden
+        tokens = net.builder.input("tokens", (self.sequence, batch), "int64")
+        x, _ = net.embedding("encoder", tokens, self.vocabulary, width)
+        for layer in range(self.layers):
+            x = net.dropout(f"rnn.dropout{layer}", x, self.dropout if layer else 0.0)
+            with net.scope("rnn"):
+                weights = CellWeights(
+                    net.builder.parameter(f"weight_ih_l{layer}", (4 * width, net.shape(x)[-1])),
+                    net.builder.parameter(f"weight_hh_l{layer}", (4 * width, width)),
+                    net.builder.parameter(f"bias_ih_l{layer}", (4 * width,)),
+                    net.builder.parameter(f"bias_hh_l{layer}", (4 * width,)),
+                )
+            with net.scope(f"rnn.layer{layer}"):
+                x, _ = unroll(net.builder, "lstm", x, weights, zero_state(net.builder, "lstm", batch, width, "fp32"))
+        return net.build(net.linear("decoder", x, self.vocabulary))
