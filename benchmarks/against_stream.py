@@ -15,13 +15,13 @@ import tempfile
 from dataclasses import replace
 from typing import Any
 
+from monet.frontends import load_model
 from monet.graph.graph import Graph
 from monet.hardware import load_hardware
 from monet.schedule.evaluation import evaluate
 from monet.schedule.plan import Plan
 from monet.schedule.result import Result
-from monet.schedule.silicon import STREAM_LANES, STREAM_LINKS, parts_in_turn, stream_plan, stream_resnet18
-from monet.validation.stream import NAMES, RUNS
+from monet.validation.stream import NAMES, RUNS, STREAM_LANES, STREAM_LINKS, parts_in_turn, stream_plan
 
 BUS = {"network.bus.bandwidth_bits_per_cycle": 32}
 
@@ -100,7 +100,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--zigzag", metavar="PYTHON", help="interpreter with zigzag-dse 3.9.1")
     given = parser.parse_args()
-    graph = stream_resnet18(activations=True)
+    graph = load_model("resnet18-stream:activations=yes")
     for run, stream in RUNS.items():
         print(f"{NAMES[run]}: Stream {stream[0]:,} cc, {stream[1]:.3e} pJ")
         for what, plan, hardware in lines(graph, run):

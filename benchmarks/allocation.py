@@ -13,15 +13,16 @@ import time
 from dataclasses import replace
 
 from monet import load_hardware
+from monet.frontends import load_model
 from monet.schedule.engine import Scheduler
 from monet.schedule.evaluation import evaluate
 from monet.schedule.plan import Plan
 from monet.schedule.result import Result
-from monet.schedule.silicon import stream_plan, stream_resnet18
 from monet.search.allocation import allocate
 from monet.search.allocation.bases import allocate_fused
 from monet.search.allocation.evaluator import Evaluator
 from monet.search.allocation.published import published_rows
+from monet.validation.stream import stream_plan
 
 STREAM_SECONDS_PER_PLAN = 1.8
 
@@ -29,7 +30,7 @@ STREAM_SECONDS_PER_PLAN = 1.8
 def main() -> None:
     """Print all tables."""
     effort = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    graph, hardware = stream_resnet18(), load_hardware("tpu-like-quad")
+    graph, hardware = load_model("resnet18-stream"), load_hardware("tpu-like-quad")
     scheduler = Scheduler(graph, hardware)
     print("published")
     for row in published_rows(scheduler):

@@ -14,7 +14,7 @@ from functools import partial
 os.environ.setdefault("MONET_CACHE", "off")  # what is new here must not have been mapped by an earlier run
 
 from monet.frontends import load_model
-from monet.frontends.zoo.transformers import gpt2
+from monet.frontends.zoo.transformers import Gpt
 from monet.hardware import load_hardware
 from monet.schedule.engine import Scheduler, first_come_first_served, run_decide, run_replay
 from monet.schedule.evaluation import evaluate
@@ -22,8 +22,8 @@ from monet.schedule.expansion.expand import expand
 from monet.schedule.plan import Plan
 from monet.schedule.planning.default_plan import default_plan
 from monet.schedule.planning.grouping import tiled_groups
-from monet.schedule.silicon import stream_plan, stream_resnet18
 from monet.training import training_step
+from monet.validation.stream import stream_plan
 
 STREAM_FUSED_S = 119.0  # CPU seconds of Stream's fused ResNet-18 inference on such a machine
 REPEATS = 5
@@ -83,7 +83,7 @@ def resnet18() -> None:
 
 
 def stream() -> None:
-    graph, hardware = stream_resnet18(), load_hardware("tpu-like-quad")
+    graph, hardware = load_model("resnet18-stream"), load_hardware("tpu-like-quad")
     evaluate(graph, hardware, stream_plan(graph, True, True))
     seconds = best_of(lambda: evaluate(graph, hardware, stream_plan(graph, True, True)))
     print(f"{'Stream ResNet-18, two fused stacks, K split over four cores':<72} {seconds * 1e3:9.1f} ms", end="")
@@ -106,7 +106,7 @@ def transformers() -> None:
 def depth() -> None:
     hardware, times = load_hardware("fusemax"), dict[int, float]()
     for layers in (12, 96):
-        graph = training_step(gpt2(f"gpt2-{layers}", 1, 64, depth=layers, width=768, heads=12))
+        graph = training_step(Gpt(layers=layers, hidden=768, heads=12, sequence=64).build(f"gpt2-{layers}", 1))
         evaluate(graph, hardware)
         times[layers] = best_of(partial(evaluate, graph, hardware), 2)
     ratio, text = times[96] / times[12], "GPT-2 step, 64 tokens, 96 layers against 12"

@@ -68,7 +68,7 @@ def test_text_and_files(tmp_path: Path) -> None:
         (["graph", "resnet18", "--batch", "-1"], "--batch -1"),
         (["graph", "resnet18", "--batch", "0"], "--batch 0"),
         (["graph", "resnet18", "--sequence", "8"], "no such size"),
-        (["graph", "gpt2-small", "--sequence", "2048"], "1024 positions"),
+        (["graph", "gpt2-small", "--sequence", "2048"], "positions=1024"),
         (["graph", "vit-b16", "--image", "100"], "not a multiple"),
         (["graph", "unet", "--image", "100"], "multiple of 16"),
         (["graph", "resnet18", "--image", "8"], "batch norm"),

@@ -52,18 +52,22 @@ def shortcut(channels: int, out: int, stride: int) -> nn.Module | None:
 
 
 class ResNet(nn.Module):
-    def __init__(self, blocks: tuple[int, ...], bottleneck: bool, classes: int = 1000, cifar: bool = False) -> None:
+    def __init__(
+        self, blocks: tuple[int, ...], bottleneck: bool, classes: int = 1000, cifar: bool = False, width: int = 64,
+        dropout: float = 0.0,
+    ) -> None:  # fmt: skip
         super().__init__()
+        self.dropout = dropout
         self.cifar = cifar
-        self.conv1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False) if cifar else nn.Conv2d(3, 64, 7, 2, 3, bias=False)
-        self.bn1 = nn.BatchNorm2d(64)
+        self.conv1 = nn.Conv2d(3, width, 3, 1, 1, bias=False) if cifar else nn.Conv2d(3, width, 7, 2, 3, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
         self.maxpool = nn.MaxPool2d(3, 2, 1)
-        channels, kind = 64, Bottleneck if bottleneck else BasicBlock
+        channels, kind = width, Bottleneck if bottleneck else BasicBlock
         for stage, count in enumerate(blocks):
             layers = []
             for position in range(count):
-                layers.append(kind(channels, 64 << stage, 2 if stage and not position else 1))
-                channels = (64 << stage) * (4 if bottleneck else 1)
+                layers.append(kind(channels, width << stage, 2 if stage and not position else 1))
+                channels = (width << stage) * (4 if bottleneck else 1)
             setattr(self, f"layer{stage + 1}", nn.Sequential(*layers))
         self.stages = len(blocks)
         self.fc = nn.Linear(channels, classes)
@@ -74,24 +78,23 @@ class ResNet(nn.Module):
             x = self.maxpool(x)
         for stage in range(self.stages):
             x = getattr(self, f"layer{stage + 1}")(x)
-        return self.fc(torch.flatten(F.adaptive_avg_pool2d(x, (1, 1)), 1))
+        return self.fc(drop(torch.flatten(F.adaptive_avg_pool2d(x, (1, 1)), 1), self.dropout))
 
 
 class Vgg(nn.Module):
-    def __init__(self, widths: tuple[int, ...], classes: int) -> None:
+    def __init__(self, blocks: tuple[int, ...], width: int, hidden: int, classes: int, dropout: float = 0.0) -> None:
         super().__init__()
         layers: list[nn.Module] = []
         channels = 3
-        for width in widths:
-            if width:
-                layers += [nn.Conv2d(channels, width, 3, 1, 1), nn.ReLU(inplace=True)]
-                channels = width
-            else:
-                layers.append(nn.MaxPool2d(2, 2))
+        for stage, count in enumerate(blocks):
+            for _ in range(count):
+                layers += [nn.Conv2d(channels, width << min(stage, 3), 3, 1, 1), nn.ReLU(inplace=True)]
+                channels = width << min(stage, 3)
+            layers.append(nn.MaxPool2d(2, 2))
         self.features = nn.Sequential(*layers)
         self.classifier = nn.Sequential(
-            nn.Linear(channels * 49, 4096), nn.ReLU(True), nn.Dropout(0.0), nn.Linear(4096, 4096), nn.ReLU(True),
-            nn.Dropout(0.0), nn.Linear(4096, classes),
+            nn.Linear(channels * 49, hidden), nn.ReLU(True), Drop(dropout), nn.Linear(hidden, hidden), nn.ReLU(True),
+            Drop(dropout), nn.Linear(hidden, classes),
         )  # fmt: skip
 
     def forward(self, x: Tensor) -> Tensor:
@@ -137,7 +140,7 @@ class MobileNetV2(nn.Module):
                 channels = out
         layers.append(unit(channels, 1280, 1))
         self.features = nn.Sequential(*layers)
-        self.classifier = nn.Sequential(nn.Dropout(dropout), nn.Linear(1280, classes))
+        self.classifier = nn.Sequential(Drop(dropout), nn.Linear(1280, classes))
 
     def forward(self, x: Tensor) -> Tensor:
         x = F.adaptive_avg_pool2d(self.features(x), (1, 1))
@@ -152,49 +155,55 @@ def double(channels: int, out: int) -> nn.Sequential:
 
 
 class UNet(nn.Module):
-    def __init__(self, width: int = 64, classes: int = 2) -> None:
+    def __init__(self, width: int = 64, classes: int = 2, levels: int = 4) -> None:
         super().__init__()
+        self.levels = levels
         channels = 3
-        for level in range(4):
+        for level in range(levels):
             setattr(self, f"down{level}", double(channels, width << level))
             channels = width << level
-        self.bottom = double(channels, width << 4)
-        for level in reversed(range(4)):
+        self.bottom = double(channels, width << levels)
+        for level in reversed(range(levels)):
             setattr(self, f"up{level}", nn.ConvTranspose2d(width << (level + 1), width << level, 2, 2))
             setattr(self, f"merge{level}", double(width << (level + 1), width << level))
         self.head = nn.Conv2d(width, classes, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         skips = []
-        for level in range(4):
+        for level in range(self.levels):
             x = getattr(self, f"down{level}")(x)
             skips.append(x)
             x = F.max_pool2d(x, 2, 2)
         x = self.bottom(x)
-        for level in reversed(range(4)):
+        for level in reversed(range(self.levels)):
             x = torch.cat([skips[level], getattr(self, f"up{level}")(x)], 1)
             x = getattr(self, f"merge{level}")(x)
         return self.head(x)
 
 
+def drop(x: Tensor, p: float) -> Tensor:
+    """Dropout; none at all for a probability of zero, as the zoo has it."""
+    return F.dropout(x, p) if p else x
+
+
 class SelfAttention(nn.Module):
-    def __init__(self, width: int, heads: int, causal: bool) -> None:
+    def __init__(self, width: int, heads: int, causal: bool, dropout: float = 0.0) -> None:
         super().__init__()
-        self.heads, self.causal = heads, causal
+        self.heads, self.causal, self.dropout = heads, causal, dropout
         self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
         b, s, w = x.shape
         q, k, v = (part.view(b, s, self.heads, -1).transpose(1, 2) for part in self.qkv(x).split(w, dim=2))
-        return self.proj(attend(q, k, v, self.causal).transpose(1, 2).reshape(b, s, w))
+        return self.proj(attend(q, k, v, self.causal, self.dropout).transpose(1, 2).reshape(b, s, w))
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
+def attend(q: Tensor, k: Tensor, v: Tensor, causal: bool, dropout: float = 0.0) -> Tensor:
     scores = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(q.shape[-1]))
     if causal:
         mask = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).triu(1)
         scores = scores.masked_fill(mask, -math.inf)
-    return scores.softmax(-1) @ v
+    return drop(scores.softmax(-1), dropout) @ v
 
 
 class Mlp(nn.Module):
@@ -210,29 +219,35 @@ class Mlp(nn.Module):
 
 
 class GptBlock(nn.Module):
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
+        self.dropout = dropout
         self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.attn = SelfAttention(width, heads, True)
+        self.attn = SelfAttention(width, heads, True, dropout)
         self.mlp = Mlp(width, 4 * width, ("c_fc", "c_proj"), True)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = x + self.attn(self.ln_1(x))
-        return x + self.mlp(self.ln_2(x))
+        x = x + drop(self.attn(self.ln_1(x)), self.dropout)
+        return x + drop(self.mlp(self.ln_2(x)), self.dropout)
 
 
 class Gpt2(nn.Module):
-    def __init__(self, depth: int, width: int, heads: int, vocabulary: int = 50257, positions: int = 1024) -> None:
+    def __init__(
+        self, depth: int, width: int, heads: int, vocabulary: int = 50257, positions: int = 1024,
+        dropout: float = 0.0, tied: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__()
+        self.dropout = dropout
         self.wte, self.wpe = nn.Embedding(vocabulary, width), nn.Embedding(positions, width)
-        self.h = nn.ModuleList(GptBlock(width, heads) for _ in range(depth))
+        self.h = nn.ModuleList(GptBlock(width, heads, dropout) for _ in range(depth))
         self.ln_f = nn.LayerNorm(width)
+        self.lm_head = None if tied else nn.Linear(width, vocabulary, bias=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
+        x = drop(self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1])), self.dropout)
         for block in self.h:
             x = block(x)
-        return F.linear(self.ln_f(x), self.wte.weight)
+        return F.linear(self.ln_f(x), self.wte.weight) if self.lm_head is None else self.lm_head(self.ln_f(x))
 
 
 class PaperMlp(nn.Module):
@@ -269,34 +284,35 @@ class GptPaper(nn.Module):
 
 
 class BertOutput(nn.Module):
-    def __init__(self, hidden: int, width: int) -> None:
+    def __init__(self, hidden: int, width: int, dropout: float) -> None:
         super().__init__()
+        self.dropout = dropout
         self.dense, self.LayerNorm = nn.Linear(hidden, width), nn.LayerNorm(width, eps=1e-12)
 
     def forward(self, x: Tensor, residual: Tensor) -> Tensor:
-        return self.LayerNorm(self.dense(x) + residual)
+        return self.LayerNorm(drop(self.dense(x), self.dropout) + residual)
 
 
 class BertAttention(nn.Module):
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
-        self.heads = heads
+        self.heads, self.dropout = heads, dropout
         self.query, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
-        self.output = BertOutput(width, width)
+        self.output = BertOutput(width, width, dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         b, s, w = x.shape
         parts = (layer(x) for layer in (self.query, self.key, self.value))
         q, k, v = (part.view(b, s, self.heads, -1).transpose(1, 2) for part in parts)
-        return self.output(attend(q, k, v, False).transpose(1, 2).reshape(b, s, w), x)
+        return self.output(attend(q, k, v, False, self.dropout).transpose(1, 2).reshape(b, s, w), x)
 
 
 class BertLayer(nn.Module):
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
-        self.attention = BertAttention(width, heads)
+        self.attention = BertAttention(width, heads, dropout)
         self.intermediate = nn.ModuleDict({"dense": nn.Linear(width, 4 * width)})
-        self.output = BertOutput(4 * width, width)
+        self.output = BertOutput(4 * width, width, dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.attention(x)
@@ -304,8 +320,9 @@ class BertLayer(nn.Module):
 
 
 class Bert(nn.Module):
-    def __init__(self, depth: int, width: int, heads: int, vocabulary: int = 30522) -> None:
+    def __init__(self, depth: int, width: int, heads: int, vocabulary: int = 30522, dropout: float = 0.0) -> None:
         super().__init__()
+        self.dropout = dropout
         self.embeddings = nn.ModuleDict(
             {
                 "word_embeddings": nn.Embedding(vocabulary, width),
@@ -314,7 +331,7 @@ class Bert(nn.Module):
                 "LayerNorm": nn.LayerNorm(width, eps=1e-12),
             }
         )
-        self.encoder = nn.ModuleDict({"layer": nn.ModuleList(BertLayer(width, heads) for _ in range(depth))})
+        self.encoder = nn.ModuleDict({"layer": nn.ModuleList(BertLayer(width, heads, dropout) for _ in range(depth))})
         self.pooler = nn.ModuleDict({"dense": nn.Linear(width, width)})
         self.classifier = nn.Linear(width, 2)
 
@@ -322,44 +339,50 @@ class Bert(nn.Module):
         tables = self.embeddings
         x = tables["word_embeddings"](tokens) + tables["token_type_embeddings"](torch.zeros_like(tokens))
         x = x + tables["position_embeddings"](torch.arange(tokens.shape[1]))
-        x = tables["LayerNorm"](x)
+        x = drop(tables["LayerNorm"](x), self.dropout)
         for layer in self.encoder["layer"]:
             x = layer(x)
-        return self.classifier(torch.tanh(self.pooler["dense"](x[:, 0])))
+        return self.classifier(drop(torch.tanh(self.pooler["dense"](x[:, 0])), self.dropout))
 
 
 class VitLayer(nn.Module):
-    def __init__(self, width: int, heads: int, hidden: int) -> None:
+    def __init__(self, width: int, heads: int, hidden: int, dropout: float) -> None:
         super().__init__()
+        self.dropout = dropout
         self.ln_1, self.ln_2 = nn.LayerNorm(width, eps=1e-6), nn.LayerNorm(width, eps=1e-6)
-        self.attn = SelfAttention(width, heads, False)
+        self.attn = SelfAttention(width, heads, False, dropout)
         self.mlp = nn.ModuleDict({"0": nn.Linear(width, hidden), "3": nn.Linear(hidden, width)})
 
     def forward(self, x: Tensor) -> Tensor:
-        x = x + self.attn(self.ln_1(x))
-        return x + self.mlp["3"](F.gelu(self.mlp["0"](self.ln_2(x))))
+        x = x + drop(self.attn(self.ln_1(x)), self.dropout)
+        y = drop(F.gelu(self.mlp["0"](self.ln_2(x))), self.dropout)
+        return x + drop(self.mlp["3"](y), self.dropout)
 
 
 class Encoder(nn.Module):
-    def __init__(self, tokens: int, width: int, depth: int, heads: int, hidden: int) -> None:
+    def __init__(self, tokens: int, width: int, depth: int, heads: int, hidden: int, dropout: float) -> None:
         super().__init__()
+        self.dropout = dropout
         self.pos_embedding = nn.Parameter(torch.zeros(1, tokens + 1, width))
-        self.layers = nn.ModuleList(VitLayer(width, heads, hidden) for _ in range(depth))
+        self.layers = nn.ModuleList(VitLayer(width, heads, hidden, dropout) for _ in range(depth))
         self.ln = nn.LayerNorm(width, eps=1e-6)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = x + self.pos_embedding
+        x = drop(x + self.pos_embedding, self.dropout)
         for layer in self.layers:
             x = layer(x)
         return self.ln(x)
 
 
 class Vit(nn.Module):
-    def __init__(self, image: int, patch: int, width: int, depth: int, heads: int, hidden: int, classes: int) -> None:
+    def __init__(
+        self, image: int, patch: int, width: int, depth: int, heads: int, hidden: int, classes: int,
+        dropout: float = 0.0,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.conv_proj = nn.Conv2d(3, width, patch, patch)
         self.class_token = nn.Parameter(torch.zeros(1, 1, width))
-        self.encoder = Encoder((image // patch) ** 2, width, depth, heads, hidden)
+        self.encoder = Encoder((image // patch) ** 2, width, depth, heads, hidden, dropout)
         self.heads = nn.ModuleDict({"head": nn.Linear(width, classes)})
 
     def forward(self, image: Tensor) -> Tensor:
@@ -369,8 +392,9 @@ class Vit(nn.Module):
 
 
 class LlamaAttention(nn.Module):
-    def __init__(self, width: int, heads: int, key_heads: int) -> None:
+    def __init__(self, width: int, heads: int, key_heads: int, dropout: float) -> None:
         super().__init__()
+        self.dropout = dropout
         self.heads, self.key_heads, size = heads, key_heads, width // heads
         self.q_proj = nn.Linear(width, width, bias=False)
         self.k_proj = nn.Linear(width, key_heads * size, bias=False)
@@ -385,7 +409,7 @@ class LlamaAttention(nn.Module):
         )
         q, k = rotate(q), rotate(k)
         k, v = (part.repeat_interleave(self.heads // self.key_heads, 1) for part in (k, v))
-        return self.o_proj(attend(q, k, v, True).transpose(1, 2).reshape(b, s, w))
+        return self.o_proj(attend(q, k, v, True, self.dropout).transpose(1, 2).reshape(b, s, w))
 
 
 def rotate(x: Tensor) -> Tensor:
@@ -408,11 +432,11 @@ class LlamaMlp(nn.Module):
 
 
 class LlamaLayer(nn.Module):
-    def __init__(self, width: int, heads: int, key_heads: int, hidden: int) -> None:
+    def __init__(self, width: int, heads: int, key_heads: int, hidden: int, dropout: float) -> None:
         super().__init__()
         self.input_layernorm = nn.RMSNorm(width, eps=1e-5)
         self.post_attention_layernorm = nn.RMSNorm(width, eps=1e-5)
-        self.self_attn, self.mlp = LlamaAttention(width, heads, key_heads), LlamaMlp(width, hidden)
+        self.self_attn, self.mlp = LlamaAttention(width, heads, key_heads, dropout), LlamaMlp(width, hidden)
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.self_attn(self.input_layernorm(x))
@@ -420,10 +444,12 @@ class LlamaLayer(nn.Module):
 
 
 class Llama(nn.Module):
-    def __init__(self, depth: int, width: int, heads: int, key_heads: int, hidden: int, vocabulary: int) -> None:
+    def __init__(
+        self, depth: int, width: int, heads: int, key_heads: int, hidden: int, vocabulary: int, dropout: float = 0.0
+    ) -> None:
         super().__init__()
         self.embed_tokens = nn.Embedding(vocabulary, width)
-        self.layers = nn.ModuleList(LlamaLayer(width, heads, key_heads, hidden) for _ in range(depth))
+        self.layers = nn.ModuleList(LlamaLayer(width, heads, key_heads, hidden, dropout) for _ in range(depth))
         self.norm = nn.RMSNorm(width, eps=1e-5)
         self.lm_head = nn.Linear(width, vocabulary, bias=False)
 
@@ -435,19 +461,38 @@ class Llama(nn.Module):
 
 
 class LstmLm(nn.Module):
-    def __init__(self, depth: int, width: int, vocabulary: int) -> None:
+    def __init__(self, depth: int, width: int, vocabulary: int, dropout: float = 0.0) -> None:
         super().__init__()
+        self.dropout = dropout
         self.encoder, self.rnn = nn.Embedding(vocabulary, width), nn.LSTM(width, width, depth)
         self.decoder = nn.Linear(width, vocabulary)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        return self.decoder(self.rnn(self.encoder(tokens))[0])
+        if not self.dropout:
+            return self.decoder(self.rnn(self.encoder(tokens))[0])
+        x, width = self.encoder(tokens), self.rnn.hidden_size
+        for layer in range(self.rnn.num_layers):  # one layer at a time: the framework's own dropout is out of reach
+            state = 2 * [x.new_zeros(1, x.shape[1], width)]
+            weights = [
+                getattr(self.rnn, f"{part}_l{layer}") for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            ]
+            x = torch.lstm(drop(x, self.dropout if layer else 0.0), state, weights, True, 1, 0.0, True, False, False)[0]
+        return self.decoder(x)
 
 
-def mlp(*sizes: int, elu: bool) -> nn.Sequential:
+class Drop(nn.Module):
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        return drop(x, self.p)
+
+
+def mlp(*sizes: int, elu: bool, dropout: float = 0.0) -> nn.Sequential:
     layers: list[nn.Module] = []
     for position, (width, out) in enumerate(pairwise(sizes)):
         layers.append(nn.Linear(width, out))
         if position < len(sizes) - 2:
-            layers.append(nn.ELU() if elu else nn.SiLU())
+            layers.append(nn.Sequential(nn.ELU() if elu else nn.SiLU(), Drop(dropout)))
     return nn.Sequential(*layers)

@@ -14,7 +14,10 @@ import pytest
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as KernelMissing
 
 from monet.errors import MonetError, UnsupportedOperators
-from monet.frontends.zoo import ZOO, small, transformers, vision
+from monet.frontends.zoo import ZOO
+from monet.frontends.zoo.small import Lstm, Mlp
+from monet.frontends.zoo.transformers import Bert, Gpt, Llama, Vit
+from monet.frontends.zoo.vision import MobileNet, ResNet, UNet
 from monet.graph import KINDS, Graph, GraphBuilder
 from monet.graph.dtypes import DTYPES
 from monet.numerics.executor import execute, random_values
@@ -67,40 +70,46 @@ def check_step(model: Graph, tolerance: float, given: bool = False, **options: A
     return exported
 
 
-GPT = partial(transformers.gpt2, "gpt2", 2, 8, depth=2, width=16, heads=2, vocabulary=40, positions=16)
-LLAMA = partial(transformers.llama, "llama", 2, 8, depth=1, width=16, heads=4, key_heads=2, hidden=24, vocabulary=40)
-BERT = partial(transformers.bert, "bert", 2, 8, depth=1, width=16, heads=2, vocabulary=40)
-VIT = partial(vision.vit, "vit", 2, 8, patch=4, width=16, depth=1, heads=2, hidden=24, classes=5)
-RESNET = partial(vision.resnet, "resnet", 2, 32, blocks=(1, 1), bottleneck=False, classes=10)
-MLP = partial(small.mlp, "mlp", 4, sizes=(6, 10, 3))
+GPT = partial(Gpt(layers=2, hidden=16, heads=2, vocabulary=40, positions=16, sequence=8).build, "gpt2", 2)
+LLAMA = partial(
+    Llama(layers=1, hidden=16, heads=4, kv_heads=2, intermediate=24, vocabulary=40, sequence=8).build, "llama", 2
+)
+BERT = partial(Bert(layers=1, hidden=16, heads=2, vocabulary=40, sequence=8).build, "bert", 2)
+VIT = partial(Vit(patch=4, hidden=16, layers=1, heads=2, intermediate=24, classes=5, image=8).build, "vit", 2)
+RESNET = partial(ResNet(blocks=(1, 1), classes=10, image=32).build, "resnet", 2)
+
+
+def mlp(activation: str) -> partial[Graph]:
+    return partial(Mlp(widths=(6, 10, 3), activation=activation).build, "mlp", 4)
+
 
 IN_FP64 = {
-    "mlp sgd": (partial(MLP, activation="silu"), {"decay": 0.1}),
-    "mlp adam": (partial(MLP, activation="tanh"), {"optimizer": "adam", "decay": 0.1}),
+    "mlp sgd": (mlp("silu"), {"decay": 0.1}),
+    "mlp adam": (mlp("tanh"), {"optimizer": "adam", "decay": 0.1}),
     "gpt2 adamw": (GPT, {"optimizer": "adamw", "clip_norm": 0.05}),
     "gpt2 fused": (GPT, {"optimizer": "momentum", "attention": "fused"}),
     "gpt2 accumulated": (GPT, {"accumulate": 2}),
     "gpt2 lora": (GPT, {"lora": 2}),
     "llama": (LLAMA, {}),
     "llama fused": (LLAMA, {"attention": "fused"}),
-    "lstm": (partial(small.lstm_lm, "lstm", 2, 3, width=6, vocabulary=20), {"optimizer": "adam"}),
+    "lstm": (partial(Lstm(hidden=6, vocabulary=20, sequence=3).build, "lstm", 2), {"optimizer": "adam"}),
 }
 IN_FP32 = {
-    "mlp elu": (partial(MLP, activation="elu"), {"optimizer": "adamw", "clip_norm": 0.1}),
+    "mlp elu": (mlp("elu"), {"optimizer": "adamw", "clip_norm": 0.1}),
     "bert": (BERT, {"optimizer": "adam"}),
     "vit": (VIT, {"optimizer": "momentum"}),
     "gpt2": (GPT, {"optimizer": "adamw"}),
     "resnet cifar stem": (
-        partial(vision.resnet, "r", 2, 8, blocks=(1, 1), bottleneck=True, cifar=True, classes=10),
+        partial(ResNet(blocks=(1, 1), block="bottleneck", stem="cifar", classes=10, image=8).build, "r", 2),
         {},
     ),
     "resnet18-cifar": (partial(ZOO["resnet18-cifar"], 1, 32), {}),
     "resnet": (RESNET, {"optimizer": "momentum", "decay": 0.01}),
     "resnet compact": (RESNET, {"saved": "compact"}),
     "resnet accumulated": (RESNET, {"accumulate": 2, "clip_norm": 1.0}),
-    "mobilenet": (partial(vision.mobilenet_v2, "mobilenet", 2, 64, classes=5), {}),
-    "unet": (partial(vision.unet, "unet", 2, 16, width=4), {}),
-    "unet compact": (partial(vision.unet, "unet", 1, 32, width=2), {"saved": "compact"}),
+    "mobilenet": (partial(MobileNet(classes=5, image=64).build, "mobilenet", 2), {}),
+    "unet": (partial(UNet(width=4, image=16).build, "unet", 2), {}),
+    "unet compact": (partial(UNet(width=2, image=32).build, "unet", 1), {"saved": "compact"}),
 }
 
 
@@ -257,8 +266,8 @@ def test_file_of_a_large_model_is_small(tmp_path: Any) -> None:
 
 def test_unwritable_place_is_one_clear_error(tmp_path: Any) -> None:
     with pytest.raises(MonetError, match="cannot write"):
-        export_onnx(MLP(activation="silu"), tmp_path / "missing" / "model.onnx")
+        export_onnx(mlp("silu")(), tmp_path / "missing" / "model.onnx")
     (tmp_path / "folder").mkdir()
     with pytest.raises(MonetError, match="cannot write"):
-        export_onnx(MLP(activation="silu"), tmp_path / "folder")
+        export_onnx(mlp("silu")(), tmp_path / "folder")
     assert os.listdir(tmp_path) == ["folder"]

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from monet.frontends.zoo.transformers import gpt2
+from monet.frontends.zoo.transformers import Gpt
 from monet.graph.builder import GraphBuilder
 from monet.graph.graph import Graph
 from monet.hardware import load_hardware
@@ -21,7 +21,7 @@ from monet.training import TrainingOptions, training_step
 
 
 def step(tokens: int = 256, **options: str) -> Graph:
-    forward = gpt2("small", 2, tokens, depth=1, width=128, heads=4)
+    forward = Gpt(layers=1, hidden=128, heads=4, sequence=tokens).build("small", 2)
     return training_step(forward, TrainingOptions(precision="bf16", **options))
 
 

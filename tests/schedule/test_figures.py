@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import monet
+from monet.frontends import load_model
 from monet.schedule.engine import Scheduler
 from monet.schedule.measurement.figures import figures_of
 from monet.schedule.plan import Placement, Plan
-from monet.schedule.silicon import stream_resnet18
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_figures_are_those_of_the_result(model: str, hardware: str, boundary: st
 
 @pytest.mark.parametrize("split", ["C", "K", "OY"])
 def test_figures_of_operators_on_several_cores(split: str) -> None:
-    graph, accelerator = stream_resnet18(), monet.load_hardware("tpu-like-quad")
+    graph, accelerator = load_model("resnet18-stream"), monet.load_hardware("tpu-like-quad")
     scheduler = Scheduler(graph, accelerator)
     cores = tuple(f"tensor[{number}]" for number in range(4))
     plan = Plan(placements={"layer3.1.conv1": Placement(cores, split)})

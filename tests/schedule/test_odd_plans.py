@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from monet import load_hardware
+from monet.frontends import load_model
 from monet.graph.loop_nest import LoopNest
 from monet.schedule.engine import Scheduler
 from monet.schedule.evaluation import evaluate
 from monet.schedule.plan import Group, Placement, Plan, PlanError, load_plan
-from monet.schedule.silicon import stream_resnet18
 
 ODD_FILES = [
     ("allocation: [conv1]", "allocation: expected operator: cores"),
@@ -68,7 +68,7 @@ ODD_PLACEMENTS = [
 
 @pytest.mark.parametrize(("operator", "cores", "split", "words"), ODD_PLACEMENTS)
 def test_odd_placements(operator: str, cores: tuple[str, ...], split: str, words: str) -> None:
-    scheduler = Scheduler(stream_resnet18(), load_hardware("tpu-like-quad"))
+    scheduler = Scheduler(load_model("resnet18-stream"), load_hardware("tpu-like-quad"))
     for _ in range(2):  # the second time too
         with pytest.raises(PlanError) as error:
             scheduler.schedule(Plan(placements={operator: Placement(cores, split)}))
@@ -76,7 +76,7 @@ def test_odd_placements(operator: str, cores: tuple[str, ...], split: str, words
 
 
 def test_more_cores_than_values() -> None:
-    scheduler = Scheduler(stream_resnet18(), load_hardware("tpu-like-quad", {"cores.tensor.count": 8}))
+    scheduler = Scheduler(load_model("resnet18-stream"), load_hardware("tpu-like-quad", {"cores.tensor.count": 8}))
     cores = tuple(f"tensor[{number}]" for number in range(8))
     with pytest.raises(PlanError, match="OY has 7 values for 8 cores"):
         scheduler.schedule(Plan(placements={"layer4.0.conv1": Placement(cores, "OY")}))
@@ -84,7 +84,7 @@ def test_more_cores_than_values() -> None:
 
 def test_tiles_with_fewer_rows_than_cores_cost_their_rows() -> None:
     """Cores without a row of a tile idle; the others do exactly what one core would do for it."""
-    graph, hardware = stream_resnet18(), load_hardware("tpu-like-quad")
+    graph, hardware = load_model("resnet18-stream"), load_hardware("tpu-like-quad")
     group = Group(("conv1", "maxpool", "layer1.0.conv1"), (("OY", 1),))
     found = []
     for cores in (("tensor[2]",), ("tensor[2]", "tensor[3]")):
@@ -98,7 +98,7 @@ def test_tiles_with_fewer_rows_than_cores_cost_their_rows() -> None:
 
 def test_cores_without_rows_do_not_lead_a_multicast() -> None:
     """Weights too large for a core are streamed to all of them at once, also when the first has nothing to do."""
-    graph, hardware = stream_resnet18(), load_hardware("tpu-like-quad")
+    graph, hardware = load_model("resnet18-stream"), load_hardware("tpu-like-quad")
     group = Group(("layer4.1.conv2", "layer4.1.add"), (("A2", 2),))  # 2.4 MB of weights, 2 MB a core
     cores = tuple(f"tensor[{number}]" for number in range(4))
     result = evaluate(graph, hardware, Plan((group,), {"layer4.1.conv2": Placement(cores, "OY")}))
@@ -108,7 +108,7 @@ def test_cores_without_rows_do_not_lead_a_multicast() -> None:
 
 
 def test_a_group_without_tiles_whose_operators_sum_over_several_cores() -> None:
-    scheduler = Scheduler(stream_resnet18(), load_hardware("tpu-like-quad"))
+    scheduler = Scheduler(load_model("resnet18-stream"), load_hardware("tpu-like-quad"))
     cores = tuple(f"tensor[{number}]" for number in range(4))
     names = ("layer3.1.conv1", "layer3.1.conv2")
     placed = {name: Placement(cores, "C") for name in names}
@@ -124,4 +124,4 @@ def test_an_empty_piece_is_not_a_unit_one() -> None:
 
 
 def stream_nest() -> LoopNest:
-    return Scheduler(stream_resnet18(), load_hardware("tpu-like-quad")).workload.operators[0].nest
+    return Scheduler(load_model("resnet18-stream"), load_hardware("tpu-like-quad")).workload.operators[0].nest

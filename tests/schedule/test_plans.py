@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from monet.commands.run import run
 from monet.errors import MonetError
 from monet.frontends import load_model
+from monet.frontends.zoo.published import convolution_chain
 from monet.graph import GraphBuilder
 from monet.graph.dtypes import dtype_named
 from monet.hardware import load_hardware
@@ -23,7 +24,6 @@ from monet.schedule.plan import PlanError
 from monet.schedule.planning.default_plan import default_plan
 from monet.schedule.planning.grouping import summed
 from monet.schedule.planning.placement import scattered_dims
-from monet.schedule.silicon import convolution_chain
 from monet.schedule.simulation import decide as d
 from monet.schedule.simulation import nodes as n
 from monet.training import training_step

@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 
 from monet.cli import app
 from monet.frontends import load_model
+from monet.frontends.zoo.published import convolution_chain
 from monet.graph.graph import Graph
 from monet.hardware import load_hardware
 from monet.schedule import evaluate
 from monet.schedule.engine import Schedule, Scheduler
 from monet.schedule.plan import Group, Placement, Plan, plan_text
-from monet.schedule.silicon import convolution_chain
 from monet.schedule.simulation import nodes as n
 from monet.training import training_step
 

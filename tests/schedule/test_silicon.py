@@ -10,16 +10,9 @@ from monet.schedule.engine import Scheduler
 from monet.schedule.evaluation import evaluate
 from monet.schedule.measurement.occupancy import traces
 from monet.schedule.plan import Plan
-from monet.schedule.silicon import (
-    STREAM_LANES,
-    aimc_segment,
-    depfin_fsrcnn,
-    stream_plan,
-    stream_resnet18,
-    stream_rules,
-)
 from monet.training import training_step
-from monet.validation.stream import RUNS
+from monet.validation.silicon import aimc_segment, depfin_fsrcnn
+from monet.validation.stream import RUNS, STREAM_LANES, stream_plan, stream_rules
 
 
 @pytest.mark.parametrize(
@@ -89,7 +82,7 @@ def test_peak_memory_as_the_framework_has_it(model: str, sizes: dict[str, int], 
 @pytest.mark.parametrize(("split", "tiles"), [(1, 1118), (4, 3863)])
 def test_stacks_have_as_many_rows_as_stream_has_tiles(split: int, tiles: int) -> None:
     """One row a tile in the stacks, one tile a layer elsewhere, convolutions and rectifiers split over the cores."""
-    graph = stream_resnet18(activations=True)
+    graph = load_model("resnet18-stream:activations=yes")
     fused = {name for group in stream_plan(graph, True, split > 1).groups for name in group.operators}
     counts = [
         (graph.tensors[op.outputs[0]].shape[2] if op.name in fused else 1)
@@ -100,7 +93,7 @@ def test_stacks_have_as_many_rows_as_stream_has_tiles(split: int, tiles: int) ->
 
 
 def test_stream_on_its_quad_core() -> None:
-    graph, hardware = stream_resnet18(activations=True), load_hardware("tpu-like-quad", STREAM_LANES)
+    graph, hardware = load_model("resnet18-stream:activations=yes"), load_hardware("tpu-like-quad", STREAM_LANES)
     found = {run: evaluate(graph, hardware, stream_plan(graph, *run)) for run in RUNS}
     for run, (cycles, picojoules) in RUNS.items():
         assert found[run].cycles < cycles
@@ -112,7 +105,7 @@ def test_stream_on_its_quad_core() -> None:
 
 
 def test_rules_of_stream_give_its_latency() -> None:
-    graph = stream_resnet18(activations=True)
+    graph = load_model("resnet18-stream:activations=yes")
     for run, (cycles, _) in RUNS.items():
         plan, links = stream_rules(graph, stream_plan(graph, *run))
         result = evaluate(graph, load_hardware("tpu-like-quad", STREAM_LANES | links), plan)

@@ -10,12 +10,12 @@ import pytest
 
 from monet import load_hardware
 from monet.errors import MonetError
+from monet.frontends import load_model
 from monet.graph import Graph, GraphBuilder
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.measurement.figures import Figures, figures_of
 from monet.schedule.plan import Group, Placement, Plan, PlanError
 from monet.schedule.planning.placement import check_placement
-from monet.schedule.silicon import stream_resnet18
 from monet.search.allocation import allocate, bases
 from monet.search.allocation.bases import allocate_fused
 from monet.search.allocation.choices import space_of
@@ -168,7 +168,7 @@ def test_bad_options(objective: str, effort: int, words: str) -> None:
 
 
 def test_stacks_end_after_residual_blocks() -> None:
-    scheduler = Scheduler(stream_resnet18(), load_hardware("tpu-like-quad"))
+    scheduler = Scheduler(load_model("resnet18-stream"), load_hardware("tpu-like-quad"))
     plans = list(stack_plans(scheduler, Plan()))
     assert plans
     for plan in plans:
@@ -179,7 +179,7 @@ def test_stacks_end_after_residual_blocks() -> None:
 
 def test_bars_on_the_quad_core() -> None:
     """Better in latency and in energy-delay product than one core per layer, than the default and than any rule."""
-    scheduler = Scheduler(stream_resnet18(), load_hardware("tpu-like-quad"))
+    scheduler = Scheduler(load_model("resnet18-stream"), load_hardware("tpu-like-quad"))
     found = allocate_fused(scheduler, "auto", effort=1)
     rows = {row.name: row for row in comparison(scheduler, found)}
     mine = rows["found"]
@@ -193,7 +193,7 @@ def test_bars_on_the_quad_core() -> None:
 
 
 def test_unfused_on_the_quad_core() -> None:
-    scheduler = Scheduler(stream_resnet18(), load_hardware("tpu-like-quad"))
+    scheduler = Scheduler(load_model("resnet18-stream"), load_hardware("tpu-like-quad"))
     found = allocate(scheduler, Plan(), effort=1, objective="edp")
     assert all(found.found.figures.edp < one.figures.edp for one in found.constructive)
 
@@ -206,7 +206,7 @@ def test_auto_is_no_worse_than_what_it_starts_from() -> None:
 
 
 def test_starting_points_place_every_operator() -> None:
-    scheduler = Scheduler(stream_resnet18(), load_hardware("tpu-like-quad"))
+    scheduler = Scheduler(load_model("resnet18-stream"), load_hardware("tpu-like-quad"))
     names = {one.op.name for one in scheduler.workload.operators}
     for placements in starting_points(space_of(scheduler, shared=True), scheduler.complete(Plan())).values():
         assert set(placements) == names

@@ -6,7 +6,8 @@ import pytest
 
 from monet import load_model, training_step
 from monet.errors import MonetError
-from monet.frontends.zoo import transformers, vision
+from monet.frontends.zoo.transformers import Gpt
+from monet.frontends.zoo.vision import ResNet
 from monet.graph import Graph
 from monet.graph.counts import saved_bytes
 from monet.graph.kind import MAC_FAMILIES, kind_named
@@ -19,8 +20,8 @@ from monet.transforms.recompute import recompute
 
 def steps() -> dict[str, Graph]:
     return {
-        "resnet": training_step(vision.resnet("r", 2, 32, blocks=(2, 2), bottleneck=False, classes=10)),
-        "gpt": training_step(transformers.gpt2("g", 1, 16, depth=3, width=16, heads=2, vocabulary=40, positions=16)),
+        "resnet": training_step(ResNet(blocks=(2, 2), classes=10, image=32).build("r", 2)),
+        "gpt": training_step(Gpt(layers=3, hidden=16, heads=2, vocabulary=40, positions=16, sequence=16).build("g", 1)),
     }
 
 
@@ -62,7 +63,9 @@ def test_blocks_are_kept_at_their_borders() -> None:
 def test_square_root_segments_grow_with_the_root_of_depth() -> None:
     kept = []
     for depth in (4, 16):
-        step = training_step(transformers.gpt2("g", 1, 8, depth=depth, width=16, heads=2, vocabulary=12, positions=8))
+        step = training_step(
+            Gpt(layers=depth, hidden=16, heads=2, vocabulary=12, positions=8, sequence=8).build("g", 1)
+        )
         problem = problem_of(step)
         values, _ = problem.surviving(baseline_named("sqrt-segments").plan(step, problem))
         kept.append(problem.bytes(values) / problem.keep_all_bytes)

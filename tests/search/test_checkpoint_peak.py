@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from monet import load_model, training_step
-from monet.frontends.zoo import small, transformers, vision
+from monet.frontends.zoo.small import Lstm, Mlp
+from monet.frontends.zoo.transformers import Gpt
+from monet.frontends.zoo.vision import ResNet
 from monet.graph import Graph
 from monet.graph.counts import saved_bytes
 from monet.search.checkpoint.blocks import blocks_of, bound_for_plans, plan_by_blocks
@@ -23,9 +25,9 @@ from tests.search.test_checkpoint_static import convolutions
 
 def steps() -> dict[str, Graph]:
     return {
-        "mlp": training_step(small.mlp("mlp", 16, sizes=(5, 8, 7, 8, 6, 4), activation="silu")),
+        "mlp": training_step(Mlp(widths=(5, 8, 7, 8, 6, 4), activation="silu").build("mlp", 16)),
         "convolutions": training_step(convolutions()),
-        "lstm": training_step(small.lstm_lm("lstm", 2, 1, depth=1, width=8, vocabulary=6)),
+        "lstm": training_step(Lstm(layers=1, hidden=8, vocabulary=6, sequence=1).build("lstm", 2)),
     }
 
 
@@ -68,7 +70,7 @@ def test_optimum_is_no_worse_than_any_plan(name: str) -> None:
 
 
 def test_memory_over_time_follows_every_storage() -> None:
-    step = training_step(vision.resnet("r", 2, 32, blocks=(1, 1), bottleneck=False, classes=10))
+    step = training_step(ResNet(blocks=(1, 1), classes=10, image=32).build("r", 2))
     held = memory_over_time(step)
     turn = next(i for i, op in enumerate(step.ops) if op.phase == "backward")
     assert held[turn] >= saved_bytes(step)  # all that is saved is there when backward starts
@@ -98,7 +100,7 @@ def test_resnet_at_sixty_and_fifty_per_cent() -> None:
 
 
 def test_an_impossible_budget_names_the_operator_and_the_missing_bytes() -> None:
-    step = training_step(transformers.gpt2("g", 1, 16, depth=1, width=8, heads=2, vocabulary=500, positions=16))
+    step = training_step(Gpt(layers=1, hidden=8, heads=2, vocabulary=500, positions=16, sequence=16).build("g", 1))
     logits = 16 * 500 * 4
     with pytest.raises(BudgetTooSmall, match="log_softmax_gradient alone holds") as error:
         best_under_peak(step, 3 * logits - 1000)
@@ -118,7 +120,7 @@ def test_where_no_plan_fits_the_least_peak_is_named() -> None:
 
 
 def test_equal_blocks_are_solved_once_and_chained() -> None:
-    step = training_step(transformers.gpt2("g", 1, 64, depth=8, width=32, heads=2, vocabulary=50, positions=64))
+    step = training_step(Gpt(layers=8, hidden=32, heads=2, vocabulary=50, positions=64, sequence=64).build("g", 1))
     timeline, problem = timeline_of(step, fold=False)
     blocks = blocks_of(step, problem)
     assert [sorted(one.names)[0] for one in blocks[1:-1]] == [f"h.{depth}" for depth in range(8)]
@@ -135,7 +137,7 @@ def test_equal_blocks_are_solved_once_and_chained() -> None:
 
 
 def test_a_chain_of_blocks_is_near_the_optimum_of_intervals() -> None:
-    step = training_step(transformers.gpt2("g", 1, 64, depth=2, width=32, heads=2, vocabulary=50, positions=64))
+    step = training_step(Gpt(layers=2, hidden=32, heads=2, vocabulary=50, positions=64, sequence=64).build("g", 1))
     timeline, problem = timeline_of(step, fold=False)
     for share in (0.9, 0.7):
         budget = int(max(timeline.plain) * share)

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from monet import load_model, training_step
-from monet.frontends.zoo import small, transformers, vision
+from monet.frontends.zoo.small import Lstm, Mlp
+from monet.frontends.zoo.transformers import Gpt
+from monet.frontends.zoo.vision import ResNet, UNet
 from monet.graph import Graph, GraphBuilder
 from monet.graph.counts import macs_of, saved_bytes
 from monet.search.checkpoint.problem import Problem, flops_cost, problem_of
@@ -52,9 +54,9 @@ def convolutions() -> Graph:
 
 def tiny_steps() -> dict[str, Graph]:
     return {
-        "mlp": training_step(small.mlp("mlp", 3, sizes=(5, 8, 7, 8, 6, 8, 4), activation="silu")),
+        "mlp": training_step(Mlp(widths=(5, 8, 7, 8, 6, 8, 4), activation="silu").build("mlp", 3)),
         "convolutions": training_step(convolutions()),
-        "lstm": training_step(small.lstm_lm("lstm", 1, 1, depth=1, width=4, vocabulary=6)),
+        "lstm": training_step(Lstm(layers=1, hidden=4, vocabulary=6, sequence=1).build("lstm", 1)),
     }
 
 
@@ -92,11 +94,11 @@ def test_optimum_equals_enumeration(name: str, narrow: bool) -> None:
 @pytest.mark.parametrize("model", ["resnet", "gpt", "unet"])
 def test_the_transform_keeps_and_repeats_what_the_optimum_says(model: str, narrow: bool) -> None:
     step = {
-        "resnet": lambda: training_step(vision.resnet("r", 2, 32, blocks=(1, 1), bottleneck=False, classes=10)),
+        "resnet": lambda: training_step(ResNet(blocks=(1, 1), classes=10, image=32).build("r", 2)),
         "gpt": lambda: training_step(
-            transformers.gpt2("g", 2, 8, depth=2, width=16, heads=2, vocabulary=40, positions=8), accumulate=2
+            Gpt(layers=2, hidden=16, heads=2, vocabulary=40, positions=8, sequence=8).build("g", 2), accumulate=2
         ),
-        "unet": lambda: training_step(vision.unet("unet", 2, 16, width=2)),
+        "unet": lambda: training_step(UNet(width=2, image=16).build("unet", 2)),
     }[model]()
     problem = problem_of(step)
     assert problem.keep_all_bytes == saved_bytes(step)
@@ -122,7 +124,7 @@ def test_the_transform_keeps_and_repeats_what_the_optimum_says(model: str, narro
 
 
 def test_more_memory_never_costs_more_and_narrowing_never_hurts() -> None:
-    problem = problem_of(training_step(vision.resnet("r", 2, 32, blocks=(1, 1), bottleneck=False, classes=10)))
+    problem = problem_of(training_step(ResNet(blocks=(1, 1), classes=10, image=32).build("r", 2)))
     slack = PROOF * problem.forward_cost
     budgets = np.linspace(0, problem.keep_all_bytes, 9).astype(int)
     plain = [best_under(problem, int(budget)).cost for budget in budgets]

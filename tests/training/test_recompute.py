@@ -14,7 +14,9 @@ import pytest
 from rich.console import Console
 
 from monet import training_step
-from monet.frontends.zoo import small, transformers, vision
+from monet.frontends.zoo.small import Lstm, Mlp
+from monet.frontends.zoo.transformers import Bert, Gpt
+from monet.frontends.zoo.vision import MobileNet, ResNet, UNet
 from monet.graph import Graph, GraphBuilder, Phase
 from monet.graph.counts import macs_by_part, macs_of, saved_bytes
 from monet.graph.verify import verify
@@ -35,11 +37,11 @@ TOLERANCE = 1e-12
 
 
 def resnet(batch: int = 2) -> Graph:
-    return vision.resnet("resnet", batch, 32, blocks=(1, 1), bottleneck=False, classes=10)
+    return ResNet(blocks=(1, 1), classes=10, image=32).build("resnet", batch)
 
 
 def gpt(batch: int = 2) -> Graph:
-    return transformers.gpt2("gpt", batch, 8, depth=2, width=16, heads=2, vocabulary=40, positions=8)
+    return Gpt(layers=2, hidden=16, heads=2, vocabulary=40, positions=8, sequence=8).build("gpt", batch)
 
 
 def dropped_out() -> Graph:
@@ -62,13 +64,13 @@ STEPS: dict[str, Callable[[], Graph]] = {
     "resnet": lambda: training_step(resnet(), optimizer="adam"),
     "resnet-bf16-micro-batches": lambda: training_step(resnet(), precision="bf16", accumulate=3),
     "resnet-lora": lambda: training_step(resnet(), lora=2),
-    "mobilenet": lambda: training_step(vision.mobilenet_v2("mobilenet", 2, 32, classes=10)),
-    "unet": lambda: training_step(vision.unet("unet", 2, 16, width=2)),
+    "mobilenet": lambda: training_step(MobileNet(classes=10, image=32).build("mobilenet", 2)),
+    "unet": lambda: training_step(UNet(width=2, image=16).build("unet", 2)),
     "gpt": lambda: training_step(gpt(), optimizer="adamw", clip_norm=1.0),
     "gpt-fused-micro-batches": lambda: training_step(gpt(), attention="fused", accumulate=2),
-    "bert": lambda: training_step(transformers.bert("bert", 2, 8, depth=2, width=16, heads=2, vocabulary=40)),
-    "lstm": lambda: training_step(small.lstm_lm("lstm", 2, 6, width=8, vocabulary=30)),
-    "mlp": lambda: training_step(small.mlp("mlp", 3, sizes=(5, 8, 8, 4), activation="silu")),
+    "bert": lambda: training_step(Bert(layers=2, hidden=16, heads=2, vocabulary=40, sequence=8).build("bert", 2)),
+    "lstm": lambda: training_step(Lstm(hidden=8, vocabulary=30, sequence=6).build("lstm", 2)),
+    "mlp": lambda: training_step(Mlp(widths=(5, 8, 8, 4), activation="silu").build("mlp", 3)),
     "dropout-in-place": lambda: training_step(dropped_out(), loss="mse"),
     "compact": lambda: training_step(resnet(), saved="compact"),
 }

@@ -8,7 +8,9 @@ import torch
 
 from monet import load_model, training_step
 from monet.errors import MonetError
-from monet.frontends.zoo import small, transformers, vision
+from monet.frontends.zoo.small import Mlp
+from monet.frontends.zoo.transformers import Bert, Gpt, Llama
+from monet.frontends.zoo.vision import ResNet, UNet
 from monet.graph import Graph, GraphBuilder, Phase, Role
 from monet.graph.counts import macs_by_part, saved_bytes, saved_for_backward
 from monet.graph.verify import verify
@@ -18,11 +20,11 @@ from tests import torch_oracle
 
 
 def gpt(batch: int = 2) -> Graph:
-    return transformers.gpt2("gpt", batch, 8, depth=2, width=16, heads=2, vocabulary=40, positions=8)
+    return Gpt(layers=2, hidden=16, heads=2, vocabulary=40, positions=8, sequence=8).build("gpt", batch)
 
 
 def resnet(batch: int = 2) -> Graph:
-    return vision.resnet("resnet", batch, 32, blocks=(1, 1), bottleneck=False, classes=10)
+    return ResNet(blocks=(1, 1), classes=10, image=32).build("resnet", batch)
 
 
 def gradients(step: Graph, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -36,7 +38,9 @@ def assert_same(a: dict[str, np.ndarray], b: dict[str, np.ndarray], tolerance: f
         np.testing.assert_allclose(a[name], b[name], rtol=tolerance, atol=tolerance, err_msg=name)
 
 
-@pytest.mark.parametrize("model", [gpt(), transformers.bert("bert", 2, 8, depth=1, width=16, heads=2, vocabulary=40)])
+@pytest.mark.parametrize(
+    "model", [gpt(), Bert(layers=1, hidden=16, heads=2, vocabulary=40, sequence=8).build("bert", 2)]
+)
 def test_fused_attention_has_the_same_gradients_and_keeps_less(model: Graph) -> None:
     explicit, fused = training_step(model), verify(training_step(model, attention="fused"))
     values = random_values(explicit)
@@ -57,8 +61,8 @@ def test_fused_attention_keeps_log_sum_exp_instead_of_probabilities() -> None:
 
 
 def test_fused_attention_shares_grouped_heads() -> None:
-    sizes = {"depth": 2, "width": 16, "heads": 4, "key_heads": 2, "hidden": 24, "vocabulary": 50}
-    model = transformers.llama("llama", 2, 8, **sizes)
+    sizes = {"layers": 2, "hidden": 16, "heads": 4, "kv_heads": 2, "intermediate": 24, "vocabulary": 50}
+    model = Llama(**sizes, sequence=8).build("llama", 2)
     explicit, fused = training_step(model), verify(training_step(model, attention="fused"))
     values = random_values(explicit)
     assert_same(gradients(explicit, values), gradients(fused, values))
@@ -132,7 +136,7 @@ def test_mixed_precision_runs_close_to_fp32() -> None:
 
 
 def test_freezing_stops_differentiation_upstream() -> None:
-    model = small.mlp("mlp", 4, sizes=(5, 6, 7, 3), activation="silu")
+    model = Mlp(widths=(5, 6, 7, 3), activation="silu").build("mlp", 4)
     step = verify(training_step(model, freeze=("0.*", "2.*")))
     assert set(step.gradients) == {"4.weight", "4.bias"}
     assert macs_by_part(step).input_gradient == 0
@@ -144,7 +148,7 @@ def test_freezing_stops_differentiation_upstream() -> None:
 
 
 def test_freezing_the_head_still_trains_below() -> None:
-    model = small.mlp("mlp", 4, sizes=(5, 6, 3), activation="silu")
+    model = Mlp(widths=(5, 6, 3), activation="silu").build("mlp", 4)
     step = verify(training_step(model, freeze=("2.*",)))
     assert set(step.gradients) == {"0.weight", "0.bias"}
 
@@ -183,9 +187,9 @@ def test_dropout_replays_its_mask_and_keeps_it_as_torch_does() -> None:
 
 
 def test_class_axis_of_image_outputs() -> None:
-    step = training_step(vision.unet("unet", 2, 16, width=2))
+    step = training_step(UNet(width=2, image=16).build("unet", 2))
     assert step.tensors["label"].shape == (2, 16, 16)
-    step = training_step(vision.unet("unet", 2, 16, width=2), class_axis=3)
+    step = training_step(UNet(width=2, image=16).build("unet", 2), class_axis=3)
     assert step.tensors["label"].shape == (2, 2, 16)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -11,7 +10,9 @@ import torch
 from torch import nn
 
 import tests.zoo_reference as reference
-from monet.frontends.zoo import small, transformers, vision
+from monet.frontends.zoo.small import Lstm, Mlp
+from monet.frontends.zoo.transformers import Bert, Gpt, Llama, PaperGpt, Vit
+from monet.frontends.zoo.vision import MobileNet, ResNet, UNet
 from monet.graph import Graph
 from monet.graph.counts import macs_by_part, parameter_count, saved_bytes
 from monet.graph.verify import verify
@@ -29,93 +30,83 @@ def tokens(*shape: int, vocabulary: int = 50) -> tuple[torch.Tensor, ...]:
     return (torch.randint(0, vocabulary, shape, generator=torch.Generator().manual_seed(2)),)
 
 
-def without_dropout(graph: Graph) -> Graph:
-    """The torch references have a dropout of probability zero, which the framework skips altogether."""
-    skipped = {op.outputs[0]: op.inputs[0] for op in graph.ops if op.kind == "dropout"}
-    ops = tuple(
-        replace(op, inputs=tuple(skipped.get(name, name) for name in op.inputs))
-        for op in graph.ops
-        if op.kind != "dropout"
-    )
-    gone = {name for op in graph.ops if op.kind == "dropout" for name in op.outputs}
-    return replace(graph, ops=ops, tensors={name: t for name, t in graph.tensors.items() if name not in gone})
-
-
 FAMILIES: dict[str, tuple[Callable[[], Graph], Callable[[], nn.Module], tuple[torch.Tensor, ...], str]] = {
     "resnet18": (
-        lambda: vision.resnet("resnet18", 2, 32, blocks=(1, 1, 1, 1), bottleneck=False, classes=10),
+        lambda: ResNet(blocks=(1, 1, 1, 1), classes=10, image=32).build("resnet18", 2),
         lambda: reference.ResNet((1, 1, 1, 1), False, 10),
         image(2, 32),
         "cross-entropy",
     ),
     "resnet50": (
-        lambda: vision.resnet("resnet50", 2, 32, blocks=(2, 1), bottleneck=True, classes=10),
+        lambda: ResNet(blocks=(2, 1), block="bottleneck", classes=10, image=32).build("resnet50", 2),
         lambda: reference.ResNet((2, 1), True, 10),
         image(2, 32),
         "cross-entropy",
     ),
     "resnet18-cifar": (
-        lambda: vision.resnet("cifar", 2, 16, blocks=(2, 1), bottleneck=False, classes=10, cifar=True),
+        lambda: ResNet(blocks=(2, 1), classes=10, stem="cifar", image=16).build("cifar", 2),
         lambda: reference.ResNet((2, 1), False, 10, cifar=True),
         image(2, 16),
         "cross-entropy",
     ),
     "mobilenetv2": (
-        lambda: without_dropout(vision.mobilenet_v2("mobilenetv2", 2, 64, classes=10)),
+        lambda: MobileNet(classes=10, image=64, dropout=0.0).build("mobilenetv2", 2),
         lambda: reference.MobileNetV2(10),
         image(2, 64),
         "cross-entropy",
     ),
     "unet": (
-        lambda: vision.unet("unet", 2, 32, width=4),
+        lambda: UNet(width=4, image=32).build("unet", 2),
         lambda: reference.UNet(4),
         image(2, 32),
         "cross-entropy",
     ),
     "vit": (
-        lambda: vision.vit("vit", 2, 16, patch=8, width=16, depth=2, heads=2, hidden=32, classes=10),
+        lambda: Vit(patch=8, hidden=16, layers=2, heads=2, intermediate=32, classes=10, image=16).build("vit", 2),
         lambda: reference.Vit(16, 8, 16, 2, 2, 32, 10),
         image(2, 16),
         "cross-entropy",
     ),
     "gpt2": (
-        lambda: transformers.gpt2("gpt2", 2, 12, depth=2, width=16, heads=2, vocabulary=50, positions=20),
+        lambda: Gpt(layers=2, hidden=16, heads=2, vocabulary=50, positions=20, sequence=12).build("gpt2", 2),
         lambda: reference.Gpt2(2, 16, 2, 50, 20),
         tokens(2, 12),
         "cross-entropy",
     ),
     "gpt2-paper": (
-        lambda: transformers.gpt_paper("gpt2-paper", 1, 16),
+        lambda: PaperGpt(sequence=16).build("gpt2-paper", 1),
         reference.GptPaper,
         tokens(1, 16, vocabulary=4000),
         "cross-entropy",
     ),
     "bert": (
-        lambda: transformers.bert("bert", 2, 12, depth=2, width=16, heads=2, vocabulary=50),
+        lambda: Bert(layers=2, hidden=16, heads=2, vocabulary=50, sequence=12).build("bert", 2),
         lambda: reference.Bert(2, 16, 2, 50),
         tokens(2, 12),
         "cross-entropy",
     ),
     "llama": (
-        lambda: transformers.llama("llama", 2, 12, depth=2, width=16, heads=4, key_heads=2, hidden=24, vocabulary=50),
+        lambda: Llama(layers=2, hidden=16, heads=4, kv_heads=2, intermediate=24, vocabulary=50, sequence=12).build(
+            "llama", 2
+        ),
         lambda: reference.Llama(2, 16, 4, 2, 24, 50),
         tokens(2, 12),
         "cross-entropy",
     ),
     "lstm": (
-        lambda: small.lstm_lm("lstm", 3, 5, width=8, vocabulary=50),
+        lambda: Lstm(hidden=8, vocabulary=50, sequence=5).build("lstm", 3),
         lambda: reference.LstmLm(2, 8, 50),
         tokens(5, 3),
         "cross-entropy",
     ),
     "mlp-elu": (
-        partial(small.mlp, "mlp", 4, sizes=(5, 16, 8, 3), activation="elu"),
+        partial(Mlp(widths=(5, 16, 8, 3), activation="elu").build, "mlp", 4),
         lambda: reference.mlp(5, 16, 8, 3, elu=True),
         (torch.randn(4, 5, generator=torch.Generator().manual_seed(2)),),
         "mse",
     ),
     "mlp-silu": (
-        partial(small.mlp, "mlp", 4, sizes=(5, 16, 8, 3), activation="silu"),
+        partial(Mlp(widths=(5, 16, 8, 3), activation="silu").build, "mlp", 4),
         lambda: reference.mlp(5, 16, 8, 3, elu=False),
         (torch.randn(4, 5, generator=torch.Generator().manual_seed(2)),),
         "mse",
