@@ -221,8 +221,9 @@ def test_the_list_fits_80_columns_and_loads_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize(
-    "model", ["gpt2-mini", "gpt2-paper", "bert-base", "vit-b16", "gpt:layers=3,dropout=0.1", "llama:layers=5,kv_heads=8"]
-)  # fmt: skip
+    "model",
+    ["gpt2-mini", "gpt2-paper", "bert-base", "vit-b16", "gpt:layers=3,dropout=0.1", "llama:layers=4,kv_heads=8"],
+)
 def test_counts_of_a_deep_model_follow_from_two_of_its_layers(model: str) -> None:
     step = training_step(load_model(model))
     counted = {"parameters": parameter_count(step), "saved": saved_bytes(step), **macs_by_part(step).as_dict()}

@@ -11,6 +11,8 @@ from monet.frontends.zoo.parameters import Family, choice, probability, repeats,
 if TYPE_CHECKING:
     from monet.graph import Graph
 
+_ATTRIBUTES: dict[str, dict[str, Any]] = {"elu": {"alpha": 1.0}, "gelu": {"approximate": False}}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Mlp(Family):
@@ -25,7 +27,7 @@ class Mlp(Family):
         net = Layers(name)
         net.builder.usual_loss = "mse"
         x = net.builder.input("state", (batch, self.widths[0]))
-        attrs: dict[str, Any] = {"elu": {"alpha": 1.0}, "gelu": {"approximate": False}}.get(self.activation, {})
+        attrs = _ATTRIBUTES.get(self.activation, {})
         for layer, width in enumerate(self.widths[1:]):
             x = net.linear(str(2 * layer), x, width)
             if layer < len(self.widths) - 2:
