@@ -77,44 +77,38 @@ def evaluate_spec(spec: Spec) -> Any:
     return monet.evaluate(graph, monet.load_hardware(hardware, overrides | spec.get("set", {})), **schedule)
 
 
+TINY = {
+    "llama-tiny": "llama:layers=2,hidden=64,heads=4,kv_heads=2,intermediate=172,vocabulary=320",
+    "gpt-tiny": "gpt:layers=2,hidden=64,heads=4,vocabulary=320,positions=64,sequence=64",
+    "bert-tiny": "bert:layers=2,hidden=64,heads=4,vocabulary=320",
+    "vit-tiny": "vit:patch=8,hidden=64,layers=2,heads=4,intermediate=128,classes=10",
+    "unet-tiny": "unet:width=8",
+}
+
+
 def _network(spec: Spec) -> tuple[Any, Any, dict[str, Any]]:
     """The forward graph of a run, and the plan and the changes of hardware that were published with it."""
     import monet
-    from monet.frontends.zoo import transformers, vision
-    from monet.schedule import silicon
+    from monet.frontends.zoo.published import convolution_chain
+    from monet.validation import silicon, stream
 
     name, sizes = spec["model"], {key: spec[key] for key in SIZES if key in spec}
     if name in ("depfin-fsrcnn", "aimc-segment"):
         return (*{"depfin-fsrcnn": silicon.depfin_fsrcnn, "aimc-segment": silicon.aimc_segment}[name](), {})
     if name.startswith("resnet18-stream"):  # resnet18-stream with: activations, fused, split, rules
         asked = name.split(",")[1:]
-        graph = silicon.stream_resnet18("activations" in asked)
-        overrides = silicon.STREAM_LANES if "activations" in asked else {}
+        graph = monet.load_model("resnet18-stream" + (":activations=yes" if "activations" in asked else ""))
+        overrides = stream.STREAM_LANES if "activations" in asked else {}
         if "published" not in asked:
             return graph, None, overrides
-        plan = silicon.stream_plan(graph, "fused" in asked, "split" in asked)
+        plan = stream.stream_plan(graph, "fused" in asked, "split" in asked)
         if "rules" in asked:
-            plan, links = silicon.stream_rules(graph, plan)
+            plan, links = stream.stream_rules(graph, plan)
             overrides = overrides | links
         return graph, plan, overrides
     if name == "conv-chain":
-        return silicon.convolution_chain(name, 3, 16, 16, [(16, 3), (32, 3), (16, 1), (8, 5)]), None, {}
-    batch = sizes.get("batch", 1)
-    if name == "llama-tiny":
-        widths = {"depth": 2, "width": 64, "heads": 4, "key_heads": 2, "hidden": 172, "vocabulary": 320}
-        return transformers.llama(name, batch, sizes["sequence"], **widths), None, {}
-    if name == "gpt-tiny":
-        widths = {"depth": 2, "width": 64, "heads": 4, "vocabulary": 320, "positions": 64}
-        return transformers.gpt2(name, batch, sizes["sequence"], **widths), None, {}
-    if name == "bert-tiny":
-        widths = {"depth": 2, "width": 64, "heads": 4, "vocabulary": 320}
-        return transformers.bert(name, batch, sizes["sequence"], **widths), None, {}
-    if name == "vit-tiny":
-        widths = {"patch": 8, "width": 64, "depth": 2, "heads": 4, "hidden": 128, "classes": 10}
-        return vision.vit(name, batch, sizes["image"], **widths), None, {}
-    if name == "unet-tiny":
-        return vision.unet(name, batch, sizes["image"], width=8), None, {}
-    return monet.load_model(name, **sizes), None, {}
+        return convolution_chain(name, 3, 16, 16, [(16, 3), (32, 3), (16, 1), (8, 5)]), None, {}
+    return monet.load_model(TINY.get(name, name), **sizes), None, {}
 
 
 # --- its figures ------------------------------------------------------------------------------------------------------
