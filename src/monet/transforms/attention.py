@@ -81,10 +81,10 @@ def _match(graph: Graph, softmax: Op) -> _Match | None:
     if softmax.kind != "softmax" or softmax.attrs["axis"] not in (-1, len(graph.tensors[softmax.inputs[0]].shape) - 1):
         return None
     values = _only_reader(graph, softmax.outputs[0])
-    if values is not None and values.kind == "dropout":
+    if values and values.kind == "dropout" and [op.kind for op in graph.consumers[values.outputs[0]]] == ["matmul"]:
         raise MonetError(
             f"{values.name}: attention that drops some of its probabilities (p={values.attrs['p']}) is not fused; "
-            "take --attention explicit, or a model without (attention_dropout=0 in the zoo)"
+            "take --attention explicit, or no dropout there (zoo: attention_dropout=0; llama: dropout=0)"
         )
     if values is None or values.kind != "matmul" or values.inputs[0] != softmax.outputs[0]:
         return None

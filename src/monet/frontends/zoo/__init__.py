@@ -43,7 +43,7 @@ class ZooModel:
         return changed(self.name, self.family, given).build(self.name, batch)
 
 
-_AS_PUBLISHED = "as published: inference only, fixed"
+_AS_PUBLISHED = "as published: inference only, fixed size"
 
 
 def _table(*models: ZooModel) -> dict[str, ZooModel]:

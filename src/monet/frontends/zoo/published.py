@@ -23,7 +23,7 @@ class Published(Family):
     def build(self, name: str, batch: int) -> Graph:
         """The forward graph."""
         if batch != 1:
-            raise ModelError(f"--batch {batch}: {name} is as published: batch 1")
+            raise ModelError(f"--batch {batch}: {name} is of fixed size, as published: batch 1")
         return self.network(name)
 
     def network(self, name: str) -> Graph:
