@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+from monet.graph.formats import FORMATS
+
 
 @dataclass(frozen=True, slots=True)
 class Index:
@@ -46,6 +48,16 @@ class Operand:
     def dims(self) -> frozenset[str]:
         """Names of the dimensions that are relevant to this operand."""
         return frozenset(name for index in self.indices for name, coefficient in index.terms if coefficient)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the whole operand."""
+        return FORMATS[self.dtype].bytes_of(self.shape)
+
+    @property
+    def bits_per_element(self) -> float:
+        """Bits that move with each element (see ``Format.bits_per_element``)."""
+        return FORMATS[self.dtype].bits_per_element(self.shape)
 
     def __str__(self) -> str:
         return f"{self.name}[{', '.join(map(str, self.indices))}]:{self.dtype}"

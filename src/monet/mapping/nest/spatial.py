@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import ArrayMode, Axis, Core, Rate
+from monet.hardware.accelerator import ArrayMode, Axis, Core
+from monet.hardware.rates import Rate
 from monet.mapping.errors import MappingError
 from monet.mapping.nest.footprint import Footprint, footprint
 from monet.mapping.nest.frame import UNIT, Frame, Stream
