@@ -11,7 +11,6 @@ from monet.errors import MonetError
 from monet.hardware import DescriptionError, HardwareError, load_description, load_hardware, replace, schema
 from monet.hardware.document import parse_document
 from monet.hardware.loading import describe, describe_text
-from monet.hardware.quantities import parse_quantity
 from monet.hardware.resolve import resolve
 
 TEXT = """
@@ -235,25 +234,6 @@ def test_lookups_never_guess() -> None:
     with pytest.raises(HardwareError, match="cannot do the function 'exp'"):
         vector.function_cycles("exp")
     assert vector.function_cycles("max") == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "symbol", "value"),
-    [
-        ("2 MiB", "B", 2 << 20), ("64KiB", "B", 65536), ("1e10 bit", "B", 1.25e9), ("800 MHz", "Hz", 8e8),
-        ("0.04 pJ", "J", 4e-14), ("3.9 pJ/bit", "J/bit", 3.9e-12), ("3.9 pJ", "J/bit", 3.9e-12),
-        ("25.6 GB/s", "B/s", 25.6e9),
-        ("1.5 mm2", "m2", 1.5e-6), ("100 ns", "s", 1e-7), ("800e6", "Hz", 8e8), ("1_000", "", 1000),
-    ],
-)  # fmt: skip
-def test_quantities(text: str, symbol: str, value: float) -> None:
-    assert parse_quantity(text, symbol) == pytest.approx(value)
-
-
-@pytest.mark.parametrize("value", ["2 MHz", "many", "", True])
-def test_bad_quantities(value: object) -> None:
-    with pytest.raises(ValueError, match="expected a number"):
-        parse_quantity(value, "B")
 
 
 def test_the_schema_covers_the_short_forms() -> None:

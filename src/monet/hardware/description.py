@@ -13,8 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator,
 
 from monet.errors import nearest
 from monet.graph.formats import FORMATS, unknown_format
-from monet.hardware.functions import DEFAULT_CYCLES
-from monet.hardware.quantities import (
+from monet.hardware.fields import (
     Bytes,
     BytesPerSecond,
     Count,
@@ -29,6 +28,7 @@ from monet.hardware.quantities import (
     SquareMetres,
     Watts,
 )
+from monet.hardware.functions import DEFAULT_CYCLES
 from monet.hardware.technology import DRAM_KINDS, MAX_NODE_NM, MIN_NODE_NM
 
 Operand = Literal["I", "W", "O"]
