@@ -12,6 +12,7 @@ from monet.hardware import DescriptionError, HardwareError, load_description, lo
 from monet.hardware.document import parse_document
 from monet.hardware.loading import describe, describe_text
 from monet.hardware.resolve import resolve
+from monet.hardware.technology import Technology
 
 TEXT = """
 name: tiny
@@ -224,6 +225,19 @@ def test_modes_keep_sizes_and_change_wires() -> None:
     assert default.axes[1].multicast == {"W"}
     assert across.axes[1].multicast == {"I"}
     assert core.mode_switch_cycles > 0
+
+
+def test_lanes_at_twice_the_rate_take_twice_the_area() -> None:
+    def area(rates: str) -> float:
+        text = changed(edits={"rates: [int8]\n": f"rates: [int8]\n    vector: {{lanes: 16, dtypes: {rates}}}\n"})
+        return resolve(describe_text(text)).designs["pe"].compute_area_m2
+
+    lane = Technology(28).area_m2("mac", "fp32", "fp32", "fp32")
+    array = resolve(describe_text(TEXT)).designs["pe"].compute_area_m2
+    assert area("[fp32]") - array == pytest.approx(16 * lane)
+    assert area("{fp32: {elements_per_cycle: 2}}") - array == pytest.approx(2 * 16 * lane)
+    assert area("{fp32: {}, int8: {elements_per_cycle: 2}}") - array == pytest.approx(16 * lane)  # it does both
+    assert area("{fp32: {elements_per_cycle: 0.5}}") - array == pytest.approx(0.5 * 16 * lane)
 
 
 def test_lookups_never_guess() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from monet.graph.formats import FORMATS
+from monet.graph.formats import format_named, whole_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,9 @@ class Operand:
     ``slot`` is its position in (*op.inputs, *op.outputs). ``shape`` clips windows that reach into padding. A written
     operand whose indices leave out a dimension is reduced over it; one whose indices are windows (input gradient of a
     convolution) is accumulated by scatter.
+
+    ``bits_per_element`` are those of the whole tensor (see ``Format``): a part of an operand, which has a smaller
+    shape, keeps them, so that all parts together are as large as the whole. Not given: those of this shape.
     """
 
     name: str
@@ -43,6 +46,11 @@ class Operand:
     shape: tuple[int, ...]
     indices: tuple[Index, ...]
     written: bool
+    bits_per_element: float = 0
+
+    def __post_init__(self) -> None:
+        if not self.bits_per_element:
+            object.__setattr__(self, "bits_per_element", format_named(self.dtype).bits_per_element(self.shape))
 
     @property
     def dims(self) -> frozenset[str]:
@@ -51,13 +59,8 @@ class Operand:
 
     @property
     def bytes(self) -> int:
-        """Bytes of the whole operand."""
-        return FORMATS[self.dtype].bytes_of(self.shape)
-
-    @property
-    def bits_per_element(self) -> float:
-        """Bits that move with each element (see ``Format.bits_per_element``)."""
-        return FORMATS[self.dtype].bits_per_element(self.shape)
+        """Bytes of all elements."""
+        return whole_bytes(math.prod(self.shape) * self.bits_per_element)
 
     def __str__(self) -> str:
         return f"{self.name}[{', '.join(map(str, self.indices))}]:{self.dtype}"
@@ -114,6 +117,7 @@ class LoopNest:
             (
                 operand.slot,
                 operand.dtype,
+                operand.bits_per_element,
                 operand.written,
                 operand.shape,
                 tuple(

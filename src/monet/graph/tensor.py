@@ -50,6 +50,11 @@ class Tensor:
         return FORMATS[self.dtype].bytes_of(self.shape)
 
     @property
+    def bits_per_element(self) -> float:
+        """Bits that move with each element (see ``Format.bits_per_element``)."""
+        return FORMATS[self.dtype].bits_per_element(self.shape)
+
+    @property
     def is_contiguous(self) -> bool:
         """Whether the elements lie in row-major order without gaps."""
         return all(
