@@ -41,7 +41,8 @@ def test_floats_round_as_pytorch_does(name: str) -> None:
 
 
 def test_tf32_rounds_the_fraction_to_ten_bits() -> None:
-    wide = VALUES.astype(np.float32)
+    ties = 1 + np.arange(1, 9, 2) * 2.0**-11
+    wide = np.concatenate([VALUES, ties, -ties]).astype(np.float32)
     fraction, exponent = np.frexp(wide.astype(np.float64))
     expected = np.ldexp(np.rint(np.ldexp(fraction, 11)), exponent - 11)  # to nearest, ties to even
     assert np.array_equal(FORMATS["tf32"].cast(wide).astype(np.float64), expected)

@@ -250,6 +250,18 @@ def test_lookups_never_guess() -> None:
     assert vector.function_cycles("max") == 1
 
 
+def test_lanes_compute_in_the_widest_float_they_have() -> None:
+    core = load_hardware("edge-tpu").designs["simd"]
+    assert core.lane_rate("int64", "bf16", "fp32").dtype == "fp32"
+    assert core.lane_rate("fp64", "int32", "bf16").dtype == "bf16"  # no rate for fp64
+    assert core.lane_rate("bool", "int64").dtype == "bool"
+    with pytest.raises(HardwareError, match="no rate for fp64; they support: int8"):
+        core.lane_rate("fp64")
+    assert core.cannot_multiply("fp32", "fp32").startswith("the array has no rate for fp32×fp32")
+    array = load_hardware("edge-tpu").designs["pe"]
+    assert array.cannot_multiply("fp32", "fp32") == ""
+
+
 def test_the_schema_covers_the_short_forms() -> None:
     published = schema()
     assert published["additionalProperties"] is False

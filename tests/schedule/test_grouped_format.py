@@ -31,7 +31,7 @@ cores:
   pe:
     kind: matrix
     axes: {k: {size: 4, multicast: [I]}, c: {size: 8, reduce: true}}
-    rates: {FORMAT: {energy_j: 1 pJ}}
+    rates: {FORMAT: {energy_j: 1 pJ}, FORMAT*plain8: {energy_j: 1 pJ}}
     compute_area_m2: 1 mm2
     vector: {lanes: 8, dtypes: {FORMAT: {energy_j: 1 pJ}, fp32: {}}}
     memories:
@@ -50,8 +50,9 @@ def _formats(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(POLICIES, one.name, Precision(one.name, one.name, master="fp32"))
 
 
-def chip(name: str) -> Accelerator:
-    return resolve(describe_text(HARDWARE.replace("FORMAT", name)))
+def chip(name: str, cores: int = 1, sram: str = "16 KiB") -> Accelerator:
+    text = HARDWARE.replace("FORMAT", name).replace("16 KiB", sram)
+    return resolve(describe_text(text.replace("kind: matrix", f"kind: matrix\n    count: {cores}")))
 
 
 def step_in(name: str, width: int = 64) -> Graph:
@@ -75,15 +76,32 @@ def figures(result: Result) -> dict[str, object]:
     }
 
 
+@pytest.mark.parametrize(("cores", "sram"), [(1, "16 KiB"), (2, "2 KiB")])
 @pytest.mark.parametrize("boundary", ["keep", "dram"])
 @pytest.mark.parametrize("fusion", ["auto", "none"])
-def test_groups_of_whole_bytes_cost_what_plain_bytes_do(fusion: str, boundary: str) -> None:
+def test_groups_of_whole_bytes_cost_what_plain_bytes_do(fusion: str, boundary: str, cores: int, sram: str) -> None:
     """Independent of any formula: 7 bits and a 32nd of a 32-bit scale are 8 bits, wherever they are counted."""
     results = [
-        monet.evaluate(step_in(name), chip(name), fusion=fusion, boundary=boundary) for name in ("grouped8", "plain8")
+        monet.evaluate(step_in(name, 256), chip(name, cores, sram), fusion=fusion, boundary=boundary)
+        for name in ("grouped8", "plain8")
     ]
     assert figures(results[0]) == figures(results[1])
     assert results[0].bounds == results[1].bounds
+
+
+@pytest.mark.parametrize("halo", ["cached", "recomputed"])
+def test_tiles_with_halo_are_as_large_as_plain_ones(halo: str) -> None:
+    def result(name: str) -> Result:
+        builder, same = GraphBuilder("stack"), ((1, 1), (1, 1))
+        x = builder.input("x", (1, 8, 16, 32), name)
+        for number in range(3):
+            weight = builder.parameter(f"w{number}", (8, 8, 3, 3), "plain8")
+            x = builder.emit("conv", x, weight, stride=(1, 1), padding=same, dilation=(1, 1), groups=1)
+        graph = builder.build([x])
+        plan = {"groups": [{"operators": [op.name for op in graph.ops], "tile": {"OY": 4}, "halo": halo}]}
+        return monet.evaluate(graph, chip(name, 1, "64 KiB"), plan)
+
+    assert figures(result("grouped8")) == figures(result("plain8"))
 
 
 @pytest.mark.parametrize(("width", "padded"), [(64, 64), (40, 64)])
@@ -120,7 +138,7 @@ def test_padding_costs_what_the_padded_tensor_does() -> None:
 
 
 def test_a_core_gives_what_no_published_unit_tells() -> None:
-    text = HARDWARE.replace("FORMAT: {energy_j: 1 pJ}}\n    compute_area_m2: 1 mm2", "FORMAT: {}}")
+    text = HARDWARE.replace("FORMAT: {energy_j: 1 pJ}, ", "FORMAT: {}, ").replace("    compute_area_m2: 1 mm2\n", "")
     with pytest.raises(DescriptionError) as caught:
         describe_text(text.replace("FORMAT", "grouped4"))
     problems = {one.path: str(one) for one in caught.value.problems}
