@@ -19,8 +19,8 @@ MAX_UNROLLINGS = 5  # unrollings that the search looks at: those with the fewest
 
 
 def bindings(nest: LoopNest, core: Core) -> tuple[Binding, ...]:
-    """Ways to put the operands of a nest into the slots of a core, of those that it has a rate for; the nest's own order
-    of inputs comes first."""
+    """Ways to put the operands of a nest into the slots of a core that it has a rate for; the nest's own order of
+    inputs comes first."""
     if len(nest.reads) != 2 or len(nest.writes) != 1:
         raise MappingError(f"an array takes two inputs and one output; this nest has {nest}")
     first, second = (operand.name for operand in nest.reads)
