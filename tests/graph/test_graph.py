@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from monet import load_model, training_step
 from monet.errors import ModelError, MonetError
 from monet.graph import Attributes, GraphBuilder, Role
-from monet.graph.dtypes import storage_bytes
+from monet.graph.formats import FORMATS
 from monet.graph.kind import KINDS, Family
 from monet.graph.tensor import contiguous, view_strides
 from monet.graph.verify import problems, verify
@@ -166,8 +166,8 @@ def test_reshape_of_a_transposed_tensor_is_a_copy() -> None:
 
 
 def test_bits_are_packed() -> None:
-    assert storage_bytes(9, "bit") == 2
-    assert storage_bytes(9, "bool") == 9
+    assert FORMATS["bit"].bytes_of((9,)) == 2
+    assert FORMATS["bool"].bytes_of((9,)) == 9
 
 
 def test_attributes_are_immutable_and_hashable() -> None:

@@ -15,7 +15,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from monet.graph import GraphBuilder
 from monet.graph.counts import macs_by_part
-from monet.graph.dtypes import DTYPES
+from monet.graph.formats import FORMATS
 from monet.graph.verify import verify
 from monet.numerics import execute
 from monet.training import training_step
@@ -35,7 +35,7 @@ def check(
     names = []
     for position, array in enumerate(arrays):
         dtype = NUMPY_TO_MONET[str(array.dtype)]
-        if DTYPES[dtype].is_float:
+        if FORMATS[dtype].is_float:
             names.append(builder.parameter(f"p{position}", array.shape, dtype))
         else:
             names.append(builder.input(f"p{position}", array.shape, dtype))

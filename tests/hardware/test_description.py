@@ -11,8 +11,8 @@ from monet.errors import MonetError
 from monet.hardware import DescriptionError, HardwareError, load_description, load_hardware, replace, schema
 from monet.hardware.document import parse_document
 from monet.hardware.loading import describe, describe_text
-from monet.hardware.quantities import parse_quantity
 from monet.hardware.resolve import resolve
+from monet.hardware.technology import Technology
 
 TEXT = """
 name: tiny
@@ -139,7 +139,9 @@ def test_problems_of_fields_and_of_the_whole_are_reported_in_one_go() -> None:
         ({"use: pe": "use: big"}, "cores.big.use", "in a circle"),
         ({"rates: [int8]": "rates: {int8: {products_per_cycle: 1.5}}"},
          "cores.pe.rates.int8.products_per_cycle", "whole"),
-        ({"rates: [int8]": "rates: [mxfp8_e4m3]"}, "cores.pe.rates.mxfp8_e4m3.energy_j", "must be given"),
+        ({"rates: [int8]": "rates: [int88]"}, "cores.pe.rates", "unknown number format 'int88'; did you mean 'int8'"),
+        ({"rates: [int8]": "rates: [mxfp8_e4m3]"}, "cores.pe.rates", "no graph can hold mxfp8_e4m3: formats whose"),
+        ({"rates: [int8]": "rates: {int8: {accumulator: bit}}"}, "cores.pe.rates.int8.accumulator", "cannot hold sums"),
         ({"kind: matrix": "kind: vector"}, "cores.pe.vector", "needs its lanes"),
         ({"kind: LPDDR4": "kind: custom"}, "dram.main", "must also give latency_s"),
         ({"node_nm: 28": "node_nm: 1"}, "node_nm", "greater than or equal to 3"),
@@ -225,6 +227,19 @@ def test_modes_keep_sizes_and_change_wires() -> None:
     assert core.mode_switch_cycles > 0
 
 
+def test_lanes_at_twice_the_rate_take_twice_the_area() -> None:
+    def area(rates: str) -> float:
+        text = changed(edits={"rates: [int8]\n": f"rates: [int8]\n    vector: {{lanes: 16, dtypes: {rates}}}\n"})
+        return resolve(describe_text(text)).designs["pe"].compute_area_m2
+
+    lane = Technology(28).area_m2("mac", "fp32", "fp32", "fp32")
+    array = resolve(describe_text(TEXT)).designs["pe"].compute_area_m2
+    assert area("[fp32]") - array == pytest.approx(16 * lane)
+    assert area("{fp32: {elements_per_cycle: 2}}") - array == pytest.approx(2 * 16 * lane)
+    assert area("{fp32: {}, int8: {elements_per_cycle: 2}}") - array == pytest.approx(16 * lane)  # it does both
+    assert area("{fp32: {elements_per_cycle: 0.5}}") - array == pytest.approx(0.5 * 16 * lane)
+
+
 def test_lookups_never_guess() -> None:
     core = load_hardware("tpu-like").designs["tensor"]
     with pytest.raises(HardwareError, match="no rate for fp32×fp32; it supports: int8×int8"):
@@ -235,23 +250,16 @@ def test_lookups_never_guess() -> None:
     assert vector.function_cycles("max") == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "symbol", "value"),
-    [
-        ("2 MiB", "B", 2 << 20), ("64KiB", "B", 65536), ("1e10 bit", "B", 1.25e9), ("800 MHz", "Hz", 8e8),
-        ("0.04 pJ", "J", 4e-14), ("3.9 pJ/bit", "J/bit", 3.9e-12), ("3.9 pJ", "J/bit", 3.9e-12),
-        ("25.6 GB/s", "B/s", 25.6e9),
-        ("1.5 mm2", "m2", 1.5e-6), ("100 ns", "s", 1e-7), ("800e6", "Hz", 8e8), ("1_000", "", 1000),
-    ],
-)  # fmt: skip
-def test_quantities(text: str, symbol: str, value: float) -> None:
-    assert parse_quantity(text, symbol) == pytest.approx(value)
-
-
-@pytest.mark.parametrize("value", ["2 MHz", "many", "", True])
-def test_bad_quantities(value: object) -> None:
-    with pytest.raises(ValueError, match="expected a number"):
-        parse_quantity(value, "B")
+def test_lanes_compute_in_the_widest_float_they_have() -> None:
+    core = load_hardware("edge-tpu").designs["simd"]
+    assert core.lane_rate("int64", "bf16", "fp32").dtype == "fp32"
+    assert core.lane_rate("fp64", "int32", "bf16").dtype == "bf16"  # no rate for fp64
+    assert core.lane_rate("bool", "int64").dtype == "bool"
+    with pytest.raises(HardwareError, match="no rate for fp64; they support: int8"):
+        core.lane_rate("fp64")
+    assert core.cannot_multiply("fp32", "fp32").startswith("the array has no rate for fp32×fp32")
+    array = load_hardware("edge-tpu").designs["pe"]
+    assert array.cannot_multiply("fp32", "fp32") == ""
 
 
 def test_the_schema_covers_the_short_forms() -> None:

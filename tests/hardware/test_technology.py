@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monet.errors import MonetError
+from monet.graph.formats import FORMATS
 from monet.hardware.errors import HardwareError
-from monet.hardware.technology import DRAM_KINDS, Technology, arithmetic_format
+from monet.hardware.technology import DRAM_KINDS, Technology, unit_price
 
 PICO = 1e-12
 NODES = st.sampled_from([3.0, 5.0, 7.0, 12.0, 16.0, 22.0, 28.0, 45.0, 65.0, 130.0])
@@ -29,14 +32,14 @@ NODES = st.sampled_from([3.0, 5.0, 7.0, 12.0, 16.0, 22.0, 28.0, 45.0, 65.0, 130.
     ],
 )
 def test_mac_energy_is_within_2_percent(node: float, inputs: str, accumulator: str, published_pj: float) -> None:
-    energy = Technology(node).mac_energy_j(inputs, inputs, accumulator)
+    energy = Technology(node).energy_j("mac", inputs, inputs, accumulator)
     assert energy / PICO == pytest.approx(published_pj, rel=0.02)
 
 
 def test_bf16_units_at_7_nm_are_within_5_percent() -> None:
     """bf16 is no anchor of the model: 0.21 pJ a multiplication, 0.11 pJ an addition (Jouppi et al.)."""
-    assert Technology(7).multiply_energy_j("bf16", "bf16") / PICO == pytest.approx(0.21, rel=0.05)
-    assert Technology(7).add_energy_j("bf16") / PICO == pytest.approx(0.11, rel=0.05)
+    assert Technology(7).energy_j("multiply", "bf16", "bf16") / PICO == pytest.approx(0.21, rel=0.05)
+    assert Technology(7).energy_j("add", "bf16") / PICO == pytest.approx(0.11, rel=0.05)
 
 
 @pytest.mark.parametrize(
@@ -90,8 +93,8 @@ def test_sram_area_is_within_15_percent(kib: int, published_um2: float) -> None:
 def test_mac_area_against_two_published_units() -> None:
     """OpenGeMM's INT8 MAC (16 nm, 144 µm²) within 10 %; WHAM's 16-bit MAC with registers (22 nm, 759.8 µm², a tool's
     estimate that barely scales with the node) is twice ours."""
-    assert Technology(16).mac_area_m2("int8", "int8", "int32") * 1e12 == pytest.approx(144, rel=0.10)
-    assert Technology(22).mac_area_m2("int16", "int16", "int32") * 1e12 == pytest.approx(759.8, rel=0.52)
+    assert Technology(16).area_m2("mac", "int8", "int8", "int32") * 1e12 == pytest.approx(144, rel=0.10)
+    assert Technology(22).area_m2("mac", "int16", "int16", "int32") * 1e12 == pytest.approx(759.8, rel=0.52)
 
 
 @given(NODES, st.integers(3, 27), st.sampled_from([8, 64, 512, 2048]), st.integers(1, 4))
@@ -120,8 +123,8 @@ def test_a_newer_node_is_never_worse() -> None:
     technologies = [Technology(node) for node in nodes]
     for older, newer in itertools.pairwise(technologies):
         for dtype in ("int8", "bf16", "fp32"):
-            assert newer.mac_energy_j(dtype, dtype, "fp32") <= older.mac_energy_j(dtype, dtype, "fp32")
-            assert newer.mac_area_m2(dtype, dtype, "fp32") <= older.mac_area_m2(dtype, dtype, "fp32")
+            assert newer.energy_j("mac", dtype, dtype, "fp32") <= older.energy_j("mac", dtype, dtype, "fp32")
+            assert newer.area_m2("mac", dtype, dtype, "fp32") <= older.area_m2("mac", dtype, dtype, "fp32")
         assert newer.sram(1 << 20, 64).read_energy_j <= older.sram(1 << 20, 64).read_energy_j
         assert newer.sram_area_m2(1 << 20) <= older.sram_area_m2(1 << 20)
         assert newer.wire_energy_j_per_bit_m <= older.wire_energy_j_per_bit_m
@@ -139,12 +142,13 @@ def test_dram_energy_lies_in_its_published_range() -> None:
         assert DRAM_KINDS[name].static_w_per_gib > 0
 
 
-def test_unsupported_inputs_are_named() -> None:
+def test_unsupported_inputs_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(HardwareError, match=r"2\.0 nm; allowed: 3 to 130 nm"):
         Technology(2.0)
     with pytest.raises(HardwareError, match="did you mean 'low_power'"):
         Technology(28, "lowpower")
-    with pytest.raises(HardwareError, match="did you mean 'int8'"):
-        Technology(28).mac_energy_j("imt8", "int8", "int32")
-    with pytest.raises(HardwareError, match="no published unit for mxfp8_e4m3"):
-        arithmetic_format("mxfp8_e4m3")
+    with pytest.raises(MonetError, match="did you mean 'int8'"):
+        Technology(28).energy_j("mac", "imt8", "int8", "int32")
+    monkeypatch.setitem(FORMATS, "odd8", replace(FORMATS["int8"], name="odd8", significand_bits=0))
+    with pytest.raises(HardwareError, match="no published unit for odd8"):
+        unit_price("multiply", "odd8", "int8")

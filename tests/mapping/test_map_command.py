@@ -93,7 +93,7 @@ def test_a_model_layer_by_layer() -> None:
         (["conv", "--hardware", "tpu-like", "--dims", "Q=3"], "unknown dimension 'Q'"),
         (["conv", "--hardware", "tpu-like", "--dims", "K=0"], "positive whole number"),
         (["conv", "--hardware", "tpu-like", "--dims", "K=4", "--precision", "fp32"], "no rate for fp32"),
-        (["conv", "--hardware", "tpu-like", "--dims", "K=4", "--precision", "fp7"], "unknown dtype 'fp7'"),
+        (["conv", "--hardware", "tpu-like", "--dims", "K=4", "--precision", "fp7"], "unknown number format 'fp7'"),
         (["conv", "--hardware", "tpu-like", "--dims", "K=4", "--objective", "speed"], "latency, energy, edp"),
         (["conv", "--hardware", "tpu-like", "--dims", "K=4", "--constraint", "please"], "keep W stationary"),
         (["conv", "--hardware", "tpu-like", "--dims", "K=4", "--constraint", "ZZ<=3"], "no dimension 'ZZ'"),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 import monet
-from monet.hardware import load_hardware
+from monet.graph import GraphBuilder
+from monet.hardware import load_description, load_hardware, replace
+from monet.hardware.resolve import resolve
 from monet.mapping.errors import MappingError
 from monet.mapping.unfused.border import border_of
 from monet.mapping.unfused.model_operators import map_graph
@@ -59,3 +61,21 @@ def test_a_core_without_lanes_says_so(step) -> None:  # type: ignore[no-untyped-
     relu = next(op for op in step.ops if op.kind == "relu")
     with pytest.raises(MappingError, match="no vector lanes"):
         vector_cost(kind_named("relu").nest(call_of(step, relu)), {"max": 1}, core.core, border_of(accelerator, core))
+
+
+def test_parameters_of_a_norm_come_once_though_its_input_comes_twice() -> None:
+    builder = GraphBuilder("norm")
+    x = builder.input("x", (2, 4, 64, 64), "bf16")
+    weight, bias = (builder.parameter(name, (4,), "bf16") for name in ("weight", "bias"))
+    mean, variance = (builder.buffer(name, (4,), "fp32") for name in ("running_mean", "running_var"))
+    outputs = builder.emit_all("batch_norm", x, weight, bias, mean, variance, epsilon=1e-5, momentum=0.1)
+    graph = builder.build([outputs[0]])
+    small = replace(load_description("edge-tpu"), "cores.simd.memories.0.size_bytes", 4096)
+    costs, unmapped = map_graph(graph, resolve(small))
+    assert not unmapped
+    (norm,) = [one.cost for one in costs if one.op.kind == "batch_norm"]
+    op = graph.ops[0]
+    reads = {name: graph.tensors[name].bytes for name in op.inputs}
+    moved = dict(zip((*op.inputs, *op.outputs), (one.bytes for one in norm.operands), strict=True))
+    assert {name: moved[name] for name in reads} == {**reads, "x": 2 * reads["x"]}
+    assert norm.dram_read_bits == 8 * (sum(reads.values()) + reads["x"])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from monet.graph import Graph, GraphBuilder
-from monet.graph.dtypes import DTYPES
+from monet.graph.formats import FORMATS
 
 Shape = tuple[int, ...]
 
@@ -41,7 +41,7 @@ class Case:
         generator = np.random.default_rng(seed)
         values: dict[str, np.ndarray[Any, Any]] = {}
         for slot, operand in enumerate(self.operands):
-            if DTYPES[operand.dtype].is_float:
+            if FORMATS[operand.dtype].is_float:
                 data = generator.uniform(operand.low, operand.high, operand.shape).astype(np.float32)
             elif operand.dtype in ("bool", "bit"):
                 data = generator.random(operand.shape) < 0.5

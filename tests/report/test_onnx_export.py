@@ -19,7 +19,7 @@ from monet.frontends.zoo.small import Lstm, Mlp
 from monet.frontends.zoo.transformers import Bert, Gpt, Llama, Vit
 from monet.frontends.zoo.vision import MobileNet, ResNet, UNet
 from monet.graph import KINDS, Graph, GraphBuilder
-from monet.graph.dtypes import DTYPES
+from monet.graph.formats import FORMATS
 from monet.numerics.executor import execute, random_values
 from monet.report.onnx import export_onnx, to_model
 from monet.report.onnx.model import DOMAIN
@@ -42,7 +42,7 @@ def session_of(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
 def run(model: onnx.ModelProto, graph: Graph, values: dict[str, Array]) -> dict[str, Array]:
     session = session_of(model)
     feeds = {
-        entry.name: np.asarray(values[entry.name]).astype(DTYPES[graph.tensors[entry.name].dtype].numpy)
+        entry.name: np.asarray(values[entry.name]).astype(FORMATS[graph.tensors[entry.name].dtype].numpy)
         for entry in session.get_inputs()
     }
     names = [entry.name for entry in session.get_outputs()]
@@ -65,7 +65,9 @@ def check_step(model: Graph, tolerance: float, given: bool = False, **options: A
     values = random_values(step)
     exported = to_model(step, values if given else None)
     onnx.checker.check_model(exported, full_check=True)
-    rounded = {name: np.asarray(value).astype(DTYPES[step.tensors[name].dtype].numpy) for name, value in values.items()}
+    rounded = {
+        name: np.asarray(value).astype(FORMATS[step.tensors[name].dtype].numpy) for name, value in values.items()
+    }
     assert_close(run(exported, step, values), execute(step, rounded), tolerance)
     return exported
 
@@ -180,7 +182,7 @@ def test_one_operator(case: Case) -> None:
     want = execute(graph, values)
     got = run(exported, graph, values)
     for name, expected in want.items():
-        assert got[name].dtype == DTYPES[graph.tensors[name].dtype].numpy
+        assert got[name].dtype == FORMATS[graph.tensors[name].dtype].numpy
         np.testing.assert_allclose(got[name].astype(expected.dtype), expected, rtol=2e-4, atol=2e-5, err_msg=name)
 
 

@@ -15,7 +15,7 @@ from monet.errors import MonetError
 from monet.frontends import load_model
 from monet.frontends.zoo.published import convolution_chain
 from monet.graph import GraphBuilder
-from monet.graph.dtypes import dtype_named
+from monet.graph.formats import format_named
 from monet.hardware import load_hardware
 from monet.schedule import Group, Placement, Plan, Result, Scheduler, evaluate, load_plan, plan_text
 from monet.schedule.engine import Schedule
@@ -409,7 +409,7 @@ def test_dram_moves_whole_bursts_of_every_row() -> None:
     schedule = scheduler.schedule(plan)
     nodes = schedule.decided.nodes
     second = nodes[(nodes[:, n.OPERATOR] == 1) & (nodes[:, n.KIND] == n.READ)]
-    size = dtype_named(graph.tensors[graph.outputs[0]].dtype).bits // 8
+    size = format_named(graph.tensors[graph.outputs[0]].dtype).bits // 8
     assert int(second[:, n.BYTES].sum()) == 8 * 16 * 16 * size
     assert int(second[:, n.BURSTS].sum()) == 8 * 16 * 8 * max(8, 2 * size)  # channels, rows, pairs of columns
     whole = nodes[(nodes[:, n.OPERATOR] == 0) & (nodes[:, n.KIND] == n.READ)]

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from monet.cli import app
-from monet.commands.checkpoint import budget_bytes, choices_of
+from monet.commands.checkpoint import choices_of
 from monet.errors import MonetError
 from monet.transforms.checkpoint_plan import load_checkpoint_plan
 
@@ -99,11 +99,7 @@ def test_errors_name_what_was_given_and_what_is_allowed(arguments: tuple[str, ..
         run("mlp-robot", *arguments)
 
 
-def test_budgets_and_choices() -> None:
-    assert budget_bytes("12MB", 0) == 12_000_000
-    assert budget_bytes("1.5 MiB", 0) == 3 * 2**19
-    assert budget_bytes("25%", 1000) == 250
-    assert budget_bytes("4096", 0) == 4096
+def test_choices() -> None:
     assert choices_of("keep, recompute,keep") == ("keep", "recompute")
 
 

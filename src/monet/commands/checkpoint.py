@@ -108,6 +108,7 @@ def _by_flops(
 ) -> dict[str, Any]:
     """Repeated work against kept bytes; needs no hardware."""
     from monet.errors import MonetError
+    from monet.quantities import parse_bytes
     from monet.report.checkpoint import summary
     from monet.search.checkpoint.liveness import peak_of
     from monet.search.checkpoint.outcome import baseline_outcomes, nearly_free, within
@@ -117,7 +118,7 @@ def _by_flops(
         raise MonetError("--choices offload: what paging costs depends on a link; use --hardware and --cost schedule")
     problem = problem_of(step)
     narrow = "narrow" in choices
-    limit = budget_bytes(budget, problem.keep_all_bytes) if budget else None
+    limit = parse_bytes("--budget", budget, problem.keep_all_bytes) if budget else None
     if limit is None and not pareto and method in ("auto", "exact"):
         limit = problem.keep_all_bytes // 2
     front = _front(step, problem, narrow) if pareto and "recompute" in choices and method != "ga" else []
@@ -208,20 +209,6 @@ def choices_of(text: str) -> tuple[str, ...]:
     if "keep" not in names or len(names) < 2:
         raise MonetError(f"--choices {text!r}: keep and at least one of recompute, offload, narrow")
     return names
-
-
-def budget_bytes(text: str, whole: int) -> int:
-    """A budget in bytes: a share of ``whole`` (50%), or an amount (12MB, 11.5MiB, 4096)."""
-    import re
-
-    from monet.errors import MonetError
-
-    units = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%|[a-zA-Z]*)\s*", text)
-    if match is None or (match[2] != "%" and match[2].lower() not in units):
-        raise MonetError(f"--budget {text!r}: write an amount with B, kB, MB, GB, KiB, MiB or GiB, or a share with %")
-    number = float(match[1])
-    return int(whole * number / 100) if match[2] == "%" else int(number * units[match[2].lower()])
 
 
 def _write(values: dict[str, Any], json: str, report: str, save_plan: str, save_schedule: str) -> None:

@@ -13,8 +13,8 @@ SHARES = (95, 90, 85, 80, 75, 70, 65, 60, 55, 50, 45, 40, 35, 30, 25, 20, 15, 10
 
 def by_peak(step: Graph, budget: str, pareto: bool, method: str, choices: tuple[str, ...]) -> dict[str, Any]:
     """Repeated work against the peak of activations and their gradients; needs no hardware."""
-    from monet.commands.checkpoint import budget_bytes
     from monet.errors import MonetError
+    from monet.quantities import parse_bytes
     from monet.report.checkpoint import summary
     from monet.search.checkpoint.liveness import peak_of
     from monet.search.checkpoint.outcome import baseline_outcomes, nearly_free, outcome_of_peak
@@ -25,7 +25,7 @@ def by_peak(step: Graph, budget: str, pareto: bool, method: str, choices: tuple[
     if set(choices) != {"keep", "recompute"}:
         raise MonetError("--memory peak decides between keep and recompute only; use --memory kept for more choices")
     problem, plain = problem_of(step), peak_of(step)
-    limit = budget_bytes(budget, plain.bytes) if budget else None if pareto else plain.bytes // 2
+    limit = parse_bytes("--budget", budget, plain.bytes) if budget else None if pareto else plain.bytes // 2
     front = _front(step, plain.bytes) if pareto else []
     chosen = nearly_free(front, by_peak=True) if limit is None else outcome_of_peak(step, problem, limit)
     asked = {

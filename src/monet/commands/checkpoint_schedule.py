@@ -92,7 +92,7 @@ def base_plan(scheduler: Any, fusion: str, boundary: str) -> Plan:
 
 def choose(front: ScheduledFront, asked: Asked) -> tuple[int | None, Point]:
     """(budget in bytes, plan): the fastest within the budget; without one the least memory at no loss of latency."""
-    from monet.commands.checkpoint import budget_bytes
+    from monet.quantities import parse_bytes
     from monet.search.checkpoint.baselines import BASELINES
 
     named = dict(front.baselines)
@@ -102,7 +102,7 @@ def choose(front: ScheduledFront, asked: Asked) -> tuple[int | None, Point]:
         return None, front.plain  # a baseline that does nothing to this network
     if not asked.budget:
         return None, front.unbudgeted
-    limit = budget_bytes(asked.budget, front.plain.figures.memory_peak_bytes)
+    limit = parse_bytes("--budget", asked.budget, front.plain.figures.memory_peak_bytes)
     chosen = front.under(limit)
     if chosen is None:
         raise _too_small(front, limit)

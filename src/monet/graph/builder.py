@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from monet.errors import ModelError
-from monet.graph.dtypes import DTYPES, dtype_named
+from monet.graph.formats import FORMATS, format_named
 from monet.graph.graph import Graph
 from monet.graph.kind import Output, kind_named
 from monet.graph.op import Attributes, Op, Phase
@@ -47,7 +47,7 @@ class GraphBuilder:
             raise ModelError(f"{role} {name!r} has shape {list(sizes)}; every size must be at least 1")
         if name in self.tensors:
             raise ModelError(f"two tensors are called {name!r}")
-        dtype_named(dtype)
+        format_named(dtype)
         self.tensors[name] = Tensor(name, sizes, dtype, role, name, contiguous(sizes), "", trainable)
         self._used[name] += 1
         return name
@@ -64,7 +64,7 @@ class GraphBuilder:
 
     def parameter(self, name: str, shape: Sequence[int], dtype: str = "fp32", trainable: bool = True) -> str:
         """Declare a parameter, named below the current scope."""
-        return self.root(self._scoped(name), shape, dtype, Role.PARAMETER, trainable and DTYPES[dtype].is_float)
+        return self.root(self._scoped(name), shape, dtype, Role.PARAMETER, trainable and FORMATS[dtype].may_train)
 
     def buffer(self, name: str, shape: Sequence[int], dtype: str = "fp32") -> str:
         """Declare a buffer (running statistics): kept between steps, not trained."""

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+from monet.graph.formats import format_named, whole_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Index:
@@ -33,6 +35,9 @@ class Operand:
     ``slot`` is its position in (*op.inputs, *op.outputs). ``shape`` clips windows that reach into padding. A written
     operand whose indices leave out a dimension is reduced over it; one whose indices are windows (input gradient of a
     convolution) is accumulated by scatter.
+
+    ``bits_per_element`` are those of the whole tensor (see ``Format``): a part of an operand, which has a smaller
+    shape, keeps them, so that all parts together are as large as the whole. Not given: those of this shape.
     """
 
     name: str
@@ -41,11 +46,21 @@ class Operand:
     shape: tuple[int, ...]
     indices: tuple[Index, ...]
     written: bool
+    bits_per_element: float = 0
+
+    def __post_init__(self) -> None:
+        if not self.bits_per_element:
+            object.__setattr__(self, "bits_per_element", format_named(self.dtype).bits_per_element(self.shape))
 
     @property
     def dims(self) -> frozenset[str]:
         """Names of the dimensions that are relevant to this operand."""
         return frozenset(name for index in self.indices for name, coefficient in index.terms if coefficient)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all elements."""
+        return whole_bytes(math.prod(self.shape) * self.bits_per_element)
 
     def __str__(self) -> str:
         return f"{self.name}[{', '.join(map(str, self.indices))}]:{self.dtype}"
@@ -102,6 +117,7 @@ class LoopNest:
             (
                 operand.slot,
                 operand.dtype,
+                operand.bits_per_element,
                 operand.written,
                 operand.shape,
                 tuple(

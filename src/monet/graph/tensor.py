@@ -1,4 +1,4 @@
-"""Tensor: name, shape, element type, role, and the storage it lives in."""
+"""Tensor: name, shape, number format, role, and the storage it lives in."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from monet.graph.dtypes import storage_bytes
+from monet.graph.formats import FORMATS
 
 
 class Role(StrEnum):
@@ -47,7 +47,12 @@ class Tensor:
     @property
     def bytes(self) -> int:
         """Bytes of this tensor's own elements (a view may live in a larger storage)."""
-        return storage_bytes(self.elements, self.dtype)
+        return FORMATS[self.dtype].bytes_of(self.shape)
+
+    @property
+    def bits_per_element(self) -> float:
+        """Bits that move with each element (see ``Format.bits_per_element``)."""
+        return FORMATS[self.dtype].bits_per_element(self.shape)
 
     @property
     def is_contiguous(self) -> bool:

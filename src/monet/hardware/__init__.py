@@ -1,8 +1,9 @@
 """Accelerators: description files, the technology that prices them, presets, and the resolved form others read."""
 
-from monet.hardware.accelerator import Accelerator, Axis, Core, CoreInstance, Dram, Link, Memory, MemoryLevel, Rate
+from monet.hardware.accelerator import Accelerator, Axis, Core, CoreInstance, Dram, Link, Memory, MemoryLevel
 from monet.hardware.errors import DescriptionError, HardwareError, Problem
 from monet.hardware.loading import load_description, load_hardware, preset_names, replace, schema
+from monet.hardware.rates import Rate
 
 __all__ = [
     "Accelerator",

@@ -19,6 +19,7 @@ from functools import cached_property
 
 from monet.errors import nearest
 from monet.hardware.errors import HardwareError
+from monet.hardware.rates import Rate, VectorRate, array_rate, lane_rate
 
 OPERANDS = ("I", "W", "O")
 
@@ -172,36 +173,6 @@ class ArrayMode:
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
-    """What one unit of an array does with operands of these element types.
-
-    A unit takes ``cycles_per_step`` cycles for a step of ``products_per_step`` products that are summed inside it
-    (so they must lie along a reduced dimension). ``energy_j`` is of one multiply-accumulate, memories not included.
-    """
-
-    inputs: tuple[str, str]  # element types of slots I and W
-    accumulator: str  # element type of partial sums
-    products_per_step: int
-    cycles_per_step: int
-    energy_j: float
-
-    @property
-    def products_per_cycle(self) -> float:
-        """Multiply-accumulates per unit and cycle."""
-        return self.products_per_step / self.cycles_per_step
-
-
-@dataclass(frozen=True, slots=True)
-class VectorRate:
-    """What one vector lane does with one element type: elements per cycle of a one-cycle function, joules per
-    lane-cycle. A function of n cycles per element costs n · energy_j per element."""
-
-    dtype: str
-    elements_per_cycle: float
-    energy_j: float
-
-
-@dataclass(frozen=True, slots=True)
 class TransposedRead:
     """Price of reading an input transposed (Wᵀ, Xᵀ).
 
@@ -307,21 +278,21 @@ class Core:
                 return level
         raise HardwareError(f"no memory level {name!r}; {nearest(name, [level.name for level in self.levels])}")
 
-    def rate(self, first: str, second: str) -> Rate:
-        """Rate for these operand element types. Never interpolated: an unlisted pair is an error."""
-        for rate in self.rates:
-            if rate.inputs == (first, second):
-                return rate
-        listed = ", ".join("×".join(rate.inputs) for rate in self.rates) or "none"
-        raise HardwareError(f"the array has no rate for {first}×{second}; it supports: {listed}")
+    def rate(self, first: str, second: str, *, either_way: bool = False) -> Rate:
+        """Rate for operands of these formats; an error if the array has none (see ``rates.array_rate``)."""
+        return array_rate(self.rates, first, second, either_way=either_way)
 
-    def vector_rate(self, dtype: str) -> VectorRate:
-        """Rate of one lane for an element type."""
-        for rate in self.vector_rates:
-            if rate.dtype == dtype:
-                return rate
-        listed = ", ".join(rate.dtype for rate in self.vector_rates) or "none"
-        raise HardwareError(f"the vector lanes have no rate for {dtype}; they support: {listed}")
+    def cannot_multiply(self, first: str, second: str) -> str:
+        """Why the array cannot multiply these formats, in either order; empty if it can."""
+        try:
+            self.rate(first, second, either_way=True)
+        except HardwareError as error:
+            return str(error)
+        return ""
+
+    def lane_rate(self, *formats: str) -> VectorRate:
+        """Rate in which the lanes compute operands of these formats (see ``rates.lane_rate``)."""
+        return lane_rate(self.vector_rates, formats)
 
     def function_cycles(self, function: str) -> float:
         """Cycles per element and lane of a vector function."""

@@ -9,7 +9,7 @@ from monet.hardware.accelerator import OPERANDS, Flow, flows_of
 from monet.hardware.description import ConnectionModel, CoreModel, Description, LevelModel, PortModel
 from monet.hardware.errors import Problem
 from monet.hardware.layout import copies, endpoint_of, endpoints, wires
-from monet.hardware.technology import FORMATS_TO_BE_GIVEN
+from monet.hardware.technology import is_derivable
 
 
 def check(description: Description) -> list[Problem]:
@@ -53,21 +53,22 @@ def _compute(path: str, core: CoreModel) -> Iterator[Problem]:
         if not core.axes:
             yield Problem(f"{path}.axes", f"a {core.kind} core needs at least one axis")
         if not core.rates:
-            yield Problem(f"{path}.rates", f"a {core.kind} core needs the element types it multiplies")
+            yield Problem(f"{path}.rates", f"a {core.kind} core needs the number formats it multiplies")
     for mode, wires_by_axis in core.modes.items():
         for axis in wires_by_axis:
             if axis not in core.axes:
                 yield Problem(f"{path}.modes.{mode}.{axis}", f"no such axis; {nearest(axis, core.axes)}")
     for pair, rate in core.rates.items():
-        underivable = [name for name in pair.split("*") if name in FORMATS_TO_BE_GIVEN]
-        if (underivable or core.kind == "analog") and rate.energy_j is None:
+        if (not _is_derivable(pair) or core.kind == "analog") and rate.energy_j is None:
             why = "no published unit to derive it from"
             yield Problem(f"{path}.rates.{pair}.energy_j", f"must be given: {why}")
-    needs_area = core.kind == "analog" or any(
-        name in FORMATS_TO_BE_GIVEN for pair in core.rates for name in pair.split("*")
-    )
+    needs_area = core.kind == "analog" or not all(map(_is_derivable, core.rates))
     if needs_area and core.compute_area_m2 is None:
         yield Problem(f"{path}.compute_area_m2", "must be given: no published unit to derive it from")
+
+
+def _is_derivable(pair: str) -> bool:
+    return all(map(is_derivable, pair.split("*")))
 
 
 def _level(path: str, level: LevelModel, core: CoreModel, description: Description) -> Iterator[Problem]:

@@ -12,8 +12,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from monet.errors import nearest
-from monet.hardware.functions import DEFAULT_CYCLES
-from monet.hardware.quantities import (
+from monet.graph.formats import FORMATS, unknown_format
+from monet.hardware.fields import (
     Bytes,
     BytesPerSecond,
     Count,
@@ -28,10 +28,12 @@ from monet.hardware.quantities import (
     SquareMetres,
     Watts,
 )
-from monet.hardware.technology import ALL_FORMATS, DRAM_KINDS, FORMATS_TO_BE_GIVEN, MAX_NODE_NM, MIN_NODE_NM
+from monet.hardware.functions import DEFAULT_CYCLES
+from monet.hardware.technology import DRAM_KINDS, MAX_NODE_NM, MIN_NODE_NM
 
 Operand = Literal["I", "W", "O"]
 _DIMENSION = re.compile(r"^(N|G|K|C|[OF][XYZ]|B\d*|M)$")
+SUMS = tuple(name for name, one in FORMATS.items() if one.may_accumulate)
 _PORTS = re.compile(r"^(?:(\d+)r)?(?:(\d+)w)?(?:(\d+)rw)?$")
 
 
@@ -41,9 +43,9 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def _known_dtype(name: str) -> str:
-    if name not in ALL_FORMATS:
-        raise ValueError(f"unknown dtype {name!r}; {nearest(name, ALL_FORMATS)}")
+def _known_format(name: str) -> str:
+    if name not in FORMATS:
+        raise ValueError(unknown_format(name))
     return name
 
 
@@ -78,18 +80,20 @@ class WiresModel(Model):
 
 
 class RateModel(Model):
-    """What one array unit does with a pair of element types."""
+    """What one array unit does with a pair of number formats."""
 
     products_per_cycle: Positive = Field(
         1.0, description="a whole number (summed inside the unit), or one over a whole number"
     )
-    accumulator: str | None = Field(None, description="element type of partial sums")
+    accumulator: str | None = Field(None, description="number format of partial sums")
     energy_j: Joules | None = Field(None, description="of one multiply-accumulate, memories not included")
 
     @field_validator("accumulator")
     @classmethod
     def _accumulator(cls, name: str | None) -> str | None:
-        return name if name is None else _known_dtype(name)
+        if name is not None and not FORMATS[_known_format(name)].may_accumulate:
+            raise ValueError(f"{name} cannot hold sums; allowed: {', '.join(SUMS)}")
+        return name
 
     @field_validator("products_per_cycle")
     @classmethod
@@ -101,7 +105,7 @@ class RateModel(Model):
 
 
 class LaneRateModel(Model):
-    """What one vector lane does with an element type."""
+    """What one vector lane does with a number format."""
 
     elements_per_cycle: Positive = 1.0
     energy_j: Joules | None = Field(None, description="of one lane-cycle, memories not included")
@@ -120,13 +124,14 @@ class VectorModel(Model):
     def _list(cls, value: Any) -> Any:
         if not isinstance(value, list):
             return value
-        return {name: {"elements_per_cycle": 0.25} if str(name).endswith("64") else {} for name in value}
+        wide = {name for name, one in FORMATS.items() if one.bits == 64}
+        return {name: {"elements_per_cycle": 0.25} if name in wide else {} for name in value}
 
     @field_validator("dtypes")
     @classmethod
     def _dtypes(cls, value: dict[str, LaneRateModel]) -> dict[str, LaneRateModel]:
         for name in value:
-            _known_dtype(name)
+            _known_format(name)
         return value
 
     @field_validator("functions", "only")
@@ -256,7 +261,7 @@ class CoreModel(Model):
     axes: dict[str, AxisModel] = {}
     modes: dict[str, dict[str, WiresModel]] = Field({}, description="further modes: wires by axis")
     mode_switch_cycles: Cycles = 0
-    rates: dict[str, RateModel] = Field({}, description="by element type ('int8') or pair ('int8*int4')")
+    rates: dict[str, RateModel] = Field({}, description="by number format ('int8') or pair ('int8*int4')")
     vector: VectorModel | None = None
     memories: list[LevelModel] = Field(min_length=1, description="innermost first")
     swappable_inputs: bool = Field(True, description="either input of an operator may take the W slot")
@@ -296,9 +301,9 @@ class CoreModel(Model):
     def _pairs(cls, value: dict[str, RateModel]) -> dict[str, RateModel]:
         for pair in value:
             for name in pair.split("*"):
-                _known_dtype(name)
+                _known_format(name)
             if pair.count("*") > 1:
-                raise ValueError(f"{pair!r} is not an element type or a pair of them such as 'int8*int4'")
+                raise ValueError(f"{pair!r} is not a number format or a pair of them such as 'int8*int4'")
         return value
 
 
@@ -430,6 +435,4 @@ def default_accumulator(first: str, second: str) -> str:
     names = (first, second)
     if "fp64" in names:
         return "fp64"
-    if any(name in FORMATS_TO_BE_GIVEN or name.startswith(("fp", "bf", "tf")) for name in names):
-        return "fp32"
-    return "int32"
+    return "fp32" if any(FORMATS[name].is_float for name in names) else "int32"

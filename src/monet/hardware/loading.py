@@ -11,6 +11,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from monet.errors import nearest
+from monet.graph.formats import FORMATS
 from monet.hardware.accelerator import Accelerator
 from monet.hardware.check import check
 from monet.hardware.description import Description
@@ -100,7 +101,7 @@ def schema() -> dict[str, Any]:
         "sets": {"type": "string"},
         "source": {"type": "string"},
         "rates": {"type": "array", "items": {"type": "string"}},
-        "dtypes": {"type": "array", "items": {"type": "string"}},
+        "dtypes": {"type": "array", "items": {"enum": list(FORMATS)}},
     }
     for model in (result, *result["$defs"].values()):
         for name, field in model.get("properties", {}).items():

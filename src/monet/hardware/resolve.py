@@ -19,9 +19,7 @@ from monet.hardware.accelerator import (
     Memory,
     MemoryLevel,
     Port,
-    Rate,
     TransposedRead,
-    VectorRate,
     flows_of,
 )
 from monet.hardware.check import port_of
@@ -39,7 +37,8 @@ from monet.hardware.description import (
 )
 from monet.hardware.functions import DEFAULT_CYCLES
 from monet.hardware.layout import Wire, copies, endpoint_of, wires
-from monet.hardware.technology import FORMATS, FORMATS_TO_BE_GIVEN, REGISTER_LIMIT_BYTES, Technology, dram_kind
+from monet.hardware.rates import Rate, VectorRate
+from monet.hardware.technology import REGISTER_LIMIT_BYTES, Technology, dram_kind, is_derivable
 
 GIB = 2**30
 
@@ -198,7 +197,7 @@ def _rates(core: CoreModel, technology: Technology) -> tuple[Rate, ...]:
         accumulator = model.accumulator or default_accumulator(first, second)
         energy = model.energy_j
         if energy is None:
-            energy = technology.mac_energy_j(first, second, accumulator)
+            energy = technology.energy_j("mac", first, second, accumulator)
         products = max(1, round(model.products_per_cycle))
         cycles = max(1, round(1 / model.products_per_cycle))
         found.append(Rate((first, second), accumulator, products, cycles, energy))
@@ -212,7 +211,7 @@ def _vector_rates(vector: VectorModel | None, technology: Technology) -> tuple[V
         VectorRate(
             dtype,
             model.elements_per_cycle,
-            technology.mac_energy_j(dtype, dtype, dtype) if model.energy_j is None else model.energy_j,
+            technology.energy_j("mac", dtype, dtype, dtype) if model.energy_j is None else model.energy_j,
         )
         for dtype, model in vector.dtypes.items()
     )
@@ -231,18 +230,18 @@ def _compute_area(core: CoreModel, rates: tuple[Rate, ...], technology: Technolo
         return core.compute_area_m2
     unit = max(
         (
-            technology.mac_area_m2(*rate.inputs, rate.accumulator) * rate.products_per_cycle
+            technology.area_m2("mac", *rate.inputs, rate.accumulator) * rate.products_per_cycle
             for rate in rates
-            if not set(rate.inputs) & set(FORMATS_TO_BE_GIVEN)
+            if all(map(is_derivable, rate.inputs))
         ),
         default=0.0,
     )
     area = unit * math.prod(axis.size for axis in core.axes.values()) if core.axes else 0.0
     if core.vector is not None:
         area += core.vector.lanes * max(
-            technology.mac_area_m2(dtype, dtype, dtype) * model.elements_per_cycle
+            technology.area_m2("mac", dtype, dtype, dtype) * model.elements_per_cycle
             for dtype, model in core.vector.dtypes.items()
-            if dtype in FORMATS
+            if is_derivable(dtype)
         )
     return area
 

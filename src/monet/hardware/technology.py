@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from monet.errors import nearest
+from monet.graph.formats import FORMATS, format_named
 from monet.hardware.errors import HardwareError
 
 PICO, MICRO_SQUARE = 1e-12, 1e-12  # joules per picojoule; square metres per square micrometre
@@ -47,47 +48,31 @@ MIN_NODE_NM, MAX_NODE_NM = 3.0, 130.0
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
-    """An arithmetic format: bits of the multiplier's operand (significand with its hidden bit for floats)."""
+class UnitPrice:
+    """A published unit: pJ of one operation at 45 nm and at 7 nm, µm² at 45 nm."""
 
-    multiplier_bits: int
-    is_float: bool
-    bits: int
+    pj_45: float
+    pj_7: float
+    um2_45: float
 
 
-FORMATS = {
-    "fp64": Format(53, True, 64),
-    "fp32": Format(24, True, 32),
-    "tf32": Format(11, True, 32),
-    "fp16": Format(11, True, 16),
-    "bf16": Format(8, True, 16),
-    "fp8_e4m3": Format(4, True, 8),
-    "fp8_e5m2": Format(3, True, 8),
-    "int64": Format(64, False, 64),
-    "int32": Format(32, False, 32),
-    "int16": Format(16, False, 16),
-    "int8": Format(8, False, 8),
-    "uint8": Format(8, False, 8),
-    "int4": Format(4, False, 4),
-    "bool": Format(8, False, 8),
-    "bit": Format(1, False, 1),
+# Units by (unit, mode): a mode is the formats that the unit takes. Energy: Horowitz 2014 (45 nm), Jouppi et al. 2021
+# (7 nm); area: Horowitz 2014. A unit ``mac`` of mode (first, second, accumulator) may stand here too; one that does not
+# is a multiplier, an adder and its registers.
+PRICES: dict[tuple[str, tuple[str, ...]], UnitPrice] = {
+    ("multiply", ("int8", "int8")): UnitPrice(0.2, 0.07, 282.0),
+    ("multiply", ("int32", "int32")): UnitPrice(3.1, 1.48, 3495.0),
+    ("multiply", ("fp16", "fp16")): UnitPrice(1.1, 0.34, 1640.0),
+    ("multiply", ("fp32", "fp32")): UnitPrice(3.7, 1.31, 7700.0),
+    ("add", ("int8",)): UnitPrice(0.03, 0.007, 36.0),
+    ("add", ("int32",)): UnitPrice(0.1, 0.03, 137.0),
+    ("add", ("fp16",)): UnitPrice(0.4, 0.16, 1360.0),
+    ("add", ("fp32",)): UnitPrice(0.9, 0.38, 4184.0),
 }
-
-# Formats a core may list but whose energy and area must be given: there is no published single unit to derive them
-# from, and bit width alone orders them wrongly (arXiv 2511.06313: MXINT8 costs 2.2–2.6× MXFP8 on that array).
-FORMATS_TO_BE_GIVEN = (
-    "mxint8", "mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4_e2m1", "nvfp4", "mx9", "mx6", "mx4",
-)  # fmt: skip
-ALL_FORMATS = (*FORMATS, *FORMATS_TO_BE_GIVEN)
-
-# pJ and µm² of one operation. (45 nm pJ, 7 nm pJ, 45 nm µm²): Horowitz 2014; Jouppi et al. 2021; Horowitz 2014.
-# Two anchors per kind; sizes between and beyond follow the power law through them (multiplications: the product of
-# operand bits; additions: the bits). Floats multiply along a line in the product of significands, with an offset for
-# the exponents.
-_INT_MULTIPLY = ((8 * 8, 0.2, 0.07, 282.0), (32 * 32, 3.1, 1.48, 3495.0))
-_INT_ADD = ((8, 0.03, 0.007, 36.0), (32, 0.1, 0.03, 137.0))
-_FLOAT_MULTIPLY = ((11 * 11, 1.1, 0.34, 1640.0), (24 * 24, 3.7, 1.31, 7700.0))
-_FLOAT_ADD = ((11, 0.4, 0.16, 1360.0), (24, 0.9, 0.38, 4184.0))
+# Modes that are not listed follow the two that are, integers or floats: the power law through them in the product of
+# operand bits (multiplications) or the bits (additions). Floats multiply along a line in the product of significands,
+# with an offset for the exponents. A format without significand has no published unit to be derived from.
+_ANCHORS = {False: ("int8", "int32"), True: ("fp16", "fp32")}
 
 # 64-bit read of an SRAM, pJ. 45 nm: 10, 20, 100 at 8 KiB, 32 KiB, 1 MiB (Horowitz); 7 nm: 7.5, 8.5, 14 (TPUv4i).
 # One power law of capacity per node, anchored at 8 KiB; the exponents are least squares on those three points.
@@ -186,23 +171,28 @@ def _line(first: tuple[float, float], second: tuple[float, float], at: float) ->
     return first[1] + (second[1] - first[1]) * (at - first[0]) / (second[0] - first[0])
 
 
-_Anchors = tuple[tuple[float, float, float, float], tuple[float, float, float, float]]
+def is_derivable(name: str) -> bool:
+    """Whether energy and area of a unit for this format can be derived; if not, a core must give them."""
+    return format_named(name).significand_bits > 0
 
 
-def _operation(anchors: _Anchors, column: int, at: float, *, linear: bool) -> float:
-    """One column (1: pJ at 45 nm, 2: pJ at 7 nm, 3: µm² at 45 nm) of an operation's anchors, at a size."""
-    first, second = ((row[0], row[column]) for row in anchors)
-    return _line(first, second, at) if linear else _power_law(first, second, at)
-
-
-def arithmetic_format(name: str) -> Format:
-    """The format called ``name``; those without a published unit must have their figures given."""
-    if name in FORMATS_TO_BE_GIVEN:
-        raise HardwareError(f"there is no published unit for {name} to derive figures from: give them")
-    try:
-        return FORMATS[name]
-    except KeyError:
-        raise HardwareError(f"unknown dtype {name!r}; {nearest(name, ALL_FORMATS)}") from None
+def unit_price(unit: str, *mode: str) -> UnitPrice:
+    """Price of a ``multiply`` or ``add`` unit in a mode: as published, or derived from its published relatives."""
+    listed = PRICES.get((unit, mode))
+    if listed is not None:
+        return listed
+    formats = [format_named(name) for name in mode]
+    for one in formats:
+        if not one.significand_bits:
+            raise HardwareError(f"there is no published unit for {one} to derive figures from: give them")
+    is_float = any(one.is_float for one in formats)
+    first, second = (
+        (FORMATS[name].significand_bits ** len(mode), PRICES[unit, (name,) * len(mode)]) for name in _ANCHORS[is_float]
+    )
+    along = _line if is_float and unit == "multiply" else _power_law
+    at = float(math.prod(one.significand_bits for one in formats))
+    figures = zip(astuple(first[1]), astuple(second[1]), strict=True)
+    return UnitPrice(*(along((first[0], low), (second[0], high), at) for low, high in figures))
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,27 +236,21 @@ class Technology:
 
     # --- arithmetic ---------------------------------------------------------------------------------------------------
 
-    def multiply_energy_j(self, first: str, second: str) -> float:
-        """Energy of one multiplication of two element types."""
-        anchors, size, linear = _multiplier(first, second)
-        return self._energy(*(_operation(anchors, column, size, linear=linear) for column in (1, 2)))
+    def energy_j(self, unit: str, *mode: str) -> float:
+        """Energy of one operation of a unit in a mode: ``multiply`` of two formats, ``add`` of one, ``mac`` of two and
+        the accumulator's."""
+        if unit == "mac" and (unit, mode) not in PRICES:
+            return self.energy_j("multiply", *mode[:2]) + self.energy_j("add", mode[2])
+        price = unit_price(unit, *mode)
+        return self._energy(price.pj_45, price.pj_7)
 
-    def add_energy_j(self, dtype: str) -> float:
-        """Energy of one addition."""
-        anchors, size = _adder(dtype)
-        return self._energy(*(_operation(anchors, column, size, linear=False) for column in (1, 2)))
-
-    def mac_energy_j(self, first: str, second: str, accumulator: str) -> float:
-        """Energy of a multiplication and an addition to the accumulator."""
-        return self.multiply_energy_j(first, second) + self.add_energy_j(accumulator)
-
-    def mac_area_m2(self, first: str, second: str, accumulator: str) -> float:
-        """Area of multiplier, adder, and one pipeline register for each operand and the sum."""
-        anchors, size, linear = _multiplier(first, second)
-        adder, adder_size = _adder(accumulator)
-        logic = _operation(anchors, 3, size, linear=linear) + _operation(adder, 3, adder_size, linear=False)
-        bits = sum(arithmetic_format(name).bits for name in (first, second, accumulator))
-        return logic * self.logic_area_factor * MICRO_SQUARE + self.register_area_m2(bits)
+    def area_m2(self, unit: str, *mode: str) -> float:
+        """Area of a unit that can do a mode; a ``mac`` has one pipeline register for each operand and the sum."""
+        if unit == "mac" and (unit, mode) not in PRICES:
+            logic = unit_price("multiply", *mode[:2]).um2_45 + unit_price("add", mode[2]).um2_45
+            registers = self.register_area_m2(sum(format_named(name).bits for name in mode))
+            return logic * self.logic_area_factor * MICRO_SQUARE + registers
+        return unit_price(unit, *mode).um2_45 * self.logic_area_factor * MICRO_SQUARE
 
     # --- memories -----------------------------------------------------------------------------------------------------
 
@@ -320,17 +304,3 @@ class Technology:
     def link_area_m2(self, width_bits: float) -> float:
         """Area of a link's two four-word buffers; its wires run above logic."""
         return self.register_area_m2(math.ceil(width_bits) * 4 * 2)
-
-
-def _multiplier(first: str, second: str) -> tuple[_Anchors, float, bool]:
-    """Anchors, size and whether to interpolate linearly, for the multiplier of two formats."""
-    a, b = arithmetic_format(first), arithmetic_format(second)
-    is_float = a.is_float or b.is_float
-    size = float(a.multiplier_bits * b.multiplier_bits)
-    return (_FLOAT_MULTIPLY if is_float else _INT_MULTIPLY), size, is_float
-
-
-def _adder(dtype: str) -> tuple[_Anchors, float]:
-    """Anchors and size of the adder of a format."""
-    form = arithmetic_format(dtype)
-    return (_FLOAT_ADD if form.is_float else _INT_ADD), float(form.multiplier_bits)

@@ -8,11 +8,11 @@ over fits the memory. Operands with a window (pooling) are read once per window 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from monet.errors import MonetError
-from monet.graph.dtypes import dtype_named
+from monet.graph.formats import whole_bytes
 from monet.graph.kind import Call
 from monet.graph.loop_nest import LoopNest, Operand
 from monet.hardware.accelerator import Core, Flow
@@ -36,8 +36,8 @@ class VectorCost:
     dispatch_cycles: int
     operands: tuple[OperandCost, ...]  # what crosses the border, in the nest's order
     passing: Passing  # the same over time
-    dram_read_bits: int
-    dram_write_bits: int
+    dram_read_bits: float
+    dram_write_bits: float
     tiles: int
     accesses: tuple[Access, ...]
     border_accesses: tuple[Access, ...]
@@ -105,14 +105,13 @@ def vector_cost(nest: LoopNest, work: Mapping[str, int], core: Core, border: Bor
     border.check_room(nest)
     if core.lanes <= 0:
         raise MappingError(f"the core has no vector lanes for {', '.join(work) or 'copies'}")
-    dtype = compute_dtype([one.dtype for one in nest.operands], core)
-    rate = core.vector_rate(dtype)
+    rate = core.lane_rate(*(one.dtype for one in nest.operands))
     functions = dict(work) or {"copy": max((math.prod(one.shape) for one in nest.writes), default=0)}
     lane_cycles = math.fsum(core.function_cycles(name) * count for name, count in functions.items())
     compute = lane_cycles / (core.lanes * rate.elements_per_cycle)
     passes = PASSES if extent else 1
     accesses = _accesses(nest, core, passes)
-    held_bits = extent * max((dtype_named(one.dtype).bits for one in nest.reads), default=0)
+    held_bits = extent * max((one.bits_per_element for one in nest.reads), default=0)
     once = passes == 1 or _fits(held_bits, core)
     read, written, inward = _traffic(nest, core, 1 if once else passes)
     tiles = _tiles(read + written, core)
@@ -145,16 +144,6 @@ def vector_cost(nest: LoopNest, work: Mapping[str, int], core: Core, border: Bor
     )
 
 
-def compute_dtype(dtypes: Sequence[str], core: Core) -> str:
-    """The element type the lanes compute in: the widest floating-point operand, else the first that has a rate."""
-    found = [dtype_named(one) for one in dtypes]
-    floats = sorted((one for one in found if one.is_float), key=lambda one: -one.bits)
-    for dtype in (*floats, *found):
-        if any(rate.dtype == dtype.name for rate in core.vector_rates):
-            return dtype.name
-    return core.vector_rate(found[0].name).dtype  # raises, and says which types there are
-
-
 def _slot(operand: Operand, core: Core) -> str:
     if operand.written:
         return "O"
@@ -163,10 +152,10 @@ def _slot(operand: Operand, core: Core) -> str:
 
 def _accesses(nest: LoopNest, core: Core, passes: int) -> tuple[Access, ...]:
     """What lanes read and write at the core's top memory."""
-    found: dict[tuple[str, str, Flow], tuple[int, int]] = {}
+    found: dict[tuple[str, str, Flow], tuple[int, float]] = {}
     for operand in nest.operands:
         slot = _slot(operand, core)
-        bits, elements = dtype_named(operand.dtype).bits, math.prod(operand.shape)
+        bits, elements = operand.bits_per_element, math.prod(operand.shape)
         windowed = any(len([n for n, f in one.terms if f and nest.sizes[n] > 1]) > 1 for one in operand.indices)
         if operand.written:
             count = elements
@@ -178,11 +167,13 @@ def _accesses(nest: LoopNest, core: Core, passes: int) -> tuple[Access, ...]:
     return tuple(Access(*key, count, bits, float(bits)) for key, (count, bits) in found.items())
 
 
-def _traffic(nest: LoopNest, core: Core, passes: int) -> tuple[int, int, tuple[Access, ...]]:
+def _traffic(nest: LoopNest, core: Core, passes: int) -> tuple[float, float, tuple[Access, ...]]:
     """(bits read from DRAM, bits written, the top memory's side of it)."""
-    read = written = came = left = 0
+    read: float = 0
+    written: float = 0
+    came = left = 0
     for operand in nest.operands:
-        elements, bits = math.prod(operand.shape), dtype_named(operand.dtype).bits
+        elements, bits = math.prod(operand.shape), operand.bits_per_element
         if operand.written:
             left, written = left + elements, written + elements * bits
             continue
@@ -201,23 +192,23 @@ def _operands(nest: LoopNest, core: Core, passes: int, tiles: int) -> tuple[Oper
     """What crosses the border for every operand; a tile of each comes before the lanes start, or leaves after them."""
     found = []
     for operand in nest.operands:
-        size = math.prod(operand.shape) * dtype_named(operand.dtype).bits // 8
+        size = whole_bytes(math.prod(operand.shape) * operand.bits_per_element, down=True)
         if not operand.written and len(operand.shape) > 1:
             size *= passes
         found.append(OperandCost(_slot(operand, core), size, size // tiles, 0, 0, False))
     return tuple(found)
 
 
-def _fits(bits: int, core: Core) -> bool:
+def _fits(bits: float, core: Core) -> bool:
     return bits <= core.top("I").total_bytes * 8 // 2
 
 
-def _tiles(bits: int, core: Core) -> int:
+def _tiles(bits: float, core: Core) -> int:
     """Tiles in which operands pass the memory, two of them at a time."""
     room = core.top("I").total_bytes * 8
     if room <= 0:
         raise DoesNotFit("I", core.top("I").name, 1, 0)
-    return max(min(STREAM_TILES, max(1, bits // 4096)), -(-2 * bits // room))
+    return int(max(min(STREAM_TILES, max(1, bits // 4096)), -(-2 * bits // room)))
 
 
 def _port_cycles(core: Core, accesses: tuple[Access, ...]) -> tuple[tuple[str, float], ...]:

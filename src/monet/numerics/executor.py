@@ -10,7 +10,7 @@ import numpy as np
 
 from monet.errors import MonetError, nearest
 from monet.graph import Graph, Role
-from monet.graph.dtypes import DTYPES
+from monet.graph.formats import FORMATS
 from monet.graph.kind import Array, kind_named
 
 
@@ -56,10 +56,10 @@ def _default_wants(graph: Graph) -> list[str]:
 
 
 def _typed(array: Array, dtype: str, compute: Any) -> Array:
-    entry = DTYPES[dtype]
+    entry = FORMATS[dtype]
     if entry.is_float and compute is not None:
         return np.asarray(array, compute)
-    return np.asarray(array).astype(entry.numpy, copy=False)
+    return entry.cast(array)
 
 
 def _roots(graph: Graph, values: Mapping[str, Array], compute: Any) -> dict[str, Array]:
@@ -88,7 +88,7 @@ def random_values(graph: Graph, seed: int = 0) -> dict[str, Array]:
     for name, tensor in graph.tensors.items():
         if name in graph.producer or tensor.role is Role.CONSTANT:
             continue
-        if not DTYPES[tensor.dtype].is_float:
+        if not FORMATS[tensor.dtype].is_float:
             values[name] = generator.integers(0, _range_of(graph, name), tensor.shape)
         elif tensor.role is Role.STATE:
             values[name] = np.zeros(tensor.shape)

@@ -314,10 +314,8 @@ def _copies(call: Call) -> bool:
 
 def _copy_nest(call: Call) -> LoopNest:
     """Every element read and written once, in no particular layout."""
-    operands = [
-        Operand("out0" if slot else "in0", slot, one.dtype, (one.elements,), (index("A0"),), slot > 0)
-        for slot, one in enumerate((*call.inputs[:1], call.out))
-    ]
-    slots = (0, len(call.inputs))
-    placed = tuple(replace(one, slot=slot) for one, slot in zip(operands, slots, strict=True))
-    return LoopNest((("A0", call.out.elements),), placed)
+    operands = tuple(
+        Operand(name, slot, one.dtype, (one.elements,), (index("A0"),), slot > 0, one.bits_per_element)
+        for name, slot, one in (("in0", 0, call.inputs[0]), ("out0", len(call.inputs), call.out))
+    )
+    return LoopNest((("A0", call.out.elements),), operands)

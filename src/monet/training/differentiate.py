@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from monet.errors import ModelError
 from monet.graph.backward import Backward
 from monet.graph.builder import GraphBuilder
-from monet.graph.dtypes import DTYPES
+from monet.graph.formats import FORMATS
 from monet.graph.kind import kind_named
 from monet.graph.op import Op, Phase
 
@@ -17,7 +17,7 @@ def requires_gradient(builder: GraphBuilder, ops: Iterable[Op], targets: Iterabl
     needed = set(targets)
     for op in ops:
         if kind_named(op.kind).gradient and any(name in needed for name in op.inputs):
-            needed.update(name for name in op.outputs if DTYPES[builder.tensors[name].dtype].is_float)
+            needed.update(name for name in op.outputs if FORMATS[builder.tensors[name].dtype].may_train)
     return needed
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from monet.errors import MonetError, nearest
 from monet.graph.builder import GraphBuilder
-from monet.graph.dtypes import DTYPES
+from monet.graph.formats import FORMATS
 from monet.graph.op import Phase
 from monet.graph.operators.loss import without
 from monet.graph.tensor import Tensor
@@ -22,7 +22,7 @@ def attach_loss(builder: GraphBuilder, output: str, loss: str, class_axis: int |
     if loss not in LOSSES:
         raise MonetError(f"unknown loss {loss!r}; {nearest(loss, LOSSES)}")
     tensor = builder.tensors[output]
-    if not DTYPES[tensor.dtype].is_float:
+    if not FORMATS[tensor.dtype].is_float:
         raise MonetError(f"output {output!r} is {tensor}; a loss needs floating-point values")
     with builder.at(Phase.LOSS, "loss"):
         if loss == "cross-entropy":

@@ -16,7 +16,7 @@ from monet.transforms.attention import fuse_attention
 from monet.transforms.compact import compact_saved
 from monet.transforms.freeze import freeze as freeze_parameters
 from monet.transforms.lora import add_lora
-from monet.transforms.precision import Precision, precision_named, set_precision
+from monet.transforms.precision import POLICIES, Precision, precision_named, set_precision
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,8 @@ def training_step(model: Graph, options: TrainingOptions | None = None, **settin
 
 def _check(model: Graph, options: TrainingOptions, precision: Precision) -> None:
     if not precision.trainable:
-        raise MonetError(f"--precision {precision.name} is for inference; train in fp32, bf16 or fp16")
+        names = [one.name for one in POLICIES.values() if one.trainable]
+        raise MonetError(f"--precision {precision.name} is for inference; train in {', '.join(names)}")
     if options.saved not in ("framework", "compact"):
         raise MonetError(f"--saved {options.saved!r}: allowed are framework, compact")
     if options.accumulate < 1:

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from monet.graph import Attributes, Graph, Op, Phase, Role, Tensor
 from monet.graph.counts import saved_for_backward
-from monet.graph.dtypes import storage_bytes
+from monet.graph.formats import FORMATS
 from monet.graph.kind import kind_named
 from monet.graph.operators.pooling import TAP_INDEX
 from monet.graph.tensor import contiguous
@@ -42,9 +42,9 @@ def narrowed_bytes(graph: Graph) -> dict[str, int]:
         if not readers[storage]:
             found[storage] = 0
         elif storage in indices:
-            found[storage] = storage_bytes(tensor.elements, _index_dtype(indices[storage]))
+            found[storage] = FORMATS[_index_dtype(indices[storage])].bytes_of(tensor.shape)
         elif storage in masks:
-            found[storage] = storage_bytes(tensor.elements, "bit")
+            found[storage] = FORMATS["bit"].bytes_of(tensor.shape)
     return {name: size for name, size in found.items() if size < graph.tensors[name].bytes}
 
 

@@ -1,4 +1,4 @@
-"""Precision policies: which element type parameters, activations and master weights have."""
+"""Precision policies: which number format parameters, activations and master weights have."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from monet.errors import MonetError, nearest
 from monet.graph import Graph, GraphBuilder
-from monet.graph.dtypes import DTYPES
+from monet.graph.formats import FORMATS, format_named
 from monet.graph.rewrite import copy_root, replay_op
 
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """``working`` is the type of weights, activations and gradients; ``master`` that of the copy the optimizer keeps.
+    """``working`` is the format of weights, activations and gradients; ``master`` that of the copy the optimizer keeps.
 
     Norm statistics, log-sum-exp and losses stay in fp32 under every policy, as do optimizer states.
     """
@@ -20,7 +20,15 @@ class Precision:
     name: str
     working: str
     master: str = ""
-    trainable: bool = True
+
+    def __post_init__(self) -> None:
+        for name in filter(None, (self.working, self.master)):
+            format_named(name)
+
+    @property
+    def trainable(self) -> bool:
+        """Whether a model can be trained under it."""
+        return FORMATS[self.working].may_train
 
 
 POLICIES = {
@@ -30,8 +38,8 @@ POLICIES = {
         Precision("fp32", "fp32"),
         Precision("bf16", "bf16", master="fp32"),
         Precision("fp16", "fp16", master="fp32"),
-        Precision("int16", "int16", trainable=False),
-        Precision("int8", "int8", trainable=False),
+        Precision("int16", "int16"),
+        Precision("int8", "int8"),
     )
 }
 
@@ -45,10 +53,10 @@ def precision_named(name: str) -> Precision:
 
 
 def set_precision(graph: Graph, precision: Precision) -> Graph:
-    """A forward graph with every floating-point root, and all that is computed from them, in the working type."""
+    """A forward graph with every floating-point root, and all that is computed from them, in the working format."""
 
     def narrowed(dtype: str) -> str:
-        return precision.working if DTYPES[dtype].is_float else dtype
+        return precision.working if FORMATS[dtype].is_float else dtype
 
     if all(
         narrowed(tensor.dtype) == tensor.dtype for tensor in graph.tensors.values() if tensor.name not in graph.producer

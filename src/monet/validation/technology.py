@@ -55,7 +55,7 @@ PEAKS = (
 
 
 def _mac(node: float, inputs: str, total: str) -> float:
-    return Technology(node).mac_energy_j(inputs, inputs, total) * 1e12
+    return Technology(node).energy_j("mac", inputs, inputs, total) * 1e12
 
 
 def _read(node: float, size: int, width: int) -> float:
@@ -71,11 +71,11 @@ def _area(size: int) -> float:
 
 
 def _int16_mac_area() -> float:
-    return Technology(22).mac_area_m2("int16", "int16", "int32") * 1e12
+    return Technology(22).area_m2("mac", "int16", "int16", "int32") * 1e12
 
 
 def _int8_mac_area() -> float:
-    return Technology(16).mac_area_m2("int8", "int8", "int32") * 1e12
+    return Technology(16).area_m2("mac", "int8", "int8", "int32") * 1e12
 
 
 def _peak(preset: str, dtype: str) -> float:

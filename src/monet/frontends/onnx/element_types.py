@@ -8,26 +8,11 @@ import numpy as np
 from onnx import TensorProto
 
 from monet.errors import ModelError
-from monet.graph.dtypes import DTYPES
+from monet.graph.formats import FORMATS
 
-_NAMES = {
-    TensorProto.FLOAT: "fp32",
-    TensorProto.DOUBLE: "fp64",
-    TensorProto.FLOAT16: "fp16",
-    TensorProto.BFLOAT16: "bf16",
-    TensorProto.FLOAT8E4M3FN: "fp8_e4m3",
-    TensorProto.FLOAT8E5M2: "fp8_e5m2",
-    TensorProto.INT64: "int64",
-    TensorProto.INT32: "int32",
-    TensorProto.INT16: "int16",
-    TensorProto.INT8: "int8",
-    TensorProto.UINT8: "uint8",
-    TensorProto.UINT16: "int32",  # unsigned indices: the next wider signed type holds them
-    TensorProto.UINT32: "int64",
-    TensorProto.UINT64: "int64",
-    TensorProto.BOOL: "bool",
-}
-_BY_NUMPY = {dtype.numpy: name for name, dtype in DTYPES.items() if name != "bit"}
+_NAMES: dict[int, str] = {getattr(TensorProto, one.onnx): name for name, one in FORMATS.items() if one.onnx}
+_NAMES |= {TensorProto.UINT16: "int32", TensorProto.UINT32: "int64", TensorProto.UINT64: "int64"}  # wider signed ones
+_BY_NUMPY = {one.numpy: name for name, one in FORMATS.items() if one.onnx}
 
 
 def dtype_of(element_type: int, what: str) -> str:

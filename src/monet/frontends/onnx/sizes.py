@@ -9,7 +9,7 @@ from typing import Any
 from monet.errors import ModelError, nearest
 from monet.frontends.onnx.element_types import dtype_of
 from monet.frontends.onnx.file import File
-from monet.graph.dtypes import DTYPES
+from monet.graph.formats import FORMATS
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +102,9 @@ def _role(axis: int, rank: int, dtype: str, dim: Any, batch_axis: int) -> str:
         return "batch"
     if any(word.startswith(("seq", "tok", "len", "time")) for word in words):
         return "sequence"
-    if rank >= 4 and axis >= 2 and DTYPES[dtype].is_float:
+    if rank >= 4 and axis >= 2 and FORMATS[dtype].is_float:
         return "image"
-    if (rank == 2 and not DTYPES[dtype].is_float) or (rank == 3 and axis == 1 - batch_axis):
+    if (rank == 2 and not FORMATS[dtype].is_float) or (rank == 3 and axis == 1 - batch_axis):
         return "sequence"
     return ""
 

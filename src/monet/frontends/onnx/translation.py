@@ -15,7 +15,7 @@ from monet.frontends.onnx.file import File, Node, execution_order, read_node
 from monet.frontends.onnx.folding import Array, Known, fold
 from monet.frontends.onnx.weights import Weights, made_up
 from monet.graph import GraphBuilder
-from monet.graph.dtypes import DTYPES
+from monet.graph.formats import FORMATS
 from monet.graph.op import Phase
 from monet.graph.tensor import Tensor
 
@@ -382,7 +382,7 @@ class Translation:
                 return made
         dtype = dtype_of_array(value.array)
         with self.builder.at(Phase.FORWARD):
-            return self.builder.constant(_plain(value.name), np.asarray(value.array, DTYPES[dtype].numpy), dtype)
+            return self.builder.constant(_plain(value.name), np.asarray(value.array, FORMATS[dtype].numpy), dtype)
 
     def _recognise(self, value: Known) -> str | None:
         """Fills, counting sequences and causal masks as the operators that make them."""

@@ -23,7 +23,7 @@ from onnx import external_data_helper, numpy_helper
 from monet.errors import ModelError
 from monet.frontends.onnx.element_types import dtype_of
 from monet.frontends.onnx.file import File, Node
-from monet.graph.dtypes import DTYPES
+from monet.graph.formats import FORMATS
 
 Array = np.ndarray[Any, Any]
 
@@ -152,7 +152,7 @@ class Weights:
 
     def _decide(self, name: str) -> str:
         shape, slots = self.shape(name), [(node.op, slot) for node, slot in self.uses[name]]
-        if not DTYPES[self.dtype(name)].is_float or not shape or 0 in shape:
+        if not FORMATS[self.dtype(name)].is_float or not shape or 0 in shape:
             return "constant"
         if slots and all(slot in _CONSTANT_SLOTS for slot in slots):
             return "constant"

@@ -5,21 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from monet.errors import MonetError
+from monet.graph.formats import FORMATS
 
-_NAMES = {
-    "float64": "fp64",
-    "float32": "fp32",
-    "bfloat16": "bf16",
-    "float16": "fp16",
-    "float8_e4m3fn": "fp8_e4m3",
-    "float8_e5m2": "fp8_e5m2",
-    "int64": "int64",
-    "int32": "int32",
-    "int16": "int16",
-    "int8": "int8",
-    "uint8": "uint8",
-    "bool": "bool",
-}
+_NAMES = {one.torch: name for name, one in FORMATS.items() if one.torch}
 
 
 def require_torch() -> Any:
@@ -38,6 +26,5 @@ def dtype_name(dtype: Any) -> str:
 
 def torch_dtype(name: str) -> Any:
     """The torch dtype of one of monet's names, or of torch's own; None if there is none."""
-    own = {ours: theirs for theirs, ours in _NAMES.items()}
-    spelled = own.get(name, name)
+    spelled = (FORMATS[name].torch if name in FORMATS else "") or name
     return getattr(require_torch(), spelled) if spelled in _NAMES else None

@@ -18,6 +18,7 @@ from monet.frontends.torch.library import dtype_name, require_torch
 from monet.frontends.torch.program import ProgramReader
 from monet.frontends.torch.translation import Ref
 from monet.graph import Graph, GraphBuilder, Role
+from monet.graph.formats import FORMATS
 from monet.graph.rewrite import prune
 
 
@@ -62,7 +63,8 @@ def _array(tensor: Any) -> np.ndarray[Any, Any]:
     if tensor.is_meta:
         raise ModelError("the module is on the meta device and holds no values")
     plain = tensor.detach().cpu()
-    if dtype_name(plain.dtype) in ("bf16", "fp8_e4m3", "fp8_e5m2"):  # NumPy has no such types
+    found = FORMATS.get(dtype_name(plain.dtype))
+    if found is not None and found.numpy.isbuiltin != 1:  # not one of NumPy's own types
         plain = plain.float()
     return np.array(plain.numpy())
 

@@ -14,6 +14,7 @@ from monet.errors import ModelError, nearest
 from monet.frontends.torch.library import require_torch, torch_dtype
 from monet.frontends.torch.module import load_module
 from monet.graph import Graph
+from monet.graph.formats import FORMATS
 
 
 def load_python(path_and_function: str, *, batch: int | None = None, inputs: Sequence[str] | None = None) -> Graph:
@@ -111,7 +112,7 @@ def _example(torch: Any, text: str) -> Any:
     sizes, _, dtype_text = text.partition(":")
     dtype = torch_dtype(dtype_text or "fp32")
     if dtype is None:
-        allowed = ("fp32", "fp64", "bf16", "fp16", "int64", "int32", "int16", "int8", "uint8", "bool")
+        allowed = [name for name, one in FORMATS.items() if one.torch]
         raise ModelError(f"input {text!r}: unknown type {dtype_text!r}; {nearest(dtype_text, allowed)}")
     try:
         shape = [int(size) for size in sizes.replace("×", "x").split("x")]

@@ -9,7 +9,7 @@ from typing import Any
 
 from monet.frontends.torch.library import dtype_name
 from monet.graph import GraphBuilder, Op
-from monet.graph.dtypes import DTYPES
+from monet.graph.formats import FORMATS
 from monet.graph.tensor import Tensor, view_strides
 
 
@@ -83,7 +83,7 @@ class Translation:
 
     def is_float(self, x: str) -> bool:
         """Whether its elements are floating-point."""
-        return DTYPES[self.tensor(x).dtype].is_float
+        return FORMATS[self.tensor(x).dtype].is_float
 
     def axis(self, x: str, dim: int) -> int:
         """A possibly negative axis of ``x``, counted from the front."""
@@ -147,7 +147,7 @@ class Translation:
 
     def fill(self, value: float, shape: Sequence[int], dtype: str) -> Ref:
         """A new tensor with one value everywhere."""
-        number = float(value) if DTYPES[dtype].is_float else int(value)
+        number = float(value) if FORMATS[dtype].is_float else int(value)
         return self.emit("fill", shape=tuple(shape), value=number, dtype=dtype)
 
     def cast(self, x: str, dtype: str) -> Ref:

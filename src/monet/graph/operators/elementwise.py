@@ -13,7 +13,7 @@ import numpy as np
 
 from monet.errors import ModelError
 from monet.graph.backward import Backward
-from monet.graph.dtypes import DTYPES
+from monet.graph.formats import FORMATS
 from monet.graph.kind import Array, Call, Family, OpKind, Output, register
 from monet.graph.loop_nest import LoopNest, index
 from monet.graph.op import Attributes
@@ -345,7 +345,7 @@ def _infer_cast(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, 
 
 def _cast_rule(b: Backward) -> tuple[str | None, ...]:
     source = b.tensor(b.inputs[0]).dtype
-    return (b.emit("cast", b.gradient, dtype=source),) if DTYPES[source].is_float else (None,)
+    return (b.emit("cast", b.gradient, dtype=source),) if FORMATS[source].is_float else (None,)
 
 
 def _infer_relu_masked(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
@@ -376,9 +376,7 @@ register(
     ),
     _vector("dropout", _evaluate_dropout, {"random": 1, "mul": 1}, _dropout_rule, infer=_infer_dropout),
     _vector("dropout_gradient", lambda a, g, mask: g * mask / (1 - a["p"]), {"mul": 1}, infer=_infer_first),
-    _vector(
-        "cast", lambda attrs, x: x.astype(DTYPES[attrs["dtype"]].numpy), {"cast": 1}, _cast_rule, infer=_infer_cast
-    ),
+    _vector("cast", lambda attrs, x: FORMATS[attrs["dtype"]].cast(x), {"cast": 1}, _cast_rule, infer=_infer_cast),
 )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from monet.errors import ModelError
 from monet.graph.backward import Backward
-from monet.graph.dtypes import DTYPES
+from monet.graph.formats import FORMATS
 from monet.graph.kind import Array, Call, Family, OpKind, Output, register
 from monet.graph.loop_nest import Index, LoopNest, index
 from monet.graph.op import Attributes
@@ -17,7 +17,7 @@ from monet.graph.tensor import Tensor
 
 def _infer_embedding(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
     table, rows = inputs
-    if len(table.shape) != 2 or DTYPES[rows.dtype].is_float:
+    if len(table.shape) != 2 or not FORMATS[rows.dtype].may_index:
         raise ModelError(f"an embedding needs a table of two axes and integer rows, got {table} and {rows}")
     return (Output((*rows.shape, table.shape[1]), table.dtype),)
 

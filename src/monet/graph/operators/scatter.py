@@ -8,7 +8,7 @@ import numpy as np
 
 from monet.errors import ModelError
 from monet.graph.backward import Backward
-from monet.graph.dtypes import DTYPES
+from monet.graph.formats import FORMATS
 from monet.graph.kind import Array, Call, Family, OpKind, Output, register
 from monet.graph.loop_nest import LoopNest
 from monet.graph.op import Attributes
@@ -25,7 +25,7 @@ def _infer_index(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output,
     x, positions, source = inputs
     axis = _axis(attrs, len(x.shape))
     wanted = (*x.shape[:axis], positions.elements, *x.shape[axis + 1 :])
-    if len(positions.shape) != 1 or DTYPES[positions.dtype].is_float or source.shape != wanted:
+    if len(positions.shape) != 1 or not FORMATS[positions.dtype].may_index or source.shape != wanted:
         raise ModelError(f"cannot write {source} at positions {positions} on axis {axis} of {x}")
     return (Output(x.shape, x.dtype),)
 
@@ -34,7 +34,7 @@ def _infer_scatter(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Outpu
     x, positions, source = inputs
     axis, fits = _axis(attrs, len(x.shape)), len(x.shape) == len(positions.shape)
     fits = fits and all(p <= n for a, (p, n) in enumerate(zip(positions.shape, x.shape, strict=True)) if a != axis)
-    if not fits or DTYPES[positions.dtype].is_float or source.shape != positions.shape:
+    if not fits or not FORMATS[positions.dtype].may_index or source.shape != positions.shape:
         raise ModelError(f"cannot scatter {source} to positions {positions} on axis {axis} of {x}")
     return (Output(x.shape, x.dtype),)
 

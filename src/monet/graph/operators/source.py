@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from monet.graph.dtypes import DTYPES
+from monet.graph.formats import FORMATS
 from monet.graph.kind import Array, Call, Family, OpKind, Output, register
 from monet.graph.loop_nest import LoopNest
 from monet.graph.op import Attributes
@@ -18,7 +18,7 @@ def _infer_fill(_: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
 
 
 def _evaluate_fill(attrs: Attributes) -> Array:
-    return np.full(attrs["shape"], attrs["value"], DTYPES[attrs["dtype"]].numpy)
+    return np.full(attrs["shape"], attrs["value"], FORMATS[attrs["dtype"]].numpy)
 
 
 def _infer_iota(_: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
@@ -27,7 +27,7 @@ def _infer_iota(_: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
 
 def _evaluate_iota(attrs: Attributes) -> Array:
     numbers = attrs.get("start", 0) + attrs.get("step", 1) * np.arange(attrs["size"])
-    return np.asarray(numbers, DTYPES[attrs["dtype"]].numpy)
+    return np.asarray(numbers, FORMATS[attrs["dtype"]].numpy)
 
 
 def _infer_causal_mask(_: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:

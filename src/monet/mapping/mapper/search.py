@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from monet.graph.formats import whole_bytes
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core, CoreKind
 from monet.mapping.cache import default_cache, key_of
@@ -172,7 +173,7 @@ def _explain(nest: LoopNest, core: Core, stream: Stream | None, limit: int) -> N
             shortest = DoesNotFit(frame.binding.operand(overfull[0]), core.top(overfull[0]).name, *overfull[1:])
         for crossing in frame.crossings:
             level = crossing.level
-            needed = -(-tile_elements(frame, crossing, {}) * frame.bits[crossing.slot] // 8)
+            needed = whole_bytes(tile_elements(frame, crossing, {}) * frame.bits[crossing.slot])
             if needed > level.tile_bytes:
                 problem = DoesNotFit(frame.binding.operand(crossing.slot), level.name, needed, level.tile_bytes)
                 if shortest is None or needed - level.tile_bytes < shortest.needed_bytes - shortest.offered_bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from monet.graph.dtypes import dtype_named
+from monet.graph.formats import format_named, whole_bytes
 from monet.graph.kind import Call
 from monet.graph.loop_nest import LoopNest, Operand
 from monet.hardware.accelerator import Core
@@ -24,14 +24,19 @@ def bias_cost(nest: LoopNest, dtype: str, core: Core) -> tuple[OperandCost, dict
     every output takes one addition, at the price of a multiply-accumulate. Results leave one by one anyway, so that the
     array takes no longer."""
     bits, (first, second) = bias_bits(nest, dtype), (operand.dtype for operand in nest.reads)
-    rate = next(one for one in core.rates if one.inputs in ((first, second), (second, first)))
+    rate = core.rate(first, second, either_way=True)
     top = core.top("O")
     joules = {"compute": math.prod(nest.writes[0].shape) * rate.energy_j}
     joules[top.name] = joules.get(top.name, 0.0) + bits * top.read_energy_j_per_bit
-    return OperandCost("O", -(-bits // 8), 0, 0, 0, False), joules
+    return OperandCost("O", whole_bytes(bits), 0, 0, 0, False), joules
 
 
-def bias_bits(nest: LoopNest, dtype: str) -> int:
-    """Bits of a bias: one element for every output channel."""
-    channels = math.prod(nest.sizes[name] for name, factor in nest.writes[0].indices[1].terms if factor)
-    return channels * dtype_named(dtype).bits
+def bias_elements(nest: LoopNest) -> int:
+    """Elements of a bias: one for every output channel."""
+    return math.prod(nest.sizes[name] for name, factor in nest.writes[0].indices[1].terms if factor)
+
+
+def bias_bits(nest: LoopNest, dtype: str) -> float:
+    """Bits of a bias."""
+    channels = bias_elements(nest)
+    return channels * format_named(dtype).bits_per_element((channels,))

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from monet.graph.formats import whole_bytes
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import OPERANDS, Core, Flow
 from monet.mapping.errors import DoesNotFit, MappingError
@@ -36,7 +37,7 @@ class Access:
     slot: str
     flow: Flow
     elements: int
-    bits: int
+    bits: float
     billed_bits: float
 
 
@@ -70,7 +71,7 @@ class Cost:
         """Share of the array's multiply-accumulate slots that do work, over the whole latency."""
         return self.macs / (self.units * self.cycles)
 
-    def stream_bits(self, slot: str) -> int:
+    def stream_bits(self, slot: str) -> float:
         """Bits that a streamed slot asks of the border (inputs) or gives it (output)."""
         return sum(one.bits for one in self.accesses if one.level == "stream" and one.slot == slot)
 
@@ -245,12 +246,12 @@ def _check_loops(frame: Frame, mapping: Mapping) -> None:
 
 
 def _check_capacity(frame: Frame, tiles: list[dict[str, int]]) -> None:
-    used: dict[str, int] = {}
+    used: dict[str, float] = {}
     for crossing, tile in zip(frame.crossings, tiles, strict=True):
         level = crossing.level
         needed = tile_elements(frame, crossing, tile) * frame.bits[crossing.slot]
         free = level.tile_bytes * 8 - used.get(level.name, 0)
         if needed > free:
             operand = frame.binding.operand(crossing.slot)
-            raise DoesNotFit(operand, level.name, -(-needed // 8), free // 8)
+            raise DoesNotFit(operand, level.name, whole_bytes(needed), whole_bytes(free, down=True))
         used[level.name] = used.get(level.name, 0) + needed

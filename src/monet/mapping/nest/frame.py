@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from monet.graph.dtypes import dtype_named
+from monet.graph.formats import format_named, whole_bytes
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import OPERANDS, Axis, Core, Flow, MemoryLevel, Rate
+from monet.hardware.accelerator import OPERANDS, Axis, Core, Flow, MemoryLevel
+from monet.hardware.rates import Rate
 from monet.mapping.errors import MappingError
 from monet.mapping.nest.footprint import Extent, Footprint, window_counts
 from monet.mapping.nest.mapping import Binding, Unrolled
@@ -61,8 +62,8 @@ class Term:
     crossing: int  # index into Frame.crossings; -1 for none
     elements_per_entry: int
     elements: int
-    bits_per_entry: int
-    bits: int
+    bits_per_entry: float
+    bits: float
     billed: float = 1.0
 
 
@@ -120,15 +121,15 @@ class Frame:
         return {dim: -(-size // self.factors[dim]) for dim, size in self.sizes.items()}
 
     @cached_property
-    def bits(self) -> dict[str, int]:
-        """Bits of an element in each slot; partial sums for O."""
-        bits = {slot: dtype_named(self.footprints[slot].operand.dtype).bits for slot in ("I", "W")}
-        return {**bits, "O": dtype_named(self.rate.accumulator).bits}
+    def bits(self) -> dict[str, float]:
+        """Bits that move with an element in each slot; partial sums for O."""
+        bits = {slot: self.footprints[slot].operand.bits_per_element for slot in ("I", "W")}
+        return {**bits, "O": format_named(self.rate.accumulator).bits}
 
     @cached_property
-    def result_bits(self) -> int:
-        """Bits of a finished output element."""
-        return dtype_named(self.footprints["O"].operand.dtype).bits
+    def result_bits(self) -> float:
+        """Bits that move with a finished output element."""
+        return self.footprints["O"].operand.bits_per_element
 
     @cached_property
     def _wires(self) -> dict[str, Axis]:
@@ -232,7 +233,7 @@ class Frame:
                 continue
             touched = self.footprints[slot]
             held = math.prod(self.steps[dim] * self.extent(dim, top).inside for dim in touched.dims)
-            needed = -(-held * self.bits[slot] // 8)
+            needed = whole_bytes(held * self.bits[slot])
             if needed > top.tile_bytes:
                 return slot, needed, top.tile_bytes
         return None

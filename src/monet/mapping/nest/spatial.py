@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import ArrayMode, Axis, Core, Rate
+from monet.hardware.accelerator import ArrayMode, Axis, Core
+from monet.hardware.rates import Rate
 from monet.mapping.errors import MappingError
 from monet.mapping.nest.footprint import Footprint, footprint
 from monet.mapping.nest.frame import UNIT, Frame, Stream
@@ -18,13 +19,16 @@ MAX_UNROLLINGS = 5  # unrollings that the search looks at: those with the fewest
 
 
 def bindings(nest: LoopNest, core: Core) -> tuple[Binding, ...]:
-    """Ways to put the operands of a nest into the slots of a core; the nest's own order of inputs comes first."""
+    """Ways to put the operands of a nest into the slots of a core that it has a rate for; the nest's own order of
+    inputs comes first."""
     if len(nest.reads) != 2 or len(nest.writes) != 1:
         raise MappingError(f"an array takes two inputs and one output; this nest has {nest}")
     first, second = (operand.name for operand in nest.reads)
     output = nest.writes[0].name
     straight = Binding(first, second, output)
-    return (straight, Binding(second, first, output)) if core.swappable_inputs else (straight,)
+    both = (straight, Binding(second, first, output)) if core.swappable_inputs else (straight,)
+    formats, listed = {one.name: one.dtype for one in nest.reads}, {rate.inputs for rate in core.rates}
+    return tuple(one for one in both if (formats[one.I], formats[one.W]) in listed) or both
 
 
 def footprints_of(nest: LoopNest, binding: Binding) -> dict[str, Footprint]:

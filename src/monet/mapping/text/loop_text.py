@@ -57,7 +57,7 @@ def loop_nest_text(nest: LoopNest, core: Core, found: Unfused) -> str:
     return "\n".join(lines)
 
 
-def _size(operand: str, elements: int, bits: int) -> str:
+def _size(operand: str, elements: int, bits: float) -> str:
     return f"{operand}: {elements:,} elements, {math.ceil(elements * bits / 8):,} bytes"
 
 

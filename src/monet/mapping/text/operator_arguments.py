@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from monet.errors import nearest
-from monet.graph.dtypes import dtype_named
+from monet.graph.formats import format_named
 from monet.graph.loop_nest import LoopNest, Operand, index
 from monet.mapping.errors import MappingError
 
@@ -22,7 +22,7 @@ OPERATORS = {
 
 def operator_nest(kind: str, text: str, dtype: str) -> LoopNest:
     """The nest of an operator; dimensions not given are one, padding keeps the size of the input unless given."""
-    dtype_named(dtype)
+    format_named(dtype)
     if kind.startswith("conv"):
         return _conv(OPERATORS[kind], _sizes(text, (*_CONV, *_GEOMETRY)), dtype)
     if kind == "matmul":

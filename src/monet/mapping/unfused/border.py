@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, fields
 from functools import cached_property
 
-from monet.graph.dtypes import storage_bytes
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import OPERANDS, Accelerator, CoreInstance, MemoryLevel
 from monet.hardware.errors import HardwareError
@@ -51,7 +50,7 @@ class Border:
 
     def check_room(self, nest: LoopNest) -> None:
         """Raise if DRAM cannot hold the operands of a nest; the largest one is named."""
-        sizes = {one.name: storage_bytes(math.prod(one.shape), one.dtype) for one in nest.operands}
+        sizes = {one.name: one.bytes for one in nest.operands}
         if sum(sizes.values()) > self.dram_bytes:
             largest = max(sizes, key=lambda name: sizes[name])
             free = max(0, self.dram_bytes - sum(sizes.values()) + sizes[largest])

@@ -24,13 +24,13 @@ class Moved:
     last results; ``serial``: of cells that are loaded while the array waits; ``copied``: of copies that an explicit
     transpose makes, each read and written."""
 
-    read_bits: int
-    write_bits: int
-    first: tuple[int, ...]
-    last: tuple[int, ...]
-    serial: tuple[int, ...]
+    read_bits: float
+    write_bits: float
+    first: tuple[float, ...]
+    last: tuple[float, ...]
+    serial: tuple[float, ...]
     accesses: tuple[Access, ...]
-    copied: int
+    copied: float
 
 
 def moved_bits(
@@ -60,8 +60,10 @@ def _moved_bits(
 ) -> Moved:
     flat = frame_of(nest, core, core.modes[0].name, binding, (), source)
     loops = (*order, *(Loop(dim, size) for dim, size in tile))
-    read, written = 0, 0
-    first, last, serial = list[int](), list[int](), list[int]()
+    read: float = 0
+    written: float = 0
+    copied: float = 0
+    first, last, serial = list[float](), list[float](), list[float]()
     accesses: list[Access] = []
     for slot in slots:
         level = core.top(slot)
@@ -81,7 +83,6 @@ def _moved_bits(
         last.append(held * flat.result_bits)
         accesses.append(Access(level.name, slot, Flow.FILL, again, again * bits, again * bits))
         accesses.append(Access(level.name, slot, Flow.DRAIN, entered, out, out))
-    copied = 0
     if core.transposed_read.kind == "explicit":  # a transposing copy of its own: once more through DRAM
         copied = sum(flat.elements(slot) * flat.bits[slot] for slot in flat.transposed)
     read, written = read + copied, written + copied

@@ -24,13 +24,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from monet.graph.dtypes import dtype_named
+from monet.graph.formats import whole_bytes
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core, Flow
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.mapper.search import NO_CONSTRAINTS, Mapped, cached_tiling
 from monet.mapping.mapper.tiling import Constraints
-from monet.mapping.nest.bias import bias_bits, bias_cost
+from monet.mapping.nest.bias import bias_bits, bias_cost, bias_elements
 from monet.mapping.nest.cost import Access, frame_cost, tile_elements
 from monet.mapping.nest.footprint import Extent, footprint, tables
 from monet.mapping.nest.frame import Crossing, Frame, Stream
@@ -65,8 +65,8 @@ class Unfused:
     operands: tuple[OperandCost, ...]  # what crosses the border, in the nest's order
     copied_bytes: int  # of transposing copies in DRAM
     passing: Passing  # the same over time
-    dram_read_bits: int
-    dram_write_bits: int
+    dram_read_bits: float
+    dram_write_bits: float
     accesses: tuple[Access, ...]  # below the border, over all tiles
     border_accesses: tuple[Access, ...]  # at the top memories, from and to DRAM
     energy_j_by_level: dict[str, float]  # below the border, with ``compute``
@@ -177,14 +177,14 @@ def _check_room(
     tile: dict[str, int],
     counts: Dictionary[str, int],
 ) -> None:
-    flat, used = frame_of(nest, core, core.modes[0].name, binding, (), border.stream), dict[str, int]()
+    flat, used = frame_of(nest, core, core.modes[0].name, binding, (), border.stream), dict[str, float]()
     for slot, name, level in border.memories:
         elements = tile_elements(flat, Crossing(slot, level, None, 1, 1, 1), tile)
         twice = 2 if any(counts[dim] > 1 for dim in flat.footprints[slot].dims) else 1
         needed = elements * flat.bits[slot] * twice
         free = level.total_bytes * 8 - used.get(name, 0)
         if needed > free:
-            raise DoesNotFit(binding.operand(slot), name, -(-needed // 8), free // 8)
+            raise DoesNotFit(binding.operand(slot), name, whole_bytes(needed), whole_bytes(free, down=True))
         used[name] = used.get(name, 0) + needed
 
 
@@ -263,7 +263,8 @@ def _score(bench: _Bench, border: Border, choice: _Choice) -> float:
     core, objective = bench.core, bench.objective
     across = crossed(choice.moved, border, bench.prices)
     tiles = math.prod(loop.trips for loop in choice.order)
-    streamed, core_cycles = 0, choice.cycles
+    streamed: float = 0
+    core_cycles = choice.cycles
     if core.streamed:
         counts = frame_cost(choice.frame, choice.mapping)
         streamed, core_cycles = sum(counts.stream_bits(slot) for slot in core.streamed) * tiles, counts.cycles
@@ -285,7 +286,7 @@ def _add_up(nest: LoopNest, choice: _Choice, sums: TileSums, core: Core, border:
             read += access.bits if access.flow.is_read else 0
             written += 0 if access.flow.is_read else access.bits
     operands = _known_operands(nest, core, border, choice, sums)
-    passed, joules = pass_border(nest, operands, choice.moved.copied // 8, core, border)
+    passed, joules = pass_border(nest, operands, whole_bytes(choice.moved.copied, down=True), core, border)
     return Unfused(
         choice.frame.binding,
         choice.order,
@@ -298,7 +299,7 @@ def _add_up(nest: LoopNest, choice: _Choice, sums: TileSums, core: Core, border:
         sums.counts.cycles + across.serial_cycles,
         core.dispatch_cycles,
         operands,
-        choice.moved.copied // 8,
+        whole_bytes(choice.moved.copied, down=True),
         passed,
         read,
         written,
@@ -328,7 +329,7 @@ def with_bias(found: Unfused, nest: LoopNest, dtype: str, core: Core, border: Bo
         below[level] = below.get(level, 0.0) + joules
     passing, across = pass_border(nest, operands, found.copied_bytes, core, border)
     bits, name = bias_bits(nest, dtype), core.top("O").name
-    elements = bits // dtype_named(dtype).bits
+    elements = bias_elements(nest)
     return replace(
         found,
         operands=operands,
@@ -378,15 +379,16 @@ def _operands_of(
         level = border.memory_of(slot)
         if level is None:  # streamed past the memory
             bits = sum(one.bits for one in sums.counts.accesses if one.level == "stream" and one.slot == slot)
-            operands.append(OperandCost(slot, bits // 8, 0, 0, 0, True))
+            operands.append(OperandCost(slot, whole_bytes(bits, down=True), 0, 0, 0, True))
             continue
         held = tile_elements(flat, Crossing(slot, level, None, 1, 1, 1), choice.tile)
         twice = 2 if any(counts.get(dim, 1) > 1 for dim in flat.footprints[slot].dims) else 1
-        buffer = -(-held * flat.bits[slot] * twice // 8)
+        buffer = whole_bytes(held * flat.bits[slot] * twice)
         if slot == "O":
-            first, total, spilled = held * flat.result_bits // 8, moved[Flow.DRAIN] // 8, moved[Flow.FILL] // 8
+            crossed = held * flat.result_bits, moved[Flow.DRAIN], moved[Flow.FILL]
         else:
-            first, total, spilled = held * flat.bits[slot] // 8, moved[Flow.FILL] // 8, 0
+            crossed = held * flat.bits[slot], moved[Flow.FILL], 0
+        first, total, spilled = (whole_bytes(bits, down=True) for bits in crossed)
         operands.append(OperandCost(slot, total, min(first, total), spilled, buffer, False))
     return tuple(operands)
 
@@ -406,7 +408,7 @@ def _does_not_fit(nest: LoopNest, frame: Frame, border: Border) -> MappingError:
         )
         taps = {window.v for touched in frame.footprints.values() for window in touched.windows}
         smallest *= math.prod(frame.sizes[dim] for dim in one.plain if dim in taps)
-        needed = -(-smallest * frame.bits[slot] * 2 // 8)
+        needed = whole_bytes(smallest * frame.bits[slot] * 2)
         free = level.total_bytes - used.get(name, 0)
         if needed > free:
             return DoesNotFit(frame.binding.operand(slot), name, needed, free)

@@ -153,7 +153,7 @@ class TileArrays:
         objective: str,
         joules: float,
         leakage_j_per_cycle: float,
-        streams: Dictionary[str, int],
+        streams: Dictionary[str, float],
         counts: Cost,
     ) -> tuple[Array, Array]:
         """``per_slot`` and ``scalars`` of the ranking."""

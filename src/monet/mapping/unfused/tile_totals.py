@@ -103,7 +103,7 @@ def _add(parts: list[tuple[int, Frame, Cost]]) -> TileCounts:
     return TileCounts(
         sum(count * cost.compute_cycles for count, _, cost in parts),
         sum(count * cost.cycles for count, _, cost in parts),
-        tuple(Access(*key, int(row[0]), int(row[1]), row[2]) for key, row in accesses.items()),
+        tuple(Access(*key, int(row[0]), row[1], row[2]) for key, row in accesses.items()),
         tuple(products.items()),
     )
 

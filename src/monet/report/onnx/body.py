@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from monet.graph.dtypes import DTYPES
+from monet.graph.formats import FORMATS
 from monet.graph.kind import Array, Call
 from monet.report.onnx.element_types import accepts, element_type, stored, tensor_proto
 
@@ -169,7 +169,7 @@ class Body:
     def inputs(self) -> tuple[Value, ...]:
         """The inputs, numbers widened to the type computed in; indices, labels and masks stay as they are."""
         return tuple(
-            value.cast(self.compute) if DTYPES[value.dtype].is_float or value.dtype == "int8" else value
+            value.cast(self.compute) if FORMATS[value.dtype].is_float or value.dtype == "int8" else value
             for value in self.raw
         )
 
@@ -178,7 +178,7 @@ class Body:
         dtypes = {value.dtype for value in self.raw}
         if len(dtypes) == 1 and accepts(op_type, min(dtypes)):
             return self.raw
-        whole = not any(DTYPES[dtype].is_float for dtype in dtypes) and accepts(op_type, "int64")
+        whole = not any(FORMATS[dtype].is_float for dtype in dtypes) and accepts(op_type, "int64")
         common = "int64" if whole else self.compute
         return tuple(value.cast(common) for value in self.raw)
 
@@ -213,7 +213,7 @@ class Body:
 
     def array(self, array: Any, dtype: str) -> Value:
         """A constant; equal ones are written once."""
-        data, kind = np.asarray(array), DTYPES[dtype].numpy
+        data, kind = np.asarray(array), FORMATS[dtype].numpy
         if data.dtype.kind == "f" and kind.kind in "iu":  # an infinity among integers is their extreme
             data = np.clip(data, np.iinfo(kind).min, np.iinfo(kind).max)
         data = data.astype(kind)

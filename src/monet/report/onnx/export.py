@@ -7,7 +7,6 @@ from pathlib import Path
 
 from monet.errors import MonetError
 from monet.graph import Graph
-from monet.graph.dtypes import storage_bytes
 from monet.graph.kind import Array
 from monet.report.files import write_bytes
 from monet.report.onnx.model import to_model
@@ -20,9 +19,7 @@ def export_onnx(graph: Graph, path: str | Path, values: Mapping[str, Array] | No
 
     The file is written beside its place and renamed, so a reader never sees half of one.
     """
-    size = sum(
-        storage_bytes(graph.tensors[n].elements, graph.tensors[n].dtype) for n in values or () if n in graph.tensors
-    )
+    size = sum(graph.tensors[name].bytes for name in values or () if name in graph.tensors)
     if size > _PROTOBUF_LIMIT:
         raise MonetError(f"{path}: {size / 2**30:.1f} GiB of values do not fit an ONNX file (2 GiB); leave them out")
     data = to_model(graph, values).SerializeToString()

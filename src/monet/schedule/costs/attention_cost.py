@@ -21,7 +21,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from monet.graph.dtypes import dtype_named
+from monet.graph.formats import format_named, whole_bytes
 from monet.graph.loop_nest import LoopNest, Operand, index
 from monet.graph.operators.attention import MASK
 from monet.hardware.accelerator import Accelerator, Core, CoreInstance, Flow
@@ -29,7 +29,7 @@ from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.mapper.search import Mapped, search
 from monet.mapping.unfused.border import Border
 from monet.mapping.unfused.dram_route import OperandCost
-from monet.mapping.vector import compute_dtype, supports
+from monet.mapping.vector import supports
 from monet.schedule.costs.step_cost import StepCost
 
 FINALISTS = 8  # pairs of tiles whose products are mapped
@@ -57,9 +57,7 @@ def cannot_attend(nest: LoopNest, instance: CoreInstance, lanes: CoreInstance | 
     if lanes is None:
         return "fused attention needs vector lanes, in the core or in a vector core on its memory"
     dtype = nest.operands[0].dtype
-    if not any(rate.inputs == (dtype, dtype) for rate in core.rates):
-        return f"its array has no rate for {dtype}×{dtype}"
-    return ""
+    return core.cannot_multiply(dtype, dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +77,12 @@ class _Shape:
     @property
     def element(self) -> int:
         """Bytes of an element; rounded up, as rows of small elements are."""
-        return -(-dtype_named(self.dtype).bits // 8)
+        return whole_bytes(format_named(self.dtype).bits)
 
     @property
     def sum(self) -> int:
         """Bytes of a partial sum."""
-        return -(-dtype_named(self.accumulator).bits // 8)
+        return whole_bytes(format_named(self.accumulator).bits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +207,7 @@ def _buffers(shape: _Shape, tile: _Tile) -> int:
 
 def _moved(shape: _Shape, tile: _Tile, operand: Operand) -> tuple[int, int]:
     """(bytes that cross the border for an operand, of them sums that come back)."""
-    size = -(-math.prod(operand.shape) * dtype_named(operand.dtype).bits // 8)
+    size = operand.bytes
     is_key = _is_key(operand)
     passes = tile.key_passes if is_key else tile.row_passes
     if operand.name == MASK:  # read with the scores of every head that it holds for
@@ -277,7 +275,7 @@ def _product(
 def _run(shape: _Shape, tile: _Tile, functions: Mapping[str, int], core: Core, lanes: Core, objective: str) -> _Run:
     """Cost of all tiles of a step; those at the edges by their own size."""
     pace = core.clock_hz / lanes.clock_hz
-    rate = lanes.vector_rate(compute_dtype([shape.accumulator, shape.dtype], lanes))
+    rate = lanes.lane_rate(shape.accumulator, shape.dtype)
     lane_cycles = math.fsum(lanes.function_cycles(name) * count for name, count in functions.items())
     vector = lane_cycles / (lanes.lanes * rate.elements_per_cycle) * pace  # of the whole step
     energy = {"compute": lane_cycles * rate.energy_j}
@@ -359,7 +357,7 @@ def _step(nest: LoopNest, shape: _Shape, tile: _Tile, run: _Run, useful: float, 
             operands.append(OperandCost(slot, 0, 0, 0, 0, False))
             continue
         total, again = _moved(shape, tile, operand)
-        whole = -(-math.prod(operand.shape) * dtype_named(operand.dtype).bits // 8)
+        whole = operand.bytes
         parts = shape.groups * (-(-shape.keys // tile.block) if is_key else -(-shape.rows // tile.rows))
         first = -(-whole // parts)
         buffer = first * (2 if parts > 1 else 1)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from monet.graph.formats import whole_bytes
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core, CoreInstance
 from monet.mapping.cache import default_cache, key_of
@@ -154,8 +155,8 @@ def _held(nest: LoopNest, core: Core, border: Border, objective: str) -> StepCos
     operands = []
     for operand in nest.operands:
         slot = binding.slot(operand.name)
-        bits = cost.stream_bits(slot)
-        operands.append(OperandCost(slot, bits // 8, bits // 8 // STREAM_SHARE, 0, 0, slot in core.streamed))
+        size = whole_bytes(cost.stream_bits(slot), down=True)
+        operands.append(OperandCost(slot, size, size // STREAM_SHARE, 0, 0, slot in core.streamed))
     by_slot = {binding.slot(one.name): one.dtype for one in nest.operands}
     useful = min(_useful_cycles(nest, core, by_slot["I"], by_slot["W"]), cost.compute_cycles)
     energy = {level: joules for level, joules in found.energy_j_by_level.items() if level != "stream"}
@@ -212,5 +213,5 @@ def vector_step(
 def _vector_buffer(found: VectorCost, border: Border, slots: tuple[str, str]) -> int:
     """Two of the tiles in which operands pass the memory, as far as it has room."""
     level = border.memory_of(slots[0])
-    wanted = -(-2 * (found.dram_read_bits + found.dram_write_bits) // (8 * found.tiles))
+    wanted = int(-(-2 * (found.dram_read_bits + found.dram_write_bits) // (8 * found.tiles)))
     return min(wanted, level.total_bytes if level else wanted)

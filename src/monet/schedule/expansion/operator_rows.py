@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from monet.graph.dtypes import dtype_named
+from monet.graph.formats import format_named
 from monet.graph.loop_nest import Operand
 from monet.graph.tensor import Tensor
 from monet.schedule.costs.step_cost import STREAM_SHARE, StepCost
@@ -402,9 +402,9 @@ class _Building:
         each block right after the last tile that adds to it."""
         one, pieces = self.one, self.one.steps.pieces
         core = one.instances[0].core
-        bits, wide = (dtype_named(name).bits for name in (operand.dtype, accumulator_of(one.operator, core)))
+        bits, wide = operand.bits_per_element, format_named(accumulator_of(one.operator, core)).bits
         sizes = np.asarray(self.cuts.sizes_of(grid))
-        own = np.tile(-(-sizes * wide // bits), pieces - 1)
+        own = np.tile(-(-sizes * wide // bits), pieces - 1).astype(np.int64)
         base = self.cuts.n_blocks
         self.cuts.cut(one.storages[-1], Grid(grid.tensor, {}, base, own), own, one)
         owner = np.repeat(np.arange(one.steps.count), np.diff(touch.pointer))
@@ -419,7 +419,7 @@ class _Building:
                 for block in blocks
                 for row in _addition(int(block), int(sizes[block]), int(own[block]), memory, pieces, grid, base)
             ]
-            cost = sum_cost(one.operator, core, int(sizes[blocks].sum()) * 8 // bits, pieces)
+            cost = sum_cost(one.operator, core, int(int(sizes[blocks].sum()) * 8 // bits), pieces)
             room = 2 * min(
                 -(-int(own[blocks].max()) // STREAM_SHARE), int(self.machine.capacity[memory]) // STREAM_SHARE
             )
@@ -505,7 +505,7 @@ class _Building:
     def _box_bytes(self, operand: Operand) -> Array:
         """Bytes of an operand that every step touches."""
         elements = box_elements(operand, self.one.operator.nest, self.one.steps)
-        return -(-elements * dtype_named(operand.dtype).bits // 8)
+        return (-(-elements * operand.bits_per_element // 8)).astype(np.int64)
 
     def _region(self, position: int, touch: Touch, table: Array) -> bool:
         """A tile that needs only a part of large blocks (cut along other axes by whoever made them) does not hold them:

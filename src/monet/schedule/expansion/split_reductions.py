@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 
-from monet.graph.dtypes import dtype_named
+from monet.graph.formats import format_named
 from monet.hardware.accelerator import Core, Flow
-from monet.hardware.errors import HardwareError
 from monet.schedule.costs.step_cost import StepCost
 from monet.schedule.workload import Operator
 
@@ -20,19 +19,16 @@ def accumulator_of(operator: Operator, core: Core) -> str:
     if not operator.is_matrix:
         return operator.nest.writes[0].dtype
     first, second = (operand.dtype for operand in operator.nest.reads[:2])
-    try:
-        return core.rate(first, second).accumulator
-    except HardwareError:
-        return core.rate(second, first).accumulator
+    return core.rate(first, second, either_way=True).accumulator
 
 
 def sum_cost(operator: Operator, core: Core, elements: int, parts: int) -> StepCost:
     """Adding up ``parts`` accumulators of so many elements on a core. Work that one core alone would not have: it is
     counted as under-use. Operands are the scheduler's, not given here."""
     dtype = accumulator_of(operator, core)
-    bits, adds = dtype_named(dtype).bits, (parts - 1) * elements
+    bits, adds = format_named(dtype).bits, (parts - 1) * elements
     if core.lanes > 0 and any(rate.dtype == dtype for rate in core.vector_rates) and "add" in dict(core.functions):
-        rate, cycles = core.vector_rate(dtype), core.function_cycles("add")
+        rate, cycles = core.lane_rate(dtype), core.function_cycles("add")
         compute, joules = adds * cycles / (core.lanes * rate.elements_per_cycle), adds * cycles * rate.energy_j
     else:
         outputs = math.prod(axis.size for axis in core.axes if not axis.reduce)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from monet.graph.dtypes import dtype_named
 from monet.schedule.engine import Schedule
 from monet.schedule.machine import Machine
 from monet.schedule.measurement.energy_bound import energy_bound_j
@@ -64,7 +63,7 @@ def compute_bound_s(operators: tuple[Operator, ...], machine: Machine) -> float:
 def compulsory_bytes(schedule: Schedule, workload: Workload) -> float:
     """Bytes that must cross to and from DRAM at least once: what is there at the start, read; what stays, written."""
     storages, many = list(workload.storages.values()), len(workload.operators) + 1
-    size = np.array([one.tensor.elements * dtype_named(one.tensor.dtype).bits / 8 for one in storages])
+    size = np.array([one.tensor.elements * one.tensor.bits_per_element / 8 for one in storages])
     entries, steps = schedule.expanded.entries, schedule.expanded.steps
     storage = schedule.expanded.block_storage[entries[:, d.E_BLOCK]]
     owner = np.repeat(steps[:, d.OPERATOR], steps[:, d.ENTRY_END] - steps[:, d.ENTRY_START])

@@ -128,12 +128,8 @@ def cannot_run(operator: Operator, instance: CoreInstance) -> str:
         return "" if core.lanes > 0 else "it has no vector lanes"
     if not core.modes:
         return "it has no array"
-    reads = [operand.dtype for operand in operator.nest.reads]
-    pairs = [tuple(reads[:2]), tuple(reversed(reads[:2]))]
-    if not any(rate.inputs in pairs for rate in core.rates):
-        listed = ", ".join("×".join(rate.inputs) for rate in core.rates)
-        return f"its array has no rate for {'×'.join(reads[:2])}; it supports {listed}"
-    return ""
+    first, second = (operand.dtype for operand in operator.nest.reads[:2])
+    return core.cannot_multiply(first, second)
 
 
 def _only_one(operator: Operator, designs: dict[str, list[CoreInstance]]) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from monet.graph.dtypes import dtype_named
+from monet.graph.formats import whole_bytes
 from monet.graph.loop_nest import Operand
 from monet.graph.op import Phase
 from monet.schedule.engine import Scheduler
@@ -81,7 +81,7 @@ def distinct_bytes(operand: Operand, operator: Operator) -> int:
         points = math.prod(nest.sizes[name] for name, factor in index.terms if factor)
         step = math.gcd(*factors) if factors else 1
         elements *= max(1, min(-(-(int(high) - int(low)) // max(1, step)), points))
-    return min(elements, nest.points) * dtype_named(operand.dtype).bits // 8
+    return whole_bytes(min(elements, nest.points) * operand.bits_per_element, down=True)
 
 
 def _over_the_loss(workload: Workload) -> tuple[int, int]:

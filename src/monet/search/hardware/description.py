@@ -10,24 +10,9 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from monet.errors import MonetError, nearest
 from monet.hardware.description import Model
-from monet.hardware.quantities import parse_quantity
+from monet.quantities import plain_number
 
 WHOLE_LIMIT = 100_000  # values that one parameter may have
-_SYMBOLS = ("", "B", "Hz", "B/s", "J", "J/bit", "s", "W", "m2", "m")
-
-
-def number_of(value: Any) -> Any:
-    """A number with or without a unit in SI units; anything else as it is."""
-    if not isinstance(value, str):
-        return value
-    for symbol in _SYMBOLS:
-        try:
-            number = parse_quantity(value, symbol)
-        except ValueError:
-            continue
-        if isinstance(number, float):
-            return int(number) if number.is_integer() else number
-    return value
 
 
 class RangeModel(Model):
@@ -43,10 +28,10 @@ class RangeModel(Model):
 
     @model_validator(mode="after")
     def _not_empty(self) -> RangeModel:
-        low, high, step = (number_of(one) for one in (self.low, self.high, self.step))
+        low, high, step = (plain_number(one) for one in (self.low, self.high, self.step))
         for name, one in (("low", low), ("high", high)):
             if not isinstance(one, int | float) or not math.isfinite(one):
-                raise ValueError(f"{name} {one!r} is not a number")
+                raise ValueError(f"{name} {one!r} is not a number, with or without a unit ('512 KiB', '25.6 GB/s')")
         if low > high:
             raise ValueError(f"is empty: low {self.low} is above high {self.high}")
         if self.log and low <= 0:
@@ -57,7 +42,7 @@ class RangeModel(Model):
 
     def values(self) -> tuple[int | float, ...]:
         """Every value; none if any number between the bounds will do."""
-        low, high, step = (number_of(one) for one in (self.low, self.high, self.step))
+        low, high, step = (plain_number(one) for one in (self.low, self.high, self.step))
         whole = all(float(one).is_integer() for one in (low, high))
         if step is None:
             listed = whole and high - low < WHOLE_LIMIT
@@ -102,7 +87,7 @@ class ParameterModel(Model):
         if self.values is not None:
             return tuple(self.values), 0.0, 0.0
         assert self.range is not None
-        return self.range.values(), float(number_of(self.range.low)), float(number_of(self.range.high))
+        return self.range.values(), float(plain_number(self.range.low)), float(plain_number(self.range.high))
 
 
 class WorkloadModel(Model):

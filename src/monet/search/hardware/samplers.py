@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from monet.errors import MonetError
-from monet.search.hardware.description import number_of
+from monet.quantities import plain_number
 from monet.search.hardware.objectives import Objective
 from monet.search.hardware.record import Record
 from monet.search.hardware.space import MOST_EXHAUSTIVE, Parameter, Space, Values
@@ -170,7 +170,7 @@ def distribution(parameter: Parameter) -> Any:
 
     if parameter.is_continuous:
         return FloatDistribution(parameter.low, parameter.high, log=parameter.log)
-    numbers = [number_of(one) for one in parameter.values]  # '512 KiB' is one
+    numbers = [plain_number(one) for one in parameter.values]  # '512 KiB' is one
     if all(isinstance(one, int | float) and not isinstance(one, bool) for one in numbers) and numbers == sorted(
         numbers
     ):

@@ -24,7 +24,8 @@ from monet.hardware.document import Document, read_document, with_overrides
 from monet.hardware.errors import HardwareError, Problem
 from monet.hardware.loading import describe, load_description, problems_of
 from monet.hardware.resolve import resolve
-from monet.search.hardware.description import WHOLE_LIMIT, ParameterModel, SpaceModel, WorkloadModel, number_of
+from monet.quantities import plain_number
+from monet.search.hardware.description import WHOLE_LIMIT, ParameterModel, SpaceModel, WorkloadModel
 from monet.search.hardware.expressions import Comparison, ExpressionError, parse_comparison
 from monet.search.hardware.objectives import HARDWARE_FIGURES, WORKLOAD_FIGURES, Objective, parse_objective
 
@@ -365,4 +366,4 @@ def _objectives(model: SpaceModel, problems: list[Problem]) -> tuple[Objective, 
 
 def numeric(values: Mapping[str, Any]) -> dict[str, Any]:
     """Parameter values for constraints and plots: ``512 KiB`` as 524288, what is no quantity as it is."""
-    return {name: number_of(value) for name, value in values.items()}
+    return {name: plain_number(value) for name, value in values.items()}

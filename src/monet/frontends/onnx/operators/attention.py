@@ -10,7 +10,7 @@ from monet.errors import ModelError
 from monet.frontends.onnx.file import Node
 from monet.frontends.onnx.folding import Known
 from monet.frontends.onnx.translation import Rule, Translation, Unsupported
-from monet.graph.dtypes import DTYPES
+from monet.graph.formats import FORMATS
 
 
 def _heads(t: Translation, node: Node, x: str, count: int) -> str:
@@ -68,7 +68,7 @@ def _masked(t: Translation, node: Node, scores: str) -> str:
         hidden = t.make(Known(~mask.array, f"not {mask.name}", None, mask.follows_shapes, True))
         return t.emit(node, "masked_fill", scores, hidden, value=-math.inf)
     name = t.tensor(node, 3)
-    if DTYPES[t.of(name).dtype].is_float:
+    if FORMATS[t.of(name).dtype].is_float:
         return t.emit(node, "add", scores, name)
     return t.emit(node, "masked_fill", scores, t.emit(node, "logical_not", name), value=-math.inf)
 

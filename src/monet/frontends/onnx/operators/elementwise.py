@@ -12,7 +12,7 @@ from monet.frontends.onnx.element_types import dtype_of, dtype_of_array
 from monet.frontends.onnx.file import Node
 from monet.frontends.onnx.folding import Known
 from monet.frontends.onnx.translation import Rule, Translation, Value, is_causal
-from monet.graph.dtypes import DTYPES
+from monet.graph.formats import FORMATS
 
 _NEGLIGIBLE = -1e4  # a score at or below this has no weight after the softmax
 
@@ -130,7 +130,7 @@ def _causal_sum(t: Translation, node: Node) -> str:
 
 
 def _with_scalar(t: Translation, node: Node, kind: str, position: int, value: float | int, x: str) -> str:
-    if DTYPES[t.of(x).dtype].is_float:
+    if FORMATS[t.of(x).dtype].is_float:
         value = float(value)
     elif kind == "div":
         return t.emit(node, "div", t.tensor(node, 0), t.tensor(node, 1))
@@ -192,7 +192,7 @@ def _where(t: Translation, node: Node) -> Value:
         if not (isinstance(fill, Known) and fill.is_uniform and isinstance(x, str)):
             continue
         shape = np.broadcast_shapes(t.shape_of(condition), fill.array.shape, t.shape(x))
-        if shape != t.shape(x) or not DTYPES[t.of(x).dtype].is_float:
+        if shape != t.shape(x) or not FORMATS[t.of(x).dtype].is_float:
             continue
         if not inverted:
             return t.emit(node, "masked_fill", x, t.make(condition), value=float(fill.scalar))

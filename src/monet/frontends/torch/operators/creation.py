@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from monet.frontends.torch.translation import Ref, Translation, aten
-from monet.graph.dtypes import DTYPES
+from monet.graph.formats import FORMATS
 
 
 @aten("zeros.default", "zeros_like.default", "new_zeros.default")
@@ -89,7 +89,7 @@ def _triangle(t: Translation, a: Any, lower: bool) -> Ref:
     mask = beyond_diagonal(t, rows, columns, a.diagonal, above=lower)
     if t.out_dtype == "bool":
         return t.emit("logical_and", a.self, t.emit("logical_not", mask))
-    value: float = 0.0 if DTYPES[t.out_dtype].is_float else 0
+    value: float = 0.0 if FORMATS[t.out_dtype].is_float else 0
     return t.emit("masked_fill", a.self, mask, value=value)
 
 

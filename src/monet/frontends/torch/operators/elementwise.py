@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from monet.frontends.torch.translation import RULES, Ref, Translation, Unsupported, aten
-from monet.graph.dtypes import DTYPES
+from monet.graph.formats import FORMATS
 
 # --- functions of one tensor ------------------------------------------------------------------------------------------
 
@@ -243,7 +243,7 @@ def _whole_division(t: Translation, a: Any) -> Ref:
     if mode is None:
         return _quotient(t, a)
     result = t.out_dtype
-    working = result if DTYPES[result].is_float else "fp32"
+    working = result if FORMATS[result].is_float else "fp32"
     quotient = t.emit("div", t.operand(a.self, working), t.operand(a.other, working))
     whole = t.emit("floor", quotient) if mode == "floor" else truncated(t, quotient)
     return t.cast(whole, result)
@@ -331,7 +331,7 @@ def _common(t: Translation, left: Any, right: Any) -> str:
         return t.tensor(floats[0]).dtype
     if any(isinstance(x, float) for x in (left, right)):
         return "fp32"
-    return t.tensor(max(tensors, key=lambda x: DTYPES[t.tensor(x).dtype].bits)).dtype
+    return t.tensor(max(tensors, key=lambda x: FORMATS[t.tensor(x).dtype].bits)).dtype
 
 
 def _compare(kind: str, negated: bool = False) -> Any:
@@ -395,7 +395,7 @@ def _masked_fill(t: Translation, a: Any) -> Ref:
         a.value = number
     if t.shape(x) != t.out_shape:
         x = t.expand(x, t.out_shape)
-    return t.emit("masked_fill", x, a.mask, value=a.value if DTYPES[t.out_dtype].is_float else int(a.value))
+    return t.emit("masked_fill", x, a.mask, value=a.value if FORMATS[t.out_dtype].is_float else int(a.value))
 
 
 def constant_number(t: Translation, x: str) -> float | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from monet.graph.dtypes import DTYPES
+from monet.graph.formats import FORMATS
 from monet.graph.op import Attributes
 from monet.report.onnx.body import Body, Value, Writer
 from monet.report.onnx.table import writes
@@ -65,10 +65,10 @@ def _with_number(op_type: str, key: str) -> Writer:
     """A number as second operand. It is kept exact: where the type would round it, the operator computes wider."""
 
     def write(b: Body) -> Value:
-        number, dtype = b.call.attrs[key], DTYPES[b.raw[0].dtype]
+        number, dtype = b.call.attrs[key], FORMATS[b.raw[0].dtype]
         exact = dtype.bits >= 32 if dtype.is_float else number == int(number)
         if not exact and dtype.is_float:
-            exact = float(np.asarray(number).astype(dtype.numpy)) == number
+            exact = float(dtype.cast(np.asarray(number))) == number
         (x,) = b.native(op_type) if exact else (b.raw[0].cast(b.compute),)
         return b.binary(op_type, x, number)
 
@@ -103,7 +103,7 @@ def _silu(b: Body) -> Value:
 @writes("modulo")
 def _modulo(b: Body) -> Value:
     """Sign of the divisor; ONNX has that for integers only."""
-    if not any(DTYPES[value.dtype].is_float for value in b.raw):
+    if not any(FORMATS[value.dtype].is_float for value in b.raw):
         return b.node("Mod", *b.native("Mod"))
     x, y = (value.cast(b.compute) for value in b.raw)
     return x - b.node("Floor", x / y) * y

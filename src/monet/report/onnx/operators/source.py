@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from monet.graph.dtypes import DTYPES
+from monet.graph.formats import FORMATS
 from monet.graph.kind import kind_named
 from monet.report.onnx.body import Body, Value
 from monet.report.onnx.operators.elementwise import MASK_LIMIT
@@ -25,7 +25,7 @@ def _iota(b: Body) -> Value:
         kind = dtype if dtype in ("int32", "int64") else "int64"
         bounds = (b.scalar(int(number), kind) for number in (start, start + step * size, step))
         return b.node("Range", *bounds)
-    counted = b.counted(size, "fp64" if DTYPES[dtype].bits > 32 else b.compute)
+    counted = b.counted(size, "fp64" if FORMATS[dtype].bits > 32 else b.compute)
     return counted * float(step) + float(start)
 
 

@@ -1,0 +1,87 @@
+"""Quantities as people write them (``2 MiB``, ``51.2 GB/s``, ``1e3``, ``50%``): the one place that reads them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from monet.errors import MonetError
+
+_SMALL = {"a": 1e-18, "f": 1e-15, "p": 1e-12, "n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3}
+_LARGE = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+_TEXT = re.compile(r"^\s*([-+]?(?:\d[\d_ ]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)\s*([^\d\s].*?)?\s*$")
+EXAMPLES = {
+    "": (),
+    "B": ("2 MiB", "64 kB"),
+    "Hz": ("800 MHz",),
+    "B/s": ("25.6 GB/s",),
+    "J": ("0.04 pJ",),
+    "J/bit": ("3.9 pJ/bit",),
+    "s": ("100 ns",),
+    "W": ("20 mW",),
+    "m2": ("1.5 mm2",),
+    "m": ("1 mm",),
+}  # of every unit that is known
+
+
+class QuantityError(MonetError, ValueError):
+    """A text that is no quantity of the unit asked for."""
+
+
+def _scales(unit: str) -> dict[str, float]:
+    """Every accepted spelling of a unit, with its factor. There are no thousandths of a byte."""
+    if unit == "m2":
+        return {"m2": 1.0, "mm2": 1e-6, "um2": 1e-12, "µm2": 1e-12}
+    head, *rest = unit.split("/")
+    tail = "".join(f"/{part}" for part in rest)
+    heads = {head: 1.0, "bit": 1 / 8} if head == "B" else {head: 1.0}
+    prefixes = _LARGE | _BINARY if head == "B" else _SMALL | _LARGE
+    scales = {prefix + one + tail: factor * part for one, part in heads.items() for prefix, factor in prefixes.items()}
+    return scales | {prefix + head: factor for prefix, factor in prefixes.items() if rest}
+
+
+def _scale(spelled: str, unit: str) -> float | None:
+    """Factor of a spelling. The case of bytes does not matter (``12mb``), as none of their units differ by it alone."""
+    scales = _scales(unit) if unit else {}
+    if unit.startswith("B"):
+        scales, spelled = {name.lower(): factor for name, factor in scales.items()}, spelled.lower()
+    return scales.get(spelled)
+
+
+def parse_quantity(text: str, unit: str, *, share_of: float | None = None, what: str = "") -> float:
+    """``text`` in ``unit`` (one of ``EXAMPLES``; empty: a bare number). Where ``share_of`` is given, so is ``50%`` of
+    it. ``what`` names in the error what was given."""
+    match = _TEXT.match(text)
+    spelled = (match[2] or "") if match else ""
+    if match:
+        number = float(match[1].replace("_", "").replace(" ", ""))
+        if spelled == "%" and share_of is not None:
+            return share_of * number / 100
+        scale = _scale(spelled, unit) if spelled else 1.0
+        if scale is not None:
+            return number * scale
+    examples = [repr(one) for one in EXAMPLES[unit]]
+    allowed = f", or a number with a unit such as {', '.join(examples)}" if examples else ""
+    share = ", or a share such as '50%'" if share_of is not None else ""
+    given = f"{what} {text!r}: " if what else ""
+    raise QuantityError(f"{given}expected a number{allowed}{share}")
+
+
+def parse_bytes(what: str, text: str, share_of: int) -> int:
+    """Bytes of an option called ``what``: an amount (``12MB``, ``11.5 MiB``, ``4096``), or a share (``50%``)."""
+    number = parse_quantity(text, "B", share_of=share_of, what=what)
+    if number < 0:
+        raise QuantityError(f"{what} {text!r}: must not be negative")
+    return int(number)
+
+
+def plain_number(value: Any) -> Any:
+    """A number written with or without any unit, in SI units; what is no quantity as it is."""
+    for unit in EXAMPLES if isinstance(value, str) else ():
+        try:
+            number = parse_quantity(value, unit)
+        except QuantityError:
+            continue
+        return int(number) if number.is_integer() else number
+    return value
