@@ -118,7 +118,8 @@ def _constant_of_shape(t: Translation, node: Node) -> str:
 def _eye_like(t: Translation, node: Node) -> Value:
     like = t.of(t.tensor(node, 0))
     dtype = like.dtype if node.get("dtype") is None else dtype_of(node.get("dtype"), "the result")
-    array = np.eye(*like.shape, k=node.get("k", 0), dtype=DTYPES[dtype].numpy)
+    rows, columns = like.shape
+    array = np.eye(rows, columns, k=node.get("k", 0), dtype=DTYPES[dtype].numpy)
     return Known(array, node.outputs[0])
 
 
