@@ -7,27 +7,32 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
-from monet.frontends.onnx import load_onnx, onnx_values
+from monet.frontends.onnx import load_onnx
 from monet.numerics import execute
+from tests.frontends.onnx_node import (
+    NONE,
+    F,
+    I,
+    assert_same,
+    imported_results,
+    node_file,
+    runtime_results,
+    value_info,
+    weight,
+)
 
 Case = tuple[str, list[Any], dict[str, Any], int]
-F, I = np.float32, np.int64  # noqa: E741
 X = np.linspace(-2, 3, 48, dtype=F).reshape(2, 4, 6)
 IMAGE = np.cos(np.arange(2 * 4 * 7 * 6, dtype=F)).reshape(2, 4, 7, 6)
 
 
-NONE, STEP, TWO, PADDED = np.zeros(0, F), {"strides": [2, 2]}, {"group": 2}, {"count_include_pad": 1}
+STEP, TWO, PADDED = {"strides": [2, 2]}, {"group": 2}, {"count_include_pad": 1}
 TRANSPOSED = {**STEP, "pads": [1, 1, 1, 1], "output_padding": [1, 1]}
 ADD = {"reduction": "add"}
 FLOOR = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-
-
-def weight(*shape: int) -> np.ndarray[Any, Any]:
-    return np.random.default_rng(0).standard_normal(shape).astype(F)
 
 
 CASES: dict[str, Case] = {
@@ -109,38 +114,11 @@ CASES: dict[str, Case] = {
 @pytest.mark.parametrize("case", CASES)
 def test_operator_computes_what_the_runtime_does(case: str, tmp_path: Path) -> None:
     op, arrays, attributes, opset = CASES[case]
-    count = {"Split": 3, "TopK": 2}.get(op, 1)
-    names = [f"x{position}" if array.size else "" for position, array in enumerate(arrays)]
-    outputs = [f"y{position}" for position in range(count)]
-    node = helper.make_node(op, names, outputs, **attributes)
-    data = [position for position, array in enumerate(arrays) if position == 0 or op in ("Sum", "Mean", "Max", "Where")]
-    if arrays[0].ndim == 0:
-        data = [1]
-    kind = TensorProto.INT64 if "Arg" in op else TensorProto.FLOAT
-    kinds = (TensorProto.FLOAT, TensorProto.INT64) if op == "TopK" else (kind,) * count
-    stored = [position for position, name in enumerate(names) if name and position not in data]
-    graph = helper.make_graph(
-        [node],
-        "one",
-        [_info(names[position], arrays[position]) for position in data],
-        [helper.make_tensor_value_info(name, kind, None) for name, kind in zip(outputs, kinds, strict=True)],
-        [numpy_helper.from_array(arrays[position], names[position]) for position in stored],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
     path = tmp_path / "one.onnx"
-    onnx.save(model, str(path))
-    feeds = {names[p]: arrays[p] for p in data}
-    expected = onnxruntime.InferenceSession(str(path)).run(None, feeds)
-    imported = load_onnx(path)
-    results = execute(imported, {**onnx_values(path, imported), **feeds}, want=imported.outputs)
-    for name, theirs in zip(imported.outputs, expected, strict=True):
-        assert results[name].shape == theirs.shape
-        np.testing.assert_allclose(results[name], theirs, rtol=2e-5, atol=2e-5)
-
-
-def _info(name: str, array: np.ndarray[Any, Any]) -> Any:
-    kind = TensorProto.BOOL if array.dtype == np.bool_ else TensorProto.FLOAT
-    return helper.make_tensor_value_info(name, kind, array.shape)
+    data = [position for position in range(len(arrays)) if position == 0 or op in ("Sum", "Mean", "Max", "Where")]
+    outputs = {"Split": (F, F, F), "TopK": (F, I), "ArgMin": (I,)}.get(op, (F,))
+    feeds = node_file(path, op, arrays, attributes, opset, data if arrays[0].ndim else (1,), outputs)
+    assert_same(imported_results(path, feeds), runtime_results(path, feeds))
 
 
 def test_attention_and_rotary_embedding_as_operators(tmp_path: Path) -> None:
@@ -154,7 +132,9 @@ def test_attention_and_rotary_embedding_as_operators(tmp_path: Path) -> None:
     ]
     feeds = {"q": q, "k": k, "v": v, "cos": cos, "sin": sin}
     output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    graph = helper.make_graph(nodes, "one", [_info(name, array) for name, array in feeds.items()], [output])
+    graph = helper.make_graph(
+        nodes, "one", [value_info(name, array.dtype, array.shape) for name, array in feeds.items()], [output]
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)])
     onnx.save(model, str(tmp_path / "one.onnx"))
     expected = onnx.reference.ReferenceEvaluator(model).run(None, feeds)[0]

@@ -117,3 +117,37 @@ def test_interrupt_keeps_what_there_is() -> None:
 def test_genes_without_choices_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one choice"):
         evolve((2, 0), lambda some: [], seed=0)
+
+
+def attractive(genome: Genome) -> Score:
+    """The more a genome breaks the limit, the better all its values."""
+    cost, excess = costs(genome).values, max(0, sum(genome) - 4)
+    return Score((cost[0] - 10.0 * excess, cost[1] - 10.0 * excess), float(excess))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_attractive_genomes_that_are_infeasible_do_not_lead_the_search(seed: int) -> None:
+    every = {genome: attractive(genome) for genome in product(*(range(count) for count in CHOICES))}
+    best = {every[one].values for one in non_dominated(every)}
+    settings = Settings(population=16, generations=14)
+    found = evolve(CHOICES, lambda some: [attractive(one) for one in some], seed=seed, settings=settings)
+    assert len(found.scores) < 0.45 * len(every)
+    reached = {found.scores[one].values for one in found.front}
+    assert len(best & reached) >= 0.7 * len(best)
+    late = list(found.scores.values())[-6 * settings.population :]
+    chance = sum(score.violation == 0 for score in every.values()) / len(every)
+    assert sum(score.violation == 0 for score in late) / len(late) > 1.25 * chance
+
+
+def test_a_run_that_starts_infeasible_walks_to_where_it_is_feasible() -> None:
+    """Of two infeasible genomes the one that breaks the limit by less survives, whatever its values."""
+    length = 16
+
+    def evaluate(genomes: Sequence[Genome]) -> list[Score]:
+        return [Score((-float(sum(one)), -float(sum(one))), float(max(0, sum(one) - 2))) for one in genomes]
+
+    settings = Settings(population=12, generations=40, mutation=1.0)
+    seeds = [(1,) * length, (1,) * (length - 1) + (0,)]
+    found = evolve((2,) * length, evaluate, seed=5, settings=settings, seeds=seeds)
+    assert found.front
+    assert found.scores[found.front[0]].values == (-2.0, -2.0)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import onnx
+import onnx.defs
 from onnx import helper, inliner
 
 from monet.errors import ModelError
@@ -17,11 +18,16 @@ from monet.frontends.onnx.stripped import restore_weights
 
 _SCOPES = "pkg.torch.onnx.name_scopes"
 STANDARD = ("", "ai.onnx")
+_HARMLESS = {  # said by other means, about another type of number, or about a random draw
+    "broadcast", "consumed_inputs", "hidden_size", "is_test", "kernel_shape", "num_outputs", "saturate", "seed",
+    "sorted", "stash_type", "training_mode",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node of the file. ``scope`` is the module path it was traced in, as far as the exporter wrote it down."""
+    """One node of the file. ``scope`` is the module path it was traced in, as far as the exporter wrote it down;
+    ``asked`` are the attributes that its rule has looked at."""
 
     op: str
     domain: str
@@ -31,6 +37,7 @@ class Node:
     scope: str
     place: str
     proto: Any = field(repr=False)
+    asked: set[str] = field(default_factory=set, repr=False, compare=False)
 
     @property
     def label(self) -> str:
@@ -43,7 +50,18 @@ class Node:
 
     def get(self, name: str, default: Any = None) -> Any:
         """An attribute; strings are decoded."""
+        self.asked.add(name)
         return self.attributes.get(name, default)
+
+    def ignored(self, opset: int) -> dict[str, Any]:
+        """Attributes that nobody has asked for and that are not what they would be if left out."""
+        left = {name: value for name, value in self.attributes.items() if name not in self.asked | _HARMLESS}
+        known = _schema_attributes(self, opset) if left else {}
+        return {
+            name: value
+            for name, value in left.items()
+            if name not in known or _attribute(known[name].default_value) != value
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +123,15 @@ def read_node(proto: Any, position: int) -> Node:
     return Node(
         proto.op_type, proto.domain, tuple(proto.input), tuple(proto.output), attributes, _scope(proto), place, proto
     )
+
+
+def _schema_attributes(node: Node, opset: int) -> Mapping[str, Any]:
+    """The attributes of an operator that have a default."""
+    try:
+        attributes = onnx.defs.get_schema(node.op, opset, "" if node.domain in STANDARD else node.domain).attributes
+    except onnx.defs.SchemaError:
+        return {}
+    return {name: one for name, one in attributes.items() if one.default_value.name}
 
 
 def _attribute(attribute: Any) -> Any:

@@ -84,16 +84,15 @@ class Translation:
             return
         if self._fold(node):
             return
-        rule = self.rules.get(node.label)
-        if rule is None:
+        if node.label not in self.rules:
             self._miss(node, node.label)
             self._store(node, ())
             return
+        outcome: tuple[Value, ...] = ()
         try:
-            outcome = rule(self, node)
+            outcome = self._applied(node)
         except Unsupported as reason:
             self._miss(node, f"{node.label} ({reason})")
-            outcome = ()
         except ModelError as error:
             raise ModelError(f"{self.file.path}: {node.place!r} ({node.label}): {error}") from None
         except (KeyError, IndexError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
@@ -101,7 +100,14 @@ class Translation:
             raise ModelError(
                 f"{self.file.path}: {node.place!r} ({node.label}) is not well formed: {reason_text}"
             ) from None
-        self._store(node, outcome if isinstance(outcome, tuple) else (outcome,))
+        self._store(node, outcome)
+
+    def _applied(self, node: Node) -> tuple[Value, ...]:
+        """What the rule of a node gives; an attribute that it did not look at must say nothing."""
+        outcome = self.rules[node.label](self, node)
+        if ignored := node.ignored(self.file.opset):
+            raise Unsupported(", ".join(f"{name} = {value}" for name, value in ignored.items()))
+        return outcome if isinstance(outcome, tuple) else (outcome,)
 
     def _store(self, node: Node, outcome: tuple[Value, ...]) -> None:
         for position, name in enumerate(node.outputs):
@@ -403,14 +409,11 @@ class Translation:
 
     def _recompute(self, value: Known, node: Node) -> str | None:
         """Emit the operator that computes a known value, or None if no rule can."""
-        rule = self.rules.get(node.label)
-        if rule is None:
+        if node.label not in self.rules:
             return None
         marks = len(self.builder.ops), dict(self.builder.tensors), dict(self._made)
         try:
-            outcome = rule(self, node)
-            outcomes = outcome if isinstance(outcome, tuple) else (outcome,)
-            result = outcomes[node.outputs.index(value.name)]
+            result = self._applied(node)[node.outputs.index(value.name)]
         except (Unsupported, ModelError):
             del self.builder.ops[marks[0] :]
             self.builder.tensors, self._made = marks[1], marks[2]

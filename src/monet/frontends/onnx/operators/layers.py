@@ -21,8 +21,8 @@ def padding_of(
 ) -> Pads:
     """(before, after) of each spatial axis, from explicit pads or from a rule (auto_pad)."""
     rank, mode = len(kernel), node.get("auto_pad", "NOTSET")
+    pads = tuple(node.get("pads") or (0,) * (2 * rank))
     if mode in ("NOTSET", ""):
-        pads = tuple(node.get("pads") or (0,) * (2 * rank))
         return tuple((int(pads[axis]), int(pads[axis + rank])) for axis in range(rank))
     if mode == "VALID":
         return ((0, 0),) * rank
@@ -94,15 +94,15 @@ def _conv_transpose(t: Translation, node: Node) -> str:
     asked = node.get("output_shape")
     full = [(size - 1) * s + d * (k - 1) + 1 for size, s, d, k in zip(spatial, stride, dilation, kernel, strict=True)]
     mode = node.get("auto_pad", "NOTSET")
+    padding = padding_of(node, spatial, kernel, stride, dilation)
     if asked is not None or mode.startswith("SAME"):
         sizes = (
             tuple(asked[-rank:]) if asked is not None else tuple(n * s for n, s in zip(spatial, stride, strict=True))
         )
-        totals = [whole + more - size for whole, more, size in zip(full, extra, sizes, strict=True)]
+        totals = [max(0, whole + more - size) for whole, more, size in zip(full, extra, sizes, strict=True)]
         halves = [(total // 2, total - total // 2) for total in totals]
-        padding: Pads = tuple(halves if mode == "SAME_UPPER" else [pair[::-1] for pair in halves])
+        padding = tuple(halves if mode == "SAME_UPPER" else [pair[::-1] for pair in halves])
     else:
-        padding = padding_of(node, spatial, kernel, stride, dilation)
         sizes = tuple(n - sum(pad) + more for n, pad, more in zip(full, padding, extra, strict=True))
     operands = (x, w, t.weight(node, 2)) if node.input(2) else (x, w)
     return t.emit(

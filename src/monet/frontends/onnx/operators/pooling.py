@@ -40,6 +40,11 @@ def _lp_pool(t: Translation, node: Node) -> str:
     window = _window(t, node, x)
     if any(pad != (0, 0) for pad in window["padding"]) or set(window["dilation"]) != {1}:
         raise Unsupported("padding or dilation")
+    if window["ceil"] and any(
+        (size - taps) % step
+        for size, taps, step in zip(t.shape(x)[2:], window["kernel"], window["stride"], strict=True)
+    ):
+        raise Unsupported("windows that are not whole")
     powers = t.emit(node, "pow_scalar", x if p % 2 == 0 else t.emit(node, "abs", x), exponent=p)
     mean = t.emit(node, "avg_pool", powers, **window, count_padding=True)
     total = t.emit(node, "scale", mean, factor=float(math.prod(window["kernel"])))

@@ -13,7 +13,7 @@ def _axes(t: Translation, node: Node, rank: int) -> tuple[int, ...]:
         given = tuple(int(axis) for axis in t.required(node, 1, "axes").ravel())
     else:
         given = tuple(int(axis) for axis in node.get("axes") or ())
-    if not given and node.get("noop_with_empty_axes", 0):
+    if node.get("noop_with_empty_axes", 0) and not given:
         return ()
     return tuple(sorted(axis % rank for axis in given)) if given else tuple(range(rank))
 

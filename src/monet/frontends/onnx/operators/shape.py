@@ -106,7 +106,7 @@ def _flatten(t: Translation, node: Node) -> str:
     x = t.tensor(node, 0)
     shape = t.shape(x)
     axis = node.get("axis", 1)
-    axis = axis + len(shape) if axis < 0 else axis
+    axis = axis if axis == len(shape) else _axis(axis, len(shape))
     return t.reshape(node, x, (math.prod(shape[:axis]), math.prod(shape[axis:])))
 
 
@@ -295,7 +295,8 @@ def _if(t: Translation, node: Node) -> tuple[Value, ...]:
     condition = t.known(node, 0)
     if condition is None:
         raise Unsupported("a condition that depends on data")
-    return t.inline(node.get("then_branch" if bool(condition.flat[0]) else "else_branch"))
+    branches = node.get("else_branch"), node.get("then_branch")
+    return t.inline(branches[bool(condition.flat[0])])
 
 
 SHAPE: dict[str, Rule] = {
