@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from monet.errors import MonetError
 from monet.graph import Graph, GraphBuilder, Op, Phase
-from monet.graph.dtypes import DTYPES
+from monet.graph.formats import FORMATS
 from monet.graph.rewrite import copy_root, prune, replay_op
 from monet.training.differentiate import differentiate
 from monet.training.losses import attach_loss
@@ -81,7 +81,7 @@ def _check(model: Graph, options: TrainingOptions, precision: Precision) -> None
     for option, number in (("--learning-rate", options.rate), ("--weight-decay", options.decay)):
         if number is not None and not (math.isfinite(number) and number >= 0):
             raise MonetError(f"{option} {number}: expected a finite number, not below 0")
-    if model.parameters and not any(DTYPES[tensor.dtype].is_float for tensor in model.parameters):
+    if model.parameters and not any(FORMATS[tensor.dtype].is_float for tensor in model.parameters):
         kinds = ", ".join(sorted({tensor.dtype for tensor in model.parameters}))
         raise MonetError(f"{model.name} is for inference (its parameters are {kinds}): give --mode inference")
     if not model.outputs:

@@ -10,7 +10,7 @@ from monet.frontends.onnx.element_types import dtype_of, dtype_of_array
 from monet.frontends.onnx.file import Node
 from monet.frontends.onnx.folding import Known
 from monet.frontends.onnx.translation import Rule, Translation, Unsupported, Value
-from monet.graph.dtypes import DTYPES
+from monet.graph.formats import FORMATS
 from monet.graph.tensor import Role
 
 
@@ -119,7 +119,7 @@ def _eye_like(t: Translation, node: Node) -> Value:
     like = t.of(t.tensor(node, 0))
     dtype = like.dtype if node.get("dtype") is None else dtype_of(node.get("dtype"), "the result")
     rows, columns = like.shape
-    array = np.eye(rows, columns, k=node.get("k", 0), dtype=DTYPES[dtype].numpy)
+    array = np.eye(rows, columns, k=node.get("k", 0), dtype=FORMATS[dtype].numpy)
     return Known(array, node.outputs[0])
 
 
