@@ -14,13 +14,14 @@ import time
 os.environ["MONET_CACHE"] = "off"
 
 import monet
+from monet.graph.counts import call_of
 from monet.graph.kind import kind_named
 from monet.graph.loop_nest import LoopNest
 from monet.hardware import load_hardware
 from monet.mapping import OBJECTIVES, border_of
 from monet.mapping.mapper.search import NO_CONSTRAINTS, best_tiling_of, forget_frames
 from monet.mapping.nest.spatial import MAX_UNROLLINGS
-from monet.mapping.unfused.model_operators import MATRIX, call_of
+from monet.mapping.unfused.model_operators import MATRIX
 
 MODELS = {"resnet18": 4, "mobilenetv2": 4, "gpt2-small": 1}
 MEDIAN_MS, WORST_MS, FIRST_S = 5.0, 30.0, 2.0

@@ -6,12 +6,16 @@ import pytest
 
 import monet
 from monet.graph import GraphBuilder
+from monet.graph.kind import Dimensions
 from monet.hardware import load_description, load_hardware, replace
+from monet.hardware.accelerator import Flow
 from monet.hardware.resolve import resolve
 from monet.mapping.errors import MappingError
 from monet.mapping.unfused.border import border_of
 from monet.mapping.unfused.model_operators import map_graph
 from monet.mapping.vector import vector_cost
+from monet.schedule.planning.grouping import splittable
+from monet.schedule.workload import operator_of
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +39,8 @@ def test_lanes_functions_and_ports_set_the_time(step) -> None:  # type: ignore[n
     accelerator = load_hardware("edge-tpu")
     simd = next(one for one in accelerator.cores if one.template == "simd")
     border = border_of(accelerator, simd)
+    from monet.graph.counts import call_of
     from monet.graph.kind import kind_named
-    from monet.mapping.unfused.model_operators import call_of
 
     relu = next(op for op in step.ops if op.kind == "relu")
     nest = kind_named("relu").nest(call_of(step, relu))
@@ -45,18 +49,44 @@ def test_lanes_functions_and_ports_set_the_time(step) -> None:  # type: ignore[n
     assert ten.compute_cycles == pytest.approx(10 * one.compute_cycles)
     assert one.compute_cycles == pytest.approx(6400 / simd.core.lanes)
     assert one.core_cycles >= max(cycles for _, cycles in one.port_cycles)
-    norm = vector_cost(nest, {"max": 6400}, simd.core, border, extent=10**9)
-    fits = vector_cost(nest, {"max": 6400}, simd.core, border, extent=64)
+    norm = vector_cost(nest, {"max": 6400}, simd.core, border, Dimensions(passes=2, extent=10**9))
+    fits = vector_cost(nest, {"max": 6400}, simd.core, border, Dimensions(passes=2, extent=64))
     assert norm.dram_read_bits == 2 * one.dram_read_bits
     assert fits.dram_read_bits == one.dram_read_bits
     assert sum(a.bits for a in fits.accesses) > sum(a.bits for a in one.accesses)
 
 
+def group_norm(channels: int, groups: int):  # type: ignore[no-untyped-def]
+    builder = GraphBuilder("norm")
+    x, weight, bias = builder.input("x", (2, channels, 4, 4)), *(builder.parameter(n, (channels,)) for n in "wb")
+    graph = builder.build([builder.emit("group_norm", x, weight, bias, groups=groups, epsilon=1e-5)])
+    operator = operator_of(graph, graph.ops[0], 0)
+    assert operator is not None
+    return operator
+
+
+@pytest.mark.parametrize("groups", [1, 2, 8], ids=["layer", "group", "instance"])
+def test_a_norm_over_groups_passes_twice_over_all_of_its_input(groups: int) -> None:
+    """Whatever the grouping, and however the nest spells it: every element for the statistics, and once more."""
+    operator, accelerator = group_norm(8, groups), load_hardware("edge-tpu")
+    simd = next(one for one in accelerator.cores if one.template == "simd")
+    cost = vector_cost(operator.nest, dict(operator.work), simd.core, border_of(accelerator, simd), operator.dimensions)
+    read = next(one for one in cost.accesses if one.flow is Flow.FEED)
+    assert read.elements == 2 * (2 * 8 * 4 * 4 + 8 + 8)
+    assert operator.dimensions.extent == 8 // groups * 4 * 4
+
+
+def test_statistics_of_an_instance_are_apart_from_those_of_others() -> None:
+    """Samples may be cut, channels too if each is a group; positions never, nor a channel axis that holds groups."""
+    assert splittable(group_norm(8, 1)) == splittable(group_norm(8, 2)) == {"A0"}
+    assert splittable(group_norm(8, 8)) == {"A0", "A1"}
+
+
 def test_a_core_without_lanes_says_so(step) -> None:  # type: ignore[no-untyped-def]
     accelerator = load_hardware("tpu-like")
     core = accelerator.cores[0]
+    from monet.graph.counts import call_of
     from monet.graph.kind import kind_named
-    from monet.mapping.unfused.model_operators import call_of
 
     relu = next(op for op in step.ops if op.kind == "relu")
     with pytest.raises(MappingError, match="no vector lanes"):

@@ -158,13 +158,6 @@ def test_every_kind_has_a_writer_and_a_case() -> None:
     assert {case.kind for case in CASES} == set(KINDS)
 
 
-def test_kinds_with_a_standard_name_are_exported_under_it() -> None:
-    exported: dict[str, set[str]] = {}
-    for case in CASES:
-        exported.setdefault(case.kind, set()).update(node.op_type for node in to_model(case.graph()).graph.node)
-    assert not [kind for kind, entry in KINDS.items() if entry.onnx and not exported[kind] & set(entry.onnx)]
-
-
 def test_a_kind_without_a_writer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(WRITERS, "conv")
     with pytest.raises(UnsupportedOperators, match="conv: 6×, first at conv1"):

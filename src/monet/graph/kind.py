@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -60,10 +61,55 @@ class Call:
         return self.outputs[0]
 
 
+@dataclass(frozen=True, slots=True)
+class Dimensions:
+    """What the dimensions of an operator's nest mean to whoever cuts the operator, or passes over what it reads.
+
+    ``taps`` are positions of a filter or window, never cut. ``whole`` must be seen in full before the first result, so
+    they are never cut either; an operator that takes more than one of the ``passes`` over its inputs keeps ``extent``
+    elements from one to the next. ``combine`` is the function that merges the results of parts of a dimension that is
+    summed over, which every such cut owes; empty if such a dimension cannot be cut.
+    """
+
+    taps: frozenset[str] = frozenset()
+    whole: frozenset[str] = frozenset()
+    passes: int = 1
+    extent: int = 0
+    combine: str = ""
+
+
+class Narrow(NamedTuple):
+    """An output that compact saving may hold in a narrower type; ``attribute`` tells operators that make or read it."""
+
+    output: int
+    dtype: str
+    attribute: str
+
+
+class MaskForm(NamedTuple):
+    """How compact saving replaces an output of which ``gradient`` reads but one bit an element: ``kind`` also writes
+    these bits, and ``reader`` (with its attributes) takes the place of the gradient."""
+
+    kind: str
+    gradient: str
+    reader: str
+    attrs: Mapping[str, Any]
+
+
+class Factor(NamedTuple):
+    """One of the two layers of a low-rank path: the shape of its weight, its attributes."""
+
+    shape: tuple[int, ...]
+    attrs: Mapping[str, Any]
+
+
 ShapeRule = Callable[[tuple[Tensor, ...], Attributes], tuple[Output, ...]]
 NestRule = Callable[[Call], LoopNest]
+DimensionRule = Callable[[Call, LoopNest], Dimensions]
 WorkRule = Callable[[Call], Mapping[str, int]]
 GradientRule = Callable[["Backward"], tuple[str | None, ...]]
+NarrowRule = Callable[[Attributes], Narrow | None]
+LowRankRule = Callable[[Call, int], tuple[Factor, Factor]]
 
 
 def no_work(_: Call) -> Mapping[str, int]:
@@ -71,14 +117,73 @@ def no_work(_: Call) -> Mapping[str, int]:
     return {}
 
 
+# --- what most entries say of their dimensions ------------------------------------------------------------------------
+
+TAPS = frozenset({"FX", "FY", "FZ"})  # what nests call the positions of a filter
+PLAIN = Dimensions()
+
+
+def pointwise(_: Call, __: LoopNest) -> Dimensions:
+    """Every result depends on its own point: whatever indexes the results may be cut."""
+    return PLAIN
+
+
+def displaced(_: Call, __: LoopNest) -> Dimensions:
+    """As many elements as the nest says, but others: flipped, resampled, looked up. Parts are costed as if in place."""
+    return PLAIN
+
+
+def reduces(_: Call, __: LoopNest) -> Dimensions:
+    """What is reduced over stays whole; the other dimensions may be cut."""
+    return PLAIN
+
+
+def sums(_: Call, __: LoopNest) -> Dimensions:
+    """Dimensions that are summed over may be cut too: the parts' sums are added."""
+    return Dimensions(combine="add")
+
+
+def windows(_: Call, __: LoopNest) -> Dimensions:
+    """A window slides over the input."""
+    return Dimensions(taps=TAPS)
+
+
+def convolves(_: Call, __: LoopNest) -> Dimensions:
+    """A filter slides over the input; what is summed over may be cut."""
+    return Dimensions(taps=TAPS, combine="add")
+
+
+def along(whole: Callable[[Call], Iterable[str]], passes: int = 1) -> DimensionRule:
+    """Results need all of the dimensions that ``whole`` names. In two passes: statistics first, then apply."""
+
+    def rule(call: Call, nest: LoopNest) -> Dimensions:
+        names = frozenset(whole(call))
+        extent = math.prod(nest.sizes[name] for name in names) if passes > 1 else 0
+        return Dimensions(whole=names, passes=passes, extent=extent)
+
+    return rule
+
+
+# --- why no operator of an ONNX file becomes a kind -------------------------------------------------------------------
+
+BACKWARD = "differentiation makes it; files hold forward graphs"
+UPDATE = "the optimizer makes it; files hold forward graphs"
+
+
 @dataclass(frozen=True, slots=True)
 class OpKind:
-    """One entry of the operator table.
+    """One entry of the operator table: whatever other stages ask of a kind, they ask here.
 
-    ``infer`` is the shape rule, ``nest`` the loop nest, ``work`` the count of scalar operations by function (``mac``
-    is a multiply-accumulate), ``evaluate`` the NumPy meaning, ``gradient`` the differentiation rule (absent: no
-    gradient flows), ``onnx`` the standard ONNX operators that map to this kind one to one. ``retained`` lists inputs
-    that the framework keeps alive for this operator without reading their elements.
+    ``infer`` is the shape rule, ``evaluate`` the NumPy meaning, ``nest`` the loop nest, ``dimensions`` what may be cut
+    of it and how often it passes over its inputs, ``work`` the count of scalar operations by function (``mac`` is a
+    multiply-accumulate), ``gradient`` the differentiation rule (absent: no gradient flows).
+
+    ``onnx`` names the standard ONNX operators that become this kind on import, ``no_onnx`` says why there are none.
+    ``retained`` lists inputs that the framework keeps alive for this operator without reading their elements, ``once``
+    running values (an input, and at the same place its next value) that a recomputation leaves alone. ``in_place``:
+    may overwrite its first input, of which its gradient reads nothing. ``is_update``: an optimizer's, of (weight,
+    gradient, *state). ``narrow`` and ``mask`` are what compact saving may do to its outputs, ``low_rank`` the two
+    layers of its adapter (absent: cannot be adapted), ``positions`` how many values its integer operand may take.
     """
 
     name: str
@@ -86,10 +191,40 @@ class OpKind:
     infer: ShapeRule
     evaluate: Callable[..., Array | tuple[Array, ...]]
     nest: NestRule | None = None
+    dimensions: DimensionRule | None = None
     work: WorkRule = no_work
     gradient: GradientRule | None = None
     onnx: tuple[str, ...] = ()
+    no_onnx: str = ""
     retained: tuple[int, ...] = ()
+    once: tuple[int, ...] = ()
+    in_place: bool = False
+    is_update: bool = False
+    narrow: NarrowRule | None = None
+    mask: MaskForm | None = None
+    low_rank: LowRankRule | None = None
+    positions: Callable[[Call], int] | None = None
+
+    def __post_init__(self) -> None:
+        """An entry says all that other stages will ask; nothing is assumed of a kind that does not."""
+        executed = self.family is not Family.VIEW
+        computes = executed and self.family is not Family.MOVE
+        missing = [
+            what
+            for what, lacks in (
+                ("a loop nest", executed and self.nest is None),
+                ("a rule of its dimensions", executed and self.dimensions is None),
+                ("a work rule", computes and self.work is no_work),
+                ("its ONNX operators, or why there are none", bool(self.onnx) == bool(self.no_onnx)),
+            )
+            if lacks
+        ]
+        if missing:
+            raise ValueError(f"operator kind {self.name!r} needs {', '.join(missing)}")
+
+    def dimensions_of(self, call: Call, nest: LoopNest) -> Dimensions:
+        """What may be cut of an application's nest; a view that has to copy does so element by element."""
+        return self.dimensions(call, nest) if self.dimensions else PLAIN
 
 
 KINDS: dict[str, OpKind] = {}

@@ -3,6 +3,7 @@
 Lanes take cycles per element by function; operands pass the ports of the core's top memory. The slower one counts.
 A norm or softmax passes over its input twice (statistics, then apply); from DRAM only once if the extent it reduces
 over fits the memory. Operands with a window (pooling) are read once per window position, all others once per pass.
+Which operator does what stands in the operator table.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 from monet.errors import MonetError
 from monet.graph.formats import whole_bytes
-from monet.graph.kind import Call
+from monet.graph.kind import PLAIN, Dimensions
 from monet.graph.loop_nest import LoopNest, Operand
 from monet.hardware.accelerator import Core, Flow
 from monet.mapping.errors import DoesNotFit, MappingError
@@ -21,7 +22,6 @@ from monet.mapping.nest.cost import Access
 from monet.mapping.unfused.border import Border
 from monet.mapping.unfused.dram_route import OperandCost, Passing, passing, passing_energy
 
-PASSES = 2  # over the input of a normalising operator: statistics (softmax: running maximum and sum), then apply
 STREAM_TILES = 16  # a long operand is passed through the memory in at least so many tiles
 
 
@@ -82,26 +82,10 @@ class VectorCost:
         return self.compute_cycles / self.cycles if self.cycles else 0.0
 
 
-def reduced_extent(kind: str, call: Call) -> int:
-    """Elements that a normalising operator must see before its first result; 0 for all other operators."""
-    if not call.inputs:
-        return 0
-    x = call.inputs[0]
-    family = kind.removesuffix("_gradient")
-    if family == "batch_norm":
-        return x.elements // x.shape[1]
-    if family in ("group_norm", "instance_norm"):
-        return x.elements // (x.shape[0] * int(call.attrs.get("groups", x.shape[1])))
-    if family in ("softmax", "log_softmax"):
-        return x.shape[int(call.attrs.get("axis", -1))]
-    if family in ("layer_norm", "rms_norm"):
-        axes = int(call.attrs.get("axes", 1)) if isinstance(call.attrs.get("axes", 1), int) else len(call.attrs["axes"])
-        return math.prod(x.shape[-axes:])
-    return 0
-
-
-def vector_cost(nest: LoopNest, work: Mapping[str, int], core: Core, border: Border, extent: int = 0) -> VectorCost:
-    """Cost of vector work on ``core``. ``extent``: elements a normalising operator reduces over (0: none)."""
+def vector_cost(
+    nest: LoopNest, work: Mapping[str, int], core: Core, border: Border, dimensions: Dimensions = PLAIN
+) -> VectorCost:
+    """Cost of vector work on ``core``; ``dimensions`` are those of the whole operator."""
     border.check_room(nest)
     if core.lanes <= 0:
         raise MappingError(f"the core has no vector lanes for {', '.join(work) or 'copies'}")
@@ -109,9 +93,9 @@ def vector_cost(nest: LoopNest, work: Mapping[str, int], core: Core, border: Bor
     functions = dict(work) or {"copy": max((math.prod(one.shape) for one in nest.writes), default=0)}
     lane_cycles = math.fsum(core.function_cycles(name) * count for name, count in functions.items())
     compute = lane_cycles / (core.lanes * rate.elements_per_cycle)
-    passes = PASSES if extent else 1
+    passes = dimensions.passes
     accesses = _accesses(nest, core, passes)
-    held_bits = extent * max((one.bits_per_element for one in nest.reads), default=0)
+    held_bits = dimensions.extent * max((one.bits_per_element for one in nest.reads), default=0)
     once = passes == 1 or _fits(held_bits, core)
     read, written, inward = _traffic(nest, core, 1 if once else passes)
     tiles = _tiles(read + written, core)
@@ -156,11 +140,11 @@ def _accesses(nest: LoopNest, core: Core, passes: int) -> tuple[Access, ...]:
     for operand in nest.operands:
         slot = _slot(operand, core)
         bits, elements = operand.bits_per_element, math.prod(operand.shape)
-        windowed = any(len([n for n, f in one.terms if f and nest.sizes[n] > 1]) > 1 for one in operand.indices)
         if operand.written:
             count = elements
-        else:
-            count = math.prod(nest.sizes[dim] for dim in operand.dims) if windowed else elements * passes
+        else:  # windows are read position by position; of axes that hold blocks side by side, a part of each is read
+            joined = any(len([n for n, f in one.terms if f and nest.sizes[n] > 1]) > 1 for one in operand.indices)
+            count = (math.prod(nest.sizes[dim] for dim in operand.dims) if joined else elements) * passes
         key = (core.top(slot).name, slot, Flow.COLLECT if operand.written else Flow.FEED)
         before = found.get(key, (0, 0))
         found[key] = before[0] + count, before[1] + count * bits

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from monet.errors import MonetError, nearest
-from monet.graph import Graph, Role
+from monet.graph import Family, Graph, Role
+from monet.graph.counts import call_of
 from monet.graph.formats import FORMATS
 from monet.graph.kind import Array, kind_named
 
@@ -106,11 +107,9 @@ def _range_of(graph: Graph, name: str) -> int:
     """How many values an integer root may take: rows of the table it looks up, classes it selects."""
     limits = [2]
     for op in graph.consumers[name]:
-        shape = graph.tensors[op.inputs[0]].shape
-        if op.kind in ("embedding", "gather"):
-            limits.append(shape[op.attrs.get("axis", 0)])
-        elif op.kind == "nll_loss":
-            limits.append(shape[op.attrs["axis"]])
-        elif op.kind in ("reshape", "cast"):
-            limits.append(_range_of(graph, op.outputs[0]))
+        kind = kind_named(op.kind)
+        if kind.positions is not None:
+            limits.append(kind.positions(call_of(graph, op)))
+        elif kind.family is Family.VIEW or op.kind == "cast":
+            limits += [_range_of(graph, output) for output in op.outputs]
     return max(limits)

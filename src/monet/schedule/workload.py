@@ -12,13 +12,12 @@ import numpy as np
 
 from monet.graph.counts import call_of
 from monet.graph.graph import Graph
-from monet.graph.kind import Call, Family, kind_named
+from monet.graph.kind import Call, Dimensions, Family, kind_named
 from monet.graph.loop_nest import LoopNest, Operand, index
 from monet.graph.op import Op
 from monet.graph.tensor import Role, Tensor, view_strides
 from monet.mapping.errors import MappingError
 from monet.mapping.nest.bias import bias_of
-from monet.mapping.vector import reduced_extent
 from monet.schedule.result import CATEGORIES
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class Operator:
     family: Family
     nest: LoopNest
     work: tuple[tuple[str, int], ...]
-    extent: int  # elements that a normalising operator must see before its first result
+    dimensions: Dimensions  # what may be cut of its nest, and what a cut owes
     operands: tuple[tuple[Operand, Tensor], ...]  # what its nest reads and writes, then the bias of its results
     waits: tuple[Tensor, ...]  # inputs that it needs but does not read through its nest
     untouched: tuple[Tensor, ...]  # outputs that its nest does not write
@@ -248,7 +247,7 @@ def operator_of(graph: Graph, op: Op, number: int) -> Operator | None:
         Family.MOVE if copies else kind.family,
         nest,
         tuple(kind.work(call).items()),
-        reduced_extent(op.kind, call),
+        kind.dimensions_of(call, nest),
         tuple((operand, _seen(operand, tensors[operand.slot], kind.family)) for operand in operands),
         tuple(one for slot, one in enumerate(call.inputs) if slot not in touched | retained),
         tuple(one for slot, one in enumerate(call.outputs, len(call.inputs)) if slot not in touched),

@@ -24,11 +24,7 @@ class Optimizer:
     betas: tuple[float, float] = (0.9, 0.999)
     epsilon: float = 1e-8
     decoupled: bool = False
-
-    @property
-    def counts_steps(self) -> bool:
-        """Adam keeps a step count of four bytes per tensor, as torch.optim does."""
-        return self.kind == "adam_update"
+    counts_steps: bool = False  # in four bytes per tensor, as torch.optim does
 
 
 OPTIMIZERS = {
@@ -36,8 +32,8 @@ OPTIMIZERS = {
     for optimizer in (
         Optimizer("sgd", "sgd_update", 0, rate=0.01),
         Optimizer("momentum", "momentum_update", 1, rate=0.01),
-        Optimizer("adam", "adam_update", 2, rate=0.001),
-        Optimizer("adamw", "adam_update", 2, rate=0.001, decay=0.01, decoupled=True),
+        Optimizer("adam", "adam_update", 2, rate=0.001, counts_steps=True),
+        Optimizer("adamw", "adam_update", 2, rate=0.001, decay=0.01, decoupled=True, counts_steps=True),
     )
 }
 

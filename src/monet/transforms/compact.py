@@ -7,7 +7,6 @@ so for chosen storages, ``compact_saved`` for all.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import replace
@@ -15,11 +14,8 @@ from dataclasses import replace
 from monet.graph import Attributes, Graph, Op, Phase, Role, Tensor
 from monet.graph.counts import saved_for_backward
 from monet.graph.formats import FORMATS
-from monet.graph.kind import kind_named
-from monet.graph.operators.pooling import TAP_INDEX
+from monet.graph.kind import MaskForm, Narrow, kind_named
 from monet.graph.tensor import contiguous
-
-TAPS = 256  # that a one-byte index can tell apart
 
 
 def compact_saved(graph: Graph) -> Graph:
@@ -35,14 +31,14 @@ def narrow_saved(graph: Graph, storages: Collection[str]) -> Graph:
 def narrowed_bytes(graph: Graph) -> dict[str, int]:
     """Saved storage → the bytes it has when narrowed, for those that become smaller (of the first pass)."""
     readers, masks = _readers(graph), {graph.tensors[name].storage for name in _mask_sources(graph)}
-    indices = {name: op for op in graph.ops for name in op.outputs[1:] if _index_dtype(op)}
+    narrow = _narrow_outputs(graph)
     found: dict[str, int] = {}
     for saved in saved_for_backward(graph):
         tensor, storage = saved.tensor, saved.tensor.storage
         if not readers[storage]:
             found[storage] = 0
-        elif storage in indices:
-            found[storage] = FORMATS[_index_dtype(indices[storage])].bytes_of(tensor.shape)
+        elif storage in narrow:
+            found[storage] = FORMATS[narrow[storage].dtype].bytes_of(tensor.shape)
         elif storage in masks:
             found[storage] = FORMATS["bit"].bytes_of(tensor.shape)
     return {name: size for name, size in found.items() if size < graph.tensors[name].bytes}
@@ -79,60 +75,62 @@ def _readers(graph: Graph) -> dict[str, set[tuple[str, str]]]:
     return readers
 
 
-def _mask_sources(graph: Graph) -> list[str]:
-    """Outputs of ReLUs of which backward reads nothing but the sign."""
-    readers = _readers(graph)
-    return [
-        op.outputs[0]
-        for op in graph.ops
-        if op.kind == "relu"
-        and op.phase is not Phase.BACKWARD
-        and readers[graph.tensors[op.outputs[0]].storage] == {("relu_gradient", op.outputs[0])}
-    ]
+def _mask_sources(graph: Graph) -> dict[str, MaskForm]:
+    """Outputs of which backward reads one bit an element (the sign of a ReLU's), and the form that keeps just that."""
+    readers, found = _readers(graph), dict[str, MaskForm]()
+    for op in graph.ops:
+        form = kind_named(op.kind).mask
+        if form is None or op.phase is Phase.BACKWARD:
+            continue
+        if readers[graph.tensors[op.outputs[0]].storage] == {(form.gradient, op.outputs[0])}:
+            found[op.outputs[0]] = form
+    return found
 
 
-def _index_dtype(op: Op) -> str:
-    """The narrow type of an operator's second output, if it has one."""
-    if op.kind == "dropout":
-        return "bit"
-    return TAP_INDEX if op.kind == "max_pool" and math.prod(op.attrs["kernel"]) <= TAPS else ""
+def _narrow_outputs(graph: Graph) -> dict[str, Narrow]:
+    """Outputs with a narrower type that means the same to those that read them."""
+    found: dict[str, Narrow] = {}
+    for op in graph.ops:
+        rule = kind_named(op.kind).narrow
+        narrow = rule(op.attrs) if rule else None
+        if narrow:
+            found[op.outputs[narrow.output]] = narrow
+    return found
 
 
 def _narrow_indices(graph: Graph, storages: Collection[str]) -> Graph:
-    tensors, narrow = dict(graph.tensors), set()
-    for op in graph.ops:
-        if (dtype := _index_dtype(op)) and op.outputs[1] in storages:
-            tensors[op.outputs[1]] = replace(tensors[op.outputs[1]], dtype=dtype)
-            narrow.add(op.outputs[1])
+    """The chosen outputs in their narrow type; operators that make them are told, and readers that are to know."""
+    found = {name: narrow for name, narrow in _narrow_outputs(graph).items() if name in storages}
+    tensors = {
+        name: replace(tensor, dtype=found[name].dtype) if name in found else tensor
+        for name, tensor in graph.tensors.items()
+    }
 
     def narrowed(op: Op) -> Op:
-        if op.kind == "dropout" and op.outputs[1] in narrow:
-            return replace(op, attrs=Attributes({**op.attrs, "mask_dtype": "bit"}))
-        if (op.kind == "max_pool" and op.outputs[1] in narrow) or (
-            op.kind == "max_pool_gradient" and op.inputs[1] in narrow
-        ):
-            return replace(op, attrs=Attributes({**op.attrs, "index_dtype": TAP_INDEX}))
-        return op
+        made = {found[name].attribute: found[name].dtype for name in op.outputs if name in found}
+        read = {found[name].attribute: found[name].dtype for name in op.inputs if name in found}
+        told = {**{key: dtype for key, dtype in read.items() if key in op.attrs}, **made}
+        return replace(op, attrs=Attributes({**op.attrs, **told})) if told else op
 
-    ops = tuple(map(narrowed, graph.ops))
-    return replace(graph, ops=ops, tensors=tensors)
+    return replace(graph, ops=tuple(map(narrowed, graph.ops)), tensors=tensors)
 
 
 def _masks(graph: Graph, storages: Collection[str]) -> Graph:
-    """Swap ReLU for its mask-producing form where the mask is all that backward would read of its output."""
-    tensors, masked = dict(graph.tensors), {}
-    for source in _mask_sources(graph):
+    """Swap operators for their mask-producing form where the mask is all that backward would read of their output."""
+    tensors, masked = dict(graph.tensors), dict[str, tuple[str, MaskForm]]()
+    for source, form in _mask_sources(graph).items():
         if tensors[source].storage in storages:
             name, shape = f"{source}:mask", tensors[source].shape
             tensors[name] = Tensor(name, shape, "bit", Role.ACTIVATION, name, contiguous(shape))
-            masked[source] = name
+            masked[source] = name, form
 
     def swapped(op: Op) -> Op:
-        if op.kind == "relu" and op.outputs[0] in masked:
-            return replace(op, kind="relu_masked", outputs=(op.outputs[0], masked[op.outputs[0]]))
-        if op.kind == "relu_gradient" and op.inputs[1] in masked:
-            inputs = (op.inputs[0], masked[op.inputs[1]])
-            return replace(op, kind="mask", inputs=inputs, attrs=Attributes({"keep": True}))
+        if op.outputs and op.outputs[0] in masked:
+            name, form = masked[op.outputs[0]]
+            return replace(op, kind=form.kind, outputs=(op.outputs[0], name))
+        if len(op.inputs) > 1 and op.inputs[1] in masked and op.kind == masked[op.inputs[1]][1].gradient:
+            name, form = masked[op.inputs[1]]
+            return replace(op, kind=form.reader, inputs=(op.inputs[0], name), attrs=Attributes(form.attrs))
         return op
 
     return replace(graph, ops=tuple(map(swapped, graph.ops)), tensors=tensors)

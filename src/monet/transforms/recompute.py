@@ -119,12 +119,12 @@ class Replay:
         return not self.is_early(name) or (storage.name in available and self.current[name])
 
     def reads(self, op: Op) -> tuple[str, ...]:
-        """What a clone of ``op`` reads: batch norm does without the running statistics."""
-        return op.inputs[:3] if op.kind == "batch_norm" else op.inputs
+        """What a clone of ``op`` reads: all but running statistics and the like."""
+        return _without(op.inputs, kind_named(op.kind).once)
 
     def writes(self, op: Op) -> tuple[str, ...]:
         """What a clone of ``op`` writes."""
-        return op.outputs[:3] if op.kind == "batch_norm" else op.outputs
+        return _without(op.outputs, kind_named(op.kind).once)
 
     def repeatable(self, op: Op) -> bool:
         """Whether ``op`` can be run a second time without changing a lasting value."""
@@ -146,6 +146,10 @@ class Replay:
             found.add(index)
             waiting += [read for read in self.reads(ops[index]) if not self.is_there(read, available)]
         return frozenset(found)
+
+
+def _without(names: tuple[str, ...], places: tuple[int, ...]) -> tuple[str, ...]:
+    return tuple(name for place, name in enumerate(names) if place not in places)
 
 
 def _with_clones(replay: Replay, available: Collection[str], clones: frozenset[int]) -> Graph:

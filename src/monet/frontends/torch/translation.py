@@ -10,6 +10,7 @@ from typing import Any
 from monet.frontends.torch.library import dtype_name
 from monet.graph import GraphBuilder, Op
 from monet.graph.formats import FORMATS
+from monet.graph.kind import kind_named
 from monet.graph.tensor import Tensor, view_strides
 
 
@@ -39,12 +40,6 @@ def aten(*overloads: str) -> Callable[[Rule], Rule]:
 
     return register
 
-
-# Kinds whose gradient reads nothing of the input, or the output where both share a storage: only these may overwrite.
-_MAY_OVERWRITE = frozenset(
-    {"relu", "sigmoid", "tanh", "exp", "sqrt", "rsqrt", "reciprocal", "leaky_relu", "scale", "shift", "neg"}
-    | {"add", "sub", "masked_fill", "copy"}
-)
 
 # Kinds that prepare the operands of a layer's own operator, which is the one that bears the layer's name.
 _PREPARATION = frozenset({"copy", "reshape", "transpose", "slice", "expand", "split", "cast", "fill", "pad"})
@@ -141,7 +136,7 @@ class Translation:
         return tuple(map(Ref, names))
 
     def _in_place(self, kind: str, inputs: tuple[str, ...]) -> bool:
-        if not self.overwrites or kind not in _MAY_OVERWRITE or inputs[0] != self.overwrites:
+        if not self.overwrites or not kind_named(kind).in_place or inputs[0] != self.overwrites:
             return False
         return self.shape(inputs[0]) == self.out_shape and self.tensor(inputs[0]).dtype == self.out_dtype
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from monet.errors import ModelError
 from monet.graph.backward import Backward
-from monet.graph.kind import Array, Call, Family, OpKind, Output, register
+from monet.graph.kind import BACKWARD, Array, Call, Family, OpKind, Output, along, displaced, register
 from monet.graph.loop_nest import Index, LoopNest, Operand, index
 from monet.graph.op import Attributes
 from monet.graph.operators.elementwise import per_element
@@ -136,6 +136,12 @@ def _nest_attention(call: Call) -> LoopNest:
     return LoopNest(dims, operands)
 
 
+def _attention_whole(call: Call) -> str:
+    """The width is summed over in the scores, a result needs all keys; dK and dV are sums over the rows of all heads
+    that share a key."""
+    return "JNCK" if len(call.outputs) == 3 else "CK"
+
+
 def _attention_work(call: Call) -> dict[str, int]:
     backward = len(call.outputs) == 3
     q, k, v = call.inputs[1:4] if backward else call.inputs[:3]
@@ -182,29 +188,17 @@ def _nest_rotary(call: Call) -> LoopNest:
 
 register(
     OpKind(
-        "attention",
-        Family.ATTENTION,
-        _infer_attention,
-        _evaluate_attention,
-        _nest_attention,
-        _attention_work,
-        _attention_rule,
+        "attention", Family.ATTENTION, _infer_attention, _evaluate_attention, _nest_attention, along(_attention_whole),
+        _attention_work, _attention_rule,
+        no_onnx="importers write it out as products and softmax; fusing them is a transform",
     ),
     OpKind(
-        "attention_gradient",
-        Family.ATTENTION,
-        _infer_attention_gradient,
-        _evaluate_attention_gradient,
-        _nest_attention,
-        _attention_work,
+        "attention_gradient", Family.ATTENTION, _infer_attention_gradient, _evaluate_attention_gradient,
+        _nest_attention, along(_attention_whole), _attention_work, no_onnx=BACKWARD,
     ),
     OpKind(
-        "rotary",
-        Family.VECTOR,
-        _infer_rotary,
-        _evaluate_rotary,
-        _nest_rotary,
-        per_element({"mul": 2, "add": 1}),
-        _rotary_rule,
+        "rotary", Family.VECTOR, _infer_rotary, _evaluate_rotary, _nest_rotary, displaced,
+        per_element({"mul": 2, "add": 1}), _rotary_rule,
+        no_onnx="importers write RotaryEmbedding out as slices, products and sums",
     ),
-)
+)  # fmt: skip

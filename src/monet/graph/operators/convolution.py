@@ -17,7 +17,7 @@ import numpy as np
 
 from monet.errors import ModelError
 from monet.graph.backward import Backward
-from monet.graph.kind import Array, Call, Family, OpKind, Output, register
+from monet.graph.kind import BACKWARD, Array, Call, Factor, Family, OpKind, Output, convolves, register
 from monet.graph.loop_nest import LoopNest, Operand, index
 from monet.graph.op import Attributes
 from monet.graph.tensor import Tensor
@@ -253,33 +253,25 @@ def _gradient_transpose(b: Backward) -> tuple[str | None, ...]:
     return (dy, dw, db)[: len(b.inputs)]
 
 
+def _low_rank(call: Call, rank: int) -> tuple[Factor, Factor]:
+    """The layer's own window, stride and padding down to ``rank`` channels, then 1×1."""
+    weight, axes = call.inputs[1].shape, len(call.inputs[1].shape) - 2
+    plain = {"stride": (1,) * axes, "padding": ((0, 0),) * axes, "dilation": (1,) * axes, "groups": 1}
+    down = Factor((rank, call.inputs[0].shape[1], *weight[2:]), {**call.attrs, "groups": 1})
+    return down, Factor((weight[0], rank, *([1] * axes)), plain)
+
+
 register(
     OpKind(
-        "conv",
-        Family.CONVOLUTION,
-        _infer_conv,
-        _evaluate_conv,
-        _nest_conv,
-        _work(_nest_conv),
-        _gradient_conv,
-        ("Conv",),
+        "conv", Family.CONVOLUTION, _infer_conv, _evaluate_conv, _nest_conv, convolves, _work(_nest_conv),
+        _gradient_conv, ("Conv",), low_rank=_low_rank,
     ),
     OpKind(
-        "conv_transpose",
-        Family.CONVOLUTION,
-        _infer_transpose,
-        _evaluate_transpose,
-        _nest_transpose,
-        _work(_nest_transpose),
-        _gradient_transpose,
-        ("ConvTranspose",),
+        "conv_transpose", Family.CONVOLUTION, _infer_transpose, _evaluate_transpose, _nest_transpose, convolves,
+        _work(_nest_transpose), _gradient_transpose, ("ConvTranspose",),
     ),
     OpKind(
-        "conv_weight_gradient",
-        Family.CONVOLUTION,
-        _infer_weight_gradient,
-        _evaluate_weight_gradient,
-        _nest_weight_gradient,
-        lambda call: {"mac": _nest_weight_gradient(call).points},
+        "conv_weight_gradient", Family.CONVOLUTION, _infer_weight_gradient, _evaluate_weight_gradient,
+        _nest_weight_gradient, convolves, lambda call: {"mac": _nest_weight_gradient(call).points}, no_onnx=BACKWARD,
     ),
-)
+)  # fmt: skip

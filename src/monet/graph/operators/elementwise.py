@@ -14,7 +14,7 @@ import numpy as np
 from monet.errors import ModelError
 from monet.graph.backward import Backward
 from monet.graph.formats import FORMATS
-from monet.graph.kind import Array, Call, Family, OpKind, Output, register
+from monet.graph.kind import BACKWARD, Array, Call, Family, MaskForm, Narrow, OpKind, Output, pointwise, register
 from monet.graph.loop_nest import LoopNest, index
 from monet.graph.op import Attributes
 from monet.graph.operators.nests import elementwise, over
@@ -109,33 +109,35 @@ class Unary:
     gradient_work: Work = field(default_factory=lambda: {"mul": 1})
     onnx: tuple[str, ...] = ()
     inplace: str = ""
+    no_onnx: str = ""
+    mask: MaskForm | None = None
 
 
 UNARY = (
-    Unary("relu", lambda _, x: np.maximum(x, 0), "output", lambda _, y: y > 0, {"max": 1}, {"select": 1}, ("Relu",)),
-    Unary("gelu", _gelu, "input", _gelu_derivative, {"erf": 1, "mul": 2, "add": 1}, {"erf": 1, "exp": 1, "mul": 4, "add": 1}),
-    Unary("silu", lambda _, x: x * _sigmoid(x), "input", _silu_derivative, {"sigmoid": 1, "mul": 1}, {"sigmoid": 1, "mul": 3, "add": 2}),
+    Unary("relu", lambda _, x: np.maximum(x, 0), "output", lambda _, y: y > 0, {"max": 1}, {"select": 1}, ("Relu",), mask=MaskForm("relu_masked", "relu_gradient", "mask", {"keep": True})),
+    Unary("gelu", _gelu, "input", _gelu_derivative, {"erf": 1, "mul": 2, "add": 1}, {"erf": 1, "exp": 1, "mul": 4, "add": 1}, ("Gelu",)),
+    Unary("silu", lambda _, x: x * _sigmoid(x), "input", _silu_derivative, {"sigmoid": 1, "mul": 1}, {"sigmoid": 1, "mul": 3, "add": 2}, ("Swish",)),
     Unary("mish", lambda _, x: x * np.tanh(_softplus(x)), "input", _mish_derivative, {"exp": 1, "log": 1, "tanh": 1, "mul": 1}, {"exp": 1, "log": 1, "tanh": 1, "sigmoid": 1, "mul": 4, "add": 2}, ("Mish",)),
     Unary("sigmoid", lambda _, x: _sigmoid(x), "output", lambda _, y: y * (1 - y), {"sigmoid": 1}, {"mul": 2, "add": 1}, ("Sigmoid",)),
     Unary("tanh", lambda _, x: np.tanh(x), "output", lambda _, y: 1 - y * y, {"tanh": 1}, {"mul": 2, "add": 1}, ("Tanh",)),
-    Unary("elu", lambda a, x: np.where(x > 0, x, a["alpha"] * np.expm1(np.minimum(x, 0))), "input", _elu_derivative, {"exp": 1, "select": 1}, {"exp": 1, "select": 1, "mul": 1}),
-    Unary("leaky_relu", lambda a, x: np.where(x > 0, x, a["alpha"] * x), "input", lambda a, x: np.where(x > 0, 1.0, a["alpha"]), {"mul": 1, "select": 1}, {"mul": 1, "select": 1}, inplace="output"),
-    Unary("clip", lambda a, x: np.clip(x, a["low"], a["high"]), "input", _clip_derivative, {"max": 2}, {"select": 1}),
-    Unary("hard_sigmoid", lambda a, x: np.clip(a["alpha"] * x + a["beta"], 0, 1), "input", lambda a, x: np.where((a["alpha"] * x + a["beta"] > 0) & (a["alpha"] * x + a["beta"] < 1), a["alpha"], 0.0), {"mul": 1, "add": 1, "max": 2}, {"mul": 1, "select": 1}),
+    Unary("elu", lambda a, x: np.where(x > 0, x, a["alpha"] * np.expm1(np.minimum(x, 0))), "input", _elu_derivative, {"exp": 1, "select": 1}, {"exp": 1, "select": 1, "mul": 1}, ("Elu",)),
+    Unary("leaky_relu", lambda a, x: np.where(x > 0, x, a["alpha"] * x), "input", lambda a, x: np.where(x > 0, 1.0, a["alpha"]), {"mul": 1, "select": 1}, {"mul": 1, "select": 1}, ("LeakyRelu",), inplace="output"),
+    Unary("clip", lambda a, x: np.clip(x, a["low"], a["high"]), "input", _clip_derivative, {"max": 2}, {"select": 1}, ("Clip",)),
+    Unary("hard_sigmoid", lambda a, x: np.clip(a["alpha"] * x + a["beta"], 0, 1), "input", lambda a, x: np.where((a["alpha"] * x + a["beta"] > 0) & (a["alpha"] * x + a["beta"] < 1), a["alpha"], 0.0), {"mul": 1, "add": 1, "max": 2}, {"mul": 1, "select": 1}, ("HardSigmoid",)),
     Unary("hard_swish", lambda _, x: x * np.clip(x / 6 + 0.5, 0, 1), "input", _hardswish_derivative, {"mul": 2, "add": 1, "max": 2}, {"mul": 2, "add": 1, "select": 2}, ("HardSwish",)),
     Unary("softplus", lambda _, x: _softplus(x), "input", lambda _, x: _sigmoid(x), {"exp": 1, "log": 1, "add": 1}, {"sigmoid": 1, "mul": 1}, ("Softplus",)),
     Unary("exp", lambda _, x: np.exp(x), "output", lambda _, y: y, {"exp": 1}, {"mul": 1}, ("Exp",)),
     Unary("log", lambda _, x: np.log(x), "input", lambda _, x: 1 / x, {"log": 1}, {"div": 1}, ("Log",)),
     Unary("sqrt", lambda _, x: np.sqrt(x), "output", lambda _, y: 0.5 / y, {"sqrt": 1}, {"div": 1, "mul": 1}, ("Sqrt",)),
-    Unary("rsqrt", lambda _, x: 1 / np.sqrt(x), "output", lambda _, y: -0.5 * y**3, {"sqrt": 1, "div": 1}, {"mul": 4}),
+    Unary("rsqrt", lambda _, x: 1 / np.sqrt(x), "output", lambda _, y: -0.5 * y**3, {"sqrt": 1, "div": 1}, {"mul": 4}, no_onnx="files write Sqrt and Reciprocal"),
     Unary("reciprocal", lambda _, x: 1 / x, "output", lambda _, y: -y * y, {"div": 1}, {"mul": 2}, ("Reciprocal",)),
     Unary("erf", lambda _, x: _erf(x), "input", lambda _, x: 2 / np.sqrt(np.pi) * np.exp(-x * x), {"erf": 1}, {"exp": 1, "mul": 3}, ("Erf",)),
     Unary("sin", lambda _, x: np.sin(x), "input", lambda _, x: np.cos(x), {"sin": 1}, {"sin": 1, "mul": 1}, ("Sin",)),
     Unary("cos", lambda _, x: np.cos(x), "input", lambda _, x: -np.sin(x), {"sin": 1}, {"sin": 1, "mul": 1}, ("Cos",)),
     Unary("abs", lambda _, x: np.abs(x), "input", lambda _, x: np.sign(x), {"max": 1}, {"select": 1}, ("Abs",)),
-    Unary("pow_scalar", lambda a, x: x ** a["exponent"], "input", lambda a, x: a["exponent"] * x ** (a["exponent"] - 1), {"pow": 1}, {"pow": 1, "mul": 2}),
-    Unary("scale", lambda a, x: x * a["factor"], "nothing", lambda a, g: g * a["factor"], {"mul": 1}, {"mul": 1}),
-    Unary("shift", lambda a, x: x + a["offset"], "nothing", None, {"add": 1}),
+    Unary("pow_scalar", lambda a, x: x ** a["exponent"], "input", lambda a, x: a["exponent"] * x ** (a["exponent"] - 1), {"pow": 1}, {"pow": 1, "mul": 2}, ("Pow",)),
+    Unary("scale", lambda a, x: x * a["factor"], "nothing", lambda a, g: g * a["factor"], {"mul": 1}, {"mul": 1}, ("Mul",)),
+    Unary("shift", lambda a, x: x + a["offset"], "nothing", None, {"add": 1}, onnx=("Add",)),
     Unary("neg", lambda _, x: -x, "nothing", lambda _, g: -g, {"add": 1}, {"add": 1}, ("Neg",)),
     Unary("sign", lambda _, x: np.sign(x), "", None, {"select": 1}, onnx=("Sign",)),
     Unary("floor", lambda _, x: np.floor(x), "", None, {"add": 1}, onnx=("Floor",)),
@@ -176,9 +178,13 @@ for _entry in UNARY:
             _same,
             _entry.function,
             elementwise,
+            pointwise,
             per_element(_entry.work),
             _unary_rule(_entry) if _entry.saves else None,
             _entry.onnx,
+            _entry.no_onnx,
+            in_place=_entry.saves in ("output", "nothing") or _entry.inplace == "output",
+            mask=_entry.mask,
         )
     )
     if _entry.saves in ("input", "output"):
@@ -189,7 +195,9 @@ for _entry in UNARY:
                 _same,
                 _gradient_function(_entry),
                 elementwise,
+                pointwise,
                 per_element(_entry.gradient_work),
+                no_onnx=BACKWARD,
             )
         )
 
@@ -271,23 +279,24 @@ def _vector(
     rule: Callable[[Backward], tuple[str | None, ...]] | None = None,
     onnx: tuple[str, ...] = (),
     infer: Callable[..., tuple[Output, ...]] = _infer_binary,
+    **more: Any,
 ) -> OpKind:
-    return OpKind(name, Family.VECTOR, infer, evaluate, elementwise, per_element(work), rule, onnx)
+    return OpKind(name, Family.VECTOR, infer, evaluate, elementwise, pointwise, per_element(work), rule, onnx, **more)
 
 
 register(
-    _vector("add", lambda _, x, y: x + y, {"add": 1}, _add_rule, ("Add",)),
-    _vector("sub", lambda _, x, y: x - y, {"add": 1}, _sub_rule, ("Sub",)),
+    _vector("add", lambda _, x, y: x + y, {"add": 1}, _add_rule, ("Add", "Sum"), in_place=True),
+    _vector("sub", lambda _, x, y: x - y, {"add": 1}, _sub_rule, ("Sub",), in_place=True),
     _vector("mul", lambda _, x, y: x * y, {"mul": 1}, _mul_rule, ("Mul",)),
     _vector("div", lambda _, x, y: x / y, {"div": 1}, _div_rule, ("Div",)),
-    _vector("div_gradient", lambda _, g, x, y: -g * x / (y * y), {"div": 1, "mul": 3}),
+    _vector("div_gradient", lambda _, g, x, y: -g * x / (y * y), {"div": 1, "mul": 3}, no_onnx=BACKWARD),
     _vector("pow", lambda _, x, y: x**y, {"pow": 1}, _pow_rule, ("Pow",)),
-    _vector("pow_base_gradient", lambda _, g, x, y: g * y * x ** (y - 1), {"pow": 1, "mul": 2}),
-    _vector("pow_exponent_gradient", lambda _, g, x, out: g * out * np.log(x), {"log": 1, "mul": 2}),
+    _vector("pow_base_gradient", lambda _, g, x, y: g * y * x ** (y - 1), {"pow": 1, "mul": 2}, no_onnx=BACKWARD),
+    _vector("pow_exponent_gradient", lambda _, g, x, out: g * out * np.log(x), {"log": 1, "mul": 2}, no_onnx=BACKWARD),
     _vector("maximum", lambda _, x, y: np.maximum(x, y), {"max": 1}, _choice_rule("maximum_gradient"), ("Max",)),
     _vector("minimum", lambda _, x, y: np.minimum(x, y), {"max": 1}, _choice_rule("minimum_gradient"), ("Min",)),
-    _vector("maximum_gradient", _chosen(lambda x, y: x > y), {"select": 1}),
-    _vector("minimum_gradient", _chosen(lambda x, y: x < y), {"select": 1}),
+    _vector("maximum_gradient", _chosen(lambda x, y: x > y), {"select": 1}, no_onnx=BACKWARD),
+    _vector("minimum_gradient", _chosen(lambda x, y: x < y), {"select": 1}, no_onnx=BACKWARD),
     _vector("equal", lambda _, x, y: x == y, {"select": 1}, None, ("Equal",), _infer_compare),
     _vector("greater", lambda _, x, y: x > y, {"select": 1}, None, ("Greater",), _infer_compare),
     _vector("greater_equal", lambda _, x, y: x >= y, {"select": 1}, None, ("GreaterOrEqual",), _infer_compare),
@@ -359,25 +368,28 @@ def _relu_masked_rule(b: Backward) -> tuple[str | None, ...]:
 
 register(
     _vector(
-        "relu_masked",
-        lambda _, x: (np.maximum(x, 0), x > 0),
-        {"max": 1, "select": 1},
-        _relu_masked_rule,
-        infer=_infer_relu_masked,
+        "relu_masked", lambda _, x: (np.maximum(x, 0), x > 0), {"max": 1, "select": 1}, _relu_masked_rule,
+        infer=_infer_relu_masked, no_onnx="compact saving makes it of a relu",
     ),
     _vector("where", lambda _, c, x, y: np.where(c, x, y), {"select": 1}, _where_rule, ("Where",), _infer_where),
-    _vector("mask", _evaluate_mask, {"select": 1}, None, infer=_infer_first),
+    _vector("mask", _evaluate_mask, {"select": 1}, infer=_infer_first, no_onnx=BACKWARD),
     _vector(
-        "masked_fill",
-        lambda attrs, x, m: np.where(m, np.asarray(attrs["value"], x.dtype), x),
-        {"select": 1},
-        _fill_rule,
-        infer=_infer_first,
+        "masked_fill", lambda attrs, x, m: np.where(m, np.asarray(attrs["value"], x.dtype), x), {"select": 1},
+        _fill_rule, ("Where",), _infer_first, in_place=True,
     ),
-    _vector("dropout", _evaluate_dropout, {"random": 1, "mul": 1}, _dropout_rule, infer=_infer_dropout),
-    _vector("dropout_gradient", lambda a, g, mask: g * mask / (1 - a["p"]), {"mul": 1}, infer=_infer_first),
-    _vector("cast", lambda attrs, x: FORMATS[attrs["dtype"]].cast(x), {"cast": 1}, _cast_rule, infer=_infer_cast),
-)
+    _vector(
+        "dropout", _evaluate_dropout, {"random": 1, "mul": 1}, _dropout_rule, ("Dropout",), _infer_dropout,
+        narrow=lambda _: Narrow(1, "bit", "mask_dtype"),
+    ),
+    _vector(
+        "dropout_gradient", lambda a, g, mask: g * mask / (1 - a["p"]), {"mul": 1}, infer=_infer_first,
+        no_onnx=BACKWARD,
+    ),
+    _vector(
+        "cast", lambda attrs, x: FORMATS[attrs["dtype"]].cast(x), {"cast": 1}, _cast_rule, ("Cast", "CastLike"),
+        _infer_cast,
+    ),
+)  # fmt: skip
 
 
 # --- activations with more than one operand or half the output ------------------------------------------------------------
@@ -440,24 +452,19 @@ def _nest_glu(call: Call) -> LoopNest:
 
 register(
     _vector(
-        "prelu", lambda _, x, slope: np.where(x > 0, x, slope * x), {"mul": 1, "select": 1}, _prelu_rule, ("PRelu",)
+        "prelu", lambda _, x, slope: np.where(x > 0, x, slope * x), {"mul": 1, "select": 1}, _prelu_rule, ("PRelu",),
     ),
-    _vector("prelu_gradient", _evaluate_prelu_gradient, {"mul": 2, "select": 2}, infer=_infer_prelu_gradient),
+    _vector(
+        "prelu_gradient", _evaluate_prelu_gradient, {"mul": 2, "select": 2}, infer=_infer_prelu_gradient,
+        no_onnx=BACKWARD,
+    ),
     OpKind(
-        "glu",
-        Family.VECTOR,
-        _infer_glu,
-        _evaluate_glu,
-        _nest_glu,
-        per_element({"sigmoid": 1, "mul": 1}),
+        "glu", Family.VECTOR, _infer_glu, _evaluate_glu, _nest_glu, pointwise, per_element({"sigmoid": 1, "mul": 1}),
         lambda b: (b.emit("glu_gradient", b.gradient, b.inputs[0], axis=b.attrs["axis"]),),
+        no_onnx="importers put it together from Split, Sigmoid and Mul",
     ),
     OpKind(
-        "glu_gradient",
-        Family.VECTOR,
-        _infer_second,
-        _evaluate_glu_gradient,
-        _nest_glu,
-        lambda call: {"sigmoid": call.inputs[0].elements, "mul": 4 * call.inputs[0].elements},
+        "glu_gradient", Family.VECTOR, _infer_second, _evaluate_glu_gradient, _nest_glu, pointwise,
+        lambda call: {"sigmoid": call.inputs[0].elements, "mul": 4 * call.inputs[0].elements}, no_onnx=BACKWARD,
     ),
-)
+)  # fmt: skip

@@ -7,10 +7,10 @@ import numpy as np
 from monet.errors import ModelError
 from monet.graph.backward import Backward
 from monet.graph.formats import FORMATS
-from monet.graph.kind import Array, Call, Family, OpKind, Output, register
+from monet.graph.kind import BACKWARD, Array, Call, Family, OpKind, Output, pointwise, reduces, register
 from monet.graph.loop_nest import Index, LoopNest, index
 from monet.graph.op import Attributes
-from monet.graph.operators.nests import over
+from monet.graph.operators.nests import axis_size, over
 from monet.graph.operators.reduction import normalise_axes
 from monet.graph.tensor import Tensor
 
@@ -144,54 +144,28 @@ def _adds(call: Call) -> dict[str, int]:
 
 register(
     OpKind(
-        "embedding",
-        Family.MOVE,
-        _infer_embedding,
-        lambda _, table, rows: table[rows],
-        _nest_embedding,
-        gradient=_embedding_rule,
+        "embedding", Family.MOVE, _infer_embedding, lambda _, table, rows: table[rows], _nest_embedding, pointwise,
+        gradient=_embedding_rule, onnx=("Gather",), positions=lambda call: call.inputs[0].shape[0],
     ),
     OpKind(
-        "embedding_gradient",
-        Family.VECTOR,
-        _infer_embedding_gradient,
-        _evaluate_embedding_gradient,
-        _nest_embedding_gradient,
-        _adds,
+        "embedding_gradient", Family.VECTOR, _infer_embedding_gradient, _evaluate_embedding_gradient,
+        _nest_embedding_gradient, reduces, _adds, no_onnx=BACKWARD,
     ),
     OpKind(
-        "gather",
-        Family.MOVE,
-        _infer_gather,
-        lambda attrs, x, positions: np.take(x, positions, axis=attrs["axis"]),
-        _nest_gather,
-        gradient=_gather_rule,
-        onnx=("Gather",),
+        "gather", Family.MOVE, _infer_gather, lambda attrs, x, positions: np.take(x, positions, axis=attrs["axis"]),
+        _nest_gather, pointwise, gradient=_gather_rule, onnx=("Gather",), positions=axis_size,
     ),
     OpKind(
-        "gather_gradient",
-        Family.VECTOR,
-        _infer_gather_gradient,
-        _evaluate_gather_gradient,
-        _nest_gather_gradient,
-        _adds,
+        "gather_gradient", Family.VECTOR, _infer_gather_gradient, _evaluate_gather_gradient, _nest_gather_gradient,
+        reduces, _adds, no_onnx=BACKWARD,
     ),
     OpKind(
-        "gather_elements",
-        Family.MOVE,
-        _infer_gather_elements,
-        lambda attrs, x, positions: np.take_along_axis(x, positions, axis=attrs["axis"]),
-        _nest_by_position,
-        gradient=_gather_elements_rule,
-        onnx=("GatherElements",),
+        "gather_elements", Family.MOVE, _infer_gather_elements,
+        lambda attrs, x, positions: np.take_along_axis(x, positions, axis=attrs["axis"]), _nest_by_position, pointwise,
+        gradient=_gather_elements_rule, onnx=("GatherElements",), positions=axis_size,
     ),
     OpKind(
-        "gather_elements_gradient",
-        Family.VECTOR,
-        _infer_gather_gradient,
-        _evaluate_gather_elements_gradient,
-        _nest_by_position,
-        _adds,
-        retained=(2,),
+        "gather_elements_gradient", Family.VECTOR, _infer_gather_gradient, _evaluate_gather_elements_gradient,
+        _nest_by_position, reduces, _adds, no_onnx=BACKWARD, retained=(2,),
     ),
-)
+)  # fmt: skip

@@ -8,13 +8,15 @@ import numpy as np
 
 from monet.errors import ModelError
 from monet.graph.backward import Backward
-from monet.graph.kind import Array, Call, Family, OpKind, Output, register
+from monet.graph.kind import BACKWARD, Array, Call, Family, OpKind, Output, pointwise, reduces, register
 from monet.graph.loop_nest import Index, LoopNest
 from monet.graph.op import Attributes
 from monet.graph.operators.elementwise import per_element
-from monet.graph.operators.nests import axes_of, elementwise, over
+from monet.graph.operators.nests import axes_of, axis_size, elementwise, over
 from monet.graph.operators.normalization import statistics_dtype
 from monet.graph.tensor import Tensor
+
+LOSS = "training appends it; files hold the model alone"
 
 
 def without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
@@ -104,37 +106,20 @@ def _per_input(**counts: int) -> Any:
 
 register(
     OpKind(
-        "nll_loss",
-        Family.VECTOR,
-        _infer_nll,
-        _evaluate_nll,
-        _nest_nll,
-        lambda call: {"add": call.inputs[1].elements},
-        _nll_rule,
+        "nll_loss", Family.VECTOR, _infer_nll, _evaluate_nll, _nest_nll, reduces,
+        lambda call: {"add": call.inputs[1].elements}, _nll_rule, no_onnx=LOSS,
+        positions=axis_size,
     ),
     OpKind(
-        "nll_loss_gradient",
-        Family.VECTOR,
-        _infer_nll_gradient,
-        _evaluate_nll_gradient,
-        _nest_nll_gradient,
-        lambda call: {"mul": call.inputs[1].elements},
+        "nll_loss_gradient", Family.VECTOR, _infer_nll_gradient, _evaluate_nll_gradient, _nest_nll_gradient, pointwise,
+        lambda call: {"mul": call.inputs[1].elements}, no_onnx=BACKWARD,
     ),
     OpKind(
-        "mse_loss",
-        Family.VECTOR,
-        _infer_mse,
-        lambda _, x, y: np.asarray(((x - y) ** 2).mean()),
-        _nest_mse,
-        _per_input(add=2, mul=1),
-        _mse_rule,
+        "mse_loss", Family.VECTOR, _infer_mse, lambda _, x, y: np.asarray(((x - y) ** 2).mean()), _nest_mse, reduces,
+        _per_input(add=2, mul=1), _mse_rule, no_onnx=LOSS,
     ),
     OpKind(
-        "mse_loss_gradient",
-        Family.VECTOR,
-        _infer_second,
-        lambda _, g, x, y: g * 2 * (x - y) / x.size,
-        elementwise,
-        per_element({"add": 1, "mul": 1}),
+        "mse_loss_gradient", Family.VECTOR, _infer_second, lambda _, g, x, y: g * 2 * (x - y) / x.size, elementwise,
+        pointwise, per_element({"add": 1, "mul": 1}), no_onnx=BACKWARD,
     ),
-)
+)  # fmt: skip

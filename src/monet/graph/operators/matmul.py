@@ -12,7 +12,7 @@ import numpy as np
 
 from monet.errors import ModelError
 from monet.graph.backward import Backward
-from monet.graph.kind import Array, Call, Family, OpKind, Output, register
+from monet.graph.kind import BACKWARD, Array, Call, Factor, Family, OpKind, Output, register, sums
 from monet.graph.loop_nest import Index, LoopNest, Operand, index
 from monet.graph.op import Attributes
 from monet.graph.tensor import Tensor
@@ -162,24 +162,23 @@ def _gradient_matmul(b: Backward) -> tuple[str | None, ...]:
     return da, db
 
 
+def _low_rank(call: Call, rank: int) -> tuple[Factor, Factor]:
+    """Down to ``rank`` columns, and up again."""
+    plain = {"transpose": False}
+    return Factor((rank, call.inputs[0].shape[-1]), plain), Factor((call.out.shape[-1], rank), plain)
+
+
 register(
-    OpKind("linear", Family.MATMUL, _infer_linear, _evaluate_linear, _nest_linear, _work_linear, _gradient_linear),
     OpKind(
-        "linear_weight_gradient",
-        Family.MATMUL,
-        _infer_weight_gradient,
-        _evaluate_weight_gradient,
-        _nest_weight_gradient,
-        lambda call: {"mac": _nest_weight_gradient(call).points},
+        "linear", Family.MATMUL, _infer_linear, _evaluate_linear, _nest_linear, sums, _work_linear, _gradient_linear,
+        ("Gemm",), low_rank=_low_rank,
     ),
     OpKind(
-        "matmul",
-        Family.MATMUL,
-        _infer_matmul,
-        _evaluate_matmul,
-        _nest_matmul,
-        lambda call: {"mac": _nest_matmul(call).points},
-        _gradient_matmul,
-        ("MatMul",),
+        "linear_weight_gradient", Family.MATMUL, _infer_weight_gradient, _evaluate_weight_gradient,
+        _nest_weight_gradient, sums, lambda call: {"mac": _nest_weight_gradient(call).points}, no_onnx=BACKWARD,
     ),
-)
+    OpKind(
+        "matmul", Family.MATMUL, _infer_matmul, _evaluate_matmul, _nest_matmul, sums,
+        lambda call: {"mac": _nest_matmul(call).points}, _gradient_matmul, ("MatMul",),
+    ),
+)  # fmt: skip

@@ -41,6 +41,11 @@ def elementwise(call: Call) -> LoopNest:
     return over(call.out.shape, call)
 
 
+def axis_size(call: Call) -> int:
+    """Elements of the axis of its first input that an operator works along."""
+    return call.inputs[0].shape[int(call.attrs["axis"])]
+
+
 def axes_of(names: Sequence[int]) -> tuple[Index, ...]:
     """Indices that pick out the given axes of the nest, in order."""
     return tuple(index(f"A{axis}") for axis in names)

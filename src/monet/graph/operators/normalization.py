@@ -12,7 +12,7 @@ import numpy as np
 
 from monet.errors import ModelError
 from monet.graph.backward import Backward
-from monet.graph.kind import Array, Call, Family, OpKind, Output, register
+from monet.graph.kind import BACKWARD, Array, Call, Family, OpKind, Output, along, pointwise, register
 from monet.graph.loop_nest import Index, LoopNest, index
 from monet.graph.op import Attributes
 from monet.graph.operators.nests import axes_of, over
@@ -257,8 +257,10 @@ def _nest_group_norm(call: Call) -> LoopNest:
     return over((x.shape[0], groups, per_group, *x.shape[2:]), call, maps)
 
 
+PASSES = 2  # over the input: statistics, then apply; backward sums, then apply
+
+
 def _passes(forward: bool) -> Any:
-    """Two passes over the input forward (statistics, apply), two backward (sums, apply)."""
     counts = {"add": 4, "mul": 3} if forward else {"add": 5, "mul": 6}
     return lambda call: {
         **{function: n * call.inputs[0].elements for function, n in counts.items()},
@@ -276,17 +278,38 @@ def _without_weight(infer: Any) -> Any:
     return rule
 
 
-for _name, _infer, _forward, _backward, _nest, _rule in (
-    ("batch_norm", _infer_batch_norm, _evaluate_batch_norm, _evaluate_batch_norm_gradient, _nest_batch_norm, _batch_norm_rule),
-    ("layer_norm", _infer_layer_norm, _evaluate_layer_norm, _evaluate_layer_norm_gradient, _nest_trailing, _layer_norm_rule),
-    ("rms_norm", _infer_rms_norm, _evaluate_rms_norm, _evaluate_rms_norm_gradient, _nest_trailing, _rms_norm_rule),
-    ("group_norm", _infer_group_norm, _evaluate_group_norm, _evaluate_group_norm_gradient, _nest_group_norm, _group_norm_rule),
+def _but_channels(call: Call) -> set[str]:
+    return {f"A{axis}" for axis in range(len(call.inputs[0].shape)) if axis != 1}
+
+
+def _trailing(call: Call) -> set[str]:
+    rank = len(call.inputs[0].shape)
+    return {f"A{axis}" for axis in range(rank - call.attrs["axes"], rank)}
+
+
+def _inside_group(call: Call) -> set[str]:
+    """Channels of a group and positions; samples and groups (A0, A1) each have statistics of their own."""
+    return {f"A{axis}" for axis in range(2, len(call.inputs[0].shape) + 1)}
+
+
+for _name, _infer, _forward, _backward, _nest, _whole, _rule, _onnx in (
+    ("batch_norm", _infer_batch_norm, _evaluate_batch_norm, _evaluate_batch_norm_gradient, _nest_batch_norm, _but_channels, _batch_norm_rule, ("BatchNormalization",)),
+    ("layer_norm", _infer_layer_norm, _evaluate_layer_norm, _evaluate_layer_norm_gradient, _nest_trailing, _trailing, _layer_norm_rule, ("LayerNormalization",)),
+    ("rms_norm", _infer_rms_norm, _evaluate_rms_norm, _evaluate_rms_norm_gradient, _nest_trailing, _trailing, _rms_norm_rule, ("RMSNormalization", "SimplifiedLayerNormalization")),
+    ("group_norm", _infer_group_norm, _evaluate_group_norm, _evaluate_group_norm_gradient, _nest_group_norm, _inside_group, _group_norm_rule, ("GroupNormalization", "InstanceNormalization")),
 ):  # fmt: skip
     _gradient_infer = _infer_norm_gradient if _name == "batch_norm" else _without_weight(_infer_norm_gradient)
+    _dimensions = along(_whole, PASSES)
+    _once = (3, 4) if _name == "batch_norm" else ()
     register(
-        OpKind(_name, Family.VECTOR, _infer, _forward, _nest, _passes(True), _rule),
-        OpKind(f"{_name}_gradient", Family.VECTOR, _gradient_infer, _backward, _nest, _passes(False)),
-    )
+        OpKind(
+            _name, Family.VECTOR, _infer, _forward, _nest, _dimensions, _passes(True), _rule, _onnx, once=_once
+        ),
+        OpKind(
+            f"{_name}_gradient", Family.VECTOR, _gradient_infer, _backward, _nest, _dimensions, _passes(False),
+            no_onnx=BACKWARD,
+        ),
+    )  # fmt: skip
 
 
 # --- batch norm with fixed statistics (inference form): an affine map per channel ---------------------------------------
@@ -319,20 +342,12 @@ def _evaluate_fixed_gradient(
 
 register(
     OpKind(
-        "batch_norm_fixed",
-        Family.VECTOR,
-        _infer_fixed,
-        _evaluate_fixed,
-        _nest_batch_norm,
-        lambda call: {"mul": call.out.elements, "add": call.out.elements},
-        _fixed_rule,
+        "batch_norm_fixed", Family.VECTOR, _infer_fixed, _evaluate_fixed, _nest_batch_norm, pointwise,
+        lambda call: {"mul": call.out.elements, "add": call.out.elements}, _fixed_rule,
+        no_onnx="files of models to be trained have BatchNormalization, which imports as batch_norm",
     ),
     OpKind(
-        "batch_norm_fixed_gradient",
-        Family.VECTOR,
-        _infer_norm_gradient,
-        _evaluate_fixed_gradient,
-        _nest_batch_norm,
-        _passes(False),
+        "batch_norm_fixed_gradient", Family.VECTOR, _infer_norm_gradient, _evaluate_fixed_gradient, _nest_batch_norm,
+        pointwise, _passes(False), no_onnx=BACKWARD,
     ),
-)
+)  # fmt: skip

@@ -11,7 +11,7 @@ import numpy as np
 
 from monet.errors import ModelError
 from monet.graph.backward import Backward
-from monet.graph.kind import Array, Call, Family, OpKind, Output, register
+from monet.graph.kind import BACKWARD, Array, Call, Family, Narrow, OpKind, Output, displaced, register, windows
 from monet.graph.loop_nest import LoopNest, Operand, index
 from monet.graph.op import Attributes
 from monet.graph.operators.convolution import SPATIAL
@@ -19,6 +19,7 @@ from monet.graph.operators.nests import axes_of, elementwise, over
 from monet.graph.tensor import Tensor
 
 TAP_INDEX = "uint8"  # index type of the compact form: which tap of the window won, instead of a position in the plane
+MOST_TAPS = 256  # that it can tell apart
 
 
 def _pooled(size: int, attrs: Mapping[str, Any], axis: int) -> int:
@@ -177,42 +178,23 @@ def _per_window(function: str, backward: bool = False) -> Any:
 
 register(
     OpKind(
-        "max_pool",
-        Family.VECTOR,
-        _infer_max_pool,
-        _evaluate_max_pool,
-        _nest_pool,
-        _per_window("max"),
-        _max_pool_rule,
+        "max_pool", Family.VECTOR, _infer_max_pool, _evaluate_max_pool, _nest_pool, windows, _per_window("max"),
+        _max_pool_rule, ("MaxPool",),
+        narrow=lambda a: Narrow(1, TAP_INDEX, "index_dtype") if math.prod(a["kernel"]) <= MOST_TAPS else None,
     ),
     OpKind(
-        "max_pool_gradient",
-        Family.VECTOR,
-        _infer_pool_gradient,
-        _evaluate_max_pool_gradient,
-        _nest_pool_gradient,
-        lambda call: {"add": call.inputs[0].elements},
-        retained=(2,),
+        "max_pool_gradient", Family.VECTOR, _infer_pool_gradient, _evaluate_max_pool_gradient, _nest_pool_gradient,
+        windows, lambda call: {"add": call.inputs[0].elements}, no_onnx=BACKWARD, retained=(2,),
     ),
     OpKind(
-        "avg_pool",
-        Family.VECTOR,
-        _infer_pool,
-        _evaluate_avg_pool,
-        _nest_pool,
-        _per_window("add"),
-        _avg_pool_rule,
+        "avg_pool", Family.VECTOR, _infer_pool, _evaluate_avg_pool, _nest_pool, windows, _per_window("add"),
+        _avg_pool_rule, ("AveragePool",),
     ),
     OpKind(
-        "avg_pool_gradient",
-        Family.VECTOR,
-        _infer_pool_gradient,
-        _evaluate_avg_pool_gradient,
-        _nest_pool_gradient,
-        _per_window("add", backward=True),
-        retained=(1,),
+        "avg_pool_gradient", Family.VECTOR, _infer_pool_gradient, _evaluate_avg_pool_gradient, _nest_pool_gradient,
+        windows, _per_window("add", backward=True), no_onnx=BACKWARD, retained=(1,),
     ),
-)
+)  # fmt: skip
 
 
 # --- resampling: a sparse linear map per axis -------------------------------------------------------------------------
@@ -283,11 +265,15 @@ def _resize_work(call: Call) -> dict[str, int]:
 
 
 register(
-    OpKind("resize", Family.VECTOR, _infer_resize, _evaluate_resize, _nest_resize, _resize_work, _resize_rule),
     OpKind(
-        "resize_gradient", Family.VECTOR, _infer_pool_gradient, _evaluate_resize_gradient, _nest_resize, _resize_work
+        "resize", Family.VECTOR, _infer_resize, _evaluate_resize, _nest_resize, displaced, _resize_work, _resize_rule,
+        ("Resize", "Upsample"),
     ),
-)
+    OpKind(
+        "resize_gradient", Family.VECTOR, _infer_pool_gradient, _evaluate_resize_gradient, _nest_resize, displaced,
+        _resize_work, no_onnx=BACKWARD,
+    ),
+)  # fmt: skip
 
 
 # --- adaptive average: the output size is given, windows may differ in size and overlap -------------------------------
@@ -339,21 +325,12 @@ def _adaptive_work(call: Call) -> dict[str, int]:
 
 register(
     OpKind(
-        "adaptive_avg_pool",
-        Family.VECTOR,
-        _infer_adaptive,
-        _evaluate_adaptive,
-        _nest_adaptive,
-        _adaptive_work,
-        _adaptive_rule,
+        "adaptive_avg_pool", Family.VECTOR, _infer_adaptive, _evaluate_adaptive, _nest_adaptive, displaced,
+        _adaptive_work, _adaptive_rule,
+        no_onnx="no standard operator; files write averages over windows as matrix products",
     ),
     OpKind(
-        "adaptive_avg_pool_gradient",
-        Family.VECTOR,
-        _infer_pool_gradient,
-        _evaluate_adaptive_gradient,
-        _nest_adaptive,
-        _adaptive_work,
-        retained=(1,),
+        "adaptive_avg_pool_gradient", Family.VECTOR, _infer_pool_gradient, _evaluate_adaptive_gradient, _nest_adaptive,
+        displaced, _adaptive_work, no_onnx=BACKWARD, retained=(1,),
     ),
-)
+)  # fmt: skip

@@ -8,7 +8,19 @@ import numpy as np
 
 from monet.errors import ModelError
 from monet.graph.backward import Backward
-from monet.graph.kind import Array, Call, Family, OpKind, Output, register
+from monet.graph.kind import (
+    BACKWARD,
+    Array,
+    Call,
+    DimensionRule,
+    Family,
+    OpKind,
+    Output,
+    along,
+    reduces,
+    register,
+    sums,
+)
 from monet.graph.loop_nest import Index, LoopNest, index
 from monet.graph.op import Attributes
 from monet.graph.operators.elementwise import per_element
@@ -22,6 +34,11 @@ def normalise_axes(axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
         if not -rank <= axis < max(rank, 1):
             raise ModelError(f"axis {axis} is out of range for {rank} axes")
     return tuple(sorted({axis % rank for axis in axes})) if rank else ()
+
+
+def axis_dim(call: Call) -> tuple[str]:
+    """The dimension of the axis that an operator works along."""
+    return (f"A{call.attrs['axis'] % len(call.inputs[0].shape)}",)
 
 
 def _infer_reduce(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
@@ -94,39 +111,36 @@ def _nest_extreme_gradient(call: Call) -> LoopNest:
     return over(x.shape, call, [kept, every, kept, every])
 
 
+def _reduced_dims(call: Call) -> set[str]:
+    """Those that share an extreme share its gradient."""
+    return {f"A{axis}" for axis in call.attrs["axes"]}
+
+
 def _reduce_work(call: Call) -> dict[str, int]:
     return {"add": call.inputs[0].elements}
 
 
 def _reduction(
-    name: str, function: Callable[..., Array], rule: Callable[[Backward], tuple[str | None, ...]] | None, onnx: str
+    name: str,
+    function: Callable[..., Array],
+    dimensions: DimensionRule,
+    rule: Callable[[Backward], tuple[str | None, ...]],
+    *onnx: str,
 ) -> OpKind:
-    return OpKind(
-        name,
-        Family.VECTOR,
-        _infer_reduce,
-        _reducer(function),
-        _nest_reduce,
-        _reduce_work,
-        rule,
-        (onnx,) if onnx else (),
-    )
+    evaluate = _reducer(function)
+    return OpKind(name, Family.VECTOR, _infer_reduce, evaluate, _nest_reduce, dimensions, _reduce_work, rule, onnx)
 
 
 register(
-    _reduction("reduce_sum", np.sum, _sum_rule, "ReduceSum"),
-    _reduction("reduce_mean", np.mean, _mean_rule, "ReduceMean"),
-    _reduction("reduce_max", np.max, _extreme_rule, "ReduceMax"),
-    _reduction("reduce_min", np.min, _extreme_rule, "ReduceMin"),
+    _reduction("reduce_sum", np.sum, sums, _sum_rule, "ReduceSum"),
+    _reduction("reduce_mean", np.mean, reduces, _mean_rule, "ReduceMean", "GlobalAveragePool"),
+    _reduction("reduce_max", np.max, reduces, _extreme_rule, "ReduceMax", "GlobalMaxPool"),
+    _reduction("reduce_min", np.min, reduces, _extreme_rule, "ReduceMin"),
     OpKind(
-        "reduce_extreme_gradient",
-        Family.VECTOR,
-        _infer_second,
-        _evaluate_extreme_gradient,
-        _nest_extreme_gradient,
-        per_element({"select": 1, "mul": 1}),
+        "reduce_extreme_gradient", Family.VECTOR, _infer_second, _evaluate_extreme_gradient, _nest_extreme_gradient,
+        along(_reduced_dims), per_element({"select": 1, "mul": 1}), no_onnx=BACKWARD,
     ),
-)
+)  # fmt: skip
 
 
 # --- argmax, cumulative sum -----------------------------------------------------------------------------------------
@@ -155,9 +169,14 @@ def _cumsum_rule(b: Backward) -> tuple[str | None, ...]:
 
 
 register(
-    OpKind("argmax", Family.VECTOR, _infer_argmax, _evaluate_argmax, _nest_reduce, _reduce_work),
-    OpKind("cumsum", Family.VECTOR, _infer_same, _evaluate_cumsum, elementwise, per_element({"add": 1}), _cumsum_rule),
-)
+    OpKind(
+        "argmax", Family.VECTOR, _infer_argmax, _evaluate_argmax, _nest_reduce, reduces, _reduce_work, onnx=("ArgMax",),
+    ),
+    OpKind(
+        "cumsum", Family.VECTOR, _infer_same, _evaluate_cumsum, elementwise, along(axis_dim), per_element({"add": 1}),
+        _cumsum_rule, ("CumSum",),
+    ),
+)  # fmt: skip
 
 
 # --- the k largest (or smallest) of an axis, in order ---------------------------------------------------------------
@@ -200,8 +219,11 @@ def _topk_rule(b: Backward) -> tuple[str | None, ...]:
 
 
 register(
-    OpKind("topk", Family.VECTOR, _infer_topk, _evaluate_topk, _nest_topk, _topk_work, _topk_rule, ("TopK",)),
-)
+    OpKind(
+        "topk", Family.VECTOR, _infer_topk, _evaluate_topk, _nest_topk, along(axis_dim), _topk_work, _topk_rule,
+        ("TopK",),
+    ),
+)  # fmt: skip
 
 
 # --- softmax --------------------------------------------------------------------------------------------------------
@@ -238,41 +260,25 @@ def _evaluate_log_softmax_gradient(attrs: Attributes, g: Array, y: Array) -> Arr
     return np.asarray(g - np.exp(y) * g.sum(axis=attrs["axis"], keepdims=True))
 
 
-register(
-    OpKind(
-        "softmax",
-        Family.VECTOR,
-        _infer_softmax,
-        _evaluate_softmax,
-        elementwise,
-        per_element({"max": 1, "exp": 1, "add": 2, "div": 1}),
-        _softmax_rule("softmax_gradient"),
-        ("Softmax",),
+PASSES = 2  # running maximum and sum, then apply; backward the sum, then apply
+
+for _kind, _forward, _backward, _work, _gradient_work, _onnx in (
+    (
+        "softmax", _evaluate_softmax, _evaluate_softmax_gradient,
+        {"max": 1, "exp": 1, "add": 2, "div": 1}, {"mul": 2, "add": 2}, "Softmax",
     ),
-    OpKind(
-        "softmax_gradient",
-        Family.VECTOR,
-        _infer_softmax,
-        _evaluate_softmax_gradient,
-        elementwise,
-        per_element({"mul": 2, "add": 2}),
+    (
+        "log_softmax", _evaluate_log_softmax, _evaluate_log_softmax_gradient,
+        {"max": 1, "exp": 1, "add": 3}, {"exp": 1, "mul": 1, "add": 2}, "LogSoftmax",
     ),
-    OpKind(
-        "log_softmax",
-        Family.VECTOR,
-        _infer_softmax,
-        _evaluate_log_softmax,
-        elementwise,
-        per_element({"max": 1, "exp": 1, "add": 3}),
-        _softmax_rule("log_softmax_gradient"),
-        ("LogSoftmax",),
-    ),
-    OpKind(
-        "log_softmax_gradient",
-        Family.VECTOR,
-        _infer_softmax,
-        _evaluate_log_softmax_gradient,
-        elementwise,
-        per_element({"exp": 1, "mul": 1, "add": 2}),
-    ),
-)
+):  # fmt: skip
+    _whole, _rule = along(axis_dim, PASSES), _softmax_rule(f"{_kind}_gradient")
+    register(
+        OpKind(
+            _kind, Family.VECTOR, _infer_softmax, _forward, elementwise, _whole, per_element(_work), _rule, (_onnx,)
+        ),
+        OpKind(
+            f"{_kind}_gradient", Family.VECTOR, _infer_softmax, _backward, elementwise, _whole,
+            per_element(_gradient_work), no_onnx=BACKWARD,
+        ),
+    )  # fmt: skip

@@ -9,10 +9,10 @@ import numpy as np
 from monet.errors import ModelError
 from monet.graph.backward import Backward
 from monet.graph.formats import FORMATS
-from monet.graph.kind import Array, Call, Family, OpKind, Output, register
+from monet.graph.kind import Array, Call, Family, OpKind, Output, displaced, no_work, register
 from monet.graph.loop_nest import LoopNest
 from monet.graph.op import Attributes
-from monet.graph.operators.nests import axes_of, over
+from monet.graph.operators.nests import axes_of, axis_size, over
 from monet.graph.operators.reduction import normalise_axes
 from monet.graph.tensor import Tensor
 
@@ -114,17 +114,25 @@ def _add_rule(b: Backward) -> tuple[str | None, ...]:
     return kept, None, _read_back(b, b.op.kind == "scatter_add") if b.needs[2] else None
 
 
-register(
-    OpKind("index_copy", Family.MOVE, _infer_index, _evaluate_index_copy, _nest, gradient=_store_rule),
-    OpKind("index_add", Family.VECTOR, _infer_index, _evaluate_index_add, _nest, _adds, _add_rule),
-    OpKind(
-        "scatter",
-        Family.MOVE,
-        _infer_scatter,
-        _evaluate_scatter,
-        _nest,
-        gradient=_store_rule,
-        onnx=("ScatterElements",),
-    ),
-    OpKind("scatter_add", Family.VECTOR, _infer_scatter, _evaluate_scatter_add, _nest, _adds, _add_rule),
-)
+for _kind, _infer, _evaluate, _onnx, _why in (
+    ("index_copy", _infer_index, _evaluate_index_copy, (), "files write whole slices element by element"),
+    ("index_add", _infer_index, _evaluate_index_add, (), "files add whole slices element by element"),
+    ("scatter", _infer_scatter, _evaluate_scatter, ("ScatterElements", "Scatter"), ""),
+    ("scatter_add", _infer_scatter, _evaluate_scatter_add, ("ScatterElements",), ""),
+):
+    _stores = _kind in ("index_copy", "scatter")
+    register(
+        OpKind(
+            _kind,
+            Family.MOVE if _stores else Family.VECTOR,
+            _infer,
+            _evaluate,
+            _nest,
+            displaced,
+            no_work if _stores else _adds,
+            _store_rule if _stores else _add_rule,
+            _onnx,
+            _why,
+            positions=axis_size,
+        )
+    )

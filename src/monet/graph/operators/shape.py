@@ -7,12 +7,26 @@ expand, slice and split are always views.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from monet.errors import ModelError
 from monet.graph.backward import Backward
-from monet.graph.kind import Array, Call, Family, OpKind, Output, register
+from monet.graph.kind import (
+    BACKWARD,
+    Array,
+    Call,
+    DimensionRule,
+    Family,
+    NestRule,
+    OpKind,
+    Output,
+    ShapeRule,
+    displaced,
+    pointwise,
+    register,
+)
 from monet.graph.loop_nest import Index, LoopNest, index
 from monet.graph.op import Attributes
 from monet.graph.operators.nests import axis_names, elementwise, over
@@ -94,9 +108,10 @@ def _evaluate_slice_gradient(attrs: Attributes, g: Array) -> Array:
 
 
 def _nest_scatter(call: Call) -> LoopNest:
-    """One point per element written; the read side is a part of it and is bounded by its own shape."""
-    every = tuple(index(name) for name in axis_names(len(call.out.shape)))
-    return over(call.out.shape, call, [every, every])
+    """One point per element of the longer side, axis by axis; either is bounded by its own shape."""
+    shape = tuple(max(sizes) for sizes in zip(call.inputs[0].shape, call.out.shape, strict=True))
+    every = tuple(index(name) for name in axis_names(len(shape)))
+    return over(shape, call, [every, every])
 
 
 def _infer_detach(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
@@ -126,42 +141,18 @@ def _split_rule(b: Backward) -> tuple[str | None, ...]:
     return (b.emit("concat", *parts, axis=b.attrs["axis"]),)
 
 
+for _kind, _infer, _evaluate, _rule, _onnx in (
+    ("reshape", _infer_reshape, lambda attrs, x: x.reshape(attrs["shape"]), _reshape_rule, ("Reshape",)),
+    ("transpose", _infer_transpose, lambda attrs, x: np.transpose(x, attrs["order"]), _transpose_rule, ("Transpose",)),
+    ("expand", _infer_expand, lambda attrs, x: np.broadcast_to(x, attrs["shape"]), _expand_rule, ("Expand",)),
+    ("slice", _infer_slice, lambda attrs, x: x[_slices(attrs, x.ndim)], _slice_rule, ("Slice",)),
+    ("split", _infer_split, _evaluate_split, _split_rule, ("Split",)),
+):  # fmt: skip
+    register(OpKind(_kind, Family.VIEW, _infer, _evaluate, gradient=_rule, onnx=_onnx))
+
 register(
-    OpKind(
-        "reshape",
-        Family.VIEW,
-        _infer_reshape,
-        lambda attrs, x: x.reshape(attrs["shape"]),
-        None,
-        gradient=_reshape_rule,
-    ),
-    OpKind(
-        "transpose",
-        Family.VIEW,
-        _infer_transpose,
-        lambda attrs, x: np.transpose(x, attrs["order"]),
-        None,
-        gradient=_transpose_rule,
-    ),
-    OpKind(
-        "expand",
-        Family.VIEW,
-        _infer_expand,
-        lambda attrs, x: np.broadcast_to(x, attrs["shape"]),
-        None,
-        gradient=_expand_rule,
-    ),
-    OpKind(
-        "slice",
-        Family.VIEW,
-        _infer_slice,
-        lambda attrs, x: x[_slices(attrs, x.ndim)],
-        None,
-        gradient=_slice_rule,
-    ),
-    OpKind("split", Family.VIEW, _infer_split, _evaluate_split, None, gradient=_split_rule),
-    OpKind("detach", Family.VIEW, _infer_detach, lambda _, x: x, None),  # the same elements; no gradient flows back
-    OpKind("slice_gradient", Family.MOVE, _infer_slice_gradient, _evaluate_slice_gradient, _nest_scatter),
+    # the same elements; no gradient flows back
+    OpKind("detach", Family.VIEW, _infer_detach, lambda _, x: x, no_onnx="a file says nothing about gradients"),
 )
 
 
@@ -276,50 +267,46 @@ def _infer_roll(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, 
     return _infer_copy(inputs, attrs)
 
 
+def _copy_rule(b: Backward) -> tuple[str | None, ...]:
+    return (b.gradient,)
+
+
+def _flip_rule(b: Backward) -> tuple[str | None, ...]:
+    return (b.emit("flip", b.gradient, axes=b.attrs["axes"]),)
+
+
+def _roll_rule(b: Backward) -> tuple[str | None, ...]:
+    return (b.emit("roll", b.gradient, axes=b.attrs["axes"], shifts=tuple(-shift for shift in b.attrs["shifts"])),)
+
+
+def _move(name: str, infer: ShapeRule, nest: NestRule, dimensions: DimensionRule, evaluate: Any, **more: Any) -> OpKind:
+    return OpKind(name, Family.MOVE, infer, evaluate, nest, dimensions, **more)
+
+
 register(
-    OpKind(
-        "copy",
-        Family.MOVE,
-        _infer_copy,
-        lambda _, x: np.ascontiguousarray(x),
-        elementwise,
-        gradient=lambda b: (b.gradient,),
+    _move(
+        "copy", _infer_copy, elementwise, pointwise, lambda _, x: np.ascontiguousarray(x),
+        gradient=_copy_rule, in_place=True, no_onnx="Identity imports as nothing",
     ),
-    OpKind(
-        "concat",
-        Family.MOVE,
-        _infer_concat,
-        lambda attrs, *xs: np.concatenate(xs, axis=attrs["axis"]),
-        _nest_concat,
-        gradient=_concat_rule,
-        onnx=("Concat",),
+    _move(
+        "concat", _infer_concat, _nest_concat, pointwise, lambda attrs, *xs: np.concatenate(xs, axis=attrs["axis"]),
+        gradient=_concat_rule, onnx=("Concat",),
     ),
-    OpKind("pad", Family.MOVE, _infer_pad, _evaluate_pad, _nest_pad, gradient=_pad_rule),
-    OpKind("pad_gradient", Family.MOVE, _infer_slice_gradient, _evaluate_pad_gradient, _nest_scatter),
-    OpKind(
-        "repeat",
-        Family.MOVE,
-        _infer_repeat,
-        lambda attrs, x: np.tile(x, attrs["times"]),
-        _nest_repeat,
-        gradient=_repeat_rule,
+    _move("pad", _infer_pad, _nest_pad, displaced, _evaluate_pad, gradient=_pad_rule, onnx=("Pad",)),
+    _move(
+        "slice_gradient", _infer_slice_gradient, _nest_scatter, displaced, _evaluate_slice_gradient, no_onnx=BACKWARD
     ),
-    OpKind(
-        "flip",
-        Family.MOVE,
-        _infer_flip,
-        lambda attrs, x: np.flip(x, attrs["axes"]),
-        elementwise,
-        gradient=lambda b: (b.emit("flip", b.gradient, axes=b.attrs["axes"]),),
+    _move("pad_gradient", _infer_slice_gradient, _nest_scatter, displaced, _evaluate_pad_gradient, no_onnx=BACKWARD),
+    _move(
+        "repeat", _infer_repeat, _nest_repeat, pointwise, lambda attrs, x: np.tile(x, attrs["times"]),
+        gradient=_repeat_rule, onnx=("Tile",),
     ),
-    OpKind(
-        "roll",
-        Family.MOVE,
-        _infer_roll,
-        lambda attrs, x: np.roll(x, attrs["shifts"], attrs["axes"]),
-        elementwise,
-        gradient=lambda b: (
-            b.emit("roll", b.gradient, axes=b.attrs["axes"], shifts=tuple(-shift for shift in b.attrs["shifts"])),
-        ),
+    _move(
+        "flip", _infer_flip, elementwise, displaced, lambda attrs, x: np.flip(x, attrs["axes"]),
+        gradient=_flip_rule, onnx=("Slice",),
     ),
-)
+    _move(
+        "roll", _infer_roll, elementwise, displaced, lambda attrs, x: np.roll(x, attrs["shifts"], attrs["axes"]),
+        gradient=_roll_rule, no_onnx="files write two slices and Concat",
+    ),
+)  # fmt: skip

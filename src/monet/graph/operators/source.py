@@ -6,8 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from monet.graph.formats import FORMATS
-from monet.graph.kind import Array, Call, Family, OpKind, Output, register
-from monet.graph.loop_nest import LoopNest
+from monet.graph.kind import Array, Family, OpKind, Output, pointwise, register
 from monet.graph.op import Attributes
 from monet.graph.operators.nests import elementwise
 from monet.graph.tensor import Tensor
@@ -49,13 +48,16 @@ def _evaluate_random(attrs: Attributes) -> Array:
     return drawn if attrs["distribution"] == "uniform" else np.asarray(drawn < attrs["probability"], np.float64)
 
 
-def _nest(call: Call) -> LoopNest:
-    return elementwise(call)
-
+for _kind, _infer, _evaluate, _onnx in (
+    ("fill", _infer_fill, _evaluate_fill, ("ConstantOfShape",)),
+    ("iota", _infer_iota, _evaluate_iota, ("Range",)),
+    ("causal_mask", _infer_causal_mask, _evaluate_causal_mask, ("Trilu",)),
+):
+    register(OpKind(_kind, Family.MOVE, _infer, _evaluate, elementwise, pointwise, onnx=_onnx))
 
 register(
-    OpKind("fill", Family.MOVE, _infer_fill, _evaluate_fill, _nest),
-    OpKind("iota", Family.MOVE, _infer_iota, _evaluate_iota, _nest),
-    OpKind("causal_mask", Family.MOVE, _infer_causal_mask, _evaluate_causal_mask, _nest),
-    OpKind("random", Family.VECTOR, _infer_fill, _evaluate_random, _nest, lambda call: {"random": call.out.elements}),
-)
+    OpKind(
+        "random", Family.VECTOR, _infer_fill, _evaluate_random, elementwise, pointwise,
+        lambda call: {"random": call.out.elements}, no_onnx="importers refuse random numbers other than dropout's",
+    ),
+)  # fmt: skip

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from monet.errors import ModelError
-from monet.graph.kind import Array, Call, Family, OpKind, Output, register
+from monet.graph.kind import UPDATE, Array, Call, Family, OpKind, Output, pointwise, reduces, register
 from monet.graph.loop_nest import LoopNest
 from monet.graph.op import Attributes
 from monet.graph.operators.nests import broadcast_indices, over
@@ -86,11 +86,14 @@ def _work(**counts: int) -> Callable[[Call], dict[str, int]]:
     return work
 
 
-register(
-    OpKind("sgd_update", Family.VECTOR, _infer, _evaluate(_sgd), _nest, _work(mul=1, add=1)),
-    OpKind("momentum_update", Family.VECTOR, _infer, _evaluate(_momentum), _nest, _work(mul=2, add=2)),
-    OpKind("adam_update", Family.VECTOR, _infer, _evaluate(_adam), _nest, _work(mul=6, add=4, div=1, sqrt=1)),
-)
+for _name, _step, _count in (
+    ("sgd_update", _sgd, _work(mul=1, add=1)),
+    ("momentum_update", _momentum, _work(mul=2, add=2)),
+    ("adam_update", _adam, _work(mul=6, add=4, div=1, sqrt=1)),
+):
+    register(
+        OpKind(_name, Family.VECTOR, _infer, _evaluate(_step), _nest, pointwise, _count, no_onnx=UPDATE, is_update=True)
+    )
 
 
 # --- gradient clipping by global norm: a sum of squares per gradient, then one coefficient --------------------------
@@ -116,19 +119,11 @@ def _nest_scalar(call: Call) -> LoopNest:
 
 register(
     OpKind(
-        "square_sum",
-        Family.VECTOR,
-        _infer_scalar,
-        lambda _, g: np.asarray((g * g).sum()),
-        _nest_square_sum,
-        lambda call: {"mul": call.inputs[0].elements, "add": call.inputs[0].elements},
+        "square_sum", Family.VECTOR, _infer_scalar, lambda _, g: np.asarray((g * g).sum()), _nest_square_sum, reduces,
+        lambda call: {"mul": call.inputs[0].elements, "add": call.inputs[0].elements}, no_onnx=UPDATE,
     ),
     OpKind(
-        "clip_coefficient",
-        Family.VECTOR,
-        _infer_scalar,
-        _evaluate_coefficient,
-        _nest_scalar,
-        lambda call: {"add": len(call.inputs), "sqrt": 1, "div": 1},
+        "clip_coefficient", Family.VECTOR, _infer_scalar, _evaluate_coefficient, _nest_scalar, reduces,
+        lambda call: {"add": len(call.inputs), "sqrt": 1, "div": 1}, no_onnx=UPDATE,
     ),
-)
+)  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from monet.errors import MonetError
+from monet.graph.counts import call_of
 from monet.graph.graph import Graph
 from monet.graph.kind import Call, Family, OpKind, kind_named
 from monet.graph.loop_nest import LoopNest
@@ -17,7 +18,7 @@ from monet.mapping.mapper.tiling import Constraints
 from monet.mapping.nest.bias import bias_of
 from monet.mapping.unfused.border import Border, border_of
 from monet.mapping.unfused.operator import Unfused, unfused, with_bias
-from monet.mapping.vector import VectorCost, reduced_extent, supports, vector_cost
+from monet.mapping.vector import VectorCost, supports, vector_cost
 
 MATRIX = frozenset({Family.CONVOLUTION, Family.MATMUL})
 
@@ -56,13 +57,6 @@ class NoCore(MappingError):
     def __init__(self, op: Op, why: str) -> None:
         self.why = why
         super().__init__(f"operator {op.name} ({op.kind}) runs on no core: {why}")
-
-
-def call_of(graph: Graph, op: Op) -> Call:
-    """An operator with its tensors."""
-    return Call(
-        tuple(graph.tensors[name] for name in op.inputs), tuple(graph.tensors[name] for name in op.outputs), op.attrs
-    )
 
 
 def distinct_instances(accelerator: Accelerator) -> tuple[CoreInstance, ...]:
@@ -158,7 +152,7 @@ def _on_core(
     reason = supports(core, work)
     if reason:
         raise MappingError(reason)
-    return vector_cost(nest, work, core, border, reduced_extent(kind.name, call))
+    return vector_cost(nest, work, core, border, kind.dimensions_of(call, nest))
 
 
 def _score(found: Unfused | VectorCost, instance: CoreInstance, objective: str) -> float:

@@ -190,7 +190,7 @@ class CostTable:
         if operator.is_attention:
             lanes = lanes_beside(self.machine.accelerator, instance)
             return attention_step(nest, work, instance, lanes, border, self.objective, not held)
-        return vector_step(nest, work, operator.extent, instance, border, not held)
+        return vector_step(nest, work, operator.dimensions, instance, border, not held)
 
 
 @dataclass(slots=True)

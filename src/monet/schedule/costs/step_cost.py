@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from monet.graph.formats import whole_bytes
+from monet.graph.kind import Dimensions
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core, CoreInstance
 from monet.mapping.cache import default_cache, key_of
@@ -185,14 +186,19 @@ def with_bias(cost: StepCost, nest: LoopNest, dtype: str, core: Core) -> StepCos
 
 
 def vector_step(
-    nest: LoopNest, work: Mapping[str, int], extent: int, instance: CoreInstance, border: Border, streamed: bool
+    nest: LoopNest,
+    work: Mapping[str, int],
+    dimensions: Dimensions,
+    instance: CoreInstance,
+    border: Border,
+    streamed: bool,
 ) -> StepCost:
     """Vector work; ``work`` is that of this nest."""
     core = instance.core
     reason = supports(core, work)
     if reason:
         raise MappingError(reason)
-    found = vector_cost(nest, work, core, border, extent)
+    found = vector_cost(nest, work, core, border, dimensions)
     slots = ("I" if core.levels_of("I") else "W", "O")
     buffer = _vector_buffer(found, border, slots) if streamed else 0
     operands = list(found.operands)

@@ -26,9 +26,9 @@ def sum_cost(operator: Operator, core: Core, elements: int, parts: int) -> StepC
     """Adding up ``parts`` accumulators of so many elements on a core. Work that one core alone would not have: it is
     counted as under-use. Operands are the scheduler's, not given here."""
     dtype = accumulator_of(operator, core)
-    bits, adds = format_named(dtype).bits, (parts - 1) * elements
-    if core.lanes > 0 and any(rate.dtype == dtype for rate in core.vector_rates) and "add" in dict(core.functions):
-        rate, cycles = core.lane_rate(dtype), core.function_cycles("add")
+    bits, adds, function = format_named(dtype).bits, (parts - 1) * elements, operator.dimensions.combine
+    if core.lanes > 0 and any(rate.dtype == dtype for rate in core.vector_rates) and function in dict(core.functions):
+        rate, cycles = core.lane_rate(dtype), core.function_cycles(function)
         compute, joules = adds * cycles / (core.lanes * rate.elements_per_cycle), adds * cycles * rate.energy_j
     else:
         outputs = math.prod(axis.size for axis in core.axes if not axis.reduce)

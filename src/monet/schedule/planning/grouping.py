@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from monet.errors import nearest
+from monet.graph.kind import kind_named
 from monet.graph.loop_nest import Index, Operand
-from monet.graph.op import Phase
 from monet.graph.tensor import Tensor
 from monet.schedule.expansion.geometry import axis_map, even_cuts
 from monet.schedule.plan import Group, Plan, PlanError
@@ -25,7 +25,6 @@ from monet.schedule.workload import Operator, Workload, dependencies_among
 Array = np.ndarray[Any, Any]
 Ranges = Mapping[str, tuple[Array, Array]]
 Members = tuple[Group | None, list[int]]  # a group and the numbers of its operators
-TAPS = frozenset({"FX", "FY", "FZ"})  # filter positions: never cut
 
 
 class TiledGroup(NamedTuple):
@@ -91,7 +90,7 @@ def _check_updates(workload: Workload, members: Sequence[int], place: str) -> No
     """An update may run right after its weight gradient only if nothing has to see the gradient in between."""
     tensors = workload.graph.tensors
     for update in (workload.operators[i] for i in members):
-        if update.op.phase is not Phase.UPDATE or not update.op.kind.endswith("_update"):
+        if not kind_named(update.op.kind).is_update:
             continue
         gradient, name = tensors[update.op.inputs[1]].storage, update.op.name
         writers = [one for one in workload.operators if any(tensors[t].storage == gradient for t in one.op.outputs)]
@@ -264,7 +263,7 @@ def main_dim(index: Index, operator: Operator) -> str:
     names = [name for name, factor in index.terms if factor and sizes[name] > 1]
     if len(names) <= 1:
         return names[0] if names else ""
-    rest = [name for name in names if name not in TAPS]
+    rest = [name for name in names if name not in operator.dimensions.taps]
     return rest[0] if len(rest) == 1 else ""
 
 
@@ -284,8 +283,8 @@ def _once(function: Callable[[Operator], frozenset[str]]) -> Callable[[Operator]
 
 @_once
 def splittable(operator: Operator) -> frozenset[str]:
-    """Dimensions along which an operator can be cut into independent parts: they index its result, and a
-    normalisation does not reduce over them."""
+    """Dimensions along which an operator can be cut into independent parts: they index its result, which does not need
+    all of them."""
     nest = operator.nest
     found: set[str] = set()
     if any(len(operand.indices) != len(tensor.shape) for operand, tensor in operator.operands):
@@ -293,24 +292,19 @@ def splittable(operator: Operator) -> frozenset[str]:
     for operand in nest.writes[:1]:
         for index in operand.indices:
             dim = main_dim(index, operator)
-            if dim and dim not in TAPS:
+            if dim:
                 found.add(dim)
-    if operator.extent:
-        found -= reduced_dims(operator)
-    if operator.is_attention:  # the width is summed over in the scores; dK and dV are sums over all rows
-        rows = next(operand for operand in nest.operands if len(operand.indices) == 3)
-        found &= rows.dims.intersection(*(operand.dims for operand in nest.writes))
-    return frozenset(found)
+    return frozenset(found) - operator.dimensions.taps - operator.dimensions.whole
 
 
 @_once
 def summed(operator: Operator) -> frozenset[str]:
     """Dimensions that an operator sums over and that can be cut: each part has sums of its own, to be added up."""
-    if (not operator.is_matrix and operator.op.kind != "reduce_sum") or len(operator.nest.writes) != 1:
+    if not operator.dimensions.combine or len(operator.nest.writes) != 1:
         return frozenset()
     if any(len(operand.indices) != len(tensor.shape) for operand, tensor in operator.operands):
         return frozenset()  # its nest says nothing about axes
-    return operator.nest.reduced - TAPS
+    return operator.nest.reduced - operator.dimensions.taps
 
 
 @_once
@@ -318,22 +312,6 @@ def tileable(operator: Operator) -> frozenset[str]:
     """Dimensions along which an operator can run tile by tile: also those that it sums over, as the results then
     stay in place as accumulators from the first tile to the last."""
     return splittable(operator) | summed(operator)
-
-
-def reduced_dims(operator: Operator) -> set[str]:
-    """Dimensions over which a normalising operator gathers statistics."""
-    kind = operator.op.kind.removesuffix("_gradient")
-    rank = len(operator.operands[0][1].shape)
-    names = [name for name, _ in operator.nest.dims]
-    if kind == "batch_norm":
-        return {name for axis, name in enumerate(names) if axis != 1}
-    if kind in ("group_norm", "instance_norm"):
-        return set(names[1:])
-    if kind in ("softmax", "log_softmax"):
-        return {names[int(operator.op.attrs.get("axis", -1)) % rank]}
-    axes = operator.op.attrs.get("axes", 1)
-    many = axes if isinstance(axes, int) else len(axes)
-    return set(names[rank - many :])
 
 
 def _recomputed(operators: Sequence[Operator], tiles: dict[int, Ranges]) -> dict[int, Ranges]:

@@ -15,7 +15,7 @@ from monet.hardware.accelerator import CoreInstance
 from monet.schedule.engine import Scheduler
 from monet.schedule.expansion.geometry import make_steps
 from monet.schedule.plan import Group, Placement, Plan
-from monet.schedule.planning.grouping import TAPS, corresponding, splittable, tileable
+from monet.schedule.planning.grouping import corresponding, splittable, tileable
 from monet.schedule.workload import Operator
 from monet.search.fusion.evaluation import Variant
 
@@ -79,7 +79,7 @@ def has_halo(operators: Sequence[Operator], cut: Mapping[int, str]) -> bool:
                 continue
             for index in operand.indices:
                 names = {name for name, factor in index.terms if factor and one.nest.sizes[name] > 1}
-                if cut[one.number] in names and names & TAPS:
+                if cut[one.number] in names and names & one.dimensions.taps:
                     return True
     return False
 
