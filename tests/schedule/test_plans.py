@@ -140,6 +140,33 @@ def test_rows_run_depth_first_and_cached_halo_computes_nothing_twice() -> None:
     assert first == [0, 1, 2, 0, 1, 2]
 
 
+@pytest.mark.parametrize("first", [True, False], ids=["halo first", "halo last"])
+def test_a_recomputed_tile_serves_all_that_read_it(first: bool) -> None:
+    """conv → conv → add: the first result is read with a halo by the second convolution and without by the addition,
+    whichever comes first; its tiles are as large as the larger of the two needs."""
+    builder = GraphBuilder("residual")
+    geometry = {"stride": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1), "groups": 1}
+    weights = [builder.parameter(f"w{i}", (4, 4, 3, 3), "int8") for i in range(2)]
+    y = builder.emit("conv", builder.input("x", (1, 4, 16, 16), "int8"), weights[0], name="made", **geometry)
+    if first:
+        z = builder.emit("conv", y, weights[1], name="halo", **geometry)
+        out = builder.emit("add", z, y, name="plain")
+    else:
+        y2 = builder.emit("relu", y, name="plain")
+        out = builder.emit("add", builder.emit("conv", y, weights[1], name="halo", **geometry), y2, name="sum")
+    graph = builder.build([out])
+    scheduler = Scheduler(graph, accelerator("shared", sram=65536))
+    names, dim = tuple(op.name for op in graph.ops), "A2"
+    schedule = scheduler.schedule(Plan((Group(names, ((dim, 2),), "recomputed"),)))
+    ranges = {one.operator.op.name: one.steps.ranges for one in schedule.expanded.operators}
+    low, high = ranges["made"]["OY"]
+    starts = np.arange(8) * 2
+    assert low.tolist() == np.maximum(starts - 1, 0).tolist()
+    assert high.tolist() == np.minimum(starts + 3, 16).tolist()
+    assert [len(one) for one in ranges["halo"]["OY"]] == [8, 8]
+    assert (ranges["halo"]["OY"][1] - ranges["halo"]["OY"][0]).tolist() == [2] * 8
+
+
 def test_fusing_a_chain_saves_the_traffic_between_its_layers() -> None:
     graph = convolution_chain("chain", 4, 32, 32, [(8, 3), (8, 3), (4, 3)])
     names = tuple(op.name for op in graph.ops)

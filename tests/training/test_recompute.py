@@ -107,6 +107,46 @@ def test_any_plan_leaves_gradients_and_statistics_as_they_are(family: str) -> No
         assert saved_bytes(again) <= saved_bytes(step)
 
 
+def beside_an_in_place_relu(view: bool) -> Graph:
+    """A sigmoid reads (a view of) what a ReLU then overwrites; both results are needed in backward."""
+    builder = GraphBuilder("shared")
+    x = builder.input("x", (4, 6))
+    y = builder.emit("linear", x, builder.parameter("first", (6, 6)), name="y", transpose=False)
+    seen = builder.emit("reshape", y, shape=(24,)) if view else y
+    gate = builder.emit("sigmoid", seen, name="gate")
+    gate = builder.emit("reshape", gate, shape=(4, 6)) if view else gate
+    bent = builder.emit("relu", y, name="bent", inplace=True)
+    return builder.build([builder.emit("add", gate, bent)])
+
+
+@pytest.mark.parametrize("view", [False, True], ids=["", "through a view"])
+def test_a_clone_does_not_overwrite_what_another_clone_reads(view: bool) -> None:
+    """Backward needs the ReLU first, so its clone runs before the sigmoid's: in place it would destroy its input."""
+    step = verify(training_step(beside_an_in_place_relu(view), loss="sum"))
+    again = recompute(step, CheckpointPlan({one.storage: "recompute" for one in saved_tensors(step)}))
+    clones = {op.name: op for op in again.ops if op.recompute}
+    assert {"y/again", "gate/again", "bent/again"} <= set(clones)
+    order = list(clones)
+    assert order.index("bent/again") < order.index("gate/again")
+    shared = again.tensors[clones["bent/again"].inputs[0]].storage
+    assert again.tensors[clones["gate/again"].inputs[0]].storage == shared
+    assert again.tensors["bent/again"].storage != shared
+    assert again.tensors["bent"].storage == again.tensors["y"].storage  # as the forward pass has it
+    equal_results(step, verify(again))
+
+
+def test_a_clone_overwrites_what_nothing_else_reads() -> None:
+    """Room of its own is only for those that need it: alone, the clone is in place as its operator is."""
+    builder = GraphBuilder("alone")
+    y = builder.emit("linear", builder.input("x", (4, 6)), builder.parameter("w", (6, 6)), name="y", transpose=False)
+    bent = builder.emit("relu", y, name="bent", inplace=True)
+    graph = builder.build([builder.emit("linear", bent, builder.parameter("v", (6, 6)), transpose=False)])
+    step = verify(training_step(graph, loss="mse"))
+    again = verify(recompute(step, CheckpointPlan({one.storage: "recompute" for one in saved_tensors(step)})))
+    assert again.tensors["bent/again"].storage == again.tensors["y/again"].storage
+    equal_results(step, again)
+
+
 def test_names_of_tensors_and_files_lead_to_the_same_plan(tmp_path: Path) -> None:
     step = training_step(resnet())
     by_tensor = CheckpointPlan({"relu": "recompute", "maxpool:indices": "narrow"})

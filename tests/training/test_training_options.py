@@ -16,6 +16,7 @@ from monet.graph.counts import macs_by_part, saved_bytes, saved_for_backward
 from monet.graph.verify import verify
 from monet.numerics import execute, random_values
 from monet.transforms.attention import fuse_attention
+from monet.transforms.lora import add_lora
 from tests import torch_oracle
 
 
@@ -50,6 +51,29 @@ def test_fused_attention_has_the_same_gradients_and_keeps_less(model: Graph) -> 
     per_layer = 2 * 2 * 8 * 8 * 8
     layers = sum(op.kind == "attention" for op in fused.ops)
     assert macs_by_part(fused).backward == macs_by_part(explicit).backward + layers * per_layer
+
+
+@pytest.mark.parametrize(("width", "value_width"), [(4, 7), (9, 2)])
+def test_work_of_fused_attention_with_values_of_another_width(width: int, value_width: int) -> None:
+    """Two products of the query's width and three of the values' in one direction would give the same sum only for
+    equal widths: the explicit graph's products, counted one by one, and the scores once more."""
+
+    def step(fused: bool) -> Graph:
+        builder = GraphBuilder("attention")
+        q = builder.parameter("q", (2, 3, 5, width), "fp64")
+        k, v = (builder.parameter(name, (2, 3, 6, size), "fp64") for name, size in (("k", width), ("v", value_width)))
+        if fused:
+            out = builder.emit("attention", q, k, v, scale=0.5, causal=False)
+            return training_step(builder.build([out]), loss="sum")
+        scores = builder.emit("scale", builder.emit("matmul", q, k, transpose_a=False, transpose_b=True), factor=0.5)
+        weights = builder.emit("softmax", scores, axis=-1)
+        out = builder.emit("matmul", weights, v, transpose_a=False, transpose_b=False)
+        return training_step(builder.build([out]), loss="sum")
+
+    explicit, fused = macs_by_part(step(False)), macs_by_part(step(True))
+    points = 2 * 3 * 5 * 6
+    assert fused.forward == explicit.forward == points * (width + value_width)
+    assert fused.backward == explicit.backward + points * width == points * (3 * width + 2 * value_width)
 
 
 def test_fused_attention_keeps_log_sum_exp_instead_of_probabilities() -> None:
@@ -156,6 +180,47 @@ def test_freezing_the_head_still_trains_below() -> None:
 def test_freeze_pattern_that_matches_nothing() -> None:
     with pytest.raises(MonetError, match=r"matches no parameter.*did you mean"):
         training_step(gpt(), freeze=("h.0.mpl.*",))
+
+
+def headed() -> Graph:
+    """Two layers; only views lie between the second and the output."""
+    builder = GraphBuilder("headed")
+    x = builder.input("x", (4, 6))
+    with builder.scope("body"):
+        y = builder.emit("relu", builder.emit("linear", x, builder.parameter("weight", (6, 6)), transpose=False))
+    with builder.scope("head"):
+        y = builder.emit("linear", y, builder.parameter("weight", (8, 6)), transpose=False)
+    y = builder.emit("transpose", builder.emit("reshape", y, shape=(4, 2, 4)), order=(1, 0, 2))
+    return builder.build([y])
+
+
+@pytest.mark.parametrize("model", [headed(), gpt(), resnet()], ids=lambda model: model.name)
+def test_lora_leaves_heads_alone_unless_asked(model: Graph) -> None:
+    """With heads there is one adapter more, beside the layer that makes the output."""
+    layers = {heads: adapted(add_lora(model, 2, heads=heads)) for heads in (False, True)}
+    (head,) = layers[True] - layers[False]
+    assert layers[False] < layers[True]
+    makers = {op.layer: op for op in model.ops if op.kind in ("linear", "conv")}
+    assert head == list(makers)[-1]
+    assert set(makers) == layers[True]
+
+
+def test_lora_with_heads_starts_from_the_frozen_model() -> None:
+    plain, model = headed(), add_lora(headed(), 2, heads=True)
+    values = random_values(model)
+    values |= {name: np.zeros_like(array) for name, array in values.items() if name.endswith("lora_b.weight")}
+    (expected,) = execute(plain, values, want=plain.outputs).values()
+    (found,) = execute(model, values, want=model.outputs).values()
+    np.testing.assert_allclose(found, expected)
+    values |= {
+        name: np.ones_like(array) for name, array in values.items() if name.startswith("head.") and "lora_b" in name
+    }
+    (moved,) = execute(model, values, want=model.outputs).values()
+    assert not np.allclose(moved, expected)  # the adapter is in the path of the output
+
+
+def adapted(graph: Graph) -> set[str]:
+    return {name.removesuffix(".lora_a.weight") for name in graph.tensors if name.endswith(".lora_a.weight")}
 
 
 def test_lora_starts_from_the_frozen_model() -> None:
