@@ -19,7 +19,7 @@ from monet import training_step
 from monet.frontends.onnx.operators import RULES
 from monet.graph import KINDS, Call, Family, Graph, GraphBuilder, LoopNest, OpKind
 from monet.graph.counts import call_of
-from monet.graph.dtypes import DTYPES
+from monet.graph.formats import FORMATS
 from monet.graph.kind import Dimensions, displaced, pointwise
 from monet.graph.loop_nest import Operand
 from monet.graph.verify import verify
@@ -111,7 +111,7 @@ def test_shape_rule_and_meaning_agree(case: Case) -> None:
     found = evaluated(case, arguments(case))
     assert [array.shape for array in found] == [tensor.shape for tensor in call.outputs]
     for array, tensor in zip(found, call.outputs, strict=True):
-        if not DTYPES[tensor.dtype].is_float:  # of what the executor does not convert, kinds of numbers agree
+        if not FORMATS[tensor.dtype].is_float:  # of what the executor does not convert, kinds of numbers agree
             assert array.dtype.kind in ("b", "i", "u"), tensor
 
 
