@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -431,3 +432,15 @@ def test_a_case_is_what_it_says() -> None:
     assert operator is not None
     free = replace(operator, dimensions=Dimensions())
     assert splittable(free) - splittable(operator) == {"A1"}
+
+
+def test_excerpts_of_the_guide_are_in_the_files() -> None:
+    root = Path(__file__).parents[2]
+    text = (root / "docs/adding-an-operator.md").read_text()
+    excerpts = re.findall(r"^`(src/\S+\.py)`:\n```python\n(.*?)```$", text, re.MULTILINE | re.DOTALL)
+    assert len(excerpts) == text.count("```python") > 5
+    for path, excerpt in excerpts:
+        lines = set((root / path).read_text().splitlines())
+        assert not [line for line in excerpt.splitlines() if line not in lines], path
+    for path in re.findall(r"`((?:src|tests)/\S+)`", text):
+        assert (root / path).exists(), path
