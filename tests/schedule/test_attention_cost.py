@@ -11,6 +11,7 @@ from monet.graph.builder import GraphBuilder
 from monet.graph.graph import Graph
 from monet.hardware import load_hardware
 from monet.hardware.accelerator import Accelerator
+from monet.mapping.cost_store import CostStore
 from monet.mapping.mapper.search import search
 from monet.schedule.costs.attention_cost import _halves, _shape, attention_step, lanes_beside, products
 from monet.schedule.engine import Scheduler
@@ -35,7 +36,9 @@ def cost_of(operator: Operator, accelerator: Accelerator, streamed: bool = True)
     scheduler = Scheduler(step(16), accelerator)
     border = scheduler.machine.borders[instance.name]
     lanes = lanes_beside(accelerator, instance)
-    return attention_step(operator.nest, dict(operator.work), instance, lanes, border, "latency", streamed), instance
+    return attention_step(
+        operator.nest, dict(operator.work), instance, lanes, border, "latency", streamed, CostStore()
+    ), instance
 
 
 def explicit_macs(graph: Graph) -> int:
