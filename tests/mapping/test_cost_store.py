@@ -198,7 +198,7 @@ def test_costs_of_other_sources_are_not_found(package: Path, tmp_path: Path) -> 
     with (package / "schedule" / "machine.py").open("a", encoding="utf-8") as file:
         file.write("# changed\n")
     age(package, 1_000_000_001)
-    assert [run(), run()] == ["0 1", "1 0"]
+    assert run() == "0 1"
     assert len(list((tmp_path / "cache" / "costs").iterdir())) == 2
 
 

@@ -138,7 +138,7 @@ def test_rare_tiles_with_wider_windows_get_a_mapping_of_their_own() -> None:
     strided = [op for op in step.ops if op.attrs.get("groups", 1) > 1 and 2 in op.attrs["stride"]]
     assert len(strided) > 5
     for op in strided:
-        _, cost = cost_op(step, op, npu.cores, borders, "latency")
+        _, cost = cost_op(step, op, npu.cores, borders, "latency", store=STORE)
         assert cost.cycles > 0
 
 
