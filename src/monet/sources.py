@@ -15,8 +15,7 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent
-COSTS = ("compiled.py", "graph", "hardware", "mapping", "schedule", "sources.py")  # what decides the cost of a step
-FIGURES = (*COSTS, "frontends", "numerics", "request", "search", "training", "transforms")  # and of a model's figures
+NO_PART = frozenset({"__pycache__", "cli.py", "commands", "report", "studies", "validation"})  # they ask and show only
 SETTLED_S = 2.0  # a file changed more recently may change again within a tick of the file system's clock
 
 _started = time.time()
@@ -30,18 +29,18 @@ def cache_directory() -> Path:
 
 
 @cache
-def source_digest(parts: tuple[str, ...] = COSTS) -> str:
+def source_digest() -> str:
     """A digest of the sources that this process runs, looked at once: it does not load them again either."""
-    return digest_of(parts, PACKAGE)
+    return digest_of(PACKAGE)
 
 
-def digest_of(parts: tuple[str, ...], package: Path) -> str:
-    """A digest of the contents of some files and folders of a package: of code (.py) and tables (.yaml).
+def digest_of(package: Path) -> str:
+    """A digest of the contents of all files of a package that have a part in a figure: code (.py) and tables (.yaml).
 
     Found again by names, sizes and times of all files, without reading them. Sources that changed after this process
     started are not those that it runs: their digest is nobody else's.
     """
-    files = sorted(_files(parts, package))
+    files = sorted(_files(package))
     listed = "\n".join(f"{name} {found.st_size} {found.st_mtime_ns}" for name, found in files)
     newest = max((found.st_mtime for _, found in files), default=0.0)
     if newest > _started:
@@ -64,22 +63,19 @@ def _short(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _files(parts: tuple[str, ...], package: Path) -> Iterator[tuple[str, os.stat_result]]:
+def _files(package: Path) -> Iterator[tuple[str, os.stat_result]]:
     """(name from the package on, what the file system says of it) of every source file."""
-    todo = [part for part in parts if not part.endswith(".py")]
-    yield from ((part, (package / part).stat()) for part in parts if part.endswith(".py"))
+    todo = [""]
     while todo:
         folder = todo.pop()
-        try:
-            entries = list(os.scandir(package / folder))
-        except FileNotFoundError:
-            continue
-        for entry in entries:
-            name = f"{folder}/{entry.name}"
+        for entry in os.scandir(package / folder):
+            name = folder + entry.name
+            if entry.name in NO_PART and (not folder or entry.name == "__pycache__"):
+                continue
             if entry.name.endswith((".py", ".yaml")):
                 yield name, entry.stat()
-            elif entry.is_dir() and entry.name != "__pycache__":
-                todo.append(name)
+            elif entry.is_dir():
+                todo.append(f"{name}/")
 
 
 def _note(path: Path, text: str) -> None:

@@ -154,31 +154,31 @@ def age(package: Path, seconds: int) -> None:
 
 
 def test_the_digest_is_of_contents_wherever_they_lie(package: Path) -> None:
-    here = sources.digest_of(sources.COSTS, sources.PACKAGE)
-    assert sources.digest_of(sources.COSTS, package) == here
+    here = sources.digest_of(sources.PACKAGE)
+    assert sources.digest_of(package) == here
     age(package, 1_000_000_100)
-    assert sources.digest_of(sources.COSTS, package) == here
+    assert sources.digest_of(package) == here
 
 
 @pytest.mark.parametrize("name", ["mapping/nest/cost.py", "schedule/simulation/decide.py", "hardware/technology.py"])
 def test_a_change_of_what_decides_costs_is_another_digest(package: Path, name: str) -> None:
-    before = sources.digest_of(sources.COSTS, package)
+    before = sources.digest_of(package)
     source = package / name
     source.write_text(source.read_text(encoding="utf-8").replace("1", "2", 1), encoding="utf-8")  # of the same size
     age(package, 1_000_000_001)
-    assert sources.digest_of(sources.COSTS, package) != before
+    assert sources.digest_of(package) != before
 
 
 def test_a_change_of_a_report_is_not(package: Path) -> None:
-    before = sources.digest_of(sources.FIGURES, package)
+    before = sources.digest_of(package)
     (package / "report" / "more.py").write_text("", encoding="utf-8")
-    assert sources.digest_of(sources.FIGURES, package) == before
+    assert sources.digest_of(package) == before
 
 
 def test_sources_newer_than_the_process_belong_to_nobody_else(package: Path) -> None:
-    before = sources.digest_of(sources.COSTS, package)
+    before = sources.digest_of(package)
     os.utime(package / "mapping" / "nest" / "cost.py", (4e9, 4e9))
-    assert sources.digest_of(sources.COSTS, package) != before
+    assert sources.digest_of(package) != before
 
 
 def test_costs_of_other_sources_are_not_found(package: Path, tmp_path: Path) -> None:

@@ -6,13 +6,9 @@ import math
 from collections.abc import Iterator
 
 from monet.graph.loop_nest import LoopNest
-<<<<<<< HEAD
 from monet.hardware.accelerator import ArrayMode, Axis, Core
 from monet.hardware.rates import Rate
-=======
-from monet.hardware.accelerator import ArrayMode, Axis, Core, Rate
 from monet.mapping.cost_store import CostStore, Section
->>>>>>> 52f70cf (One store of costs, passed down, keyed by content and on disk by a digest of the sources; kernels in directories named by what is compiled)
 from monet.mapping.errors import MappingError
 from monet.mapping.nest.footprint import Footprint, footprints
 from monet.mapping.nest.frame import UNIT, Frame, Stream

@@ -31,15 +31,11 @@ class Moved:
     last: tuple[float, ...]
     serial: tuple[float, ...]
     accesses: tuple[Access, ...]
-<<<<<<< HEAD
     copied: float
-=======
-    copied: int
     operands: tuple[OperandCost, ...]
 
 
 MOVED = Section[Moved]("moved past the border", 8192)
->>>>>>> 52f70cf (One store of costs, passed down, keyed by content and on disk by a digest of the sources; kernels in directories named by what is compiled)
 
 
 def moved_bits(
@@ -69,19 +65,12 @@ def _moved_bits(
     tile: tuple[tuple[str, int], ...],
     store: CostStore,
 ) -> Moved:
-<<<<<<< HEAD
-    flat = frame_of(nest, core, core.modes[0].name, binding, (), source)
-    loops = (*order, *(Loop(dim, size) for dim, size in tile))
+    flat = known_frame(nest, core, core.modes[0].name, binding, (), source, store)
+    loops, split = (*order, *(Loop(dim, size) for dim, size in tile)), {loop.dim for loop in order if loop.trips > 1}
     read: float = 0
     written: float = 0
     copied: float = 0
     first, last, serial = list[float](), list[float](), list[float]()
-=======
-    flat = known_frame(nest, core, core.modes[0].name, binding, (), source, store)
-    loops, split = (*order, *(Loop(dim, size) for dim, size in tile)), {loop.dim for loop in order if loop.trips > 1}
-    read, written = 0, 0
-    first, last, serial = list[int](), list[int](), list[int]()
->>>>>>> 52f70cf (One store of costs, passed down, keyed by content and on disk by a digest of the sources; kernels in directories named by what is compiled)
     accesses: list[Access] = []
     operands: list[OperandCost] = []
     for slot in slots:
@@ -89,15 +78,15 @@ def _moved_bits(
         crossing = Crossing(slot, level, None, 1, 1, 1)
         entered = entries(flat, crossing, loops, len(order))
         held, bits = tile_elements(flat, crossing, dict(tile)), flat.bits[slot]
-        buffer = -(-held * bits * (1 if split.isdisjoint(flat.footprints[slot].dims) else 2) // 8)
+        buffer = whole_bytes(held * bits * (1 if split.isdisjoint(flat.footprints[slot].dims) else 2))
         if slot != "O":
             read += entered * bits
             first.append(held * bits)
             if level.instances > 1:
                 serial.append((entered - held) * bits)
             accesses.append(Access(level.name, slot, Flow.FILL, entered, entered * bits, entered * bits))
-            whole = entered * bits // 8
-            operands.append(OperandCost(slot, whole, min(held * bits // 8, whole), 0, buffer, False))
+            whole, entering = (whole_bytes(one, down=True) for one in (entered * bits, held * bits))
+            operands.append(OperandCost(slot, whole, min(entering, whole), 0, buffer, False))
             continue
         again = entered - flat.distinct_results
         out = again * bits + flat.distinct_results * flat.result_bits
@@ -105,12 +94,9 @@ def _moved_bits(
         last.append(held * flat.result_bits)
         accesses.append(Access(level.name, slot, Flow.FILL, again, again * bits, again * bits))
         accesses.append(Access(level.name, slot, Flow.DRAIN, entered, out, out))
-<<<<<<< HEAD
-=======
-        first_out = min(held * flat.result_bits // 8, out // 8)
-        operands.append(OperandCost(slot, out // 8, first_out, again * bits // 8, buffer, False))
-    copied = 0
->>>>>>> 52f70cf (One store of costs, passed down, keyed by content and on disk by a digest of the sources; kernels in directories named by what is compiled)
+        whole, leaving = whole_bytes(out, down=True), whole_bytes(held * flat.result_bits, down=True)
+        spilled = whole_bytes(again * bits, down=True)
+        operands.append(OperandCost(slot, whole, min(leaving, whole), spilled, buffer, False))
     if core.transposed_read.kind == "explicit":  # a transposing copy of its own: once more through DRAM
         copied = sum(flat.elements(slot) * flat.bits[slot] for slot in flat.transposed)
     read, written = read + copied, written + copied

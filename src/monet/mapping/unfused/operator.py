@@ -308,13 +308,8 @@ def _add_up(nest: LoopNest, choice: _Choice, sums: TileSums, core: Core, border:
         if access.level == "stream":
             read += access.bits if access.flow.is_read else 0
             written += 0 if access.flow.is_read else access.bits
-<<<<<<< HEAD
-    operands = _known_operands(nest, core, border, choice, sums)
-    passed, joules = pass_border(nest, operands, whole_bytes(choice.moved.copied, down=True), core, border)
-=======
     operands = _operands_of(nest, choice, sums)
-    passed, joules = pass_border(nest, operands, choice.moved.copied // 8, core, border)
->>>>>>> 52f70cf (One store of costs, passed down, keyed by content and on disk by a digest of the sources; kernels in directories named by what is compiled)
+    passed, joules = pass_border(nest, operands, whole_bytes(choice.moved.copied, down=True), core, border)
     return Unfused(
         choice.frame.binding,
         choice.order,
@@ -375,32 +370,11 @@ def _operands_of(nest: LoopNest, choice: _Choice, sums: TileSums) -> tuple[Opera
     held, binding, operands = {one.slot: one for one in choice.moved.operands}, choice.frame.binding, []
     for operand in nest.operands:
         slot = binding.slot(operand.name)
-<<<<<<< HEAD
-        moved = {
-            flow: sum(one.bits for one in choice.moved.accesses if (one.slot, one.flow) == (slot, flow))
-            for flow in Flow
-        }
-        level = border.memory_of(slot)
-        if level is None:  # streamed past the memory
-            bits = sum(one.bits for one in sums.counts.accesses if one.level == "stream" and one.slot == slot)
-            operands.append(OperandCost(slot, whole_bytes(bits, down=True), 0, 0, 0, True))
-            continue
-        held = tile_elements(flat, Crossing(slot, level, None, 1, 1, 1), choice.tile)
-        twice = 2 if any(counts.get(dim, 1) > 1 for dim in flat.footprints[slot].dims) else 1
-        buffer = whole_bytes(held * flat.bits[slot] * twice)
-        if slot == "O":
-            crossed = held * flat.result_bits, moved[Flow.DRAIN], moved[Flow.FILL]
-        else:
-            crossed = held * flat.bits[slot], moved[Flow.FILL], 0
-        first, total, spilled = (whole_bytes(bits, down=True) for bits in crossed)
-        operands.append(OperandCost(slot, total, min(first, total), spilled, buffer, False))
-=======
         if slot in held:
             operands.append(held[slot])
             continue
         bits = sum(one.bits for one in sums.counts.accesses if one.level == "stream" and one.slot == slot)
-        operands.append(OperandCost(slot, bits // 8, 0, 0, 0, True))
->>>>>>> 52f70cf (One store of costs, passed down, keyed by content and on disk by a digest of the sources; kernels in directories named by what is compiled)
+        operands.append(OperandCost(slot, whole_bytes(bits, down=True), 0, 0, 0, True))
     return tuple(operands)
 
 
