@@ -1,4 +1,5 @@
-"""Kernels: announced when compiled for the first time ever, loaded quietly afterwards, ready before a fork."""
+"""Kernels: announced when compiled for the first time ever, loaded quietly afterwards, whoever compiled them; compiled
+again when anything changes that goes into them, of any file, and not when anything else does."""
 
 from __future__ import annotations
 
@@ -9,19 +10,89 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, NamedTuple
 
+import pytest
+
+from monet import compiled
 from monet.compiled import fingerprint
+from monet.sources import PACKAGE
 
-PROGRAM = "import monet.mapping.nest.footprint; from monet.compiled import compile_kernels; compile_kernels()"
+PART = """from monet.compiled import part
+FACTOR = 3
+
+@part(allocates=False)
+def tripled(value):
+    return FACTOR * value
+"""
+KERNEL = """from monet.compiled import kernel
+from tripling import tripled
+
+@kernel("int64(int64)")
+def small(value):
+    return tripled(value) + 1
+
+def unrelated():
+    return 1
+"""
 
 
-def test_says_that_it_compiles_once(tmp_path: Path) -> None:
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    runs = [
-        subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)
-        for _ in range(2)
-    ]
-    assert "compiling the window_tables kernel, once" in runs[0].stderr
-    assert runs[1].stderr == ""
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path / "tripling.py", PART)
+    write(tmp_path / "small_kernel.py", KERNEL)
+    return tmp_path
+
+
+def write(path: Path, text: str) -> None:
+    """Write a source that is as old as any, so that only what it says is new."""
+    path.write_text(text, encoding="utf-8")
+    os.utime(path, (1_000_000_000, 1_000_000_000))
+
+
+def start(folder: Path, cache: str = "cache") -> subprocess.Popen[str]:
+    paths = os.pathsep.join((str(PACKAGE.parent), str(folder)))
+    environment = os.environ | {"PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(folder / cache)}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    command = [sys.executable, "-c", "from small_kernel import small; print(small(7))"]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def run(folder: Path, cache: str = "cache") -> tuple[int, bool]:
+    """(what the kernel says, whether it was announced that it is compiled)."""
+    said, announced = start(folder, cache).communicate()
+    return int(said), "compiling the small kernel, once" in announced
+
+
+def test_compiled_once_and_again_when_what_goes_into_it_changes(folder: Path) -> None:
+    both = [start(folder), start(folder)]  # two processes at once do no harm
+    for one in both:
+        said, announced = one.communicate()
+        assert (said, "compiling the small kernel, once" in announced) == ("22\n", True)
+    assert run(folder) == (22, False)
+    write(folder / "tripling.py", PART.replace("FACTOR = 3", "FACTOR = 4"))
+    assert run(folder) == (29, True)
+    write(folder / "tripling.py", PART + "\n\ndef more():\n    return 2\n")
+    assert run(folder) == (22, False)  # it is there still
+
+
+def test_nothing_can_be_kept_where_nothing_can_be_written(folder: Path) -> None:
+    (folder / "file").write_text("", encoding="utf-8")
+    assert run(folder, "file/cache") == (22, True)
+
+
+def test_signature_and_options_are_part_of_the_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    first = compiled._directory(rows_of, "int64(int64)")
+    assert compiled._directory(rows_of, "int64(int64)") == first
+    assert compiled._directory(rows_of, "int32(int64)") != first
+    monkeypatch.setattr(compiled, "OPTIONS", compiled.OPTIONS | {"boundscheck": True})
+    assert compiled._directory(rows_of, "int64(int64)") != first
+
+
+def test_all_kernels_of_the_package_are_compiled_ahead() -> None:
+    compiled._import_kernels()
+    written = sum(path.read_text(encoding="utf-8").count("\n@kernel(") for path in PACKAGE.rglob("*.py"))
+    known = [function for function, _ in compiled._kernels.values() if function.__module__.startswith("monet.")]
+    assert len(known) == written > 5
 
 
 class Size(NamedTuple):

@@ -25,7 +25,6 @@ import sqlite3
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -84,7 +83,7 @@ class Kept(Generic[V]):
 
 LASTING = Section[Stored]("lasting", 100_000)
 TEXTS = Section[str]("texts of keys", 4096)
-CORES = Section[str]("digests of cores", 1024)
+CORES = Section[tuple[str, bool]]("digests of cores", 1024)
 NESTS = Section[str]("digests of nests", 65536)
 
 
@@ -130,13 +129,13 @@ class CostStore:
 
     def key(self, what: str, nest: LoopNest, core: Core, *rest: Hashable, by_name: bool = False) -> str:
         """The key of something that lasts. ``by_name``: ``rest`` names dimensions or operands of the nest."""
-        names: list[str] = []
-        if by_name or any(axis.dims is not None for mode in core.modes for axis in mode.axes):  # axes ask for them
-            names = [*(name for name, size in nest.dims if size > 1), *(one.name for one in nest.operands)]
+        core_digest, wired = self[CORES].get_or(core, lambda: _core_digest(core))
         nest_digest = self[NESTS].get_or(nest, lambda: _digest(json.dumps(plain((nest.canonical(), _order(nest))))))
-        core_digest = self[CORES].get_or(core, lambda: _digest(_text(core)))
-        texts = (self[TEXTS].get_or((type(one), one), partial(_text, one)) for one in rest)
-        return _digest("\n".join((what, repr(names), nest_digest, core_digest, *texts)))
+        rest_text = self[TEXTS].get_or(rest, lambda: json.dumps(plain(rest), sort_keys=True))
+        names: list[str] = []
+        if by_name or wired:
+            names = [*(name for name, size in nest.dims if size > 1), *(one.name for one in nest.operands)]
+        return _digest("\n".join((what, repr(names), nest_digest, core_digest, rest_text)))
 
     # --- on disk ------------------------------------------------------------------------------------------------------
 
@@ -230,9 +229,10 @@ def _order(nest: LoopNest) -> list[int]:
     return sorted(range(len(kept)), key=kept.__getitem__)
 
 
-def _text(value: Hashable) -> str:
-    """A part of many keys as text; it has no line breaks."""
-    return json.dumps(plain(value), sort_keys=True)
+def _core_digest(core: Core) -> tuple[str, bool]:
+    """A digest of everything about a core, and whether its axes ask for dimensions by name."""
+    wired = any(axis.dims is not None for mode in core.modes for axis in mode.axes)
+    return _digest(json.dumps(plain(core), sort_keys=True)), wired
 
 
 def _digest(text: str) -> str:

@@ -17,7 +17,7 @@ from monet.mapping.mapper.tiling import OBJECTIVES, Constraints, Tiling, search_
 from monet.mapping.nest.cost import Cost, energy_j, frame_cost, tile_elements
 from monet.mapping.nest.frame import Frame, Stream
 from monet.mapping.nest.mapping import Mapping
-from monet.mapping.nest.prices import Prices, known_shape, prices_of, stream_shape
+from monet.mapping.nest.prices import Prices, known_prices, known_shape, stream_shape
 from monet.mapping.nest.spatial import (
     MAX_UNROLLINGS,
     bindings,
@@ -78,7 +78,7 @@ def search(
 ) -> Mapped:
     """The best mapping for ``objective`` (latency, energy or edp). An operator that cannot run here is an error."""
     frame, found = cached_tiling(nest, core, objective, stream, constraints, limit, store=store)
-    return evaluate(frame, found.mapping, prices_of(core, stream), found.nodes)
+    return evaluate(frame, found.mapping, known_prices(core, stream, store), found.nodes)
 
 
 def pareto(
@@ -152,7 +152,7 @@ def best_tiling_of(
     if objective not in OBJECTIVES:
         raise MappingError(f"unknown objective {objective!r}; allowed: {', '.join(OBJECTIVES)}")
     best: tuple[Frame, Tiling] | None = None
-    prices = prices_of(core, stream)
+    prices = known_prices(core, stream, store)
     for frame in frames(nest, core, stream, store, limit):
         if best and objective == "latency" and frame.compute_cycles > best[1].score:
             break

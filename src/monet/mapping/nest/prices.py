@@ -38,6 +38,14 @@ def prices_of(core: Core, stream: Stream | None) -> Prices:
     return Prices(read, write, products, core.leakage_w / core.clock_hz)
 
 
+PRICES = Section[Prices]("prices of cores", 1024)
+
+
+def known_prices(core: Core, stream: Stream | None, store: CostStore) -> Prices:
+    """``prices_of``, looked up."""
+    return store[PRICES].get_or((core, stream), lambda: prices_of(core, stream))
+
+
 SHAPES = Section[Core]("shapes of cores", 1024)
 
 

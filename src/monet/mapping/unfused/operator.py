@@ -35,7 +35,7 @@ from monet.mapping.nest.cost import Access, frame_cost, tile_elements
 from monet.mapping.nest.footprint import Extent, tables
 from monet.mapping.nest.frame import Crossing, Frame, Stream
 from monet.mapping.nest.mapping import Binding, Loop, Mapping
-from monet.mapping.nest.prices import prices_of
+from monet.mapping.nest.prices import Prices, known_prices, prices_of
 from monet.mapping.nest.spatial import MAX_UNROLLINGS, frame_of, mirror_of
 from monet.mapping.nest.tiles import Tiles, TileShape, tiles_of
 from monet.mapping.unfused.border import Border
@@ -151,7 +151,7 @@ def unfused(
     if best is None:
         assert problem is not None
         raise problem
-    return _add_up(nest, best[1], bench.sums(best[1]), core, border)
+    return _add_up(nest, best[1], bench.sums(best[1]), core, border, bench.prices)
 
 
 def unfused_as(
@@ -181,7 +181,8 @@ def unfused_as(
     moved = moved_bits(nest, core, border.memories, border.stream, mapping.binding, loops, whole, store)
     choice = _Choice(loops, whole, tiles, frame, mapping, 0.0, 0.0, moved)
     sums = sum_tiles(nest, tiles, frame, mapping, core, border.stream, store=store)
-    return _add_up(nest, choice, sums, core, border)
+    prices = prices_of(core, border.stream if core.streamed else None)
+    return _add_up(nest, choice, sums, core, border, prices)
 
 
 def _check_room(
@@ -241,7 +242,7 @@ class _Bench:
         )
         self.arrays = tile_arrays(self.frame, memories, limits)
         self.counts = frame_cost(self.frame, self.whole.mapping)
-        self.prices = prices_of(core, source)
+        self.prices = known_prices(core, source, store)
         self._choices: dict[tuple[int, ...], _Choice] = {}
         self._sums: dict[tuple[object, ...], TileSums] = {}
 
@@ -300,9 +301,9 @@ def _score(bench: _Bench, border: Border, choice: _Choice) -> float:
     return joules + bench.prices.leakage_j_per_cycle * cycles if objective == "energy" else cycles * joules
 
 
-def _add_up(nest: LoopNest, choice: _Choice, sums: TileSums, core: Core, border: Border) -> Unfused:
+def _add_up(nest: LoopNest, choice: _Choice, sums: TileSums, core: Core, border: Border, prices: Prices) -> Unfused:
     """All tiles with what crosses the border for them."""
-    across = crossed(choice.moved, border, prices_of(core, border.stream if core.streamed else None))
+    across = crossed(choice.moved, border, prices)
     read, written = choice.moved.read_bits, choice.moved.write_bits
     for access in sums.counts.accesses:  # streams are DRAM traffic
         if access.level == "stream":

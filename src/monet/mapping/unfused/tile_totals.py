@@ -12,7 +12,7 @@ from monet.mapping.mapper.search import NO_CONSTRAINTS, Mapped, cached_tiling, e
 from monet.mapping.nest.cost import Access, Cost, frame_cost
 from monet.mapping.nest.frame import Frame, Stream
 from monet.mapping.nest.mapping import Loop, Mapping, Unrolled
-from monet.mapping.nest.prices import Prices, prices_of
+from monet.mapping.nest.prices import Prices, known_prices
 from monet.mapping.nest.spatial import MAX_UNROLLINGS, known_frame
 from monet.mapping.nest.tiles import Tiles, TileShape
 
@@ -60,7 +60,7 @@ def sum_tiles(
 ) -> TileSums:
     """All tiles together; ``mapping`` is that of the most frequent one. Without an objective it is given, and a tile
     that it does not fit is an error."""
-    prices = prices_of(core, source)
+    prices = known_prices(core, source, store)
     mapped, shapes = evaluate(frame, mapping, prices), tiles.shapes
     counts = _counts(tiles, frame, mapping, core, source, objective, store)
     return TileSums(shapes, mapped, nest.points, counts, counts.joules(prices))
