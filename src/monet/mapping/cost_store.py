@@ -8,11 +8,10 @@ digest of the sources. Several processes may use the file at once; one that cann
 A key on disk is everything that a result depends on: the canonical nest (dimensions and operands by position, unit
 dimensions dropped), the core's micro-architecture with its energies, what the border offers, objective, constraints.
 
-What is remembered for a whole process besides the default store, each a pure function of a few immutable values, and
-bounded: ``footprint.footprints`` and ``footprint.tables`` (what a nest touches, read deep inside frames),
-``tiling.candidate_tiles`` (divisors), ``geometry._part`` (the nest of a step), ``export.field_names`` (of a dataclass),
-``sources.source_digest`` (of the code that the process has loaded), ``loading._read`` (a preset, by its file's time and
-size), ``element_types.accepts`` (ONNX's own table). None of them knows a cost.
+What is remembered for a whole process besides the default store knows no cost; each is a pure function of immutable
+values, and bounded. ``footprint.footprints`` and ``footprint.tables``: what a nest touches, asked for deep inside
+frames, which have no store. ``geometry._part``: the nest of a step. ``export.field_names``: of a dataclass.
+``loading._read``: a preset, by time and size of its file. ``sources.source_digest``: of the code that is loaded.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -62,7 +61,6 @@ class Tiling:
     mapping: Mapping
 
 
-@lru_cache(maxsize=4096)
 def candidate_tiles(steps: int) -> tuple[int, ...]:
     """Tiles that the search tries for a dimension of ``steps``, ascending; 1 and ``steps`` are among them."""
     found = set(divisors(steps))
