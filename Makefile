@@ -34,6 +34,7 @@ bench: $(READY)           ## what the performance figures in the README come fro
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[test,lint]"
+	$(BIN)/python -m monet.compiled
 	@touch $@
 
 clean:

@@ -1,33 +1,31 @@
-"""Compile kernels with numba: one signature each, cached on disk, and say so the first time ever."""
+"""Compile kernels with numba: one signature each, machine code kept on disk, and said the first time ever.
+
+The machine code of a kernel lies in a directory named by a digest of all that is compiled into it, so that numba (which
+looks only at the file of the kernel itself) finds nothing of older sources there, and an edit elsewhere compiles
+nothing again. ``python -m monet.compiled`` compiles all kernels ahead, two at a time.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, TypeVar, cast
 
+from monet.sources import PACKAGE, cache_directory, keep_newest
+
 Function = TypeVar("Function", bound=Callable[..., Any])
+MOST_DIGESTS = 6  # of a kernel, kept on disk
+OPTIONS = {"nogil": True, "boundscheck": False, "no_cfunc_wrapper": True}
 
 announce: Callable[[str], None] = lambda text: print(text, file=sys.stderr)  # noqa: E731 - replaced by user interfaces
 
-
-def user_cache_directory() -> Path:
-    """Where monet keeps what it can compute again: MONET_CACHE_DIR, else the platform's cache directory."""
-    given = os.environ.get("MONET_CACHE_DIR")
-    if given:
-        return Path(given)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "monet" / "cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "monet"
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "monet"
-
-
-_kernels: list[Callable[[], Any]] = []
+_kernels: dict[str, tuple[Callable[..., Any], Callable[[], Any]]] = {}  # name → the function, what compiles it
 _allocates: dict[Callable[..., Any], bool] = {}  # of every part
 _parts: dict[Callable[..., Any], Any] = {}  # and what numba made of it
 
@@ -65,7 +63,7 @@ def kernel(signature: str, record: type | None = None) -> Callable[[Function], F
         def call(*arguments: Any) -> Any:
             return (compiled or prepare())(*arguments)
 
-        _kernels.append(prepare)
+        _kernels[_name(function)] = function, prepare
         call.__name__, call.__doc__, call.__wrapped__ = function.__name__, function.__doc__, function  # type: ignore[attr-defined]
         return cast(Function, call)
 
@@ -74,26 +72,83 @@ def kernel(signature: str, record: type | None = None) -> Callable[[Function], F
 
 def compile_kernels() -> None:
     """Compile (or load) every kernel imported so far; call it before a pool of processes forks."""
-    for prepare in _kernels:
+    for _, prepare in list(_kernels.values()):
         prepare()
+
+
+def compile_ahead(processes: int = 2) -> None:
+    """Compile every kernel of the package, the longest first, in some processes of their own."""
+    from multiprocessing import Pool
+
+    _import_kernels()
+    names = sorted(_kernels, key=lambda name: -sum(len(code.co_code) for code, _ in _reached(_kernels[name][0])))
+    with Pool(processes) as pool:
+        for _ in pool.imap_unordered(_compile_named, names, chunksize=1):
+            pass
+
+
+def _compile_named(name: str) -> None:
+    _import_kernels()
+    _kernels[name][1]()
+
+
+def _import_kernels() -> None:
+    """Import every file that has a kernel."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if "\n@kernel(" in path.read_text(encoding="utf-8"):
+            import_module(".".join((PACKAGE.name, *path.relative_to(PACKAGE).with_suffix("").parts)))
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
 
 
 def _compile(function: Callable[..., Any], signature: str, record: type | None) -> Callable[..., Any]:
     import numba
 
-    package = Path(__file__).parent
-    if not os.access(package, os.W_OK) and "NUMBA_CACHE_DIR" not in os.environ:
-        numba.config.CACHE_DIR = str(user_cache_directory() / "kernels")
     _link(function)
-    dispatcher = numba.njit(cache=True, nogil=True, boundscheck=False, no_cfunc_wrapper=True)(function)
-    _mark(dispatcher, fingerprint(function))
+    folder, given = _directory(function, signature), numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(folder or given)
+    try:
+        dispatcher = numba.njit(cache=folder is not None, **OPTIONS)(function)
+    finally:
+        numba.config.CACHE_DIR = given
     compiled_types = numba.core.sigutils.normalize_signature(signature)[0]
     if record is not None:
         compiled_types = (numba.types.NamedTuple(compiled_types, record),)
-    if not _is_on_disk(dispatcher, compiled_types):
+    done = folder / f"{_stamp(function)}.compiled" if folder else None
+    if done is None or not done.exists():
         announce(f"monet: compiling the {function.__name__} kernel, once ...")
     dispatcher.compile(compiled_types)
+    if done is not None and not done.exists():
+        done.touch()
     return cast(Callable[..., Any], dispatcher)
+
+
+def _directory(function: Callable[..., Any], signature: str) -> Path | None:
+    """Where the machine code of a kernel as it is now lies; None where nothing can be kept."""
+    kept = os.environ.get("NUMBA_CACHE_DIR")
+    every = (Path(kept) if kept else cache_directory() / "kernels") / _name(function)
+    folder = every / hashlib.sha256(f"{fingerprint(function)} {signature} {OPTIONS}".encode()).hexdigest()[:16]
+    try:
+        if not folder.is_dir():
+            keep_newest(every, MOST_DIGESTS - 1)
+            folder.mkdir(parents=True, exist_ok=True)
+        return folder if os.access(folder, os.W_OK) else None
+    except OSError:
+        return None
+
+
+def _stamp(function: Callable[..., Any]) -> str:
+    """What numba takes machine code to belong to besides a function's code: its file, as it lies on disk, numba, and
+    the processor."""
+    import llvmlite.binding
+    import numba
+
+    path = function.__code__.co_filename
+    found = os.stat(path)
+    parts = path, found.st_size, found.st_mtime_ns, numba.__version__, llvmlite.binding.get_host_cpu_name()
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
 def _link(function: Callable[..., Any]) -> None:
@@ -118,47 +173,47 @@ def _link(function: Callable[..., Any]) -> None:
             one.__globals__[name] = _parts[called]
 
 
-def fingerprint(function: Callable[..., Any]) -> str:
-    """A digest of all that is compiled into a kernel, from its own file or others: the functions it calls, and the
-    constants and records that all of them name."""
-    digest, seen, todo = hashlib.sha256(), set[int](), [function]
-    while todo:
-        one = todo.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
+def _reached(function: Callable[..., Any]) -> Iterator[tuple[CodeType, dict[str, Any]]]:
+    """The code that is compiled into a kernel, with the names it sees: its own, and of the parts it calls, from its own
+    file or others."""
+    todo = [function]
+    for one in todo:  # grows while it is walked
         codes = [one.__code__]
-        while codes:
-            code = codes.pop()
+        for code in codes:
             codes += [value for value in code.co_consts if isinstance(value, CodeType)]
-            digest.update(code.co_code)
-            digest.update(repr(code.co_names).encode())
-            for value in code.co_consts:
-                if isinstance(value, int | float | str | tuple):
-                    digest.update(repr(value).encode())
-            for name in code.co_names:
-                value = one.__globals__.get(name)
-                called = getattr(value, "py_func", None)
-                if called is not None:
-                    todo.append(called)
-                elif isinstance(value, int | float | str | tuple):
-                    digest.update(f"{name}={value!r};".encode())
-                elif isinstance(value, type) and hasattr(value, "_fields"):  # a record: its fields, in order
-                    digest.update(f"{name}={value._fields!r};".encode())
+            yield code, one.__globals__
+            called = (_part_of(one.__globals__.get(name)) for name in code.co_names)
+            todo += [each for each in dict.fromkeys(called) if each is not None and each not in todo]
+
+
+def _part_of(value: object) -> Callable[..., Any] | None:
+    """The function that a name of a kernel calls, compiled or not; None if it stands for something else."""
+    called = getattr(value, "py_func", None)
+    return called or (value if isinstance(value, FunctionType) and value in _allocates else None)
+
+
+def fingerprint(function: Callable[..., Any]) -> str:
+    """A digest of all that is compiled into a kernel: the functions it calls, and the constants and records that all of
+    them name."""
+    digest = hashlib.sha256()
+    for code, names in _reached(function):
+        digest.update(code.co_code)
+        digest.update(repr(code.co_names).encode())
+        for value in code.co_consts:
+            if isinstance(value, int | float | str | tuple):
+                digest.update(repr(value).encode())
+        for name in code.co_names:
+            value = names.get(name)
+            if isinstance(value, int | float | str | tuple):
+                digest.update(f"{name}={value!r};".encode())
+            elif (called := _part_of(value)) is not None:
+                digest.update(f"{name} allocates: {_allocates.get(called)};".encode())
+            elif isinstance(value, type) and hasattr(value, "_fields"):  # a record: its fields, in order
+                digest.update(f"{name}={value._fields!r};".encode())
     return digest.hexdigest()
 
 
-def _mark(dispatcher: Any, digest: str) -> None:
-    """Have numba keep a kernel under a digest as well: by itself it looks at the file of the kernel only, and does not
-    notice when a function or a constant changes that the kernel takes from another."""
-    file = dispatcher._cache._cache_file
-    file._source_stamp = (file._source_stamp, digest)
-
-
-def _is_on_disk(dispatcher: Any, signature: Any) -> bool:
-    """Whether machine code for this signature is in numba's cache (an index that cannot be read counts as no)."""
-    try:
-        index = dispatcher._cache._cache_file._load_index()
-        return dispatcher._cache._index_key(signature, dispatcher.targetctx.codegen()) in index
-    except Exception:
-        return False
+if __name__ == "__main__":
+    began = time.monotonic()
+    import_module("monet.compiled").compile_ahead()  # the module that kernels are noted in, not this copy of it
+    print(f"all kernels are compiled ({time.monotonic() - began:.0f} s)")

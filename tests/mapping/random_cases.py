@@ -6,6 +6,7 @@ import random
 
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import OPERANDS, Core
+from monet.mapping.cost_store import CostStore
 from monet.mapping.mapper.search import frames
 from monet.mapping.nest.frame import Frame, Stream
 from monet.mapping.nest.mapping import Cut, Loop, Mapping
@@ -59,7 +60,7 @@ def random_core(rng: random.Random) -> Core:
 
 
 def random_frame(rng: random.Random, nest: LoopNest, core: Core) -> Frame:
-    return rng.choice(list(frames(nest, core, STREAM)))
+    return rng.choice(list(frames(nest, core, STREAM, CostStore())))
 
 
 def random_mapping(rng: random.Random, frame: Frame) -> Mapping:

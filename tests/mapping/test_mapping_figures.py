@@ -17,6 +17,7 @@ from monet.cli import app
 from monet.graph.loop_nest import LoopNest
 from monet.hardware import load_hardware
 from monet.hardware.accelerator import Axis, Core, Flow, TransposedRead
+from monet.mapping.cost_store import CostStore
 from monet.mapping.errors import DoesNotFit
 from monet.mapping.mapper.search import search
 from monet.mapping.nest.cost import Cost, cost, energy_j
@@ -274,7 +275,10 @@ def test_two_dimensions_on_one_systolic_axis_ripple_together() -> None:
 def test_latencies_add_up_along_the_longest_chain() -> None:
     one, five = (systolic(2, 2, latency=latency) for latency in (1, 5))
     nest = linear(4, 2, 2)
-    assert search(nest, five).cost.fill_cycles == search(nest, one).cost.fill_cycles + 4
+    assert (
+        search(nest, five, store=CostStore()).cost.fill_cycles
+        == search(nest, one, store=CostStore()).cost.fill_cycles + 4
+    )
 
 
 def test_transposed_inputs_cost_by_the_element() -> None:
@@ -282,7 +286,7 @@ def test_transposed_inputs_cost_by_the_element() -> None:
     core = systolic(2, 2)
     slow = replace(core, transposed_read=TransposedRead("per_element", 0.25))
     for nest, against in ((linear(4, 2, 2), 0), (matmul(1, 4, 2, 2), 2 * 2)):
-        before, after = search(nest, core).cost, search(nest, slow).cost
+        before, after = search(nest, core, store=CostStore()).cost, search(nest, slow, store=CostStore()).cost
         assert after.fill_cycles - before.fill_cycles == pytest.approx(0.25 * against)
 
 
@@ -290,7 +294,7 @@ def test_several_products_a_step_fill_the_array_less() -> None:
     """Two products a step: half the steps, and twice the slots that could work."""
     nest = linear(4, 2, 8)
     for products, steps in ((1, 4 * 4), (2, 4 * 2)):
-        found = search(nest, two_level(2, 2, 64, 64, 64, products=products, sram_bits=4096)).cost
+        found = search(nest, two_level(2, 2, 64, 64, 64, products=products, sram_bits=4096), store=CostStore()).cost
         assert found.compute_cycles == steps
         assert found.utilisation == pytest.approx(4 * 2 * 8 / (4 * products * found.cycles))
 
@@ -302,7 +306,7 @@ def test_narrow_accesses_are_paid_in_full() -> None:
         core, levels=tuple(replace(one, min_access_bits=32) if one.name == "o_reg" else one for one in core.levels)
     )
     nest = linear(2, 2, 4)
-    mapping = search(nest, core).mapping
+    mapping = search(nest, core, store=CostStore()).mapping
     plain, paid = (
         energy_j(frame_for(nest, one, mapping), cost(nest, one, mapping), prices_of(one, None)) for one in (core, wide)
     )

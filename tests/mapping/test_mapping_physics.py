@@ -10,6 +10,7 @@ import pytest
 
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core, Flow
+from monet.mapping.cost_store import CostStore
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.mapper.search import NO_CONSTRAINTS, Mapped, best_tiling_of, evaluate, search
 from monet.mapping.mapper.tiling import OBJECTIVES
@@ -23,7 +24,7 @@ from tests.mapping.random_cases import STREAM, random_core, random_nest
 
 
 def best(nest: LoopNest, core: Core, objective: str) -> Mapped:
-    frame, tiling = best_tiling_of(nest, core, objective, STREAM, NO_CONSTRAINTS, 4)
+    frame, tiling = best_tiling_of(nest, core, objective, STREAM, NO_CONSTRAINTS, 4, store=CostStore())
     return evaluate(frame, tiling.mapping, prices_of(core, STREAM))
 
 
@@ -84,7 +85,7 @@ def test_wires_are_respected_and_counts_add_up(seed: int) -> None:
 
 def latency(nest: LoopNest, core: Core) -> float:
     """What the search minimises: the mapping's cycles, with the way of its resident operands through the top memory."""
-    return best_tiling_of(nest, core, "latency", STREAM, NO_CONSTRAINTS, 4)[1].cycles
+    return best_tiling_of(nest, core, "latency", STREAM, NO_CONSTRAINTS, 4, store=CostStore())[1].cycles
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -123,4 +124,4 @@ def test_what_does_not_fit_is_named_in_bytes() -> None:
         core, levels=tuple(replace(one, size_bytes=1) if one.name == "o_reg" else one for one in core.levels)
     )
     with pytest.raises(DoesNotFit, match=r"operand y does not fit level 'o_reg'.*1 bytes short"):
-        search(linear(4, 4, 4), small)
+        search(linear(4, 4, 4), small, store=CostStore())

@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from monet.mapping.cost_store import CostStore
 from monet.mapping.mapper.search import frames
 from monet.mapping.mapper.tiling import OBJECTIVES, Constraints, candidate_tiles, compile_frame, search_frame
 from monet.mapping.nest.cost import energy_j, frame_cost
@@ -40,7 +41,7 @@ def test_equal_with_tiles_that_do_not_divide(seed: int) -> None:
 
 def check(frame, prices, objective: str) -> None:
     expected = best_score(frame, prices, objective)
-    found = search_frame(frame, prices, objective, Constraints())
+    found = search_frame(frame, prices, objective, Constraints(), CostStore())
     if found is None:
         assert math.isinf(expected)
         return
@@ -56,7 +57,7 @@ def check(frame, prices, objective: str) -> None:
 def test_rows_and_columns_that_may_change_places(which: str, objective: str) -> None:
     core, nest = three_level(16), conv(which, N=2, K=2, C=2, OY=2, OX=2, FY=2, FX=2)
     checked = 0
-    for frame in frames(nest, core, STREAM, 20):
+    for frame in frames(nest, core, STREAM, CostStore(), 20):
         arrays = compile_frame(frame, Constraints())
         if arrays and min(arrays.mirrored) >= 0 and len(loops_of(frame)) <= 5 and checked < 2:
             check(frame, prices_of(core, STREAM), objective)

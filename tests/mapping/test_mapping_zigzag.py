@@ -13,6 +13,7 @@ import pytest
 
 from monet.graph.loop_nest import LoopNest
 from monet.hardware import load_hardware
+from monet.mapping.cost_store import CostStore
 from monet.mapping.unfused.border import border_of
 from monet.mapping.unfused.operator import Unfused, unfused
 from tests.mapping.nests import conv, linear
@@ -62,7 +63,7 @@ def table(objective: str) -> dict[str, Unfused]:
     accelerator = load_hardware("tpu-like")
     core = accelerator.cores[0]
     border = border_of(accelerator, core)
-    return {name: unfused(layer_nest(name), core.core, border, objective) for name in LAYERS}
+    return {name: unfused(layer_nest(name), core.core, border, objective, store=CostStore()) for name in LAYERS}
 
 
 def totals(found: dict[str, Unfused]) -> tuple[float, float]:

@@ -10,6 +10,7 @@ import pytest
 
 from monet.hardware import load_hardware
 from monet.hardware.accelerator import TransposedRead
+from monet.mapping.cost_store import CostStore
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.mapper.search import search
 from monet.mapping.mapper.tiling import OBJECTIVES
@@ -21,6 +22,7 @@ from monet.mapping.unfused.operator import _does_not_fit, unfused, unfused_as
 from monet.mapping.unfused.tile_totals import fit_mapping
 from tests.mapping.nests import conv, linear, matmul
 
+STORE = CostStore()
 NESTS = {
     "forward": conv(N=2, K=48, C=24, OY=14, OX=14, FY=3, FX=3, pad=1),
     "strided": conv(K=32, C=16, OY=28, OX=28, FY=3, FX=3, stride=2, pad=1),
@@ -39,7 +41,7 @@ def test_bounds(name: str, objective: str) -> None:
     accelerator = load_hardware("tpu-like")
     instance, nest = accelerator.cores[0], NESTS[name]
     border = border_of(accelerator, instance)
-    found = unfused(nest, instance.core, border, objective)
+    found = unfused(nest, instance.core, border, objective, store=STORE)
     assert found.cycles >= found.passing.dram_cycles * (1 - 1e-12)
     assert found.cycles >= nest.points / found.units
     assert sum(shape.nest.points * shape.count for shape in found.shapes) == nest.points
@@ -56,9 +58,9 @@ def test_a_mapping_written_down_costs_the_same(name: str) -> None:
     accelerator = load_hardware("tpu-like")
     instance, nest = accelerator.cores[0], NESTS[name]
     border = border_of(accelerator, instance)
-    found = unfused(nest, instance.core, border, "edp")
+    found = unfused(nest, instance.core, border, "edp", store=STORE)
     order = tuple(loop.dim for loop in found.order)
-    again = unfused_as(nest, instance.core, border, dict(found.tile), order, found.mapped.mapping)
+    again = unfused_as(nest, instance.core, border, dict(found.tile), order, found.mapped.mapping, store=STORE)
     assert again.cycles == found.cycles
     assert again.energy_j == pytest.approx(found.energy_j, rel=1e-12)
 
@@ -77,7 +79,7 @@ def test_a_mapping_fits_smaller_tiles() -> None:
     accelerator = load_hardware("tpu-like")
     instance = accelerator.cores[0]
     border = border_of(accelerator, instance)
-    found = unfused(linear(64, 96, 96), instance.core, border)
+    found = unfused(linear(64, 96, 96), instance.core, border, store=STORE)
     smaller = linear(5, 33, 7)
     fitted = fit_mapping(found.mapped.mapping, smaller)
     assert cost(smaller, instance.core, fitted, border.stream).macs == smaller.points
@@ -88,11 +90,11 @@ def test_too_large_a_tile_is_an_error_in_bytes() -> None:
     instance = accelerator.cores[0]
     border = border_of(accelerator, instance)
     nest = conv(N=64, K=64, C=64, OY=56, OX=56, FY=3, FX=3, pad=1)
-    found = unfused(nest, instance.core, border)
+    found = unfused(nest, instance.core, border, store=STORE)
     with pytest.raises(DoesNotFit, match="bytes short"):
-        unfused_as(nest, instance.core, border, {}, (), found.mapped.mapping)
+        unfused_as(nest, instance.core, border, {}, (), found.mapped.mapping, store=STORE)
     with pytest.raises(MappingError, match="not in the order"):
-        unfused_as(nest, instance.core, border, {"N": 1}, (), found.mapped.mapping)
+        unfused_as(nest, instance.core, border, {"N": 1}, (), found.mapped.mapping, store=STORE)
 
 
 def test_transposed_reads_have_their_price() -> None:
@@ -103,10 +105,10 @@ def test_transposed_reads_have_their_price() -> None:
     slower = replace(instance.core, transposed_read=TransposedRead("per_element", 0.5))
     forward, gradient = NESTS["forward"], NESTS["weight gradient"]
     for nest, copied in ((forward, 0), (gradient, 8 * (4 * 24 * 14 * 14 + 4 * 48 * 14 * 14))):
-        free = unfused(nest, instance.core, border, "energy")
-        moved = unfused(nest, explicit, border, "energy")
+        free = unfused(nest, instance.core, border, "energy", store=STORE)
+        moved = unfused(nest, explicit, border, "energy", store=STORE)
         assert moved.dram_write_bits - free.dram_write_bits == copied
-        assert (unfused(nest, slower, border, "energy").cycles > free.cycles) == (copied > 0)
+        assert (unfused(nest, slower, border, "energy", store=STORE).cycles > free.cycles) == (copied > 0)
 
 
 def test_analog_cells_hold_one_tile_and_are_loaded_while_the_array_waits() -> None:
@@ -114,14 +116,14 @@ def test_analog_cells_hold_one_tile_and_are_loaded_while_the_array_waits() -> No
     instance = accelerator.instance("analog")
     border = border_of(accelerator, instance)
     nest = conv(K=512, C=512, OY=7, OX=7, FY=3, FX=3, pad=1)
-    found = unfused(nest, instance.core, border)
+    found = unfused(nest, instance.core, border, store=STORE)
     cells = instance.core.top("W")
     tile = found.shapes[0].nest
     assert math.prod(next(one for one in tile.operands if one.name == "w").shape) <= cells.total_bytes
     weights = 512 * 512 * 9 * 8
     assert found.cycles >= found.compute_cycles + weights / border.bits_per_cycle
     with pytest.raises(DoesNotFit, match="operand w does not fit level 'cells'"):
-        search(nest, instance.core)
+        search(nest, instance.core, store=STORE)
 
 
 def test_rare_tiles_with_wider_windows_get_a_mapping_of_their_own() -> None:
@@ -136,7 +138,7 @@ def test_rare_tiles_with_wider_windows_get_a_mapping_of_their_own() -> None:
     strided = [op for op in step.ops if op.attrs.get("groups", 1) > 1 and 2 in op.attrs["stride"]]
     assert len(strided) > 5
     for op in strided:
-        _, cost = cost_op(step, op, npu.cores, borders, "latency")
+        _, cost = cost_op(step, op, npu.cores, borders, "latency", store=STORE)
         assert cost.cycles > 0
 
 
@@ -147,7 +149,7 @@ def test_operands_that_dram_cannot_hold_are_an_error() -> None:
     npu = load_hardware("micro-npu")  # 32 MiB outside
     instance = next(one for one in npu.cores if one.core.modes)
     with pytest.raises(DoesNotFit, match=r"operand w does not fit level 'external'.*bytes short"):
-        unfused(linear(1, 4096, 25088, "fp32"), instance.core, border_of(npu, instance))
+        unfused(linear(1, 4096, 25088, "fp32"), instance.core, border_of(npu, instance), store=STORE)
 
 
 def test_no_message_is_short_of_less_than_nothing() -> None:
@@ -156,7 +158,7 @@ def test_no_message_is_short_of_less_than_nothing() -> None:
     instance = accelerator.cores[0]
     border = border_of(accelerator, instance)
     nest = NESTS["forward"]
-    mapping = unfused(nest, instance.core, border).mapped.mapping
+    mapping = unfused(nest, instance.core, border, store=STORE).mapped.mapping
     frame = frame_of(nest, instance.core, mapping.mode, mapping.binding, mapping.unrolled, border.stream)
     error = _does_not_fit(nest, frame, border)
     assert not isinstance(error, DoesNotFit)

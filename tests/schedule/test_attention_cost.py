@@ -11,6 +11,7 @@ from monet.graph.builder import GraphBuilder
 from monet.graph.graph import Graph
 from monet.hardware import load_hardware
 from monet.hardware.accelerator import Accelerator
+from monet.mapping.cost_store import CostStore
 from monet.mapping.mapper.search import search
 from monet.schedule.costs.attention_cost import _halves, _shape, attention_step, lanes_beside, products
 from monet.schedule.engine import Scheduler
@@ -35,7 +36,9 @@ def cost_of(operator: Operator, accelerator: Accelerator, streamed: bool = True)
     scheduler = Scheduler(step(16), accelerator)
     border = scheduler.machine.borders[instance.name]
     lanes = lanes_beside(accelerator, instance)
-    return attention_step(operator.nest, dict(operator.work), instance, lanes, border, "latency", streamed), instance
+    return attention_step(
+        operator.nest, dict(operator.work), instance, lanes, border, "latency", streamed, CostStore()
+    ), instance
 
 
 def explicit_macs(graph: Graph) -> int:
@@ -67,11 +70,11 @@ def test_between_the_peak_and_one_after_the_other(which: int) -> None:
     # every product of the whole operator for itself with all operands on chip, then the lanes: nothing side by side.
     # Products of small tiles fill the array more often, so the best tile's count.
     shape = _shape(operator.nest, core)
-    serial = math.inf
+    serial, store = math.inf, CostStore()
     for rows in _halves(shape.rows):
         for keys in _halves(shape.keys):
             tiles = shape.groups * -(-shape.rows // rows) * -(-shape.keys // keys)
-            array = sum(search(one, core).cost.cycles for one in products(shape, rows, keys))
+            array = sum(search(one, core, store=store).cost.cycles for one in products(shape, rows, keys))
             serial = min(serial, tiles * array + lane_cycles)
     assert cost.cycles <= serial
     joules = dict(cost.energy_j)

@@ -87,7 +87,7 @@ def test_decisions_replayed_on_a_larger_machine_are_legal_and_not_slower(larger:
         if found is None:
             continue
         scheduler, schedule = found
-        machine = Machine(large)
+        machine = Machine(large, scheduler.costs.store)
         decided = moved_to(schedule, scheduler.machine, machine)
         timed = run_replay(decided, machine)
         assert np.all(timed.start <= schedule.timed.start)

@@ -77,13 +77,20 @@ def _operator(
     operands = dict(zip("IWO", (one.name for one in (*nest.reads, *nest.writes)), strict=True))
     pinned = read_constraints(constraints, operands, nest.sizes, _level_names(accelerator))
     if mapping:
+        from monet.mapping.cost_store import default_store
         from monet.mapping.unfused.border import border_of
         from monet.mapping.unfused.operator import unfused_as
 
         written = read_mapping(mapping, instance.core.modes[0].name)
         check_operands(written, nest)
         found = unfused_as(
-            nest, instance.core, border_of(accelerator, instance), written.tile, written.order, written.mapping
+            nest,
+            instance.core,
+            border_of(accelerator, instance),
+            written.tile,
+            written.order,
+            written.mapping,
+            store=default_store(),
         )
     else:
         instance, found = _best(nest, accelerator, core, kind, dims, precision, objective, pinned)
@@ -122,6 +129,7 @@ def _best(
 ) -> tuple[CoreInstance, Unfused]:
     """The best core design for the nest; if none can run it, one error with every reason."""
     from monet.errors import MonetError
+    from monet.mapping.cost_store import default_store
     from monet.mapping.unfused.border import border_of
     from monet.mapping.unfused.model_operators import distinct_instances
     from monet.mapping.unfused.operator import unfused
@@ -133,7 +141,8 @@ def _best(
     errors: list[MonetError] = []
     for instance in instances:
         try:
-            cost = unfused(nest, instance.core, border_of(accelerator, instance), objective, constraints)
+            border = border_of(accelerator, instance)
+            cost = unfused(nest, instance.core, border, objective, constraints, store=default_store())
         except MonetError as error:
             errors.append(error)
             continue

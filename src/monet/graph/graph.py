@@ -75,6 +75,11 @@ class Graph:
             if self.tensors[name].role in kept and self.tensors[name].storage in roots
         }
 
+    @cached_property
+    def analyses(self) -> dict[type, object]:
+        """What later stages have worked out of this graph, by its type: a graph never changes, so it stays true."""
+        return {}
+
     def storage_of(self, name: str) -> Tensor:
         """The tensor that owns the storage ``name`` lives in."""
         return self.tensors[self.tensors[name].storage]

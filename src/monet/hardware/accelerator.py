@@ -249,6 +249,16 @@ class Core:
         """The levels that hold each slot, innermost first."""
         return {slot: tuple(level for level in self.levels if slot in level.operands) for slot in OPERANDS}
 
+    @cached_property
+    def flow_ports(self) -> dict[tuple[str, str, Flow], tuple[str, int]]:
+        """(level, slot, flow) → the port that carries it, and its bits per cycle of one instance of the level."""
+        return {
+            (level.name, slot, flow): (f"{level.name}.{port.name}", port.bandwidth_bits_per_cycle)
+            for level in self.levels
+            for port in level.ports
+            for slot, flow in port.carries
+        }
+
     def levels_of(self, operand: str) -> tuple[MemoryLevel, ...]:
         """The levels that hold a slot, innermost first."""
         return self.slot_levels.get(operand, ())

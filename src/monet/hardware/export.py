@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from enum import Enum
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from monet.hardware.accelerator import Accelerator, CoreInstance
@@ -19,8 +19,8 @@ def as_json(accelerator: Accelerator) -> dict[str, Any]:
     return {"name": plain.pop("name"), "designs": designs, **plain}
 
 
-@cache
-def _names(kind: type) -> tuple[str, ...]:
+@lru_cache(maxsize=256)
+def field_names(kind: type) -> tuple[str, ...]:
     """Names of the fields of a dataclass."""
     return tuple(field.name for field in dataclasses.fields(kind))
 
@@ -31,12 +31,12 @@ def _plain(value: Any) -> Any:
     if type(value) is tuple:
         return [item if type(item) in ATOMS else _plain(item) for item in value]
     if isinstance(value, CoreInstance):
-        names = (name for name in _names(CoreInstance) if name != "core")
+        names = (name for name in field_names(CoreInstance) if name != "core")
         return {name: _plain(getattr(value, name)) for name in names} | {"memories": dict(value.memories)}
     if isinstance(value, Enum):
         return value.value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: _plain(getattr(value, name)) for name in _names(type(value))}
+        return {name: _plain(getattr(value, name)) for name in field_names(type(value))}
     if isinstance(value, frozenset):
         return sorted(_plain(item) for item in value)
     return value

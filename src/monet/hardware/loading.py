@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -34,16 +34,23 @@ def preset_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in PRESETS.glob("*.yaml")))
 
 
-@cache
 def _preset(name: str) -> Document:
-    return read_document(PRESETS / f"{name}.yaml")
+    path = PRESETS / f"{name}.yaml"
+    found = path.stat()
+    return copy.deepcopy(_read(path, found.st_mtime_ns, found.st_size))
+
+
+@lru_cache(maxsize=64)
+def _read(path: Path, time_ns: int, size: int) -> Document:
+    """A file as it is since a time."""
+    return read_document(path)
 
 
 def _document(name_or_path: str | Path) -> tuple[Document, str]:
     """The document of a preset or a file, and how to call it in errors."""
     text = str(name_or_path)
     if text in preset_names():
-        return copy.deepcopy(_preset(text)), text
+        return _preset(text), text
     path = Path(name_or_path)
     if path.is_file():
         return read_document(path), text

@@ -1,5 +1,6 @@
 """One operator on one core: the exact cost of a mapping, the search for the best, and an operator alone with DRAM."""
 
+from monet.mapping.cost_store import CostStore
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.mapper.search import Mapped, pareto, search
 from monet.mapping.mapper.tiling import OBJECTIVES, Constraints
@@ -18,6 +19,7 @@ __all__ = [
     "Border",
     "Constraints",
     "Cost",
+    "CostStore",
     "Cut",
     "DoesNotFit",
     "Loop",

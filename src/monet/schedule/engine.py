@@ -10,6 +10,7 @@ import numpy as np
 
 from monet.graph.graph import Graph
 from monet.hardware.accelerator import Accelerator
+from monet.mapping.cost_store import CostStore, default_store
 from monet.schedule.costs.cost_table import CostTable
 from monet.schedule.expansion.expand import Expanded, expand
 from monet.schedule.machine import Machine
@@ -76,10 +77,13 @@ class NoSchedule(Exception):
 
 
 class Scheduler:
-    """One graph on one accelerator. ``schedule`` may be called with any number of plans."""
+    """One graph on one accelerator. ``schedule`` may be called with any number of plans. ``store``: where costs are
+    kept; this process's own unless one is given."""
 
-    def __init__(self, graph: Graph, accelerator: Accelerator, objective: str = "latency") -> None:
-        self.workload, self.machine = workload_of(graph), Machine(accelerator)
+    def __init__(
+        self, graph: Graph, accelerator: Accelerator, objective: str = "latency", store: CostStore | None = None
+    ) -> None:
+        self.workload, self.machine = workload_of(graph), Machine(accelerator, store or default_store())
         self.costs = CostTable(self.machine, objective)
         self.workspace = Workspace()
 

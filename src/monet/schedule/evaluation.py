@@ -15,7 +15,7 @@ from monet.graph.op import Phase
 from monet.hardware.accelerator import Accelerator
 from monet.hardware.export import as_json
 from monet.hardware.summary import hardware_summary
-from monet.mapping.cache import MODEL_VERSION
+from monet.mapping.cost_store import CostStore
 from monet.schedule.engine import NoSchedule, Schedule, Scheduler
 from monet.schedule.measurement.bounds import bounds_of
 from monet.schedule.measurement.energy import energy_of
@@ -25,14 +25,13 @@ from monet.schedule.plan import Plan, PlanError
 from monet.schedule.planning.grouping import check_connected
 from monet.schedule.result import Bounds, Infeasible, Result, Timeline
 from monet.schedule.simulation.workspace import without_collecting
-
-SCHEDULE_VERSION = 6  # raise it with every change of what a plan costs
+from monet.sources import source_digest
 
 
 def model_version() -> str:
     """Version of everything a result depends on besides its inputs."""
     version = import_module("monet").__version__  # the public API is above this stage
-    return f"{version}/mapping {MODEL_VERSION}/schedule {SCHEDULE_VERSION}"
+    return f"{version}+{source_digest()}"
 
 
 def select_phases(graph: Graph, phases: Iterable[str]) -> Graph:
@@ -63,20 +62,21 @@ def evaluate(
     inputs: Mapping[str, Any] | None = None,
     scheduler: Scheduler | None = None,
     objective: str = "latency",
+    store: CostStore | None = None,
 ) -> Result:
     """Cost ``graph`` on ``accelerator``. What cannot run gives an infeasible result.
 
     ``plan`` may be plain values, as saved. Without one, ``fusion`` (auto or none) and ``boundary`` (keep or dram) say
     how the default plan is made. ``allocation`` places operators on cores: name → core, or cores and split. ``inputs``
     is kept in the result as it is, for ``rerun``. A ``scheduler`` of the same graph and accelerator saves analysing
-    them again.
+    them again; a ``store`` keeps costs apart from those of the rest of this process.
     """
     from monet.schedule.planning.default_plan import default_schedule
 
     began = time.perf_counter()
     if phases:
         graph = select_phases(graph, phases)
-    scheduler = scheduler or Scheduler(graph, accelerator, objective)
+    scheduler = scheduler or Scheduler(graph, accelerator, objective, store)
     if isinstance(plan, Mapping):
         plan = Plan.from_dict(plan)
         check_connected(scheduler.workload, plan)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from monet.hardware.accelerator import Accelerator, CoreInstance
 from monet.hardware.errors import HardwareError
+from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.unfused.border import Border, border_of
 
 Array = np.ndarray[Any, Any]
@@ -42,6 +43,7 @@ class Machine:
     """What the kernels know of an accelerator."""
 
     accelerator: Accelerator
+    store: CostStore = field(compare=False, repr=False)
 
     @property
     def ticks_per_second(self) -> float:
@@ -153,11 +155,7 @@ class Machine:
         wires = tuple((link.endpoints, link.directed, link.hub) for link in accelerator.links)
         ends = (dram.name, *(memory.endpoint for memory in accelerator.memories))
         key = wires, ends, self.link_resources, self.port_resources.tobytes()
-        if key not in _ways:
-            if len(_ways) >= MOST_WAYS:
-                _ways.clear()
-            _ways[key] = _Ways.of(self, ends)
-        ways = _ways[key]
+        ways = self.store[WAYS].get_or(key, lambda: _Ways.of(self, ends))
         links = accelerator.links
         ports = range(len(accelerator.memories))
         pace = np.array(
@@ -245,5 +243,4 @@ class _Ways:
         )
 
 
-_ways: dict[tuple[Any, ...], _Ways] = {}
-MOST_WAYS = 1000  # kept to be looked up
+WAYS = Section[_Ways]("ways between memories", 1000)

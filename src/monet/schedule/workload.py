@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -293,16 +292,11 @@ def assembled(
     return workload
 
 
-_recent: deque[Workload] = deque(maxlen=4)
-
-
 def workload_of(graph: Graph) -> Workload:
-    """The analysis of a graph; that of the same graph a moment ago is used again."""
-    for one in tuple(_recent):
-        if one.graph is graph:
-            return one
-    _recent.append(Workload(graph))
-    return _recent[-1]
+    """The analysis of a graph, made once."""
+    found = graph.analyses.setdefault(Workload, Workload(graph))
+    assert isinstance(found, Workload)
+    return found
 
 
 def _copies(call: Call) -> bool:

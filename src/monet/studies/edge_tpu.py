@@ -142,9 +142,8 @@ def fastest_are_smaller(space: Space, records: Sequence[Record]) -> Finding:
 def large_need_budget(space: Space, records: Sequence[Record]) -> Finding:
     """Big processing elements are efficient only where there are resources for many MACs."""
     front = pareto(space, records, _budget_goals("training"))
-    total = {id(one): float(one.metrics["macs"]) for one in front}
-    large = [total[id(one)] for one in front if macs_per_element(one) >= LARGE_MACS]
-    small = [total[id(one)] for one in front if macs_per_element(one) < LARGE_MACS]
+    large = [float(one.metrics["macs"]) for one in front if macs_per_element(one) >= LARGE_MACS]
+    small = [float(one.metrics["macs"]) for one in front if macs_per_element(one) < LARGE_MACS]
     text = (
         f"on the latency-area front of training, {len(large)} of {len(front)} designs have large elements"
         + (f"; the smallest of them has {min(large):,.0f} MACs in all, the smallest other {min(small):,.0f}"

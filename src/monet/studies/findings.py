@@ -38,10 +38,10 @@ class Finding:
 
 def store_of(space: Space, options: Options) -> Path:
     """Where a study keeps its points: the user's cache, by space and model version, so that nothing is done twice."""
-    from monet.compiled import user_cache_directory
     from monet.schedule.evaluation import model_version
+    from monet.sources import cache_directory
 
-    folder = Path(options.store) if options.store else user_cache_directory() / "studies"
+    folder = Path(options.store) if options.store else cache_directory() / "studies"
     folder.mkdir(parents=True, exist_ok=True)
     version = model_version().replace("/", "-").replace(" ", "")
     return folder / f"{space.name}-{space.meaning[:8]}-{version}.sqlite"

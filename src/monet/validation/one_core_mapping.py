@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache, partial
+from functools import partial
 
+from monet.mapping.cost_store import Section, default_store
 from monet.mapping.unfused.model_operators import OperatorCost
 from monet.validation.figure import Figure, NotComputable, Rule
 
@@ -29,9 +30,15 @@ LAYERS = (
 )
 
 
-@cache
+MAPPED = Section[tuple[OperatorCost, ...]]("mapped for validation", 2)
+
+
 def _costs(objective: str) -> tuple[OperatorCost, ...]:
     """Convolutions and the last layer; ZigZag costs nothing else."""
+    return default_store()[MAPPED].get_or(objective, lambda: _map(objective))
+
+
+def _map(objective: str) -> tuple[OperatorCost, ...]:
     from monet.frontends import load_model
     from monet.hardware import load_hardware
     from monet.mapping.unfused.model_operators import map_graph

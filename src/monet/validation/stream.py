@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 from monet.graph.graph import Graph
+from monet.mapping.cost_store import Section, default_store
 from monet.schedule.plan import Group, Placement, Plan
 from monet.schedule.result import Result
 from monet.validation.figure import Figure, NotComputable, Rule
@@ -82,8 +83,14 @@ def stream_rules(graph: Graph, plan: Plan) -> tuple[Plan, dict[str, Any]]:
     return replace(ruled, prefetch=0), STREAM_LINKS
 
 
-@lru_cache
+RESULTS = Section[Result]("results for validation", 8)
+
+
 def _result(fused: bool, split: bool, as_stream: bool) -> Result:
+    return default_store()[RESULTS].get_or((fused, split, as_stream), lambda: _evaluated(fused, split, as_stream))
+
+
+def _evaluated(fused: bool, split: bool, as_stream: bool) -> Result:
     from monet.frontends import load_model
     from monet.hardware import load_hardware
     from monet.schedule import evaluate

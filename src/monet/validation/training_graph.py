@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import partial
 
 from monet.graph.counts import macs_by_kind, macs_by_part, parameter_count, role_bytes, saved_bytes
 from monet.graph.graph import Graph
 from monet.graph.tensor import Role
+from monet.mapping.cost_store import Section, default_store
 from monet.validation.figure import Figure
 
 TOPIC = "training graph"
@@ -45,9 +46,16 @@ PUBLISHED_PARAMETERS = (
 BACKWARD_OVER_FORWARD = (("mobilenetv2", 1.964), ("vit-b16", 1.993), ("unet", 1.998))
 
 
-@cache
+GRAPHS = Section[Graph]("graphs for validation", 64)
+
+
 def step_of(model: str, batch: int = 0, size: int = 0, optimizer: str = "sgd", lora: int = 0) -> Graph:
     """A training step of a zoo model; ``size`` is its image or its sequence, whichever it has."""
+    key = model, batch, size, optimizer, lora
+    return default_store()[GRAPHS].get_or(key, lambda: _step(*key))
+
+
+def _step(model: str, batch: int, size: int, optimizer: str, lora: int) -> Graph:
     from monet.frontends import load_model
     from monet.training import training_step
 

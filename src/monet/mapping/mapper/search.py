@@ -5,31 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from monet.graph.formats import whole_bytes
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core, CoreKind
-from monet.mapping.cache import default_cache, key_of
+from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.mapper.canonical import pack, unpack
-from monet.mapping.mapper.tiling import OBJECTIVES, Constraints, Tiling, forget_compiled, search_frame
+from monet.mapping.mapper.tiling import OBJECTIVES, Constraints, Tiling, search_frame
 from monet.mapping.nest.cost import Cost, energy_j, frame_cost, tile_elements
 from monet.mapping.nest.frame import Frame, Stream
 from monet.mapping.nest.mapping import Mapping
-from monet.mapping.nest.prices import Prices, prices_of, shape_of, stream_shape
+from monet.mapping.nest.prices import Prices, known_prices, known_shape, stream_shape
 from monet.mapping.nest.spatial import (
     MAX_UNROLLINGS,
     bindings,
     footprints_of,
-    forget_frames_of,
-    frame_of,
+    known_frame,
     rate_of,
     unrollings,
 )
 
 NO_CONSTRAINTS = Constraints()
+CANDIDATES = Section[tuple[Frame, ...]]("frames to search", 2048)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +46,15 @@ class Mapped:
         return math.fsum(self.energy_j_by_level.values())
 
 
-def frames(nest: LoopNest, core: Core, stream: Stream | None, limit: int = MAX_UNROLLINGS) -> tuple[Frame, ...]:
-    """The frames that the search looks at, the fastest arrays first: bindings × modes × their best unrollings. Equal
+def frames(
+    nest: LoopNest, core: Core, stream: Stream | None, store: CostStore, limit: int = MAX_UNROLLINGS
+) -> tuple[Frame, ...]:
+    """The frames that the search looks at, the fastest arrays first: bindings × modes × their best unrollings. The same
     for all cores of a shape."""
     if core.kind is CoreKind.VECTOR or not core.modes:
         raise MappingError("a vector core has no array to map a loop nest of multiply-accumulates on")
-    return _frames(nest, shape_of(core), stream_shape(stream if core.streamed else None), limit)
-
-
-@lru_cache(maxsize=2048)
-def _frames(nest: LoopNest, core: Core, stream: Stream | None, limit: int) -> tuple[Frame, ...]:
-    return tuple(sorted(_every_frame(nest, core, stream, limit), key=lambda one: one.compute_cycles))
-
-
-def forget_frames() -> None:
-    """Forget what is kept in memory of frames, as if no core had been looked at yet."""
-    _frames.cache_clear()
-    forget_frames_of()
-    forget_compiled()
+    key = nest, known_shape(core, store), stream_shape(stream if core.streamed else None), limit
+    return store[CANDIDATES].get_or(key, lambda: tuple(sorted(_every_frame(*key), key=lambda one: one.compute_cycles)))
 
 
 def _every_frame(nest: LoopNest, core: Core, stream: Stream | None, limit: int) -> Iterator[Frame]:
@@ -83,17 +73,25 @@ def search(
     stream: Stream | None = None,
     constraints: Constraints = NO_CONSTRAINTS,
     limit: int = MAX_UNROLLINGS,
+    *,
+    store: CostStore,
 ) -> Mapped:
     """The best mapping for ``objective`` (latency, energy or edp). An operator that cannot run here is an error."""
-    frame, found = cached_tiling(nest, core, objective, stream, constraints, limit)
-    return evaluate(frame, found.mapping, prices_of(core, stream), found.nodes)
+    frame, found = cached_tiling(nest, core, objective, stream, constraints, limit, store=store)
+    return evaluate(frame, found.mapping, known_prices(core, stream, store), found.nodes)
 
 
 def pareto(
-    nest: LoopNest, core: Core, stream: Stream | None = None, constraints: Constraints = NO_CONSTRAINTS
+    nest: LoopNest,
+    core: Core,
+    stream: Stream | None = None,
+    constraints: Constraints = NO_CONSTRAINTS,
+    *,
+    store: CostStore,
 ) -> tuple[Mapped, ...]:
     """The best mappings for latency, EDP and energy that do not dominate each other, fastest first."""
-    found = [search(nest, core, objective, stream, constraints) for objective in ("latency", "edp", "energy")]
+    objectives = ("latency", "edp", "energy")
+    found = [search(nest, core, objective, stream, constraints, store=store) for objective in objectives]
     kept: list[Mapped] = []
     for one in sorted(found, key=lambda mapped: (mapped.cost.cycles, mapped.energy_j)):
         if not kept or one.energy_j < kept[-1].energy_j:
@@ -109,23 +107,26 @@ def cached_tiling(
     constraints: Constraints,
     limit: int,
     resident: bool = True,
+    *,
+    store: CostStore,
 ) -> tuple[Frame, Tiling]:
     """``best_tiling_of``, looked up by content."""
     fresh: list[tuple[Frame, Tiling]] = []
 
     def compute() -> dict[str, Any]:
-        frame, tiling = best_tiling_of(nest, core, objective, stream, constraints, limit, resident)
+        frame, tiling = best_tiling_of(nest, core, objective, stream, constraints, limit, resident, store=store)
         fresh.append((frame, tiling))
         counts = [tiling.score, tiling.cycles, tiling.energy_j, tiling.nodes]
         return {"counts": counts, "mapping": pack(tiling.mapping, nest)}
 
     source = stream if core.streamed else None  # without a streamed slot nothing here depends on DRAM
-    key = key_of("tiling", nest, core, objective, source, constraints, limit, resident)
-    stored = default_cache().get_or(key, compute)
+    named = constraints != NO_CONSTRAINTS
+    key = store.key("tiling", nest, core, objective, source, constraints, limit, resident, by_name=named)
+    stored = store.lasting(key, compute)
     if fresh:
         return fresh[0]
     mapping = unpack(stored["mapping"], nest)
-    frame = frame_of(nest, core, mapping.mode, mapping.binding, mapping.unrolled, stream)
+    frame = known_frame(nest, core, mapping.mode, mapping.binding, mapping.unrolled, stream, store)
     score, cycles, joules, nodes = stored["counts"]
     return frame, Tiling(score, cycles, joules, nodes, mapping)
 
@@ -144,30 +145,32 @@ def best_tiling_of(
     constraints: Constraints,
     limit: int,
     resident: bool = True,
+    *,
+    store: CostStore,
 ) -> tuple[Frame, Tiling]:
     """The frame and tiling that win; frames that cannot win are not searched. ``resident``: cells must hold it all."""
     if objective not in OBJECTIVES:
         raise MappingError(f"unknown objective {objective!r}; allowed: {', '.join(OBJECTIVES)}")
     best: tuple[Frame, Tiling] | None = None
-    prices = prices_of(core, stream)
-    for frame in frames(nest, core, stream, limit):
+    prices = known_prices(core, stream, store)
+    for frame in frames(nest, core, stream, store, limit):
         if best and objective == "latency" and frame.compute_cycles > best[1].score:
             break
         if resident and frame.overfull_cells():
             continue
-        tiling = search_frame(frame, prices, objective, constraints, best[1].score if best else math.inf)
+        tiling = search_frame(frame, prices, objective, constraints, store, best[1].score if best else math.inf)
         if tiling and (best is None or tiling.score < best[1].score * (1 - 1e-12)):
             best = frame, tiling
     if best is None:
-        _explain(nest, core, stream, limit)
+        _explain(nest, core, stream, limit, store)
     assert best is not None
     return best
 
 
-def _explain(nest: LoopNest, core: Core, stream: Stream | None, limit: int) -> None:
+def _explain(nest: LoopNest, core: Core, stream: Stream | None, limit: int, store: CostStore) -> None:
     """Raise the error that says why no frame works: the frame that needs the fewest bytes more."""
     shortest: DoesNotFit | None = None
-    for frame in frames(nest, core, stream, limit):
+    for frame in frames(nest, core, stream, store, limit):
         overfull = frame.overfull_cells()
         if overfull:
             shortest = DoesNotFit(frame.binding.operand(overfull[0]), core.top(overfull[0]).name, *overfull[1:])

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from monet.hardware.accelerator import OPERANDS
+from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.mapper.branch_and_bound import best_tiling
 from monet.mapping.mapper.tiling_problem import (
     BEAT,
@@ -61,7 +61,6 @@ class Tiling:
     mapping: Mapping
 
 
-@lru_cache(maxsize=4096)
 def candidate_tiles(steps: int) -> tuple[int, ...]:
     """Tiles that the search tries for a dimension of ``steps``, ascending; 1 and ``steps`` are among them."""
     found = set(divisors(steps))
@@ -107,27 +106,7 @@ class Priced:
     least_energy: float
 
 
-_compiled: dict[tuple[int, Constraints], tuple[Frame, Arrays | None]] = {}
-_compiled_bytes = [0]
-MOST_COMPILED_BYTES = 64 * 2**20
-
-
-def compiled(frame: Frame, constraints: Constraints) -> Arrays | None:
-    """``compile_frame``, remembered for as long as there is room."""
-    key = id(frame), constraints
-    known = _compiled.get(key)
-    if known is None or known[0] is not frame:
-        if _compiled_bytes[0] > MOST_COMPILED_BYTES:
-            forget_compiled()
-        known = _compiled[key] = frame, compile_frame(frame, constraints)
-        _compiled_bytes[0] += known[1].bytes if known[1] else 500
-    return known[1]
-
-
-def forget_compiled() -> None:
-    """Forget the arrays of all frames."""
-    _compiled.clear()
-    _compiled_bytes[0] = 0
+ARRAYS = Section[Arrays | None]("arrays of frames", 64 * 2**20, lambda one: one.bytes if one else 500)
 
 
 def priced(arrays: Arrays, prices: Prices) -> Priced:
@@ -142,10 +121,10 @@ def priced(arrays: Arrays, prices: Prices) -> Priced:
 
 
 def search_frame(
-    frame: Frame, prices: Prices, objective: str, constraints: Constraints, beat: float = math.inf
+    frame: Frame, prices: Prices, objective: str, constraints: Constraints, store: CostStore, beat: float = math.inf
 ) -> Tiling | None:
     """The best tiling of a frame, or None if nothing fits (or nothing beats ``beat``)."""
-    arrays = compiled(frame, constraints)
+    arrays = store[ARRAYS].get_or((frame, constraints), lambda: compile_frame(frame, constraints))
     if arrays is None:
         return None
     found, compute = priced(arrays, prices), float(frame.compute_cycles)

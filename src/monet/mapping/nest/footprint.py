@@ -49,19 +49,10 @@ class Footprint:
     dims: frozenset[str]  # dimensions that are relevant to the operand
 
 
-_known_nests: dict[int, tuple[LoopNest, dict[str, Footprint]]] = {}
-
-
-def footprint(nest: LoopNest, operand: Operand) -> Footprint:
-    """What an operand touches; remembered by the identity of the nest."""
-    known = _known_nests.get(id(nest))
-    if known is None or known[0] is not nest:
-        if len(_known_nests) > 4096:
-            _known_nests.clear()
-        known = _known_nests[id(nest)] = (nest, {})
-    if operand.name not in known[1]:
-        known[1][operand.name] = _classify(nest, operand)
-    return known[1][operand.name]
+@lru_cache(maxsize=4096)
+def footprints(nest: LoopNest) -> dict[str, Footprint]:
+    """What each operand of a nest touches, by its name."""
+    return {operand.name: _classify(nest, operand) for operand in nest.operands}
 
 
 def _classify(nest: LoopNest, operand: Operand) -> Footprint:

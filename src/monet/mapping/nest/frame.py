@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -67,38 +67,20 @@ class Term:
     billed: float = 1.0
 
 
-_known_levels: dict[int, tuple[MemoryLevel, dict[tuple[str, str, Flow], tuple[str, int]]]] = {}
-
-
-def _ports_of(level: MemoryLevel) -> dict[tuple[str, str, Flow], tuple[str, int]]:
-    """(port, bits per cycle of one instance) of every flow at a level; remembered by identity."""
-    known = _known_levels.get(id(level))
-    if known is None or known[0] is not level:
-        found = {
-            (level.name, slot, flow): (f"{level.name}.{port.name}", port.bandwidth_bits_per_cycle)
-            for port in level.ports
-            for slot, flow in port.carries
-        }
-        if len(_known_levels) > 4096:
-            _known_levels.clear()
-        known = _known_levels[id(level)] = (level, found)
-    return known[1]
-
-
 @dataclass(frozen=True)
 class Frame:
     """A nest on a core with binding, mode and unrolling chosen. Energies have no part in it (see ``prices``), so that
-    one frame serves all cores of a shape."""
+    one frame serves all cores of a shape. Rate, axes and footprints follow from the rest."""
 
     nest: LoopNest
     core: Core
-    rate: Rate
+    rate: Rate = field(compare=False)
     mode: str
-    axes: tuple[Axis, ...]
+    axes: tuple[Axis, ...] = field(compare=False)
     binding: Binding
     unrolled: tuple[Unrolled, ...]
     stream: Stream | None
-    footprints: dict[str, Footprint]  # what each slot touches
+    footprints: dict[str, Footprint] = field(compare=False)  # what each slot touches
 
     # --- geometry -----------------------------------------------------------------------------------------------------
 
@@ -310,10 +292,9 @@ class Frame:
     @cached_property
     def _ports(self) -> dict[tuple[str, str, Flow], tuple[str, float]]:
         found = {}
-        for level in self.core.levels:
-            used = self.used_instances(level)
-            for key, (port, bandwidth) in _ports_of(level).items():
-                found[key] = (port, 1.0 / (bandwidth * used))
+        used = {level.name: self.used_instances(level) for level in self.core.levels}
+        for key, (port, bandwidth) in self.core.flow_ports.items():
+            found[key] = (port, 1.0 / (bandwidth * used[key[0]]))
         if self.stream is not None:
             per_bit = 1.0 / self.stream.bandwidth_bits_per_cycle
             for slot in OPERANDS:

@@ -8,9 +8,9 @@ worked out once; a core's own ``Prices`` turn them into joules.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from monet.hardware.accelerator import OPERANDS, Core, MemoryLevel
+from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.nest.frame import Stream
 
 
@@ -28,7 +28,6 @@ class Prices:
         return (self.read_j_per_bit if is_read else self.write_j_per_bit)[level]
 
 
-@lru_cache(maxsize=256)
 def prices_of(core: Core, stream: Stream | None) -> Prices:
     """The prices of a core whose streamed slots come from ``stream``."""
     read = {level.name: level.read_energy_j_per_bit for level in core.levels}
@@ -39,15 +38,36 @@ def prices_of(core: Core, stream: Stream | None) -> Prices:
     return Prices(read, write, products, core.leakage_w / core.clock_hz)
 
 
-@lru_cache(maxsize=256)
+PRICES = Section[Prices]("prices of cores", 1024)
+
+
+def known_prices(core: Core, stream: Stream | None, store: CostStore) -> Prices:
+    """``prices_of``, looked up."""
+    return store[PRICES].get_or((core, stream), lambda: prices_of(core, stream))
+
+
+SHAPES = Section[Core]("shapes of cores", 1024)
+
+
 def shape_of(core: Core) -> Core:
-    """A core without everything that has no part in how data moves below its border; one object for equal ones."""
+    """A core without everything that has no part in how data moves below its border."""
     tops = {slot: core.top(slot).name for slot in OPERANDS if core.levels_of(slot)}
     levels = tuple(_level_shape(level, tops) for level in core.levels)
     rates = tuple(replace(rate, energy_j=0.0) for rate in core.rates)
     bare = replace(core, clock_hz=1.0, rates=rates, lanes=0, vector_rates=(), functions=(), levels=levels)
     bare = replace(bare, mode_switch_cycles=0, dispatch_cycles=0, area_m2=0.0, compute_area_m2=0.0)
-    return _one(replace(bare, compute_leakage_w=0.0))
+    return replace(bare, compute_leakage_w=0.0)
+
+
+def known_shape(core: Core, store: CostStore) -> Core:
+    """``shape_of``, looked up: one object for all cores of a shape, which is quick to compare."""
+    known = store[SHAPES]
+
+    def compute() -> Core:
+        shape = shape_of(core)
+        return known.get_or(shape, lambda: shape)
+
+    return known.get_or(core, compute)
 
 
 def _level_shape(level: MemoryLevel, tops: dict[str, str]) -> MemoryLevel:
@@ -64,12 +84,6 @@ def _level_shape(level: MemoryLevel, tops: dict[str, str]) -> MemoryLevel:
     )
 
 
-@lru_cache(maxsize=256)
 def stream_shape(stream: Stream | None) -> Stream | None:
     """A source without its energies."""
     return None if stream is None else Stream(stream.bandwidth_bits_per_cycle, 0.0, 0.0)
-
-
-@lru_cache(maxsize=8192)
-def _one(core: Core) -> Core:
-    return core

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import lru_cache
 
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import ArrayMode, Axis, Core
 from monet.hardware.rates import Rate
+from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.errors import MappingError
-from monet.mapping.nest.footprint import Footprint, footprint
+from monet.mapping.nest.footprint import Footprint, footprints
 from monet.mapping.nest.frame import UNIT, Frame, Stream
 from monet.mapping.nest.mapping import Binding, Unrolled
-from monet.mapping.nest.prices import shape_of, stream_shape
+from monet.mapping.nest.prices import known_shape, shape_of, stream_shape
 
 MAX_UNROLLINGS = 5  # unrollings that the search looks at: those with the fewest cycles
+
+FRAMES = Section[Frame]("frames of mappings", 4096)
 
 
 def bindings(nest: LoopNest, core: Core) -> tuple[Binding, ...]:
@@ -34,7 +36,7 @@ def bindings(nest: LoopNest, core: Core) -> tuple[Binding, ...]:
 def footprints_of(nest: LoopNest, binding: Binding) -> dict[str, Footprint]:
     """What each slot touches."""
     slots = {binding.I: "I", binding.W: "W", binding.O: "O"}
-    return {slots[operand.name]: footprint(nest, operand) for operand in nest.operands}
+    return {slots[name]: touched for name, touched in footprints(nest).items()}
 
 
 def is_legal(touched: dict[str, Footprint], core: Core, axis: Axis, dim: str) -> str:
@@ -57,16 +59,24 @@ def is_legal(touched: dict[str, Footprint], core: Core, axis: Axis, dim: str) ->
 def frame_of(
     nest: LoopNest, core: Core, mode: str, binding: Binding, unrolled: tuple[Unrolled, ...], stream: Stream | None
 ) -> Frame:
-    """A frame, after checking that the wires allow the unrolling; one object for all cores of a shape."""
+    """A frame, after checking that the wires allow the unrolling."""
     return _frame_of(nest, shape_of(core), mode, binding, unrolled, stream_shape(stream if core.streamed else None))
 
 
-def forget_frames_of() -> None:
-    """Forget the frames that ``frame_of`` keeps."""
-    _frame_of.cache_clear()
+def known_frame(
+    nest: LoopNest,
+    core: Core,
+    mode: str,
+    binding: Binding,
+    unrolled: tuple[Unrolled, ...],
+    stream: Stream | None,
+    store: CostStore,
+) -> Frame:
+    """``frame_of``, looked up: one object for all cores of a shape."""
+    key = nest, known_shape(core, store), mode, binding, unrolled, stream_shape(stream if core.streamed else None)
+    return store[FRAMES].get_or(key, lambda: _frame_of(*key))
 
 
-@lru_cache(maxsize=4096)
 def _frame_of(
     nest: LoopNest, core: Core, mode: str, binding: Binding, unrolled: tuple[Unrolled, ...], stream: Stream | None
 ) -> Frame:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from monet.graph.loop_nest import Index, LoopNest, Operand
-from monet.mapping.nest.footprint import Window, footprint
+from monet.mapping.nest.footprint import Window, footprints
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,9 @@ def tiles_of(nest: LoopNest, tile: Mapping[str, int]) -> Tiles:
     """Cut a nest into tiles."""
     sizes = nest.sizes
     windows = [
-        ((operand.name, window), window) for operand in nest.operands for window in footprint(nest, operand).windows
+        ((operand.name, window), window)
+        for operand in nest.operands
+        for window in footprints(nest)[operand.name].windows
     ]
     choices = []
     for dims in _groups([set(window.dims) for _, window in windows], list(sizes)):
@@ -115,7 +117,7 @@ def _nest(nest: LoopNest, lengths: Mapping[str, int], placed: Placed) -> LoopNes
 
 
 def _operand(nest: LoopNest, operand: Operand, lengths: Mapping[str, int], placed: Placed) -> Operand:
-    windows = {(window.u, window.v) for window in footprint(nest, operand).windows}
+    windows = {(window.u, window.v) for window in footprints(nest)[operand.name].windows}
     shape, indices = [], []
     for index in operand.indices:
         names = tuple(name for name, factor in index.terms if factor and nest.sizes[name] > 1)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping as Dictionary
 from dataclasses import dataclass
-from functools import lru_cache
 
+from monet.graph.formats import whole_bytes
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core, Flow, MemoryLevel
+from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.nest.cost import Access, entries, tile_elements
 from monet.mapping.nest.frame import Crossing, Stream
 from monet.mapping.nest.mapping import Binding, Loop
-from monet.mapping.nest.prices import Prices, shape_of, stream_shape
-from monet.mapping.nest.spatial import frame_of
+from monet.mapping.nest.prices import Prices, known_shape, stream_shape
+from monet.mapping.nest.spatial import known_frame
 from monet.mapping.unfused.border import Border
+from monet.mapping.unfused.dram_route import OperandCost
 
 Memories = tuple[tuple[str, str, MemoryLevel], ...]  # slot, name, level: the top memories of a border
 
@@ -22,7 +24,7 @@ Memories = tuple[tuple[str, str, MemoryLevel], ...]  # slot, name, level: the to
 class Moved:
     """Bits between DRAM and the top memories over all tiles. ``first``: of every input's first tile; ``last``: of the
     last results; ``serial``: of cells that are loaded while the array waits; ``copied``: of copies that an explicit
-    transpose makes, each read and written."""
+    transpose makes, each read and written. ``operands``: the same by slot, with the room that it takes."""
 
     read_bits: float
     write_bits: float
@@ -31,6 +33,10 @@ class Moved:
     serial: tuple[float, ...]
     accesses: tuple[Access, ...]
     copied: float
+    operands: tuple[OperandCost, ...]
+
+
+MOVED = Section[Moved]("moved past the border", 8192)
 
 
 def moved_bits(
@@ -41,14 +47,15 @@ def moved_bits(
     binding: Binding,
     order: tuple[Loop, ...],
     tile: Dictionary[str, int],
+    store: CostStore,
 ) -> Moved:
     """What passes between DRAM and the top memories over all tiles; streams are not in it. Sizes and energies of the
     memories have no part in it."""
     slots = tuple(slot for slot, _, _ in memories)
-    return _moved_bits(nest, shape_of(core), slots, stream_shape(source), binding, order, tuple(tile.items()))
+    key = nest, known_shape(core, store), slots, stream_shape(source), binding, order, tuple(tile.items())
+    return store[MOVED].get_or(key, lambda: _moved_bits(*key, store))
 
 
-@lru_cache(maxsize=8192)
 def _moved_bits(
     nest: LoopNest,
     core: Core,
@@ -57,25 +64,30 @@ def _moved_bits(
     binding: Binding,
     order: tuple[Loop, ...],
     tile: tuple[tuple[str, int], ...],
+    store: CostStore,
 ) -> Moved:
-    flat = frame_of(nest, core, core.modes[0].name, binding, (), source)
-    loops = (*order, *(Loop(dim, size) for dim, size in tile))
+    flat = known_frame(nest, core, core.modes[0].name, binding, (), source, store)
+    loops, split = (*order, *(Loop(dim, size) for dim, size in tile)), {loop.dim for loop in order if loop.trips > 1}
     read: float = 0
     written: float = 0
     copied: float = 0
     first, last, serial = list[float](), list[float](), list[float]()
     accesses: list[Access] = []
+    operands: list[OperandCost] = []
     for slot in slots:
         level = core.top(slot)
         crossing = Crossing(slot, level, None, 1, 1, 1)
         entered = entries(flat, crossing, loops, len(order))
         held, bits = tile_elements(flat, crossing, dict(tile)), flat.bits[slot]
+        buffer = whole_bytes(held * bits * (1 if split.isdisjoint(flat.footprints[slot].dims) else 2))
         if slot != "O":
             read += entered * bits
             first.append(held * bits)
             if level.instances > 1:
                 serial.append((entered - held) * bits)
             accesses.append(Access(level.name, slot, Flow.FILL, entered, entered * bits, entered * bits))
+            whole, entering = (whole_bytes(one, down=True) for one in (entered * bits, held * bits))
+            operands.append(OperandCost(slot, whole, min(entering, whole), 0, buffer, False))
             continue
         again = entered - flat.distinct_results
         out = again * bits + flat.distinct_results * flat.result_bits
@@ -83,10 +95,14 @@ def _moved_bits(
         last.append(held * flat.result_bits)
         accesses.append(Access(level.name, slot, Flow.FILL, again, again * bits, again * bits))
         accesses.append(Access(level.name, slot, Flow.DRAIN, entered, out, out))
+        whole, leaving = whole_bytes(out, down=True), whole_bytes(held * flat.result_bits, down=True)
+        spilled = whole_bytes(again * bits, down=True)
+        operands.append(OperandCost(slot, whole, min(leaving, whole), spilled, buffer, False))
     if core.transposed_read.kind == "explicit":  # a transposing copy of its own: once more through DRAM
         copied = sum(flat.elements(slot) * flat.bits[slot] for slot in flat.transposed)
     read, written = read + copied, written + copied
-    return Moved(read, written, tuple(first), tuple(last), tuple(serial), tuple(accesses), copied)
+    sizes = tuple(first), tuple(last), tuple(serial)
+    return Moved(read, written, *sizes, tuple(accesses), copied, tuple(operands))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from monet.graph.kind import Call, Family, OpKind, kind_named
 from monet.graph.loop_nest import LoopNest
 from monet.graph.op import Op
 from monet.hardware.accelerator import Accelerator, CoreInstance
+from monet.mapping.cost_store import CostStore, default_store
 from monet.mapping.errors import MappingError
 from monet.mapping.mapper.search import NO_CONSTRAINTS
 from monet.mapping.mapper.tiling import Constraints
@@ -71,11 +72,13 @@ def map_graph(
     core: str = "",
     constraints: Constraints = NO_CONSTRAINTS,
     progress: Callable[[int, int], None] | None = None,
+    store: CostStore | None = None,
 ) -> tuple[tuple[OperatorCost, ...], tuple[Unmapped, ...]]:
     """Costs of all operators that do something, and those that no core can run. Equal ones are costed once."""
     instances = (accelerator.instance(core),) if core else distinct_instances(accelerator)
     borders = {instance.name: border_of(accelerator, instance) for instance in instances}
     known: dict[str, tuple[CoreInstance, Unfused | VectorCost] | str] = {}
+    store = store or default_store()
     costs, unmapped = [], []
     for number, op in enumerate(graph.ops):
         kind = kind_named(op.kind)
@@ -86,7 +89,7 @@ def map_graph(
         key = _key(graph, op)
         if key not in known:
             try:
-                known[key] = cost_op(graph, op, instances, borders, objective, constraints)
+                known[key] = cost_op(graph, op, instances, borders, objective, constraints, store=store)
             except NoCore as error:
                 known[key] = error.why
         found = known[key]
@@ -109,6 +112,8 @@ def cost_op(
     borders: dict[str, Border],
     objective: str,
     constraints: Constraints = NO_CONSTRAINTS,
+    *,
+    store: CostStore,
 ) -> tuple[CoreInstance, Unfused | VectorCost]:
     """The best core for one operator and its cost there; if no core can run it, an error with all reasons."""
     kind, call = kind_named(op.kind), call_of(graph, op)
@@ -121,7 +126,7 @@ def cost_op(
     best: tuple[float, CoreInstance, Unfused | VectorCost] | None = None
     for instance in instances:
         try:
-            found = _on_core(kind, call, nest, instance, borders[instance.name], objective, constraints)
+            found = _on_core(kind, call, nest, instance, borders[instance.name], objective, constraints, store)
         except MonetError as error:
             reasons.append(f"{instance.template}: {error}")
             continue
@@ -141,12 +146,14 @@ def _on_core(
     border: Border,
     objective: str,
     constraints: Constraints,
+    store: CostStore,
 ) -> Unfused | VectorCost:
     core = instance.core
     if kind.family in MATRIX:
         if not core.modes:
             raise MappingError("it has no array")
-        found, bias = unfused(nest, core, border, objective, constraints), bias_of(call, nest)
+        found = unfused(nest, core, border, objective, constraints, store=store)
+        bias = bias_of(call, nest)
         return with_bias(found, nest, bias.dtype, core, border) if bias else found
     work = dict(kind.work(call))
     reason = supports(core, work)

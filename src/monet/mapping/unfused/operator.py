@@ -21,21 +21,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping as Dictionary
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 from monet.graph.formats import whole_bytes
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core, Flow
+from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.mapper.search import NO_CONSTRAINTS, Mapped, cached_tiling
 from monet.mapping.mapper.tiling import Constraints
 from monet.mapping.nest.bias import bias_bits, bias_cost, bias_elements
 from monet.mapping.nest.cost import Access, frame_cost, tile_elements
-from monet.mapping.nest.footprint import Extent, footprint, tables
+from monet.mapping.nest.footprint import Extent, tables
 from monet.mapping.nest.frame import Crossing, Frame, Stream
 from monet.mapping.nest.mapping import Binding, Loop, Mapping
-from monet.mapping.nest.prices import prices_of
+from monet.mapping.nest.prices import Prices, known_prices, prices_of
 from monet.mapping.nest.spatial import MAX_UNROLLINGS, frame_of, mirror_of
 from monet.mapping.nest.tiles import Tiles, TileShape, tiles_of
 from monet.mapping.unfused.border import Border
@@ -99,12 +99,19 @@ class Unfused:
 
 
 def unfused(
-    nest: LoopNest, core: Core, border: Border, objective: str = "latency", constraints: Constraints = NO_CONSTRAINTS
+    nest: LoopNest,
+    core: Core,
+    border: Border,
+    objective: str = "latency",
+    constraints: Constraints = NO_CONSTRAINTS,
+    *,
+    store: CostStore,
 ) -> Unfused:
     """The best way found to run ``nest`` on ``core`` from and to DRAM."""
     border.check_room(nest)
     source = border.stream if core.streamed else None
-    bench = _bench(nest, core, border.memories, objective, source, constraints)
+    key = nest, core, border.memories, objective, source, constraints
+    bench = store[BENCHES].get_or(key, lambda: _Bench(*key, store))
     frame, whole, arrays, counts = bench.frame, bench.whole, bench.arrays, bench.counts
     streams = {slot: counts.stream_bits(slot) for slot in core.streamed}
     per_slot, scalars = arrays.prices(
@@ -144,11 +151,18 @@ def unfused(
     if best is None:
         assert problem is not None
         raise problem
-    return _add_up(nest, best[1], bench.sums(best[1]), core, border)
+    return _add_up(nest, best[1], bench.sums(best[1]), core, border, bench.prices)
 
 
 def unfused_as(
-    nest: LoopNest, core: Core, border: Border, tile: Dictionary[str, int], order: tuple[str, ...], mapping: Mapping
+    nest: LoopNest,
+    core: Core,
+    border: Border,
+    tile: Dictionary[str, int],
+    order: tuple[str, ...],
+    mapping: Mapping,
+    *,
+    store: CostStore,
 ) -> Unfused:
     """Cost of a mapping written by hand, as it stands: loops over tiles in ``order``, ``mapping`` for each tile."""
     sizes = {dim: size for dim, size in nest.dims if size > 1}
@@ -164,9 +178,11 @@ def unfused_as(
     tiles = tiles_of(nest, whole)
     frame = frame_of(tiles.steady.nest, core, mapping.mode, mapping.binding, mapping.unrolled, border.stream)
     _check_room(nest, core, border, mapping.binding, whole, counts)
-    moved = moved_bits(nest, core, border.memories, border.stream, mapping.binding, loops, whole)
+    moved = moved_bits(nest, core, border.memories, border.stream, mapping.binding, loops, whole, store)
     choice = _Choice(loops, whole, tiles, frame, mapping, 0.0, 0.0, moved)
-    return _add_up(nest, choice, sum_tiles(nest, tiles, frame, mapping, core, border.stream), core, border)
+    sums = sum_tiles(nest, tiles, frame, mapping, core, border.stream, store=store)
+    prices = prices_of(core, border.stream if core.streamed else None)
+    return _add_up(nest, choice, sums, core, border, prices)
 
 
 def _check_room(
@@ -210,27 +226,44 @@ class _Bench:
     """All that stays when only DRAM or the way to it changes: the tiles to choose from, and those looked at so far."""
 
     def __init__(
-        self, nest: LoopNest, core: Core, memories: Memories, objective: str, source: Stream | None, limits: Constraints
+        self,
+        nest: LoopNest,
+        core: Core,
+        memories: Memories,
+        objective: str,
+        source: Stream | None,
+        limits: Constraints,
+        store: CostStore,
     ) -> None:
         self.nest, self.core, self.memories, self.objective = nest, core, memories, objective
-        self.source, self.constraints = source, limits
-        self.frame, self.whole = cached_tiling(nest, core, objective, source, limits, MAX_UNROLLINGS, resident=False)
+        self.source, self.constraints, self.store = source, limits, store
+        self.frame, self.whole = cached_tiling(
+            nest, core, objective, source, limits, MAX_UNROLLINGS, resident=False, store=store
+        )
         self.arrays = tile_arrays(self.frame, memories, limits)
         self.counts = frame_cost(self.frame, self.whole.mapping)
-        self.prices = prices_of(core, source)
+        self.prices = known_prices(core, source, store)
         self._choices: dict[tuple[int, ...], _Choice] = {}
-        self._sums: dict[int, TileSums] = {}
+        self._sums: dict[tuple[object, ...], TileSums] = {}
 
     def choice(self, row: Any) -> _Choice:
         """A row of the kernel's answer, with its most frequent tile mapped."""
         key = tuple(row.tolist())
         if key not in self._choices:
             tile, order = self.arrays.tile(row), self.arrays.order(row)
-            tiles = _tiles_of(self.nest, tuple(tile.items()))
+            # the same nests for every core: what they know of themselves is worked out once
+            cut = self.nest, tuple(tile.items())
+            tiles = self.store[TILES].get_or(cut, lambda: tiles_of(self.nest, tile))
             frame, tiling = cached_tiling(
-                tiles.steady.nest, self.core, self.objective, self.source, self.constraints, MAX_UNROLLINGS
+                tiles.steady.nest,
+                self.core,
+                self.objective,
+                self.source,
+                self.constraints,
+                MAX_UNROLLINGS,
+                store=self.store,
             )
-            moved = moved_bits(self.nest, self.core, self.memories, self.source, frame.binding, order, tile)
+            moved = moved_bits(self.nest, self.core, self.memories, self.source, frame.binding, order, tile, self.store)
             self._choices[key] = _Choice(
                 order, tile, tiles, frame, tiling.mapping, tiling.cycles, tiling.energy_j, moved
             )
@@ -238,24 +271,15 @@ class _Bench:
 
     def sums(self, choice: _Choice) -> TileSums:
         """All tiles of a choice together."""
-        if id(choice) not in self._sums:  # choices live as long as the bench does
-            self._sums[id(choice)] = sum_tiles(
-                self.nest, choice.tiles, choice.frame, choice.mapping, self.core, self.source, self.objective
-            )
-        return self._sums[id(choice)]
+        key = choice.order, tuple(choice.tile.items())
+        if key not in self._sums:
+            of = choice.tiles, choice.frame, choice.mapping, self.core, self.source, self.objective
+            self._sums[key] = sum_tiles(self.nest, *of, store=self.store)
+        return self._sums[key]
 
 
-@lru_cache(maxsize=4096)
-def _tiles_of(nest: LoopNest, tile: tuple[tuple[str, int], ...]) -> Tiles:
-    """The same nests for every core, so that what is known of them by identity stays known."""
-    return tiles_of(nest, dict(tile))
-
-
-@lru_cache(maxsize=1024)
-def _bench(
-    nest: LoopNest, core: Core, memories: Memories, objective: str, source: Stream | None, constraints: Constraints
-) -> _Bench:
-    return _Bench(nest, core, memories, objective, source, constraints)
+BENCHES = Section[_Bench]("tiles to choose from", 1024)
+TILES = Section[Tiles]("tiles of nests", 4096)
 
 
 def _score(bench: _Bench, border: Border, choice: _Choice) -> float:
@@ -277,15 +301,15 @@ def _score(bench: _Bench, border: Border, choice: _Choice) -> float:
     return joules + bench.prices.leakage_j_per_cycle * cycles if objective == "energy" else cycles * joules
 
 
-def _add_up(nest: LoopNest, choice: _Choice, sums: TileSums, core: Core, border: Border) -> Unfused:
+def _add_up(nest: LoopNest, choice: _Choice, sums: TileSums, core: Core, border: Border, prices: Prices) -> Unfused:
     """All tiles with what crosses the border for them."""
-    across = crossed(choice.moved, border, prices_of(core, border.stream if core.streamed else None))
+    across = crossed(choice.moved, border, prices)
     read, written = choice.moved.read_bits, choice.moved.write_bits
     for access in sums.counts.accesses:  # streams are DRAM traffic
         if access.level == "stream":
             read += access.bits if access.flow.is_read else 0
             written += 0 if access.flow.is_read else access.bits
-    operands = _known_operands(nest, core, border, choice, sums)
+    operands = _operands_of(nest, choice, sums)
     passed, joules = pass_border(nest, operands, whole_bytes(choice.moved.copied, down=True), core, border)
     return Unfused(
         choice.frame.binding,
@@ -342,54 +366,16 @@ def with_bias(found: Unfused, nest: LoopNest, dtype: str, core: Core, border: Bo
     )
 
 
-_operands: dict[int, tuple[object, tuple[OperandCost, ...]]] = {}
-MOST_OPERANDS = 10_000  # kept to be looked up
-
-
-def _known_operands(
-    nest: LoopNest, core: Core, border: Border, choice: _Choice, sums: TileSums
-) -> tuple[OperandCost, ...]:
-    """``_operands_of``, looked up: accesses are the same for the same tiles, whatever DRAM there is. Streams are not:
-    they depend on the mapping too."""
-    accesses = choice.moved.accesses
-    if core.streamed:
-        return _operands_of(nest, core, border, choice, sums)
-    known = _operands.get(id(accesses))
-    if known is None or known[0] is not accesses or not accesses:
-        if len(_operands) >= MOST_OPERANDS:
-            _operands.clear()
-        known = _operands[id(accesses)] = accesses, _operands_of(nest, core, border, choice, sums)
-    return known[1]
-
-
-def _operands_of(
-    nest: LoopNest, core: Core, border: Border, choice: _Choice, sums: TileSums
-) -> tuple[OperandCost, ...]:
-    """What crosses the border for every operand."""
-    binding = choice.frame.binding
-    flat = frame_of(nest, core, core.modes[0].name, binding, (), border.stream)
-    counts = {loop.dim: loop.trips for loop in choice.order}
-    operands = []
+def _operands_of(nest: LoopNest, choice: _Choice, sums: TileSums) -> tuple[OperandCost, ...]:
+    """What crosses the border for every operand; what is streamed past the memory depends on the mapping too."""
+    held, binding, operands = {one.slot: one for one in choice.moved.operands}, choice.frame.binding, []
     for operand in nest.operands:
         slot = binding.slot(operand.name)
-        moved = {
-            flow: sum(one.bits for one in choice.moved.accesses if (one.slot, one.flow) == (slot, flow))
-            for flow in Flow
-        }
-        level = border.memory_of(slot)
-        if level is None:  # streamed past the memory
-            bits = sum(one.bits for one in sums.counts.accesses if one.level == "stream" and one.slot == slot)
-            operands.append(OperandCost(slot, whole_bytes(bits, down=True), 0, 0, 0, True))
+        if slot in held:
+            operands.append(held[slot])
             continue
-        held = tile_elements(flat, Crossing(slot, level, None, 1, 1, 1), choice.tile)
-        twice = 2 if any(counts.get(dim, 1) > 1 for dim in flat.footprints[slot].dims) else 1
-        buffer = whole_bytes(held * flat.bits[slot] * twice)
-        if slot == "O":
-            crossed = held * flat.result_bits, moved[Flow.DRAIN], moved[Flow.FILL]
-        else:
-            crossed = held * flat.bits[slot], moved[Flow.FILL], 0
-        first, total, spilled = (whole_bytes(bits, down=True) for bits in crossed)
-        operands.append(OperandCost(slot, total, min(first, total), spilled, buffer, False))
+        bits = sum(one.bits for one in sums.counts.accesses if one.level == "stream" and one.slot == slot)
+        operands.append(OperandCost(slot, whole_bytes(bits, down=True), 0, 0, 0, True))
     return tuple(operands)
 
 
@@ -397,7 +383,7 @@ def _does_not_fit(nest: LoopNest, frame: Frame, border: Border) -> MappingError:
     """The first operand that even in its smallest tile finds no room; if each does, that none fits them all."""
     used: dict[str, int] = {}
     for slot, name, level in border.memories:
-        one = footprint(nest, frame.footprints[slot].operand)
+        one = frame.footprints[slot]
         smallest = math.prod(
             int(
                 tables(

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core, Flow
+from monet.mapping.cost_store import CostStore
 from monet.mapping.errors import DoesNotFit
 from monet.mapping.mapper.search import NO_CONSTRAINTS, Mapped, cached_tiling, evaluate
 from monet.mapping.nest.cost import Access, Cost, frame_cost
 from monet.mapping.nest.frame import Frame, Stream
 from monet.mapping.nest.mapping import Loop, Mapping, Unrolled
-from monet.mapping.nest.prices import Prices, prices_of
-from monet.mapping.nest.spatial import MAX_UNROLLINGS, frame_of
+from monet.mapping.nest.prices import Prices, known_prices
+from monet.mapping.nest.spatial import MAX_UNROLLINGS, known_frame
 from monet.mapping.nest.tiles import Tiles, TileShape
 
 
@@ -55,17 +55,25 @@ def sum_tiles(
     core: Core,
     source: Stream | None,
     objective: str = "",
+    *,
+    store: CostStore,
 ) -> TileSums:
     """All tiles together; ``mapping`` is that of the most frequent one. Without an objective it is given, and a tile
     that it does not fit is an error."""
-    prices = prices_of(core, source)
+    prices = known_prices(core, source, store)
     mapped, shapes = evaluate(frame, mapping, prices), tiles.shapes
-    counts = _counts(tiles, frame, mapping, core, source, objective)
+    counts = _counts(tiles, frame, mapping, core, source, objective, store)
     return TileSums(shapes, mapped, nest.points, counts, counts.joules(prices))
 
 
 def _counts(
-    tiles: Tiles, frame: Frame, mapping: Mapping, core: Core, source: Stream | None, objective: str
+    tiles: Tiles,
+    frame: Frame,
+    mapping: Mapping,
+    core: Core,
+    source: Stream | None,
+    objective: str,
+    store: CostStore,
 ) -> TileCounts:
     key = ("tiles", tiles.shapes, mapping)
     known: TileCounts | None = frame.known.get(key)
@@ -74,13 +82,15 @@ def _counts(
     parts, searched = [(tiles.shapes[0].count, frame, frame_cost(frame, mapping))], False
     for shape in tiles.shapes[1:]:
         fitted = fit_mapping(mapping, shape.nest)
-        other = frame_of(shape.nest, core, fitted.mode, fitted.binding, fitted.unrolled, source)
+        other = known_frame(shape.nest, core, fitted.mode, fitted.binding, fitted.unrolled, source, store)
         try:
             counts = frame_cost(other, fitted)
         except DoesNotFit:  # its windows are wider than the steady tile's: a mapping of its own
             if not objective:
                 raise
-            other, tiling = cached_tiling(shape.nest, core, objective, source, NO_CONSTRAINTS, MAX_UNROLLINGS)
+            other, tiling = cached_tiling(
+                shape.nest, core, objective, source, NO_CONSTRAINTS, MAX_UNROLLINGS, store=store
+            )
             counts, searched = frame_cost(other, tiling.mapping), True
         parts.append((shape.count, other, counts))
     found = _add(parts)
@@ -108,7 +118,6 @@ def _add(parts: list[tuple[int, Frame, Cost]]) -> TileCounts:
     )
 
 
-@lru_cache(maxsize=8192)
 def fit_mapping(mapping: Mapping, nest: LoopNest) -> Mapping:
     """The same mapping for a smaller tile: factors and trips cut down to what is left of each dimension."""
     unrolled, left = [], dict(nest.dims)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,6 @@ def tensor_proto(name: str, array: Array, dtype: str) -> Any:
     )
 
 
-@cache
 def accepts(op_type: str, dtype: str) -> bool:
     """Whether the first input of a standard operator may have ``dtype``."""
     schema = onnx.defs.get_schema(op_type, OPSET, "")

@@ -25,6 +25,7 @@ from monet.graph.formats import format_named, whole_bytes
 from monet.graph.loop_nest import LoopNest, Operand, index
 from monet.graph.operators.attention import MASK
 from monet.hardware.accelerator import Accelerator, Core, CoreInstance, Flow
+from monet.mapping.cost_store import CostStore
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.mapper.search import Mapped, search
 from monet.mapping.unfused.border import Border
@@ -106,6 +107,7 @@ def attention_step(
     border: Border,
     objective: str,
     streamed: bool,
+    store: CostStore,
 ) -> StepCost:
     """Fused attention, forward or backward, of one step; ``work`` is that of this nest."""
     reason = cannot_attend(nest, instance, lanes)
@@ -138,7 +140,7 @@ def attention_step(
         if pair not in known:
             if len(known) == FINALISTS:
                 continue
-            known[pair] = _run(shape, tile, functions, instance.core, lanes.core, objective)
+            known[pair] = _run(shape, tile, functions, instance.core, lanes.core, objective, store)
         cycles = max(known[pair].cycles, least_cycles)
         if best is None or cycles < best[0]:
             best = cycles, tile, known[pair]
@@ -272,7 +274,15 @@ def _product(
     return LoopNest(tuple(sizes.items()), tuple(operands))
 
 
-def _run(shape: _Shape, tile: _Tile, functions: Mapping[str, int], core: Core, lanes: Core, objective: str) -> _Run:
+def _run(
+    shape: _Shape,
+    tile: _Tile,
+    functions: Mapping[str, int],
+    core: Core,
+    lanes: Core,
+    objective: str,
+    store: CostStore,
+) -> _Run:
     """Cost of all tiles of a step; those at the edges by their own size."""
     pace = core.clock_hz / lanes.clock_hz
     rate = lanes.lane_rate(shape.accumulator, shape.dtype)
@@ -283,7 +293,7 @@ def _run(shape: _Shape, tile: _Tile, functions: Mapping[str, int], core: Core, l
     slowest, busiest = dict[str, float](), dict[str, float]()
     scores = shape.groups * shape.rows * shape.keys
     for count, rows, keys in _sizes(shape, tile):
-        found = [_Product(one, search(one, core, objective)) for one in products(shape, rows, keys)]
+        found = [_Product(one, search(one, core, objective, store=store)) for one in products(shape, rows, keys)]
         costs = [one.mapped.cost for one in found]
         modes = [one.mapped.mapping.mode for one in found]
         changes = sum(mode != before for mode, before in zip(modes, [modes[-1], *modes], strict=False))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from monet.errors import MonetError
 from monet.graph.loop_nest import LoopNest, Operand
 from monet.graph.tensor import Tensor
 from monet.hardware.accelerator import CoreInstance
+from monet.mapping.cost_store import CostStore, Kept, Section
 from monet.mapping.errors import DoesNotFit
 from monet.mapping.unfused.border import Border
 from monet.schedule.costs.attention_cost import attention_step, lanes_beside
@@ -26,7 +26,7 @@ from monet.schedule.costs.step_cost import (
     with_bias,
 )
 from monet.schedule.expansion.geometry import Steps, cut_axes, make_steps, shape_classes, step_nest
-from monet.schedule.expansion.operator_rows import RowStore
+from monet.schedule.expansion.operator_rows import ROWS
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Group, Placement, Plan
 from monet.schedule.planning.grouping import TiledGroup, summed
@@ -70,18 +70,17 @@ class Costed:
         return float(each @ times.sum(axis=1)), by_level, by_core
 
 
-_cores: dict[tuple[Any, ...], int] = {}  # what a cost depends on outside of its step → a number
-_steps: dict[tuple[Any, ...], StepCost] = {}  # costs of steps by content, for every accelerator of this process
-_whole_cycles: dict[tuple[str, int], float | None] = {}  # of operators alone; None where a core cannot run one
-_next_number = count()  # none is used twice
-MOST_CORES, MOST_STEPS = 1000, 100_000  # kept to be looked up
+SURROUNDINGS = Section[int]("surroundings of steps", 1000)  # what a cost depends on outside of its step → a number
+STEPS = Section[StepCost]("costs of steps", 100_000)  # by content, for all accelerators
+UNFUSED_CYCLES = Section[float | None]("cycles of operators alone", 100_000)  # None where a core cannot run one
+UNTILED = Section[tuple[Steps, Array, Array]]("steps of operators alone", 10_000)
 
 
 class CostTable:
     """Costs of distinct steps on distinct cores, each computed once; accelerators with equal cores share them."""
 
     def __init__(self, machine: Machine, objective: str = "latency") -> None:
-        self.machine, self.objective = machine, objective
+        self.machine, self.objective, self.store = machine, objective, machine.store
         self._known: dict[tuple[Any, ...], StepCost] = {}
         self._borders: dict[tuple[str, int, float], Border] = {}
         self._places: dict[tuple[tuple[str, ...], bool], tuple[Any, ...]] = {}
@@ -89,7 +88,7 @@ class CostTable:
         self.steps: dict[tuple[Any, ...], Costed] = {}
         # a number for each (keys are slow to compare, numbers are not), its steps and the storages they touch
         self.numbered: dict[tuple[Any, ...], tuple[int, Costed, tuple[str, ...]]] = {}
-        self.rows = RowStore(128 * 2**20)  # of operators whose surroundings have not changed either
+        self.rows = Kept(ROWS)  # of operators whose surroundings have not changed either
         self.legal: set[tuple[str, Placement]] = set()  # (key of an operator, placement) that were checked
         self.contents: dict[tuple[Any, ...], int] = {}  # cuts of storages, numbered
         self.orders: dict[tuple[Any, ...], Array] = {}  # of the tiles of groups, by the rows of their operators
@@ -105,26 +104,22 @@ class CostTable:
         found = self._known.get(key)
         if found is None:
             content = (operator.key, ranges, held, self._surroundings(operator, instance, cores, held, share))
-            found = _steps.get(content)
-            if found is None:
-                if len(_steps) >= MOST_STEPS:
-                    _steps.clear()
-                found = _steps[content] = self._compute(operator, steps, number, instance, cores, held, share)
-            self._known[key] = found
+            found = self._known[key] = self.store[STEPS].get_or(
+                content, lambda: self._compute(operator, steps, number, instance, cores, held, share)
+            )
         return found
 
     def cycles_alone(self, operator: Operator, instance: CoreInstance) -> float | None:
         """Cycles of a whole operator alone on a core, with all of its memory for buffers; None if it cannot run it."""
-        key = operator.key, self._surroundings(operator, instance, 1, False, 1.0)
-        if key not in _whole_cycles:
-            if len(_whole_cycles) >= MOST_STEPS:
-                _whole_cycles.clear()
+
+        def compute() -> float | None:
             try:
-                found = self.cost(operator, make_steps(operator.nest, {}, "", 1), 0, instance, False, 1.0)
-                _whole_cycles[key] = found.cycles
+                return self.cost(operator, make_steps(operator.nest, {}, "", 1), 0, instance, False, 1.0).cycles
             except MonetError:
-                _whole_cycles[key] = None
-        return _whole_cycles[key]
+                return None
+
+        key = operator.key, self._surroundings(operator, instance, 1, False, 1.0)
+        return self.store[UNFUSED_CYCLES].get_or(key, compute)
 
     @cached_property
     def designs(self) -> dict[str, list[CoreInstance]]:
@@ -158,9 +153,7 @@ class CostTable:
                 beyond = border.stream if held else border
             lanes = lanes_beside(self.machine.accelerator, instance) if operator.is_attention else None
             content = instance.core, beyond, self.objective if is_matrix else "", lanes and lanes.core
-            if len(_cores) >= MOST_CORES:
-                _cores.clear()
-            self._numbers[key] = _cores.setdefault(content, next(_next_number))
+            self._numbers[key] = self.store[SURROUNDINGS].get_or(content, self.store.next_number)
         return self._numbers[key]
 
     def _border(self, instance: CoreInstance, cores: int, share: float) -> Border:
@@ -183,13 +176,13 @@ class CostTable:
         border = self._border(instance, cores, 1.0 if held else share)
         if operator.is_matrix:
             run = matrix_held if held else matrix_streamed
-            found = run(nest, instance, border, self.objective)
+            found = run(nest, instance, border, self.objective, self.store)
             return with_bias(found, nest, operator.operands[-1][0].dtype, instance.core) if operator.has_bias else found
         part = nest.points / max(1, operator.nest.points)
         work = {name: math.ceil(count * part - 1e-9) for name, count in operator.work}
         if operator.is_attention:
             lanes = lanes_beside(self.machine.accelerator, instance)
-            return attention_step(nest, work, instance, lanes, border, self.objective, not held)
+            return attention_step(nest, work, instance, lanes, border, self.objective, not held, self.store)
         return vector_step(nest, work, operator.dimensions, instance, border, not held)
 
 
@@ -259,7 +252,7 @@ def _costed(
         steps = make_steps(operator.nest, group.tiles[operator.number], placement.split, pieces)
         classes, first = shape_classes(operator.nest, steps)
     else:
-        steps, classes, first = _untiled(operator, placement.split, pieces)
+        steps, classes, first = _untiled(operator, placement.split, pieces, table.store)
     some = np.all([low < high for low, high in steps.ranges.values()], axis=0) if steps.ranges else np.ones(1, bool)
     costs = {
         int(one): table.cost(operator, steps, int(one), instances[int(one) % pieces], held, share)
@@ -297,16 +290,11 @@ def _nothing(like: StepCost) -> StepCost:
     return StepCost(0.0, 0.0, 0.0, 0.0, operands, (), like.bound_by)
 
 
-_whole: dict[tuple[str, str, int], tuple[Steps, Array, Array]] = {}
-MOST_UNTILED = 10_000  # kept to be looked up
-
-
-def _untiled(operator: Operator, split: str, pieces: int) -> tuple[Steps, Array, Array]:
+def _untiled(operator: Operator, split: str, pieces: int, store: CostStore) -> tuple[Steps, Array, Array]:
     """Steps of an operator alone, with their classes of shape: the same on every machine."""
-    key = operator.key, split, pieces
-    if key not in _whole:
-        if len(_whole) >= MOST_UNTILED:
-            _whole.clear()
+
+    def compute() -> tuple[Steps, Array, Array]:
         steps = make_steps(operator.nest, {}, split, pieces)
-        _whole[key] = steps, *shape_classes(operator.nest, steps)
-    return _whole[key]
+        return steps, *shape_classes(operator.nest, steps)
+
+    return store[UNTILED].get_or((operator.key, split, pieces), compute)

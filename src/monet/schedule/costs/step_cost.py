@@ -15,19 +15,18 @@ from monet.graph.formats import whole_bytes
 from monet.graph.kind import Dimensions
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core, CoreInstance
-from monet.mapping.cache import default_cache, key_of
+from monet.mapping.cost_store import CostStore
 from monet.mapping.errors import MappingError
 from monet.mapping.mapper.search import search
 from monet.mapping.nest.bias import bias_cost
 from monet.mapping.nest.cost import Access
-from monet.mapping.nest.spatial import frame_of
+from monet.mapping.nest.spatial import known_frame
 from monet.mapping.unfused.border import Border
 from monet.mapping.unfused.dram_route import OperandCost
 from monet.mapping.unfused.operator import Unfused, unfused
 from monet.mapping.vector import VectorCost, supports, vector_cost
 from monet.schedule.costs.held_tile import edges_of
 
-STEP_VERSION = 9  # raise it with every change of what a step costs or how it is stored
 STREAM_SHARE = 8  # a held tile's streamed operand is there before the array starts to this fraction
 
 
@@ -74,28 +73,27 @@ def smaller_border(border: Border, share: float) -> Border:
     return replace(border, memories=memories)
 
 
-def matrix_streamed(nest: LoopNest, instance: CoreInstance, border: Border, objective: str) -> StepCost:
+def matrix_streamed(
+    nest: LoopNest, instance: CoreInstance, border: Border, objective: str, store: CostStore
+) -> StepCost:
     """A matrix operator whose operands are streamed: exactly what ``monet map`` says, cut into what the core does and
     what crosses its border."""
     core = instance.core
 
     def compute() -> dict[str, Any]:
-        return _pack(_of_unfused(nest, core, unfused(nest, core, border, objective)))
+        return _pack(_of_unfused(nest, core, unfused(nest, core, border, objective, store=store)))
 
-    key = key_of("streamed step", nest, core, border, objective, STEP_VERSION)
-    return _unpack(default_cache().get_or(key, compute))
+    return _unpack(store.lasting(store.key("streamed step", nest, core, border, objective), compute))
 
 
-def matrix_held(nest: LoopNest, instance: CoreInstance, border: Border, objective: str) -> StepCost:
+def matrix_held(nest: LoopNest, instance: CoreInstance, border: Border, objective: str, store: CostStore) -> StepCost:
     """A matrix operator whose operands lie in the core's memory."""
     core = instance.core
 
     def compute() -> dict[str, Any]:
-        return _pack(_held(nest, core, border, objective))
+        return _pack(_held(nest, core, border, objective, store))
 
-    return _unpack(
-        default_cache().get_or(key_of("held step", nest, core, border.stream, objective, STEP_VERSION), compute)
-    )
+    return _unpack(store.lasting(store.key("held step", nest, core, border.stream, objective), compute))
 
 
 def _pack(cost: StepCost) -> dict[str, Any]:
@@ -150,8 +148,8 @@ def _of_unfused(nest: LoopNest, core: Core, found: Unfused) -> StepCost:
     )
 
 
-def _held(nest: LoopNest, core: Core, border: Border, objective: str) -> StepCost:
-    found = search(nest, core, objective, border.stream)
+def _held(nest: LoopNest, core: Core, border: Border, objective: str, store: CostStore) -> StepCost:
+    found = search(nest, core, objective, border.stream, store=store)
     binding, cost = found.mapping.binding, found.cost
     operands = []
     for operand in nest.operands:
@@ -162,7 +160,8 @@ def _held(nest: LoopNest, core: Core, border: Border, objective: str) -> StepCos
     useful = min(_useful_cycles(nest, core, by_slot["I"], by_slot["W"]), cost.compute_cycles)
     energy = {level: joules for level, joules in found.energy_j_by_level.items() if level != "stream"}
     mapping = found.mapping
-    edges = edges_of(frame_of(nest, core, mapping.mode, binding, mapping.unrolled, border.stream), found)
+    frame = known_frame(nest, core, mapping.mode, binding, mapping.unrolled, border.stream, store)
+    edges = edges_of(frame, found)
     return StepCost(
         useful,
         cost.compute_cycles - useful,

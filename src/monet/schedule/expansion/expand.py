@@ -82,11 +82,12 @@ class Expansion:
         """Rows that were not made for these surroundings before; those of an operator alike if there is one."""
         self.cuts.catch_up()
         alike = self._content(one)
-        rows = ALIKE.get(alike)
+        kept = self.table.store[ALIKE]
+        rows = kept.get(alike)
         if rows is None:
             rows = rows_of(self.cuts, one)
             self.cuts.forget_new()  # they are noted in their turn
-            ALIKE.keep(alike, rows)
+            kept.keep(alike, rows)
         self.table.rows.keep(key, rows)
         return rows
 

@@ -16,6 +16,7 @@ import numpy as np
 from monet.graph.formats import format_named
 from monet.graph.loop_nest import Operand
 from monet.graph.tensor import Tensor
+from monet.mapping.cost_store import Section
 from monet.schedule.costs.step_cost import STREAM_SHARE, StepCost
 from monet.schedule.expansion.geometry import (
     Grid,
@@ -65,31 +66,9 @@ class Rows:
         return 1000 + sum(one.nbytes for one in (self.steps, self.parts, self.entries, self.work, self.storage))
 
 
-class RowStore:
-    """Rows by content, for operators that are alike in one graph, on other machines or under other plans."""
-
-    def __init__(self, most_bytes: int) -> None:
-        self._rows: dict[tuple[Any, ...], Rows] = {}
-        self._bytes, self._most = 0, most_bytes
-
-    def get(self, key: tuple[Any, ...]) -> Rows | None:
-        """The rows kept for a key."""
-        return self._rows.get(key)
-
-    def clear(self) -> None:
-        """Forget all."""
-        self._rows.clear()
-        self._bytes = 0
-
-    def keep(self, key: tuple[Any, ...], rows: Rows) -> None:
-        """Keep rows; all others go when there are too many."""
-        if self._bytes > self._most:
-            self.clear()
-        self._rows[key] = rows
-        self._bytes += rows.bytes
-
-
-ALIKE = RowStore(64 * 2**20)
+# rows of operators that are alike in one graph, on other machines or under other plans
+ALIKE = Section[Rows]("rows of operators", 64 * 2**20, lambda rows: rows.bytes)
+ROWS = Section[Rows]("rows under one scheduler", 128 * 2**20, lambda rows: rows.bytes)
 
 
 class Cuts:

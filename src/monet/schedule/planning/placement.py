@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from monet.errors import MonetError, nearest
 from monet.hardware.accelerator import Core, CoreInstance
+from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.mapper.search import frames
 from monet.schedule.costs.cost_table import CostTable
@@ -22,7 +23,7 @@ from monet.schedule.result import Infeasible
 from monet.schedule.workload import Operator, Workload
 
 LIGHT_CYCLES = 4096  # an operator that takes less on one core is not worth splitting
-MOST_SPLITS = 10_000  # kept to be looked up
+SPLITS = Section[tuple[str, int] | None]("splits over cores", 10_000)
 
 
 def complete_placements(workload: Workload, machine: Machine, table: CostTable, plan: Plan) -> Plan:
@@ -114,7 +115,7 @@ def default_placement(operator: Operator, table: CostTable, share: float) -> Pla
     if best is None:
         raise NoSchedule(_why_not(operator, errors))
     instances = best[1]
-    split = _known_split(operator, instances) if len(instances) > 1 else None
+    split = _known_split(operator, instances, table.store) if len(instances) > 1 else None
     if split is None:
         return Placement((instances[0].name,))
     dim, pieces = split
@@ -136,20 +137,13 @@ def _only_one(operator: Operator, designs: dict[str, list[CoreInstance]]) -> boo
     return sum(not cannot_run(operator, instances[0]) for instances in designs.values()) == 1
 
 
-_splits: dict[tuple[str, Core, int], tuple[str, int] | None] = {}
-
-
-def _known_split(operator: Operator, instances: list[CoreInstance]) -> tuple[str, int] | None:
+def _known_split(operator: Operator, instances: list[CoreInstance], store: CostStore) -> tuple[str, int] | None:
     """``_best_split``, looked up: what is outside of the cores has no part in it."""
     key = operator.key, instances[0].core, len(instances)
-    if key not in _splits:
-        if len(_splits) >= MOST_SPLITS:
-            _splits.clear()
-        _splits[key] = _best_split(operator, instances)
-    return _splits[key]
+    return store[SPLITS].get_or(key, lambda: _best_split(operator, instances, store))
 
 
-def _best_split(operator: Operator, instances: list[CoreInstance]) -> tuple[str, int] | None:
+def _best_split(operator: Operator, instances: list[CoreInstance], store: CostStore) -> tuple[str, int] | None:
     """(dimension, pieces) that leaves the longest piece shortest, or None if the operator is light."""
     core, nest = instances[0].core, operator.nest
     if operator.is_matrix:
@@ -169,17 +163,17 @@ def _best_split(operator: Operator, instances: list[CoreInstance]) -> tuple[str,
         longest = -(-size // pieces)
         if pieces < 2:
             continue
-        score = array_cycles(operator, core, dim, longest) if operator.is_matrix else longest / size
+        score = array_cycles(operator, core, dim, longest, store) if operator.is_matrix else longest / size
         if best is None or (score, rank) < best[:2]:
             best = score, rank, dim, -(-size // longest)
     return (best[2], best[3]) if best else None
 
 
-def array_cycles(operator: Operator, core: Core, dim: str, longest: int) -> float:
+def array_cycles(operator: Operator, core: Core, dim: str, longest: int, store: CostStore) -> float:
     """Cycles the array itself takes for the longest piece, at the best unrolling that its wires allow."""
     pieces = -(-operator.nest.sizes[dim] // longest)
     piece = step_nest(operator.nest, make_steps(operator.nest, {}, dim, pieces), pieces // 2)
-    return min(frame.compute_cycles for frame in frames(piece, core, None, limit=1))
+    return min(frame.compute_cycles for frame in frames(piece, core, None, store, limit=1))
 
 
 def scattered_dims(operator: Operator) -> frozenset[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from monet.errors import MonetError
 from monet.graph.loop_nest import Operand
 from monet.hardware.accelerator import CoreInstance
+from monet.mapping.cost_store import CostStore
 from monet.schedule.engine import Scheduler
 from monet.schedule.plan import Placement, Plan
 from monet.schedule.planning.grouping import main_dim
@@ -120,11 +121,11 @@ def _form_seconds(
     core = scheduler.machine.accelerator.instance(placement.cores[0])
     key = operator.key, placement.split, len(placement.cores), core.template
     if key not in known:
-        known[key] = _piece_cycles(operator, placement, core) / core.core.clock_hz
+        known[key] = _piece_cycles(operator, placement, core, scheduler.costs.store) / core.core.clock_hz
     return known[key]
 
 
-def _piece_cycles(operator: Operator, placement: Placement, instance: CoreInstance) -> float:
+def _piece_cycles(operator: Operator, placement: Placement, instance: CoreInstance, store: CostStore) -> float:
     core, pieces = instance.core, len(placement.cores)
     size = operator.nest.sizes[placement.split] if pieces > 1 else 1
     share = -(-size // pieces) / size
@@ -134,7 +135,7 @@ def _piece_cycles(operator: Operator, placement: Placement, instance: CoreInstan
         return share * sum(count for _, count in operator.work) / max(1, core.lanes)
     try:
         dim = placement.split or operator.nest.dims[0][0]
-        return array_cycles(operator, core, dim, -(-operator.nest.sizes[dim] // pieces))
+        return array_cycles(operator, core, dim, -(-operator.nest.sizes[dim] // pieces), store)
     except MonetError:
         return share * operator.nest.points / max(1.0, core.units * core.rates[0].products_per_cycle)
 

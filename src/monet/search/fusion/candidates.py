@@ -168,8 +168,8 @@ def undominated(candidates: Sequence[Candidate]) -> list[Candidate]:
     kept: list[Candidate] = []
     by_operator: dict[int, list[Candidate]] = {}
     for one in sorted(candidates, key=lambda one: (one.mask.bit_count(), one.mask)):
-        inside = {id(c): c for number in bits(one.mask) for c in by_operator.get(number, ()) if not c.mask & ~one.mask}
-        if any(c.gain >= one.gain for c in inside.values()):
+        touching = (c for number in bits(one.mask) for c in by_operator.get(number, ()))
+        if any(c.gain >= one.gain and not c.mask & ~one.mask for c in touching):
             continue
         kept.append(one)
         for number in bits(one.mask):

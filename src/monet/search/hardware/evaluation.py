@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from monet.errors import MonetError
 from monet.graph.graph import Graph
 from monet.hardware.accelerator import Accelerator
+from monet.mapping.cost_store import Section, default_store
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.evaluation import model_version
 from monet.schedule.measurement.figures import Figures, figures_of
@@ -23,6 +23,8 @@ from monet.search.hardware.space import Space, numeric, space_from_text
 from monet.transforms.checkpoint_plan import CheckpointPlan
 from monet.transforms.recompute import recompute
 
+SPACES, GRAPHS = Section[Space]("spaces", 4), Section[Graph]("graphs of workloads", 64)
+
 
 class _Infeasible(Exception):
     """Why a point has no figures."""
@@ -31,7 +33,8 @@ class _Infeasible(Exception):
 def evaluate(space_text: str, values: Mapping[str, Any]) -> Record:
     """The record of a point. Never raises for a design that cannot do the work: that is a record too."""
     began = time.process_time()
-    space, metrics = _space(space_text), dict[str, float]()
+    space = default_store()[SPACES].get_or(space_text, lambda: space_from_text(space_text))
+    metrics = dict[str, float]()
     status, reason = "ok", ""
     try:
         _evaluate(space, values, metrics)
@@ -40,11 +43,6 @@ def evaluate(space_text: str, values: Mapping[str, Any]) -> Record:
     except MonetError as error:
         status, reason = "infeasible", " ".join(str(error).split())
     return Record(values, status, reason, metrics, time.process_time() - began, 1, model_version())
-
-
-@lru_cache(maxsize=4)
-def _space(text: str) -> Space:
-    return space_from_text(text)
 
 
 def _evaluate(space: Space, values: Mapping[str, Any], metrics: dict[str, float]) -> None:
@@ -97,10 +95,10 @@ def _run(name: str, workload: WorkloadModel, accelerator: Accelerator) -> Figure
 def graph_of(workload: WorkloadModel) -> Graph:
     """The graph of a workload, built once per process for all that schedule it differently."""
     kept = workload.model_dump(exclude={"fusion", "boundary", "objective", "weight"})
-    return _graph(json.dumps(kept, sort_keys=True))
+    text = json.dumps(kept, sort_keys=True)
+    return default_store()[GRAPHS].get_or(text, lambda: _graph(text))
 
 
-@lru_cache(maxsize=64)
 def _graph(text: str) -> Graph:
     from monet.frontends import load_model
     from monet.training import TrainingOptions, prepare, training_step

@@ -1,0 +1,125 @@
+"""Kernels: announced when compiled for the first time ever, loaded quietly afterwards, whoever compiled them; compiled
+again when anything changes that goes into them, of any file, and not when anything else does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import pytest
+
+from monet import compiled
+from monet.compiled import fingerprint
+from monet.sources import PACKAGE
+
+PART = """from monet.compiled import part
+FACTOR = 3
+
+@part(allocates=False)
+def tripled(value):
+    return FACTOR * value
+"""
+KERNEL = """from monet.compiled import kernel
+from tripling import tripled
+
+@kernel("int64(int64)")
+def small(value):
+    return tripled(value) + 1
+
+def unrelated():
+    return 1
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path / "tripling.py", PART)
+    write(tmp_path / "small_kernel.py", KERNEL)
+    return tmp_path
+
+
+def write(path: Path, text: str) -> None:
+    """Write a source that is as old as any, so that only what it says is new."""
+    path.write_text(text, encoding="utf-8")
+    os.utime(path, (1_000_000_000, 1_000_000_000))
+
+
+def start(folder: Path, cache: str = "cache") -> subprocess.Popen[str]:
+    paths = os.pathsep.join((str(PACKAGE.parent), str(folder)))
+    environment = os.environ | {"PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(folder / cache)}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    command = [sys.executable, "-c", "from small_kernel import small; print(small(7))"]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def run(folder: Path, cache: str = "cache") -> tuple[int, bool]:
+    """(what the kernel says, whether it was announced that it is compiled)."""
+    said, announced = start(folder, cache).communicate()
+    return int(said), "compiling the small kernel, once" in announced
+
+
+def test_compiled_once_and_again_when_what_goes_into_it_changes(folder: Path) -> None:
+    both = [start(folder), start(folder)]  # two processes at once do no harm
+    for one in both:
+        said, announced = one.communicate()
+        assert (said, "compiling the small kernel, once" in announced) == ("22\n", True)
+    assert run(folder) == (22, False)
+    write(folder / "tripling.py", PART.replace("FACTOR = 3", "FACTOR = 4"))
+    assert run(folder) == (29, True)
+    write(folder / "tripling.py", PART + "\n\ndef more():\n    return 2\n")
+    assert run(folder) == (22, False)  # it is there still
+
+
+def test_nothing_can_be_kept_where_nothing_can_be_written(folder: Path) -> None:
+    (folder / "file").write_text("", encoding="utf-8")
+    assert run(folder, "file/cache") == (22, True)
+
+
+def test_signature_and_options_are_part_of_the_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    first = compiled._directory(rows_of, "int64(int64)")
+    assert compiled._directory(rows_of, "int64(int64)") == first
+    assert compiled._directory(rows_of, "int32(int64)") != first
+    monkeypatch.setattr(compiled, "OPTIONS", compiled.OPTIONS | {"boundscheck": True})
+    assert compiled._directory(rows_of, "int64(int64)") != first
+
+
+def test_all_kernels_of_the_package_are_compiled_ahead() -> None:
+    compiled._import_kernels()
+    written = sum(path.read_text(encoding="utf-8").count("\n@kernel(") for path in PACKAGE.rglob("*.py"))
+    known = [function for function, _ in compiled._kernels.values() if function.__module__.startswith("monet.")]
+    assert len(known) == written > 5
+
+
+class Size(NamedTuple):
+    rows: int
+    columns: int
+
+
+class Turned(NamedTuple):
+    columns: int
+    rows: int
+
+
+def make(rows: int, columns: int) -> Size:
+    return Size(rows, columns)
+
+
+def rows_of(size: Any) -> Any:
+    return size.rows
+
+
+def columns_of(size: Any) -> Any:
+    return size.columns
+
+
+def test_the_digest_of_a_kernel_has_the_fields_it_reads_and_the_order_of_those_of_its_records() -> None:
+    assert rows_of.__code__.co_code == columns_of.__code__.co_code
+    assert fingerprint(rows_of) != fingerprint(columns_of)
+    turned = FunctionType(make.__code__, {**globals(), "Size": Turned})
+    assert fingerprint(make) != fingerprint(turned)
+    assert fingerprint(make) == fingerprint(FunctionType(make.__code__, dict(globals())))
