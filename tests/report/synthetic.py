@@ -21,16 +21,8 @@ from monet.graph.op import Op
 from monet.graph.tensor import Role
 from monet.hardware import Accelerator, CoreInstance, load_hardware
 from monet.hardware.summary import hardware_summary
-from monet.schedule.result import (
-    CATEGORIES,
-    EVENT_KINDS,
-    TIME_PARTS,
-    Bounds,
-    CriticalStep,
-    MemoryTrace,
-    Result,
-    Timeline,
-)
+from monet.schedule.result import Result
+from monet.schedule.result_rows import CATEGORIES, EVENT_KINDS, TIME_PARTS, Bounds, CriticalStep, MemoryTrace, Timeline
 from monet.training import training_step
 
 TICKS = 1e9
@@ -278,7 +270,7 @@ def synthetic(model: str = "resnet18", hardware: str = "edge-tpu", tiles: int = 
 
 
 def infeasible() -> Result:
-    from monet.schedule.result import Infeasible
+    from monet.schedule.result_rows import Infeasible
 
     whole = synthetic("mlp-cartpole", "tpu-like", 60)
     reason = Infeasible("fc", "core", "sram", 123_456, "fc does not fit core: 123,456 B short in sram")

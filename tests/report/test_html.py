@@ -12,13 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from monet.errors import MonetError
-from monet.report.html import page, write_html
-from monet.report.html import page as page_module
 from monet.report.html.energy import info as energy_info
 from monet.report.html.gantt import info as gantt_info
-from monet.report.html.hardware import info as hardware_info
 from monet.report.html.headline import info as headline_info
 from monet.report.html.headline import limits
 from monet.report.html.memory import info as memory_info
@@ -27,7 +22,13 @@ from monet.report.html.operators import info as operators_info
 from monet.report.html.phases import info as phases_info
 from monet.report.html.roofline import info as roofline_info
 from monet.report.html.time_partition import info as partition_info
-from monet.schedule.result import CATEGORIES, TIME_PARTS, Result
+
+from monet.errors import MonetError
+from monet.report.html import page, write_html
+from monet.report.html import page as page_module
+from monet.report.html.hardware import info as hardware_info
+from monet.schedule.result import Result
+from monet.schedule.result_rows import CATEGORIES, TIME_PARTS
 from tests.report.chromium import load, needs_chromium
 from tests.report.synthetic import infeasible, synthetic
 
@@ -86,7 +87,7 @@ def test_memory_has_dram_first_and_names_the_peak(result: Result) -> None:
     data = memory_info(result)
     first = data["memories"][0]
     assert first["name"] == "dram"
-    assert sum(first["at_peak"]) == first["peak_bytes"] == result.memory_peak_bytes["dram"]["total"]
+    assert sum(first["at_peak"]) == first["peak_bytes"] == result.memory_peak_bytes["dram"].total
     assert first["peak_operator"] in {row["name"] for row in result.operators}
     assert max(map(sum, zip(*first["bytes"], strict=True))) == first["peak_bytes"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from monet.report.perfetto import PROCESSES, info, write_trace
-from monet.schedule.result import CATEGORIES
+from monet.schedule.result_rows import CATEGORIES
 from tests.report.synthetic import synthetic
 
 
@@ -40,7 +40,7 @@ def test_memories_are_counters_by_category() -> None:
     assert {event["name"] for event in counters} == {f"{trace.name} (bytes)" for trace in result.memory}
     assert all(tuple(event["args"]) == CATEGORIES for event in counters)
     dram = [sum(event["args"].values()) for event in counters if event["name"] == "dram (bytes)"]
-    assert max(dram) == result.memory_peak_bytes["dram"]["total"]
+    assert max(dram) == result.memory_peak_bytes["dram"].total
 
 
 def test_the_file_is_json(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from monet.schedule.engine import Scheduler
 from monet.schedule.measurement.energy import energy_of
 from monet.schedule.measurement.measure import Measures
 from monet.schedule.plan import Plan
-from monet.schedule.result import EVENT_KINDS, Timeline
+from monet.schedule.result_rows import EVENT_KINDS, Timeline
 from monet.search.allocation.comparison import Row
 from monet.search.allocation.search import Allocation
 

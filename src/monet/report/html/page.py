@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from monet.report.files import write_bytes
-from monet.report.html import (
+from monet.report.html import hardware
+from monet.report.info import (
     critical_path,
     energy,
     gantt,
-    hardware,
     headline,
     memory,
     operators,
@@ -23,6 +23,7 @@ from monet.report.html import (
 )
 from monet.report.quantities import nbytes, quantity, step_name
 from monet.schedule.result import Result
+from monet.schedule.result_json import plain
 
 # In the order of loading: foundations, then one script per figure, then the page.
 SCRIPTS = (
@@ -40,7 +41,7 @@ SCRIPTS = (
 
 
 def info(result: Result) -> dict[str, Any]:
-    """Everything the page shows, as plain values. An infeasible result has its reason and the hardware."""
+    """Everything the page shows. An infeasible result has its reason and the hardware."""
     common = {"title": title(result), "feasible": result.feasible, "hardware": hardware.info(result)}
     if not result.feasible:
         return common
@@ -69,22 +70,16 @@ def _asset(name: str) -> str:
 
 def embedded(data: Any) -> str:
     """JSON that cannot end the script element it stands in."""
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=plain)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def _facts(result: Result) -> str:
     """The line under the title: what a reader needs to place the numbers."""
     summary = result.hardware_summary
-    facts = []
-    if "clock_hz" in summary:
-        facts.append(quantity(summary["clock_hz"], "Hz"))
-    if "node_nm" in summary:
-        facts.append(f"{summary['node_nm']:g} nm")
-    if "area_m2" in summary:
-        facts.append(f"{summary['area_m2'] * 1e6:.3g} mm²")
+    facts = [quantity(summary.clock_hz, "Hz"), f"{summary.node_nm:g} nm", f"{summary.area_m2 * 1e6:.3g} mm²"]
     facts.append(f"{len(result.cores)} cores")
-    facts += [f"{nbytes(dram['capacity_bytes'])} {dram.get('kind', '')} DRAM" for dram in summary.get("drams", ())]
+    facts += [f"{nbytes(dram.capacity_bytes)} {dram.kind} DRAM" for dram in summary.drams]
     facts.append(f"{len(result.operators)} operators, {len(result.timeline):,} tiles and transfers")
     facts.append(f"monet {result.version}, evaluated in {quantity(result.seconds_to_evaluate, 's')}")
     return " · ".join(html.escape(fact) for fact in facts)

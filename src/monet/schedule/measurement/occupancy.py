@@ -8,7 +8,7 @@ import numpy as np
 
 from monet.schedule.engine import Schedule
 from monet.schedule.machine import Machine
-from monet.schedule.result import CATEGORIES, MemoryTrace
+from monet.schedule.result_rows import CATEGORIES, MemoryTrace
 from monet.schedule.simulation import nodes as n
 from monet.schedule.simulation import residency as r
 from monet.schedule.workload import WORKSPACE, Workload
