@@ -21,7 +21,7 @@ from monet.schedule.evaluation import measure, select_phases
 from monet.schedule.expansion.operator_rows import ALIKE
 from monet.schedule.plan import Placement, Plan, PlanError
 from monet.schedule.result import Result
-from monet.schedule.result_rows import TIME_PARTS
+from monet.schedule.result_rows import CATEGORIES, TIME_PARTS, DramBytes
 from monet.schedule.simulation import nodes as n
 from monet.training import training_step
 from tests.schedule.cases import accelerator, random_graph, random_plan, random_schedule
@@ -65,10 +65,10 @@ def check_sums(result: Result) -> None:
         assert min(core.time_ticks.values()) >= 0
     read = sum(row.dram_read_bytes for row in result.operators)
     written = sum(row.dram_write_bytes for row in result.operators)
-    assert {"read": read, "write": written, "total": read + written} == result.dram_bytes
+    assert result.dram_bytes == DramBytes(read, written, read + written)
     assert sum(row.dram_bytes for row in result.phases.values()) == result.dram_bytes.total
     for peak in result.memory_peak_bytes.values():
-        assert sum(value for key, value in peak.items() if key != "total") == peak["total"]
+        assert sum(getattr(peak, name) for name in CATEGORIES) == peak.total
 
 
 def check_monotone(scheduler: Scheduler, schedule: Schedule, seed: random.Random) -> None:
