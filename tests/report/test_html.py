@@ -92,6 +92,14 @@ def test_the_parts_of_every_cores_time_add_up_exactly(result: Result) -> None:
     assert sum(data["mean"]["ticks"]) == pytest.approx(data["end"])
 
 
+def test_a_core_that_did_nothing_is_not_in_the_mean(result: Result) -> None:
+    ticks = dict.fromkeys(TIME_PARTS, 0) | {"idle": result.ticks}
+    spare = dataclasses.replace(result.cores[0], name="spare", tiles=0, time_ticks=ticks)
+    data = partition_info(dataclasses.replace(result, cores=(*result.cores, spare)))
+    assert data["rows"][-1] == {"name": "spare", "ticks": list(ticks.values())}
+    assert data["mean"] == partition_info(result)["mean"]
+
+
 def test_memory_has_dram_first_and_names_the_peak(result: Result) -> None:
     data = memory_info(result)
     first = data["memories"][0]
