@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 from monet.hardware.accelerator import Accelerator, CoreInstance
 from monet.hardware.drawing import peak_rates
+
+Summary = TypeVar("Summary")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,41 +95,27 @@ class HardwareSummary:
 
 def hardware_summary(accelerator: Accelerator) -> HardwareSummary:
     """Cores, memories, links and DRAM: sizes in bytes, rates per second, places in the grid."""
-    return HardwareSummary(
-        accelerator.name,
-        accelerator.node_nm,
-        accelerator.clock_hz,
-        accelerator.area_m2,
-        accelerator.static_power_w,
-        peak_rates(accelerator),
-        tuple(_core(one) for one in accelerator.cores),
-        tuple(
-            MemorySummary(one.name, one.size_bytes, tuple(one.cores), bool(one.level.memory), one.endpoint)
-            for one in accelerator.memories
-        ),
-        tuple(
-            LinkSummary(one.name, tuple(one.endpoints), one.bandwidth_bits_per_s / 8, one.directed, one.hub)
-            for one in accelerator.links
-        ),
-        tuple(
-            DramSummary(one.name, one.kind, one.capacity_bytes, one.bandwidth_bytes_per_s, one.channels)
-            for one in accelerator.drams
-        ),
+    memories, links = accelerator.memories, accelerator.links
+    return _copied(
+        HardwareSummary,
+        accelerator,
+        peak_ops_per_s=peak_rates(accelerator),
+        cores=tuple(_core(one) for one in accelerator.cores),
+        memories=tuple(_copied(MemorySummary, one, shared=bool(one.level.memory)) for one in memories),
+        links=tuple(_copied(LinkSummary, one, bandwidth_bytes_per_s=one.bandwidth_bits_per_s / 8) for one in links),
+        drams=tuple(_copied(DramSummary, one) for one in accelerator.drams),
     )
 
 
 def _core(instance: CoreInstance) -> CoreSummary:
     core = instance.core
-    return CoreSummary(
-        instance.name,
-        instance.template,
-        core.kind.value,
-        core.clock_hz,
-        core.units,
-        {axis.name: axis.size for axis in core.axes},
-        core.lanes,
-        tuple(instance.position),
-        instance.endpoint,
-        core.area_m2,
-        tuple(LevelSummary(one.name, tuple(one.operands), one.total_bytes, one.memory) for one in core.levels),
-    )
+    levels = tuple(_copied(LevelSummary, one, bytes=one.total_bytes) for one in core.levels)
+    of_core = {"kind": core.kind.value, "clock_hz": core.clock_hz, "units": core.units, "lanes": core.lanes}
+    axes = {axis.name: axis.size for axis in core.axes}
+    return _copied(CoreSummary, instance, **of_core, axes=axes, area_m2=core.area_m2, levels=levels)
+
+
+def _copied(made: Callable[..., Summary], source: object, /, **others: Any) -> Summary:
+    """A summary with the attributes of ``source``, but for ``others``."""
+    names = (one.name for one in fields(made))  # type: ignore[arg-type]  # it is a dataclass
+    return made(**{name: others[name] if name in others else getattr(source, name) for name in names})

@@ -20,8 +20,6 @@ HEADLINE: tuple[tuple[str, str, Callable[[Result], float]], ...] = (
     ("dram write", "B", lambda one: one.dram_bytes.write),
     ("lower bound of latency", "s", lambda one: one.bounds.latency_s),
 )
-# how a measure of a phase is called
-PHASE_NAMES = {"span_s": "span", "busy_s": "busy", "energy_j": "energy", "dram_bytes": "dram", "macs": "macs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +59,13 @@ def row(name: str, unit: str, first: float, second: float) -> Compared:
 def _phases(first: Result, second: Result) -> list[Compared]:
     return [
         row(
-            f"{phase} {PHASE_NAMES[one.key]}",
+            f"{phase} {one.key.partition('_')[0]}",
             one.unit,
             *(float(one.value(result.phases[phase])) if phase in result.phases else 0.0 for result in (first, second)),
         )
         for phase in dict.fromkeys((*first.phases, *second.phases))
         for one in MEASURES
-        if one.key in PHASE_NAMES
+        if one.key != "operators"
     ]
 
 

@@ -116,19 +116,11 @@ def _columns(title: str, *names: str) -> Table:
 
 def _work_table(summary: dict[str, Any]) -> Table:
     table = _columns("Work per step", "part", "MACs", "FLOPs", "other operations")
-    for part in _parts(summary["element_operations"]):
-        macs = summary["macs"].get(part, 0)
-        table.add_row(
-            part.replace("_", " "), count(macs), quantity(2 * macs, "FLOP"), count(summary["element_operations"][part])
-        )
-    others = sum(summary["element_operations"].values())
-    table.add_row(
-        "total",
-        count(summary["macs"]["total"]),
-        quantity(summary["flops"]["total"], "FLOP"),
-        count(others),
-        style="bold",
-    )
+    others = summary["element_operations"]
+    for part in (*_parts(others), "total"):
+        macs, flops = (summary[name].get(part, 0) for name in ("macs", "flops"))
+        cells = count(macs), quantity(flops, "FLOP"), count(others.get(part, sum(others.values())))
+        table.add_row(part.replace("_", " "), *cells, style="bold" if part == "total" else "")
     return table
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -39,11 +39,7 @@ MEMORIES: tuple[Column[MemoryTrace], ...] = (
     Column("at", "s", lambda one: one.peak_time_s),
     Column("in", "", lambda one: one.peak_operator),
 )
-OPERATORS = tuple(
-    column
-    for column in operators.COLUMNS
-    if column.label in ("operator", "phase", "core", "time", "share", "used", "energy", "off-chip", "bound by")
-)
+OPERATORS = ("operator", "phase", "core", "time", "share", "used", "energy", "off-chip", "bound by")
 # one style per cause of time, in the order of TIME_PARTS
 STYLES = ("green", "dark_sea_green2", "yellow", "tan", "red", "purple", "blue", "magenta", "bright_black")
 
@@ -67,12 +63,13 @@ def table(title: str, *names: str) -> Table:
     return made
 
 
-def rows_table(title: str, columns: Iterable[Column[Row]], rows: Iterable[Row], bold: Row | None = None) -> Table:
-    """A table of rows, one of them perhaps in bold."""
-    columns = tuple(columns)
+def rows_table(
+    title: str, columns: Sequence[Column[Row]], rows: Iterable[Row], style: Callable[[Row], str] = lambda row: ""
+) -> Table:
+    """A table of rows, each perhaps in a style of its own."""
     made = table(title, *(one.label for one in columns))
     for row in rows:
-        made.add_row(*(one.text(row) for one in columns), style="bold" if row is bold else "")
+        made.add_row(*(one.text(row) for one in columns), style=style(row))
     return made
 
 
@@ -98,31 +95,31 @@ def _headline(result: Result) -> Table:
     return made
 
 
+def _bars(title: str, rows: Iterable[tuple[tuple[str, ...], float, str]]) -> Table:
+    """Words and figures of each row, then its share as per cent and as a bar in some style; rows of none left out."""
+    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, show_header=False)
+    for cells, share, style in rows:
+        if share:
+            made.add_row(*cells, percent(share), Text(bar(share), style=style))
+    for column in made.columns:
+        column.justify = "right"
+    for column in (made.columns[0], made.columns[-1]) if made.columns else ():
+        column.justify, column.no_wrap = "left", True
+    return made
+
+
 def time_table(result: Result) -> Table:
     """Where the time of the cores that worked goes, by cause."""
-    made = Table(title="Where the cores' time goes", title_justify="left", title_style="bold", box=None, pad_edge=False)
-    made.show_header = False
-    made.add_column(no_wrap=True)
-    made.add_column(justify="right")
-    made.add_column(no_wrap=True)
-    for (part, share), style in zip(time_partition.shares(result).items(), STYLES, strict=True):
-        if share:
-            made.add_row(time_partition.words(part), percent(share), Text(bar(share), style=style))
-    return made
+    parts = zip(time_partition.shares(result).items(), STYLES, strict=True)
+    return _bars(
+        "Where the cores' time goes", (((time_partition.words(part),), share, style) for (part, share), style in parts)
+    )
 
 
 def energy_table(result: Result) -> Table:
     """Energy by level, largest first."""
-    made = Table(title="Energy by level", title_justify="left", title_style="bold", box=None, pad_edge=False)
-    made.show_header = False
-    made.add_column(no_wrap=True)
-    made.add_column(justify="right")
-    made.add_column(justify="right")
-    made.add_column(no_wrap=True)
-    for name, spent in energy.largest(result.energy_breakdown.by_level).items():
-        share = spent / (result.energy_j or 1.0)
-        made.add_row(name, joules(spent), percent(share), Text(bar(share), style="cyan"))
-    return made
+    levels, whole = energy.largest(result.energy_breakdown.by_level), result.energy_j or 1.0
+    return _bars("Energy by level", (((name, joules(spent)), spent / whole, "cyan") for name, spent in levels.items()))
 
 
 def _memory(result: Result) -> Table:
@@ -146,6 +143,11 @@ def limits_line(result: Result) -> Text:
     return Text.assemble(
         ("Operators are bound by  ", "bold"), limits, *((("\nOn the critical path    ", "bold"), path) if path else ())
     )
+
+
+def _operators(result: Result) -> Table:
+    columns = [one for one in operators.columns(result) if one.label in OPERATORS]
+    return rows_table(f"Slowest of {len(result.operators)} operators", columns, operators.slowest(result, SLOWEST))
 
 
 def title_text(result: Result) -> Text:
@@ -172,7 +174,7 @@ def render(result: Result) -> RenderableType:
         side_by_side,
         limits_line(result),
         _memory(result),
-        rows_table(f"Slowest of {len(result.operators)} operators", OPERATORS, operators.slowest(result, SLOWEST)),
+        _operators(result),
     ):
         blocks += [Text(), part]
     if result.notes:

@@ -24,7 +24,7 @@ from monet.schedule.measurement.occupancy import traces
 from monet.schedule.plan import Plan, PlanError
 from monet.schedule.planning.grouping import check_connected
 from monet.schedule.result import Result
-from monet.schedule.result_rows import Bounds, DramBytes, EnergyBreakdown, Infeasible, MemoryPeak, Timeline
+from monet.schedule.result_rows import Infeasible, MemoryPeak, Timeline
 from monet.schedule.simulation.workspace import without_collecting
 
 SCHEDULE_VERSION = 6  # raise it with every change of what a plan costs
@@ -160,25 +160,9 @@ def infeasible(
         hardware=machine.accelerator.name,
         mode="training" if workload.graph.loss else "inference",
         feasible=False,
-        latency_s=0.0,
-        cycles=0,
-        ticks=0,
         ticks_per_second=machine.ticks_per_second,
-        throughput_per_s=0.0,
         batch=workload.batch,
-        energy_j=0.0,
-        utilisation=0.0,
-        energy_breakdown=EnergyBreakdown(),
-        memory_peak_bytes={},
-        dram_bytes=DramBytes(),
-        phases={},
-        cores=(),
-        links=(),
-        operators=(),
-        memory=(),
         timeline=Timeline(machine.ticks_per_second, machine.resource_names, (), none, none, none, none, none),
-        bounds=Bounds(),
-        critical_path=(),
         plan=plan.to_dict(),
         hardware_summary=hardware_summary(machine.accelerator),
         inputs=dict(inputs),

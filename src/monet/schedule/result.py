@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
@@ -30,33 +30,33 @@ from monet.schedule.result_rows import (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Result:
-    """What one step costs. What the rows hold stands in ``result_rows``."""
+    """What one step costs; nothing, where there is no schedule. What the rows hold stands in ``result_rows``."""
 
     model: str
     hardware: str
     mode: str  # "training" or "inference"
     feasible: bool
-    latency_s: float
-    cycles: int  # of the accelerator's own clock
-    ticks: int
+    latency_s: float = 0.0
+    cycles: int = 0  # of the accelerator's own clock
+    ticks: int = 0
     ticks_per_second: float
-    throughput_per_s: float  # samples per second
+    throughput_per_s: float = 0.0  # samples per second
     batch: int
-    energy_j: float
-    utilisation: float  # multiply-accumulates done over what all arrays could do in this time
-    energy_breakdown: EnergyBreakdown
-    memory_peak_bytes: Mapping[str, MemoryPeak]  # by memory
-    dram_bytes: DramBytes
-    phases: Mapping[str, PhaseRow]  # by name, in order of time
-    cores: tuple[CoreRow, ...]
-    links: tuple[LinkRow, ...]  # DRAM is a row too
-    operators: tuple[OperatorRow, ...]  # in execution order
-    memory: tuple[MemoryTrace, ...]  # DRAM first
+    energy_j: float = 0.0
+    utilisation: float = 0.0  # multiply-accumulates done over what all arrays could do in this time
+    energy_breakdown: EnergyBreakdown = field(default_factory=EnergyBreakdown)
+    memory_peak_bytes: Mapping[str, MemoryPeak] = field(default_factory=dict)  # by memory
+    dram_bytes: DramBytes = field(default_factory=DramBytes)
+    phases: Mapping[str, PhaseRow] = field(default_factory=dict)  # by name, in order of time
+    cores: tuple[CoreRow, ...] = ()
+    links: tuple[LinkRow, ...] = ()  # DRAM is a row too
+    operators: tuple[OperatorRow, ...] = ()  # in execution order
+    memory: tuple[MemoryTrace, ...] = ()  # DRAM first
     timeline: Timeline
-    bounds: Bounds
-    critical_path: tuple[CriticalStep, ...]
+    bounds: Bounds = field(default_factory=Bounds)
+    critical_path: tuple[CriticalStep, ...] = ()
     plan: Mapping[str, Any]
     hardware_summary: HardwareSummary  # for drawing
     inputs: Mapping[str, Any]  # model, options, hardware, plan: what ``rerun`` needs

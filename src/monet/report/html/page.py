@@ -25,19 +25,12 @@ from monet.report.quantities import nbytes, quantity, step_name
 from monet.schedule.result import Result
 from monet.schedule.result_json import plain
 
+FIGURES = (headline, gantt, memory, energy, roofline, operators, phases, time_partition, critical_path)
 # In the order of loading: foundations, then one script per figure, then the page.
 SCRIPTS = (
-    "format.js",
-    "figure.js",
-    "gantt.js",
-    "memory.js",
-    "energy.js",
-    "roofline.js",
-    "operators.js",
-    "hardware.js",
-    "bars.js",
-    "page.js",
-)
+    "format.js", "figure.js", "gantt.js", "memory.js", "energy.js", "roofline.js", "operators.js", "hardware.js",
+    "bars.js", "page.js",
+)  # fmt: skip
 
 
 def info(result: Result) -> dict[str, Any]:
@@ -45,18 +38,8 @@ def info(result: Result) -> dict[str, Any]:
     common = {"title": title(result), "feasible": result.feasible, "hardware": hardware.info(result)}
     if not result.feasible:
         return common
-    return common | {
-        "headline": headline.info(result),
-        "bounds": headline.latency_bounds(result),
-        "gantt": gantt.info(result),
-        "memory": memory.info(result),
-        "energy": energy.info(result),
-        "roofline": roofline.info(result),
-        "operators": operators.info(result),
-        "phases": phases.info(result),
-        "time_partition": time_partition.info(result),
-        "critical_path": critical_path.info(result),
-    }
+    figures = {one.__name__.rpartition(".")[2]: one.info(result) for one in FIGURES}
+    return common | figures | {"bounds": headline.latency_bounds(result)}
 
 
 def title(result: Result) -> str:
