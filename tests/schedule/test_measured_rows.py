@@ -104,9 +104,10 @@ def test_bound_by_follows_from_traffic_and_core_time(result: Result) -> None:
 # --- waiting ----------------------------------------------------------------------------------------------------------
 
 
-def conv(builder: GraphBuilder, name: str, x: str) -> str:
+def conv(builder: GraphBuilder, name: str, x: str, channels: int = 4) -> str:
+    """From 4 channels to 8, or back."""
     with builder.scope(name):
-        weight, pad = builder.parameter("weight", (8, 4, 3, 3)), ((1, 1), (1, 1))
+        weight, pad = builder.parameter("weight", (12 - channels, channels, 3, 3)), ((1, 1), (1, 1))
         return builder.emit("conv", x, weight, stride=(1, 1), padding=pad, dilation=(1, 1), groups=1)
 
 
@@ -125,9 +126,16 @@ def two_and_their_sum() -> Graph:
         return builder.build([builder.emit("add", *outputs)])
 
 
-def run(graph: Graph, sram: int, local: int) -> Result:
-    """Convolutions on one array, the rest on the vector core; one tile each, no latencies."""
-    hardware = accelerator("bus", sram=sram, local=local, latency=0, count=2)
+def two_chains() -> Graph:
+    """Convolutions a and b, then c of a's result and d of b's."""
+    builder = GraphBuilder("chains")
+    first, second = (conv(builder, name, builder.input(f"input_{name}", (1, 4, 8, 8))) for name in "ab")
+    return builder.build([conv(builder, "c", first, 8), conv(builder, "d", second, 8)])
+
+
+def run(graph: Graph, sram: int, local: int, dram: int = 16) -> Result:
+    """Convolutions on one array, the rest on the vector core; one tile each, no latency of DRAM."""
+    hardware = accelerator("bus", sram=sram, local=local, latency=0, count=2, dram=dram)
     places = {op.name: "pe[0]" if op.kind == "conv" else "simd" for op in graph.ops}
     found = evaluate(graph, hardware, allocation=places, fusion="none")
     assert all(row.tiles == 1 for row in found.operators)
@@ -185,3 +193,14 @@ def test_waiting_for_room_is_told_from_waiting_for_data() -> None:
     assert found["space"] == second[1][0]
     assert found["dependency"] == second[1][1] - second[1][0]
     assert found["dram"] == 0
+
+
+def test_making_room_is_waited_for_as_room() -> None:
+    """The array waits for b's result to be evicted, then for c's operands; for c's result to leave, then for d's."""
+    result = run(two_chains(), 6144, 4096, dram=8)
+    (first, _), (_, second) = span(result, "a.conv", "compute"), span(result, "b.conv", "compute")
+    (third, written), (fourth, _) = span(result, "c.conv", "compute"), span(result, "d.conv", "compute")
+    (_, evicted), (_, left) = span(result, "c.conv", "evict"), span(result, "c.conv", "write")
+    assert second < evicted < third < written < left < fourth
+    expected = {"dram": first + third - evicted + fourth - left, "space": evicted - second + left - written}
+    assert waits(result, "pe[0]") == {"link": 0, "dependency": 0} | expected

@@ -13,21 +13,8 @@ from importlib import import_module
 from typing import Any
 
 from monet.hardware.summary import HardwareSummary
+from monet.schedule import result_rows as rows
 from monet.schedule.result_json import plain, restored
-from monet.schedule.result_rows import (
-    Bounds,
-    CoreRow,
-    CriticalStep,
-    DramBytes,
-    EnergyBreakdown,
-    Infeasible,
-    LinkRow,
-    MemoryPeak,
-    MemoryTrace,
-    OperatorRow,
-    PhaseRow,
-    Timeline,
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,27 +33,27 @@ class Result:
     batch: int
     energy_j: float = 0.0
     utilisation: float = 0.0  # multiply-accumulates done over what all arrays could do in this time
-    energy_breakdown: EnergyBreakdown = field(default_factory=EnergyBreakdown)
-    memory_peak_bytes: Mapping[str, MemoryPeak] = field(default_factory=dict)  # by memory
-    dram_bytes: DramBytes = field(default_factory=DramBytes)
-    phases: Mapping[str, PhaseRow] = field(default_factory=dict)  # by name, in order of time
-    cores: tuple[CoreRow, ...] = ()
-    links: tuple[LinkRow, ...] = ()  # DRAM is a row too
-    operators: tuple[OperatorRow, ...] = ()  # in execution order
-    memory: tuple[MemoryTrace, ...] = ()  # DRAM first
-    timeline: Timeline
-    bounds: Bounds = field(default_factory=Bounds)
-    critical_path: tuple[CriticalStep, ...] = ()
+    energy_breakdown: rows.EnergyBreakdown = field(default_factory=rows.EnergyBreakdown)
+    memory_peak_bytes: Mapping[str, rows.MemoryPeak] = field(default_factory=dict)  # by memory
+    dram_bytes: rows.DramBytes = field(default_factory=rows.DramBytes)
+    phases: Mapping[str, rows.PhaseRow] = field(default_factory=dict)  # by name, in order of time
+    cores: tuple[rows.CoreRow, ...] = ()
+    links: tuple[rows.LinkRow, ...] = ()  # DRAM is a row too
+    operators: tuple[rows.OperatorRow, ...] = ()  # in execution order
+    memory: tuple[rows.MemoryTrace, ...] = ()  # DRAM first
+    timeline: rows.Timeline
+    bounds: rows.Bounds = field(default_factory=rows.Bounds)
+    critical_path: tuple[rows.CriticalStep, ...] = ()
     plan: Mapping[str, Any]
     hardware_summary: HardwareSummary  # for drawing
     inputs: Mapping[str, Any]  # model, options, hardware, plan: what ``rerun`` needs
     version: str
     seconds_to_evaluate: float
-    reason: Infeasible | None = None
+    reason: rows.Infeasible | None = None
     notes: tuple[str, ...] = ()
 
     @property
-    def peak_memory_bytes(self) -> Mapping[str, MemoryPeak]:
+    def peak_memory_bytes(self) -> Mapping[str, rows.MemoryPeak]:
         """The same as ``memory_peak_bytes``."""
         return self.memory_peak_bytes
 
