@@ -93,7 +93,7 @@ def row(what: str, cycles: float, picojoules: float, stream: tuple[int, float], 
 
 
 def dynamic(result: Result) -> float:
-    return 1e12 * float(result.energy_breakdown["dynamic"])
+    return 1e12 * float(result.energy_breakdown.dynamic)
 
 
 def main() -> None:
@@ -105,7 +105,7 @@ def main() -> None:
         print(f"{NAMES[run]}: Stream {stream[0]:,} cc, {stream[1]:.3e} pJ")
         for what, plan, hardware in lines(graph, run):
             result = evaluate(graph, load_hardware("tpu-like-quad", STREAM_LANES | hardware), plan)
-            moved = f"{result.dram_bytes['read'] / 1e6:.2f} MB read, {result.dram_bytes['write'] / 1e6:.2f} MB written"
+            moved = f"{result.dram_bytes.read / 1e6:.2f} MB read, {result.dram_bytes.write / 1e6:.2f} MB written"
             row(what, result.cycles, dynamic(result), stream, moved)
         if run[1]:
             row("ours, if every core fetched the input itself", *copies(graph, run), stream)
@@ -121,7 +121,7 @@ def copies(graph: Graph, run: tuple[bool, bool]) -> tuple[float, float]:
     hardware = load_hardware("tpu-like-quad", STREAM_LANES)
     result = evaluate(graph, hardware, stream_plan(graph, *run))
     inputs = {op.name: graph.tensors[op.inputs[0]].bytes for op in graph.ops if op.kind == "conv"}
-    read = {row["name"]: row["dram_read_bytes"] for row in result.operators}
+    read = {row.name: row.dram_read_bytes for row in result.operators}
     more = 3 * sum(size for name, size in inputs.items() if read[name] >= size)
     dram = hardware.drams[0]
     joules = 8 * more * dram.read_energy_j_per_bit

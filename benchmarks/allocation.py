@@ -52,16 +52,16 @@ def main() -> None:
 
 def show(name: str, result: Result) -> None:
     """One row: time, energy, traffic, and what cores and links do."""
-    levels, clock = result.energy_breakdown["by_level"], result.hardware_summary["clock_hz"]
-    tensor = [row for row in result.cores if row["kind"] == "matrix"]
-    busy = [row["busy_s"] * clock / 1e6 for row in tensor]
-    between = [row for row in result.links if row["name"] not in ("bus", "dram")]
-    moved = sum(row["bytes"] for row in between)
+    levels, clock = result.energy_breakdown.by_level, result.hardware_summary.clock_hz
+    tensor = [row for row in result.cores if row.kind == "matrix"]
+    busy = [row.busy_s * clock / 1e6 for row in tensor]
+    between = [row for row in result.links if row.name not in ("bus", "dram")]
+    moved = sum(row.bytes for row in between)
     print(
         f"  {name:58} {result.cycles / 1e6:7.3f} Mcycles {result.energy_j * 1e3:6.3f} mJ "
         f"(DRAM {levels['dram'] * 1e3:.3f}, SRAM {levels['sram'] * 1e3:.3f}, static {levels['static'] * 1e3:.3f}) "
-        f"off-chip {result.dram_bytes['total'] / 1e6:6.2f} MB, arrays busy {min(busy):.3f}-{max(busy):.3f} Mcycles, "
-        f"links {moved / 1e6:.2f} MB, busiest {max(row['utilisation'] for row in between):.0%}"
+        f"off-chip {result.dram_bytes.total / 1e6:6.2f} MB, arrays busy {min(busy):.3f}-{max(busy):.3f} Mcycles, "
+        f"links {moved / 1e6:.2f} MB, busiest {max(row.utilisation for row in between):.0%}"
     )
 
 

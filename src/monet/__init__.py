@@ -5,7 +5,7 @@
 >>> monet.summarise(step)["saved_for_backward_bytes"]
 172692228
 >>> result = monet.evaluate(step, monet.load_hardware("edge-tpu"))
->>> result.latency_s, result.energy_j, result.peak_memory_bytes["dram"]["activations"]  # doctest: +SKIP
+>>> result.latency_s, result.energy_j, result.peak_memory_bytes["dram"].activations  # doctest: +SKIP
 >>> result.report("resnet18.html")  # doctest: +SKIP
 """
 

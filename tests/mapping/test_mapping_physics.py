@@ -125,3 +125,11 @@ def test_what_does_not_fit_is_named_in_bytes() -> None:
     )
     with pytest.raises(DoesNotFit, match=r"operand y does not fit level 'o_reg'.*1 bytes short"):
         search(linear(4, 4, 4), small, store=CostStore())
+
+
+@pytest.mark.parametrize("products", [1, 2, 4])
+def test_utilisation_is_of_every_product_that_the_units_could_have_made(products: int) -> None:
+    core = two_level(2, 2)
+    core = replace(core, rates=tuple(replace(rate, products_per_step=products) for rate in core.rates))
+    counts = best(linear(8, 4, 8), core, "latency").cost
+    assert counts.utilisation == pytest.approx(8 * 4 * 8 / (2 * 2 * products * counts.cycles))

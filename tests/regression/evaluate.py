@@ -6,6 +6,7 @@ disk or in the memory of the process that tests, can never be compared with them
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import multiprocessing
 import os
@@ -123,12 +124,12 @@ def _figures(result: Any) -> Figures:
         "cycles": int(result.cycles),
         "latency_s": float(result.latency_s),
         "energy_j": float(result.energy_j),
-        "energy_by_level_j": _floats(energy["by_level"]),
-        "energy_by_phase_j": _floats(energy["by_phase"]),
-        "energy_by_core_j": _floats(_of_templates(energy["by_core"])),
-        "dram_bytes": _integers(result.dram_bytes),
-        "dram_bytes_by_phase": {name: int(row["dram_bytes"]) for name, row in result.phases.items()},
-        "link_bytes": _integers(_of_templates({row["name"]: row["bytes"] for row in result.links})),
+        "energy_by_level_j": _floats(energy.by_level),
+        "energy_by_phase_j": _floats(energy.by_phase),
+        "energy_by_core_j": _floats(_of_templates(energy.by_core)),
+        "dram_bytes": dataclasses.asdict(result.dram_bytes),
+        "dram_bytes_by_phase": {name: row.dram_bytes for name, row in result.phases.items()},
+        "link_bytes": _integers(_of_templates({row.name: row.bytes for row in result.links})),
         "peak_bytes": _peaks(result.memory_peak_bytes),
         "bounds": {
             "compute_s": bounds.compute_s,
@@ -139,15 +140,15 @@ def _figures(result: Any) -> Figures:
         },
         "work": {
             "operators": len(result.operators),
-            "recomputed": sum(bool(row["recompute"]) for row in result.operators),
+            "recomputed": sum(row.recompute for row in result.operators),
             "groups": len(result.plan["groups"]),
-            "cores": sum(row["tiles"] > 0 for row in result.cores),
-            "tiles": sum(int(row["tiles"]) for row in result.operators),
+            "cores": sum(row.tiles > 0 for row in result.cores),
+            "tiles": sum(row.tiles for row in result.operators),
             "events": len(result.timeline),
-            "macs": sum(int(row["macs"]) for row in result.operators),
+            "macs": sum(row.macs for row in result.operators),
         },
-        "core_ticks": _integers(sum((Counter(row["time_ticks"]) for row in result.cores), Counter())),
-        "bound_by": dict(Counter(row["bound_by"] for row in result.operators)),
+        "core_ticks": _integers(sum((Counter(row.time_ticks) for row in result.cores), Counter())),
+        "bound_by": dict(Counter(row.bound_by for row in result.operators)),
         "utilisation": float(result.utilisation),
         "schedule_digest": _digest(result.timeline),
     }
@@ -178,7 +179,7 @@ def _peaks(peaks: Any) -> dict[str, Any]:
     """Bytes of every memory by category; memories with the same peak share a line, empty ones have none."""
     alike: dict[tuple[tuple[str, int], ...], list[str]] = {}
     for memory, categories in peaks.items():
-        filled = tuple((name, int(size)) for name, size in categories.items() if size)
+        filled = tuple((name, size) for name, size in dataclasses.asdict(categories).items() if size)
         if filled:
             alike.setdefault(filled, []).append(memory)
     return {names[0] + (f" and {len(names) - 1} alike" if names[1:] else ""): dict(key) for key, names in alike.items()}
@@ -186,7 +187,7 @@ def _peaks(peaks: Any) -> dict[str, Any]:
 
 def schedule_rows(timeline: Any) -> list[tuple[int, int, str, str, str]]:
     """Every tile and transfer: start and end in ticks, resource, kind, operator; in order of time."""
-    from monet.schedule.result import EVENT_KINDS
+    from monet.schedule.result_rows import EVENT_KINDS
 
     columns = (timeline.start, timeline.end, timeline.resource, timeline.kind, timeline.operator)
     rows = zip(*(column.tolist() for column in columns), strict=True)

@@ -14,29 +14,39 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monet.errors import MonetError
+from monet.hardware import load_hardware
+from monet.hardware.summary import hardware_summary
 from monet.report.html import page, write_html
 from monet.report.html import page as page_module
-from monet.report.html.energy import info as energy_info
-from monet.report.html.gantt import info as gantt_info
 from monet.report.html.hardware import info as hardware_info
-from monet.report.html.headline import info as headline_info
-from monet.report.html.headline import limits
-from monet.report.html.memory import info as memory_info
-from monet.report.html.memory import thinned
-from monet.report.html.operators import info as operators_info
-from monet.report.html.phases import info as phases_info
-from monet.report.html.roofline import info as roofline_info
-from monet.report.html.time_partition import info as partition_info
-from monet.schedule.result import CATEGORIES, TIME_PARTS, Result
+from monet.report.info.energy import info as energy_info
+from monet.report.info.gantt import info as gantt_info
+from monet.report.info.headline import info as headline_info
+from monet.report.info.memory import info as memory_info
+from monet.report.info.memory import thinned
+from monet.report.info.time_partition import info as partition_info
+from monet.schedule.result import Result
+from monet.schedule.result_rows import CATEGORIES, TIME_PARTS, Timeline
 from tests.report.chromium import load, needs_chromium
-from tests.report.synthetic import infeasible, synthetic
+from tests.report.small import infeasible, small
 
 FIGURES = 11
 
 
 @pytest.fixture(scope="module")
 def result() -> Result:
-    return synthetic()
+    return small()
+
+
+def long(times: int) -> Result:
+    """The schedule with its timeline ``times`` over: a report of many tiles."""
+    result, line = small(), small().timeline
+    start, end = (
+        np.concatenate([one + number * result.ticks for number in range(times)]) for one in (line.start, line.end)
+    )
+    same = (np.tile(one, times) for one in (line.resource, line.operator, line.kind))
+    longer = Timeline(line.ticks_per_second, line.resources, line.operators, start, end, *same)
+    return dataclasses.replace(result, timeline=longer, ticks=times * result.ticks)
 
 
 def data_of(document: str) -> dict[str, Any]:
@@ -50,9 +60,9 @@ def data_of(document: str) -> dict[str, Any]:
 
 def test_headline_numbers_stand_beside_their_bounds(result: Result) -> None:
     cards = headline_info(result)
-    assert [card["label"] for card in cards][:2] == ["Latency", "Energy"]
-    assert all(card["bound"] and card["distance"] >= 1 for card in cards)
-    assert cards[0]["distance"] == pytest.approx(result.latency_s / result.bounds.latency_s)
+    assert [card.label for card in cards][:2] == ["Latency", "Energy"]
+    assert all(card.bound and card.distance >= 1 for card in cards)
+    assert cards[0].distance == pytest.approx(result.latency_s / result.bounds.latency_s)
 
 
 def test_every_event_is_on_the_timeline_once(result: Result) -> None:
@@ -82,12 +92,20 @@ def test_the_parts_of_every_cores_time_add_up_exactly(result: Result) -> None:
     assert sum(data["mean"]["ticks"]) == pytest.approx(data["end"])
 
 
+def test_a_core_that_did_nothing_is_not_in_the_mean(result: Result) -> None:
+    ticks = dict.fromkeys(TIME_PARTS, 0) | {"idle": result.ticks}
+    spare = dataclasses.replace(result.cores[0], name="spare", tiles=0, time_ticks=ticks)
+    data = partition_info(dataclasses.replace(result, cores=(*result.cores, spare)))
+    assert data["rows"][-1] == {"name": "spare", "ticks": list(ticks.values())}
+    assert data["mean"] == partition_info(result)["mean"]
+
+
 def test_memory_has_dram_first_and_names_the_peak(result: Result) -> None:
     data = memory_info(result)
     first = data["memories"][0]
     assert first["name"] == "dram"
-    assert sum(first["at_peak"]) == first["peak_bytes"] == result.memory_peak_bytes["dram"]["total"]
-    assert first["peak_operator"] in {row["name"] for row in result.operators}
+    assert sum(first["at_peak"]) == first["peak_bytes"] == result.memory_peak_bytes["dram"].total
+    assert first["peak_operator"] in {row.name for row in result.operators}
     assert max(map(sum, zip(*first["bytes"], strict=True))) == first["peak_bytes"]
 
 
@@ -104,39 +122,19 @@ def test_thinning_keeps_both_ends_and_the_peak(steps: int, points: int, seed: in
     assert np.all(np.diff(kept) > 0)
 
 
-def test_roofline_has_every_operator_that_works(result: Result) -> None:
-    data = roofline_info(result)
-    assert {point["operator"] for point in data["points"]} == {
-        index for index, row in enumerate(result.operators) if row["macs"] or row["work"]
-    }
-    assert data["bytes_per_s"] == pytest.approx(6.4e9)
-    assert data["roofs"][0]["text"].startswith("int8, bf16, fp16: ")
-
-
-def test_operators_and_phases_are_whole(result: Result) -> None:
-    table = operators_info(result)
-    assert len(table["rows"]) == len(result.operators)
-    assert all(len(row) == len(table["columns"]) for row in table["rows"])
-    measures = {one["key"]: one["values"] for one in phases_info(result)["measures"]}
-    assert sum(measures["operators"]) == len(result.operators)
-    assert sum(number for _, number in limits(result).values()) == len(result.operators)
-
-
 @pytest.mark.parametrize("hardware", ["edge-tpu", "fusemax", "aimc-4x4", "simba", "a100", "tpu-v3", "tpu-like"])
 def test_hardware_boxes_do_not_overlap(hardware: str) -> None:
-    data = hardware_info(synthetic("mlp-robot", hardware, 60))
+    summary = hardware_summary(load_hardware(hardware))
+    data = hardware_info(dataclasses.replace(small(), hardware_summary=summary))
     boxes = data["boxes"]
-    summary = synthetic("mlp-robot", hardware, 60).hardware_summary
-    assert {box["name"] for box in boxes} >= {core["name"] for core in summary["cores"]} | {
-        dram["name"] for dram in summary["drams"]
-    }
+    assert {box["name"] for box in boxes} >= {one.name for one in (*summary.cores, *summary.drams)}
     for index, one in enumerate(boxes):
         assert one["x"] + one["width"] <= data["width"]
         for other in boxes[index + 1 :]:
             apart_x = one["x"] + one["width"] <= other["x"] or other["x"] + other["width"] <= one["x"]
             apart_y = one["y"] + one["height"] <= other["y"] or other["y"] + other["height"] <= one["y"]
             assert apart_x or apart_y, (one["name"], other["name"])
-    assert {wire["name"] for wire in data["wires"]} >= {link["name"] for link in summary["links"]}
+    assert {wire["name"] for wire in data["wires"]} >= {link.name for link in summary.links}
 
 
 # --- the file ---------------------------------------------------------------------------------------------------------
@@ -161,7 +159,7 @@ def test_one_file_is_enough(result: Result) -> None:
 
 def test_names_cannot_break_out_of_the_page(result: Result) -> None:
     name = "</script><script>alert(1)</script><b>&\u2028"
-    rows = tuple({**row, "name": name} for row in result.operators[:1]) + result.operators[1:]
+    rows = (dataclasses.replace(result.operators[0], name=name), *result.operators[1:])
     document = page(dataclasses.replace(result, model=name, operators=rows, notes=(name,)))
     assert "<script>alert" not in document
     assert data_of(document)["operators"]["rows"][0][0] == name
@@ -187,14 +185,14 @@ def test_the_file_is_written_whole_or_not_at_all(
 
 
 def test_fifty_thousand_tiles_stay_small() -> None:
-    document = page(synthetic("resnet18", "edge-tpu", 32_000))
+    document = page(long(13))
     assert data_of(document)["gantt"]["events"] > 50_000
     assert len(document) < 3e6
 
 
 def test_an_infeasible_result_says_why() -> None:
     document = page(infeasible())
-    assert "123,456 B short" in document
+    assert "40 bytes short" in document
     assert set(data_of(document)) == {"title", "feasible", "hardware"}
 
 
@@ -253,7 +251,7 @@ def test_a_browser_draws_every_figure(result: Result, tmp_path: Path, width: int
 
 @needs_chromium
 def test_the_timeline_stays_smooth_at_fifty_thousand_tiles(tmp_path: Path) -> None:
-    large = synthetic("resnet18", "edge-tpu", 32_000)
+    large = long(13)
     assert len(large.timeline) > 50_000
     loaded = load(measured(large, tmp_path / "report.html"), tmp_path / "profile")
     assert loaded.console == ()

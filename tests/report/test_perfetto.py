@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from monet.report.perfetto import PROCESSES, info, write_trace
-from monet.schedule.result import CATEGORIES
-from tests.report.synthetic import synthetic
+from monet.schedule.result_rows import CATEGORIES
+from tests.report.small import small
 
 
 def test_one_track_per_core_link_and_dram() -> None:
-    result = synthetic()
+    result = small()
     events = info(result)["traceEvents"]
     tracks = {event["args"]["name"]: event["pid"] for event in events if event["name"] == "thread_name"}
     assert set(tracks) == {*result.timeline.resources, "phase"}
@@ -23,7 +23,7 @@ def test_one_track_per_core_link_and_dram() -> None:
 
 
 def test_slices_are_the_timeline_in_microseconds() -> None:
-    result = synthetic()
+    result = small()
     slices = [event for event in info(result)["traceEvents"] if event["ph"] == "X"]
     assert len(slices) == len(result.timeline)
     assert max(event["ts"] + event["dur"] for event in slices) == pytest.approx(1e6 * result.latency_s)
@@ -35,16 +35,16 @@ def test_slices_are_the_timeline_in_microseconds() -> None:
 
 
 def test_memories_are_counters_by_category() -> None:
-    result = synthetic()
+    result = small()
     counters = [event for event in info(result)["traceEvents"] if event["ph"] == "C"]
     assert {event["name"] for event in counters} == {f"{trace.name} (bytes)" for trace in result.memory}
     assert all(tuple(event["args"]) == CATEGORIES for event in counters)
     dram = [sum(event["args"].values()) for event in counters if event["name"] == "dram (bytes)"]
-    assert max(dram) == result.memory_peak_bytes["dram"]["total"]
+    assert max(dram) == result.memory_peak_bytes["dram"].total
 
 
 def test_the_file_is_json(tmp_path: Path) -> None:
-    write_trace(synthetic("mlp-cartpole", "tpu-like", 60), tmp_path / "trace.json")
+    write_trace(small(), tmp_path / "trace.json")
     values = json.loads((tmp_path / "trace.json").read_text())
-    assert values["otherData"]["model"] == "mlp-cartpole"
+    assert values["otherData"]["model"] == "small"
     assert [path.name for path in tmp_path.iterdir()] == ["trace.json"]

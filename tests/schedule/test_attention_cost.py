@@ -132,12 +132,12 @@ def test_scheduled_as_an_operator_it_saves_traffic_and_keeps_no_scores() -> None
     assert fused.latency_s < explicit.latency_s
 
     def moved(result) -> int:
-        return sum(one["dram_read_bytes"] + one["dram_write_bytes"] for one in result.operators)
+        return sum(one.dram_read_bytes + one.dram_write_bytes for one in result.operators)
 
     assert moved(fused) < moved(explicit)
-    rows = [one for one in fused.operators if one["family"] == "attention"]
-    assert [one["kind"] for one in rows] == ["attention", "attention_gradient"]
-    assert all(one["cores"] == ["tensor"] for one in rows)
+    rows = [one for one in fused.operators if one.family == "attention"]
+    assert [one.kind for one in rows] == ["attention", "attention_gradient"]
+    assert all(one.cores == ("tensor",) for one in rows)
     assert fused.latency_s >= fused.bounds.latency_s
 
 

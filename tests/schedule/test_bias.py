@@ -30,12 +30,12 @@ def convolution(bias: bool) -> Graph:
 def test_bytes_and_additions(make, channels: int, outputs: int) -> None:
     hardware = load_hardware("fusemax")
     without, with_bias = (evaluate(make(bias), hardware) for bias in (False, True))
-    assert with_bias.dram_bytes["read"] == without.dram_bytes["read"] + 2 * channels
-    assert with_bias.dram_bytes["write"] == without.dram_bytes["write"]
+    assert with_bias.dram_bytes.read == without.dram_bytes.read + 2 * channels
+    assert with_bias.dram_bytes.write == without.dram_bytes.write
     assert with_bias.latency_s >= without.latency_s
     core = hardware.instance("tensor").core
     added = outputs * core.rate("bf16", "bf16").energy_j
-    levels = [result.energy_breakdown["by_level"] for result in (without, with_bias)]
+    levels = [result.energy_breakdown.by_level for result in (without, with_bias)]
     assert levels[1]["compute"] - levels[0]["compute"] == pytest.approx(added, rel=1e-9)
 
 

@@ -23,7 +23,7 @@ def test_figures_are_those_of_the_result(model: str, hardware: str, boundary: st
     result = monet.evaluate(graph, accelerator, plan)
     assert found.latency_s == result.latency_s
     assert found.energy_j == pytest.approx(result.energy_j, rel=1e-12)
-    assert found.dram_bytes == result.dram_bytes["total"]
+    assert found.dram_bytes == result.dram_bytes.total
     assert found.dram_peak_bytes == result.memory[0].peak_bytes
 
 

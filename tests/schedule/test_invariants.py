@@ -20,7 +20,8 @@ from monet.mapping.cost_store import CostStore
 from monet.schedule.engine import Schedule, Scheduler, run_replay
 from monet.schedule.evaluation import measure, select_phases
 from monet.schedule.plan import Placement, Plan, PlanError
-from monet.schedule.result import TIME_PARTS, Result
+from monet.schedule.result import Result
+from monet.schedule.result_rows import CATEGORIES, TIME_PARTS, DramBytes
 from monet.schedule.simulation import nodes as n
 from monet.training import training_step
 from tests.schedule.cases import accelerator, random_graph, random_plan, random_schedule
@@ -47,27 +48,27 @@ def check_bounds(scheduler: Scheduler, schedule: Schedule, result: Result) -> No
     assert result.latency_s * slack >= bounds.latency_s
     assert result.memory[0].peak_bytes >= bounds.memory_bytes
     dram = scheduler.machine.accelerator.drams[0]
-    assert result.latency_s * slack >= result.dram_bytes["total"] / dram.bandwidth_bytes_per_s
-    assert result.dram_bytes["total"] >= bounds.dram_s * dram.bandwidth_bytes_per_s * (1 - 1e-9) - 1
+    assert result.latency_s * slack >= result.dram_bytes.total / dram.bandwidth_bytes_per_s
+    assert result.dram_bytes.total >= bounds.dram_s * dram.bandwidth_bytes_per_s * (1 - 1e-9) - 1
     for link in result.links:
-        assert link["busy_s"] <= result.latency_s * slack
-        if len(link["endpoints"]) == 2:
-            assert result.latency_s * slack >= link["bytes"] / link["bandwidth_bytes_per_s"]
+        assert link.busy_s <= result.latency_s * slack
+        if len(link.endpoints) == 2:
+            assert result.latency_s * slack >= link.bytes / link.bandwidth_bytes_per_s
 
 
 def check_sums(result: Result) -> None:
     for name in ("by_level", "by_core", "by_phase", "by_operator"):
-        assert math.isclose(math.fsum(result.energy_breakdown[name].values()), result.energy_j, rel_tol=1e-9)
+        assert math.isclose(math.fsum(getattr(result.energy_breakdown, name).values()), result.energy_j, rel_tol=1e-9)
     for core in result.cores:
-        assert set(core["time_ticks"]) == set(TIME_PARTS)
-        assert sum(core["time_ticks"].values()) == result.ticks
-        assert min(core["time_ticks"].values()) >= 0
-    read = sum(row["dram_read_bytes"] for row in result.operators)
-    written = sum(row["dram_write_bytes"] for row in result.operators)
-    assert {"read": read, "write": written, "total": read + written} == result.dram_bytes
-    assert sum(row["dram_bytes"] for row in result.phases.values()) == result.dram_bytes["total"]
+        assert set(core.time_ticks) == set(TIME_PARTS)
+        assert sum(core.time_ticks.values()) == result.ticks
+        assert min(core.time_ticks.values()) >= 0
+    read = sum(row.dram_read_bytes for row in result.operators)
+    written = sum(row.dram_write_bytes for row in result.operators)
+    assert result.dram_bytes == DramBytes(read, written, read + written)
+    assert sum(row.dram_bytes for row in result.phases.values()) == result.dram_bytes.total
     for peak in result.memory_peak_bytes.values():
-        assert sum(value for key, value in peak.items() if key != "total") == peak["total"]
+        assert sum(getattr(peak, name) for name in CATEGORIES) == peak.total
 
 
 def check_monotone(scheduler: Scheduler, schedule: Schedule, seed: random.Random) -> None:
@@ -142,7 +143,7 @@ def test_more_memory_moves_no_more_bytes_in_a_fused_chain() -> None:
     moved = []
     for sram in (8192, 65536):
         scheduler = Scheduler(graph, accelerator("shared", sram=sram))
-        moved.append(result_of(scheduler, scheduler.schedule(Plan())).dram_bytes["total"])
+        moved.append(result_of(scheduler, scheduler.schedule(Plan())).dram_bytes.total)
     assert moved[1] <= moved[0]
 
 

@@ -102,9 +102,9 @@ def test_cores_without_rows_do_not_lead_a_multicast() -> None:
     group = Group(("layer4.1.conv2", "layer4.1.add"), (("A2", 2),))  # 2.4 MB of weights, 2 MB a core
     cores = tuple(f"tensor[{number}]" for number in range(4))
     result = evaluate(graph, hardware, Plan((group,), {"layer4.1.conv2": Placement(cores, "OY")}))
-    read = next(row["dram_read_bytes"] for row in result.operators if row["name"] == "layer4.1.conv2")
+    read = next(row.dram_read_bytes for row in result.operators if row.name == "layer4.1.conv2")
     assert read >= 512 * 512 * 9
-    assert result.dram_bytes["total"] >= sum(one.bytes for one in graph.tensors.values() if one.role == "parameter")
+    assert result.dram_bytes.total >= sum(one.bytes for one in graph.tensors.values() if one.role == "parameter")
 
 
 def test_a_group_without_tiles_whose_operators_sum_over_several_cores() -> None:

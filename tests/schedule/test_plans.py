@@ -174,8 +174,8 @@ def test_fusing_a_chain_saves_the_traffic_between_its_layers() -> None:
     alone = evaluate(graph, small, Plan(boundary="dram"))
     fused = evaluate(graph, small, Plan((Group(names, (("OY", 1),)),), boundary="dram"))
     compulsory = fused.bounds.dram_s * small.drams[0].bandwidth_bytes_per_s
-    assert fused.dram_bytes["total"] == pytest.approx(compulsory)
-    assert fused.dram_bytes["total"] < 0.5 * alone.dram_bytes["total"]
+    assert fused.dram_bytes.total == pytest.approx(compulsory)
+    assert fused.dram_bytes.total < 0.5 * alone.dram_bytes.total
     assert fused.energy_j < alone.energy_j
 
 
@@ -184,7 +184,7 @@ def test_results_stay_on_chip_under_keep_and_leave_it_under_dram() -> None:
     large = accelerator("shared", sram=65536)
     kept, written = (evaluate(graph, large, fusion="none", boundary=one) for one in ("keep", "dram"))
     between = 4 * 8 * 8
-    assert written.dram_bytes["total"] - kept.dram_bytes["total"] >= 2 * between
+    assert written.dram_bytes.total - kept.dram_bytes.total >= 2 * between
 
 
 def test_a_group_that_does_not_fit_reads_its_weights_with_every_tile() -> None:
@@ -310,8 +310,8 @@ def test_a_weight_gradient_accumulates_in_place_over_the_tiles_of_its_group() ->
     written = {int(one[d.E_BLOCK]) for rows in entries for one in rows if one[d.E_KIND] == d.HOLD_WRITE}
     assert len(written) == 1  # one accumulator, from the first tile to the last
     result = evaluate(step, accelerator("shared", sram=65536), plan)
-    row = next(one for one in result.operators if one["name"] == gradient)
-    assert row["dram_write_bytes"] == 0
+    row = next(one for one in result.operators if one.name == gradient)
+    assert row.dram_write_bytes == 0
 
 
 def test_a_group_without_tiles_runs_one_after_another_and_keeps_the_gradient_on_chip(scheduler: Scheduler) -> None:

@@ -97,11 +97,11 @@ def test_stream_on_its_quad_core() -> None:
     found = {run: evaluate(graph, hardware, stream_plan(graph, *run)) for run in RUNS}
     for run, (cycles, picojoules) in RUNS.items():
         assert found[run].cycles < cycles
-        assert found[run].energy_breakdown["dynamic"] * 1e12 == pytest.approx(picojoules, rel=0.15)
-    assert found[True, True].dram_bytes["total"] < 0.65 * found[False, True].dram_bytes["total"]
+        assert found[run].energy_breakdown.dynamic * 1e12 == pytest.approx(picojoules, rel=0.15)
+    assert found[True, True].dram_bytes.total < 0.65 * found[False, True].dram_bytes.total
     # layer by layer every tensor crosses once for each layer that touches it, and no more
-    moved = sum(row["input_bytes"] + row["output_bytes"] for row in found[False, True].operators)
-    assert found[False, True].dram_bytes["total"] < 1.01 * moved
+    moved = sum(row.input_bytes + row.output_bytes for row in found[False, True].operators)
+    assert found[False, True].dram_bytes.total < 1.01 * moved
 
 
 def test_rules_of_stream_give_its_latency() -> None:

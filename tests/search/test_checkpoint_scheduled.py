@@ -64,7 +64,7 @@ def test_the_winner_costs_what_its_graph_costs(front: ScheduledFront) -> None:
     )
     assert result.latency_s == best.figures.latency_s
     assert result.energy_j == pytest.approx(best.figures.energy_j, rel=1e-9)
-    assert result.dram_bytes["total"] == best.figures.dram_bytes
+    assert result.dram_bytes.total == best.figures.dram_bytes
 
 
 def test_processes_do_not_change_the_front(front: ScheduledFront) -> None:

@@ -59,7 +59,7 @@ def test_figures_are_those_of_a_whole_evaluation(explored: Path) -> None:
         result = evaluate(graph, hardware)
         assert float(row[f"{name}.latency_s"]) == result.latency_s
         assert float(row[f"{name}.energy_j"]) == pytest.approx(result.energy_j, rel=1e-12)
-        assert int(row[f"{name}.memory_bytes"]) == result.memory_peak_bytes["dram"]["total"]
+        assert int(row[f"{name}.memory_bytes"]) == result.memory_peak_bytes["dram"].total
 
 
 def test_the_front_beats_every_other_point(explored: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -134,30 +135,19 @@ class _progress:  # noqa: N801  # reads as a with-statement
 
 
 def _show(scheduler: Scheduler, found: Allocation, rows: tuple[Row, ...], objective: str) -> None:
-    from monet.report.quantities import joules, nbytes, seconds
-    from monet.report.terminal import screen, table
+    from monet.report.allocation import plan_columns
+    from monet.report.terminal import rows_table, screen
 
     console = screen()
     graph, accelerator = scheduler.workload.graph, scheduler.machine.accelerator
-    best = next(row for row in rows if row.name == "found")
-    shown = table(
-        f"{graph.name} on {accelerator.name}, objective {objective}",
-        "plan", "latency", "cycles", "energy", "EDP", "off-chip", "latency ×", "EDP ×", "",
-    )  # fmt: skip
-    for row in rows:
-        shown.add_row(
-            row.name,
-            seconds(row.latency_s),
-            f"{row.latency_s * accelerator.clock_hz:,.0f}",
-            joules(row.energy_j),
-            f"{row.edp:.3e} J·s",
-            nbytes(row.dram_bytes) if row.dram_bytes is not None else "",
-            f"{row.latency_s / best.latency_s:.3f}×",
-            f"{row.edp / best.edp:.3f}×",
-            row.about,
-            style="bold" if row.name == "found" else "dim" if row.about == "published" else "",
+    console.print(
+        rows_table(
+            f"{graph.name} on {accelerator.name}, objective {objective}",
+            plan_columns(rows, accelerator.clock_hz),
+            rows,
+            lambda row: "bold" if row.name == "found" else "dim" if row.about == "published" else "",
         )
-    console.print(shown)
+    )
     evaluated = len(found.points) + found.infeasible
     console.print(
         f"{evaluated:,} plans tried of {found.space:.2g}; {found.infeasible:,} could not run"
@@ -198,29 +188,14 @@ def _as_json(
         "model": scheduler.workload.graph.name,
         "hardware": scheduler.machine.accelerator.name,
         **settings,
-        "plans": [
-            {
-                "name": row.name,
-                "about": row.about,
-                "latency_s": row.latency_s,
-                "energy_j": row.energy_j,
-                "edp_js": row.edp,
-                "dram_bytes": row.dram_bytes,
-            }
-            | ({"source": row.source} if row.source else {})
-            for row in rows
-        ],
+        "plans": [asdict(row) | {"edp_js": row.edp} for row in rows],
         "front": [
             {"latency_s": one.figures.latency_s, "energy_j": one.figures.energy_j, "plan": one.plan.to_dict()}
             for one in found.front
         ],
         "rounds": [
-            {
-                "stage": one.name,
-                "plans": one.evaluations,
-                "latency_s": one.figures.latency_s,
-                "energy_j": one.figures.energy_j,
-            }
+            {"stage": one.name, "plans": one.evaluations}
+            | {"latency_s": one.figures.latency_s, "energy_j": one.figures.energy_j}
             for one in found.rounds
         ],
         "plans_tried": len(found.points) + found.infeasible,

@@ -9,6 +9,8 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from monet.report.difference import Compared
+
 SECTIONS = (
     ("headline", "Headline"),
     ("phases", "Phases"),
@@ -66,20 +68,20 @@ def _amount(value: float, unit: str) -> str:
     return f"{value:,.0f}" if unit == "cycles" else quantity(value, unit)
 
 
-def _section(title: str, rows: list[dict[str, Any]], everything: bool) -> Table | None:
+def _section(title: str, rows: list[Compared], everything: bool) -> Table | None:
     from monet.commands.explain import change_text
     from monet.report.terminal import table
 
-    wanted = [row for row in rows if everything or row["ratio"] != 1.0]
+    wanted = [row for row in rows if everything or row.ratio != 1.0]
     if not wanted:
         return None
     made = table(title, "", "A", "B", "change")
     for row in wanted:
-        if row["unit"] == "share":
-            change = f"{100 * (row['second'] - row['first']):+.1f} points".replace("-", "−")
+        if row.unit == "share":
+            change = f"{100 * (row.second - row.first):+.1f} points".replace("-", "−")
         else:
-            change = "new" if row["ratio"] is None else change_text(row["ratio"])
-        made.add_row(row["name"], _amount(row["first"], row["unit"]), _amount(row["second"], row["unit"]), change)
+            change = "new" if row.ratio is None else change_text(row.ratio)
+        made.add_row(row.name, _amount(row.first, row.unit), _amount(row.second, row.unit), change)
     return made
 
 
@@ -113,11 +115,11 @@ def _operators(rows: dict[str, Any], top: int) -> Table | None:
     title = f"Operators: {len(changed)} changed, {rows['same']} the same{'; ' + gone if gone else ''}"
     made = table(title, "operator", "time A", "time B", "change", "energy A", "energy B", "off-chip A", "off-chip B")
     for row in changed[:top]:
-        before, after = row["first"], row["second"]
-        ratio = after["span_s"] / before["span_s"] if before["span_s"] else None
+        before, after = row.first, row.second
+        ratio = after.span_s / before.span_s if before.span_s else None
         made.add_row(
-            row["name"], seconds(before["span_s"]), seconds(after["span_s"]), change_text(ratio),
-            joules(before["energy_j"]), joules(after["energy_j"]), nbytes(before["dram_bytes"]), nbytes(after["dram_bytes"]),
+            row.name, seconds(before.span_s), seconds(after.span_s), change_text(ratio),
+            joules(before.energy_j), joules(after.energy_j), nbytes(before.dram_bytes), nbytes(after.dram_bytes),
         )  # fmt: skip
     for where, names in only.items():
         if names:

@@ -74,7 +74,7 @@ def _print(console: Console, result: Result, top: int) -> None:
     from rich.text import Text
 
     from monet.report.explanation import MEANING, busiest, sentences
-    from monet.report.html import critical_path
+    from monet.report.info import critical_path
     from monet.report.quantities import percent, seconds
     from monet.report.terminal import bar, table, time_table, title_text
 
@@ -85,9 +85,9 @@ def _print(console: Console, result: Result, top: int) -> None:
     console.print(time_table(result))
     path = table("Critical path", "what", "time", "share")
     whole = result.latency_s or 1.0
-    for kind, took in sorted(critical_path.shares(result).items(), key=lambda one: -one[1]):
+    for kind, took in critical_path.shares(result).items():
         path.add_row(MEANING.get(kind, kind), seconds(took), percent(took / whole))
-    for name, took in critical_path.by_operator(result)[:top]:
+    for name, took in list(critical_path.by_operator(result).items())[:top]:
         path.add_row(Text(f"  {name}", style="dim"), seconds(took), percent(took / whole))
     busy = table("Busiest resources", "resource", "busy", "")
     for name, _, share in busiest(result)[:top]:

@@ -179,14 +179,15 @@ def _joint(scheduler: Scheduler, found: Found) -> Joint:
 
 
 def _joint_table(joint: Joint) -> Table:
-    from monet.report.quantities import joules, nbytes, percent, seconds
-    from monet.report.terminal import table
+    from monet.report.columns import Column
+    from monet.report.terminal import rows_table
 
-    made = table("Joint search: what each step gained", "step", "round", "latency", "energy", "off-chip", "gain")
-    for one in joint.steps:
-        figures = one.figures
-        made.add_row(
-            one.name, str(one.round), seconds(figures.latency_s), joules(figures.energy_j),
-            nbytes(figures.dram_bytes), percent(one.gain),
-        )  # fmt: skip
-    return made
+    columns: tuple[Column[Step], ...] = (
+        Column("step", "", lambda one: one.name),
+        Column("round", "n", lambda one: one.round),
+        Column("latency", "s", lambda one: one.figures.latency_s),
+        Column("energy", "J", lambda one: one.figures.energy_j),
+        Column("off-chip", "B", lambda one: one.figures.dram_bytes),
+        Column("gain", "%", lambda one: one.gain),
+    )
+    return rows_table("Joint search: what each step gained", columns, joint.steps)

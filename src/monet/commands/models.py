@@ -82,12 +82,12 @@ def _settings(model: ZooModel) -> list[tuple[str, str]]:
 
 
 def _counts(models: list[ZooModel]) -> Table:
-    from monet.report.units import count, size
+    from monet.report.quantities import count, nbytes
 
     rows = []
     for model in models:
         row = _row(model)
-        saved = size(row["saved_for_backward_bytes"]) if row["trains"] else ""
+        saved = nbytes(row["saved_for_backward_bytes"]) if row["trains"] else ""
         rows.append((model.name, _size(model), count(row["parameters"]), count(row["macs"]["total"]), saved))
     table = _table(("model", "size", "parameters", "MACs", "saved"), rows)
     for column in table.columns[1:]:

@@ -2,70 +2,120 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 from monet.hardware.accelerator import Accelerator, CoreInstance
 from monet.hardware.drawing import peak_rates
 
-
-def hardware_summary(accelerator: Accelerator) -> dict[str, Any]:
-    """Cores, memories, links and DRAM as plain values: sizes in bytes, rates per second, places in the grid."""
-    return {
-        "name": accelerator.name,
-        "node_nm": accelerator.node_nm,
-        "clock_hz": accelerator.clock_hz,
-        "area_m2": accelerator.area_m2,
-        "static_power_w": accelerator.static_power_w,
-        "peak_ops_per_s": peak_rates(accelerator),
-        "cores": [_core(one) for one in accelerator.cores],
-        "memories": [
-            {
-                "name": memory.name,
-                "size_bytes": memory.size_bytes,
-                "cores": list(memory.cores),
-                "shared": bool(memory.level.memory),
-                "endpoint": memory.endpoint,
-            }
-            for memory in accelerator.memories
-        ],
-        "links": [
-            {
-                "name": link.name,
-                "endpoints": list(link.endpoints),
-                "bandwidth_bytes_per_s": link.bandwidth_bits_per_s / 8,
-                "directed": link.directed,
-                "hub": link.hub,
-            }
-            for link in accelerator.links
-        ],
-        "drams": [
-            {
-                "name": dram.name,
-                "kind": dram.kind,
-                "capacity_bytes": dram.capacity_bytes,
-                "bandwidth_bytes_per_s": dram.bandwidth_bytes_per_s,
-                "channels": dram.channels,
-            }
-            for dram in accelerator.drams
-        ],
-    }
+Summary = TypeVar("Summary")
 
 
-def _core(instance: CoreInstance) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class LevelSummary:
+    """One memory level of a core."""
+
+    name: str
+    operands: tuple[str, ...]
+    bytes: int
+    memory: str  # the shared memory that it is; empty for one of its own
+
+
+@dataclass(frozen=True, slots=True)
+class CoreSummary:
+    """One core."""
+
+    name: str
+    template: str  # the entry of the description that it is a copy of
+    kind: str  # matrix or vector
+    clock_hz: float
+    units: int  # multipliers of its array
+    axes: Mapping[str, int]  # sizes of the array's axes
+    lanes: int  # vector lanes
+    position: tuple[int, ...]  # column and row in a grid; empty outside one
+    endpoint: str  # where links reach it
+    area_m2: float
+    levels: tuple[LevelSummary, ...]  # lowest first
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySummary:
+    """One memory that the schedule fills: the top level of a core, or one that is shared."""
+
+    name: str
+    size_bytes: int
+    cores: tuple[str, ...]  # that are attached to it
+    shared: bool
+    endpoint: str
+
+    @property
+    def private(self) -> bool:
+        """Whether it belongs to one core."""
+        return len(self.cores) == 1 and not self.shared
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSummary:
+    """One link or bus."""
+
+    name: str
+    endpoints: tuple[str, ...]
+    bandwidth_bytes_per_s: float
+    directed: bool
+    hub: str  # a bus carries data only to and from here; empty for none
+
+
+@dataclass(frozen=True, slots=True)
+class DramSummary:
+    """One DRAM."""
+
+    name: str
+    kind: str
+    capacity_bytes: int
+    bandwidth_bytes_per_s: float
+    channels: int
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareSummary:
+    """An accelerator as a report shows it."""
+
+    name: str
+    node_nm: float
+    clock_hz: float
+    area_m2: float
+    static_power_w: float
+    peak_ops_per_s: Mapping[str, float]  # by element type, two per multiply-accumulate
+    cores: tuple[CoreSummary, ...]
+    memories: tuple[MemorySummary, ...]
+    links: tuple[LinkSummary, ...]
+    drams: tuple[DramSummary, ...]
+
+
+def hardware_summary(accelerator: Accelerator) -> HardwareSummary:
+    """Cores, memories, links and DRAM: sizes in bytes, rates per second, places in the grid."""
+    memories, links = accelerator.memories, accelerator.links
+    return _copied(
+        HardwareSummary,
+        accelerator,
+        peak_ops_per_s=peak_rates(accelerator),
+        cores=tuple(_core(one) for one in accelerator.cores),
+        memories=tuple(_copied(MemorySummary, one, shared=bool(one.level.memory)) for one in memories),
+        links=tuple(_copied(LinkSummary, one, bandwidth_bytes_per_s=one.bandwidth_bits_per_s / 8) for one in links),
+        drams=tuple(_copied(DramSummary, one) for one in accelerator.drams),
+    )
+
+
+def _core(instance: CoreInstance) -> CoreSummary:
     core = instance.core
-    return {
-        "name": instance.name,
-        "template": instance.template,
-        "kind": core.kind.value,
-        "clock_hz": core.clock_hz,
-        "units": core.units,
-        "axes": {axis.name: axis.size for axis in core.axes},
-        "lanes": core.lanes,
-        "position": list(instance.position),
-        "endpoint": instance.endpoint,
-        "area_m2": core.area_m2,
-        "levels": [
-            {"name": level.name, "operands": list(level.operands), "bytes": level.total_bytes, "memory": level.memory}
-            for level in core.levels
-        ],
-    }
+    levels = tuple(_copied(LevelSummary, one, bytes=one.total_bytes) for one in core.levels)
+    of_core = {"kind": core.kind.value, "clock_hz": core.clock_hz, "units": core.units, "lanes": core.lanes}
+    axes = {axis.name: axis.size for axis in core.axes}
+    return _copied(CoreSummary, instance, **of_core, axes=axes, area_m2=core.area_m2, levels=levels)
+
+
+def _copied(made: Callable[..., Summary], source: object, /, **others: Any) -> Summary:
+    """A summary with the attributes of ``source``, but for ``others``."""
+    names = (one.name for one in fields(made))  # type: ignore[arg-type]  # it is a dataclass
+    return made(**{name: others[name] if name in others else getattr(source, name) for name in names})

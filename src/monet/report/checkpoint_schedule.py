@@ -10,8 +10,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from monet.report.columns import Column
 from monet.report.quantities import joules, nbytes, seconds
-from monet.report.terminal import table
+from monet.report.terminal import rows_table, table
 from monet.search.checkpoint.scheduled import ScheduledCost
 from monet.search.checkpoint.scheduled_search import Point, ScheduledFront
 
@@ -150,7 +151,7 @@ def render(values: Mapping[str, Any]) -> RenderableType:
         _row(beside, one["method"] + ("" if one["feasible"] else " (exceeds DRAM)"), one, plain)
     blocks: list[RenderableType] = [head, Text(), made, Text(), beside]
     if values.get("joint"):
-        blocks += [Text(), joint_table(values)]
+        blocks += [Text(), rows_table("Fusion and checkpointing in turn", JOINT, enumerate(values["joint"], 1))]
     return Group(*blocks)
 
 
@@ -172,21 +173,15 @@ def static_line(values: Mapping[str, Any]) -> str:
     )
 
 
-def joint_table(values: Mapping[str, Any]) -> Table:
-    """Rounds of fusion and checkpointing in turn."""
-    heads = ("round", "checkpointed", "peak", "fused again", "peak", "taken", "groups")
-    made = table("Fusion and checkpointing in turn", *heads)
-    for number, one in enumerate(values["joint"], 1):
-        made.add_row(
-            str(number),
-            seconds(one["latency_s"]),
-            nbytes(one["memory_peak_bytes"]),
-            seconds(one["fused_latency_s"]),
-            nbytes(one["fused_memory_peak_bytes"]),
-            one["taken"],
-            str(one["groups"]),
-        )
-    return made
+JOINT: tuple[Column[tuple[int, Mapping[str, Any]]], ...] = (
+    Column("round", "n", lambda one: one[0]),
+    Column("checkpointed", "s", lambda one: one[1]["latency_s"]),
+    Column("peak", "B", lambda one: one[1]["memory_peak_bytes"]),
+    Column("fused again", "s", lambda one: one[1]["fused_latency_s"]),
+    Column("peak", "B", lambda one: one[1]["fused_memory_peak_bytes"]),
+    Column("taken", "", lambda one: one[1]["taken"]),
+    Column("groups", "n", lambda one: one[1]["groups"]),
+)
 
 
 def free_line(values: Mapping[str, Any]) -> str:

@@ -2,57 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from monet.report.html import time_partition
-from monet.report.spans import operator_spans, phase_spans
+from monet.report.info import time_partition
+from monet.report.info.phases import MEASURES
 from monet.schedule.result import Result
 
-HEADLINE = (
-    ("latency_s", "s"),
-    ("cycles", "cycles"),
-    ("energy_j", "J"),
-    ("throughput_per_s", "sample/s"),
-    ("utilisation", ""),
+HEADLINE: tuple[tuple[str, str, Callable[[Result], float]], ...] = (
+    ("latency_s", "s", lambda one: one.latency_s),
+    ("cycles", "cycles", lambda one: one.cycles),
+    ("energy_j", "J", lambda one: one.energy_j),
+    ("throughput_per_s", "sample/s", lambda one: one.throughput_per_s),
+    ("utilisation", "", lambda one: one.utilisation),
+    ("dram read", "B", lambda one: one.dram_bytes.read),
+    ("dram write", "B", lambda one: one.dram_bytes.write),
+    ("lower bound of latency", "s", lambda one: one.bounds.latency_s),
 )
-PHASE_FIELDS = (("span_s", "s"), ("busy_s", "s"), ("energy_j", "J"), ("dram_bytes", "B"), ("macs", "MAC"))
 
 
-def row(name: str, unit: str, first: float, second: float) -> dict[str, Any]:
-    """One compared figure. ``ratio`` is second over first; None where the first is nought and the second is not."""
-    ratio = 1.0 if first == second else second / first if first else None
-    return {"name": name, "unit": unit, "first": first, "second": second, "ratio": ratio}
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One figure of two results. ``ratio`` is second over first; None where the first is nought, the second not."""
+
+    name: str
+    unit: str
+    first: float
+    second: float
+    ratio: float | None
 
 
-def _headline(first: Result, second: Result) -> list[dict[str, Any]]:
-    rows = [row(name, unit, getattr(first, name), getattr(second, name)) for name, unit in HEADLINE]
-    rows += [row(f"dram {part}", "B", first.dram_bytes[part], second.dram_bytes[part]) for part in ("read", "write")]
-    rows.append(row("lower bound of latency", "s", first.bounds.latency_s, second.bounds.latency_s))
-    return rows
+@dataclass(frozen=True, slots=True)
+class OperatorFigures:
+    """What is compared of an operator."""
+
+    span_s: float
+    energy_j: float
+    dram_bytes: int
 
 
-def _phase_value(result: Result, phase: str, field: str) -> float:
-    values = result.phases.get(phase)
-    if values is None:
-        return 0.0
-    return phase_spans(result)[phase].seconds if field == "span_s" else float(values[field])
+@dataclass(frozen=True, slots=True)
+class ComparedOperator:
+    """An operator that both results have, with other figures."""
+
+    name: str
+    first: OperatorFigures
+    second: OperatorFigures
 
 
-def _label(phase: str, field: str) -> str:
-    return f"{phase} {(field.rpartition('_')[0] or field).replace('_', ' ')}"
+def row(name: str, unit: str, first: float, second: float) -> Compared:
+    """One compared figure."""
+    return Compared(name, unit, first, second, 1.0 if first == second else second / first if first else None)
 
 
-def _phases(first: Result, second: Result) -> list[dict[str, Any]]:
-    names = dict.fromkeys((*first.phases, *second.phases))
+def _phases(first: Result, second: Result) -> list[Compared]:
     return [
-        row(_label(phase, field), unit, _phase_value(first, phase, field), _phase_value(second, phase, field))
-        for phase in names
-        for field, unit in PHASE_FIELDS
+        row(
+            f"{phase} {one.key.partition('_')[0]}",
+            one.unit,
+            *(float(one.value(result.phases[phase])) if phase in result.phases else 0.0 for result in (first, second)),
+        )
+        for phase in dict.fromkeys((*first.phases, *second.phases))
+        for one in MEASURES
+        if one.key != "operators"
     ]
 
 
-def _table(first: Mapping[str, float], second: Mapping[str, float], unit: str) -> list[dict[str, Any]]:
+def _table(first: Mapping[str, float], second: Mapping[str, float], unit: str) -> list[Compared]:
     names = dict.fromkeys((*first, *second))
     return [row(name, unit, float(first.get(name, 0)), float(second.get(name, 0))) for name in names]
 
@@ -60,14 +77,12 @@ def _table(first: Mapping[str, float], second: Mapping[str, float], unit: str) -
 def _operators(first: Result, second: Result) -> dict[str, Any]:
     """Matched by name. Changed ones come with their figures, largest change of time first."""
     before, after = (
-        {one["name"]: _figures(one, spans[one["name"]].seconds) for one in result.operators}
-        for result, spans in ((first, operator_spans(first)), (second, operator_spans(second)))
+        {one.name: OperatorFigures(one.latency_s, one.energy_j, one.dram_bytes) for one in result.operators}
+        for result in (first, second)
     )
     both = [name for name in before if name in after]
-    changed = [
-        {"name": name, "first": before[name], "second": after[name]} for name in both if before[name] != after[name]
-    ]
-    changed.sort(key=lambda one: (-abs(one["second"]["span_s"] - one["first"]["span_s"]), one["name"]))
+    changed = [ComparedOperator(name, before[name], after[name]) for name in both if before[name] != after[name]]
+    changed.sort(key=lambda one: (-abs(one.second.span_s - one.first.span_s), one.name))
     return {
         "only_first": [name for name in before if name not in after],
         "only_second": [name for name in after if name not in before],
@@ -76,15 +91,8 @@ def _operators(first: Result, second: Result) -> dict[str, Any]:
     }
 
 
-def _figures(operator: Mapping[str, Any], took: float) -> dict[str, float]:
-    moved = operator["dram_read_bytes"] + operator["dram_write_bytes"]
-    return {"span_s": took, "energy_j": operator["energy_j"], "dram_bytes": moved}
-
-
 def _shares(result: Result) -> dict[str, float]:
-    totals = time_partition.total(result)
-    whole = sum(totals.values()) or 1
-    return {time_partition.words(part): ticks / whole for part, ticks in totals.items()}
+    return {time_partition.words(part): share for part, share in time_partition.shares(result).items()}
 
 
 def unequal(first: Any, second: Any, path: str = "", limit: int = 200) -> list[tuple[str, Any, Any]]:
@@ -111,17 +119,17 @@ def unequal(first: Any, second: Any, path: str = "", limit: int = 200) -> list[t
 
 
 def info(first: Result, second: Result) -> dict[str, Any]:
-    """Every comparison as plain values: lists of ``row``, operators apart."""
+    """Every comparison: lists of ``Compared``, operators apart."""
     inputs = unequal(first.to_json()["inputs"], second.to_json()["inputs"])
     return {
         "titles": [f"{one.model} on {one.hardware}" for one in (first, second)],
         "inputs": [{"path": path, "first": one, "second": other} for path, one, other in inputs],
-        "headline": _headline(first, second),
+        "headline": [row(name, unit, of(first), of(second)) for name, unit, of in HEADLINE],
         "phases": _phases(first, second),
-        "energy_by_level": _table(first.energy_breakdown["by_level"], second.energy_breakdown["by_level"], "J"),
+        "energy_by_level": _table(first.energy_breakdown.by_level, second.energy_breakdown.by_level, "J"),
         "memory_peak": _table(
-            {name: peak["total"] for name, peak in first.memory_peak_bytes.items()},
-            {name: peak["total"] for name, peak in second.memory_peak_bytes.items()},
+            {name: peak.total for name, peak in first.memory_peak_bytes.items()},
+            {name: peak.total for name, peak in second.memory_peak_bytes.items()},
             "B",
         ),
         "time_partition": _table(_shares(first), _shares(second), "share"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from monet.report.html import critical_path, headline, time_partition
+from monet.report.info import critical_path, headline, time_partition
 from monet.report.quantities import percent, seconds, times
 from monet.schedule.result import Result
 
@@ -22,8 +22,8 @@ MEANING = {
 def busiest(result: Result) -> list[tuple[str, str, float]]:
     """Resources (name, core or link, busy share), busiest first."""
     whole = result.latency_s or 1.0
-    rows = [(str(row["name"]), "core", float(row["busy_s"]) / whole) for row in result.cores]
-    rows += [(str(row["name"]), "link", float(row["utilisation"])) for row in result.links]
+    rows = [(row.name, "core", row.busy_s / whole) for row in result.cores]
+    rows += [(row.name, "link", row.utilisation) for row in result.links]
     return sorted(rows, key=lambda one: (-one[2], one[0]))
 
 
@@ -36,20 +36,19 @@ def sentences(result: Result) -> list[str]:
         f"{seconds(bounds.critical_path_s)}."
     ]
     if path := critical_path.shares(result):
-        kind, took = max(path.items(), key=lambda one: one[1])
+        kind, took = next(iter(path.items()))
         said.append(
             f"{percent(took / (result.latency_s or 1.0))} of the critical path is {MEANING.get(kind, kind)}; the "
-            f"operator with most of it is {critical_path.by_operator(result)[0][0]}."
+            f"operator with most of it is {next(iter(critical_path.by_operator(result)))}."
         )
     if ranked := busiest(result):
         name, _, busy = ranked[0]
         said.append(f"The busiest resource is {name}: {percent(busy)} of the step.")
-    totals = time_partition.total(result)
-    whole = sum(totals.values()) or 1
-    lost = max((part for part in totals if part != "useful_compute"), key=lambda part: totals[part])
+    parts = time_partition.shares(result)
+    lost = max((part for part in parts if part != "useful_compute"), key=lambda part: parts[part])
     said.append(
-        f"Of the time of the cores that worked, {percent(totals['useful_compute'] / whole)} is useful compute; the "
-        f"largest loss is {time_partition.words(lost)}, {percent(totals[lost] / whole)}."
+        f"Of the time of the cores that worked, {percent(parts['useful_compute'])} is useful compute; the "
+        f"largest loss is {time_partition.words(lost)}, {percent(parts[lost])}."
     )
     limits = headline.limits(result)
     if limits:
@@ -63,8 +62,7 @@ def sentences(result: Result) -> list[str]:
 
 def info(result: Result) -> dict[str, Any]:
     """Everything ``monet explain`` says about one result, as plain values."""
-    totals = time_partition.total(result)
-    whole = sum(totals.values()) or 1
+    operators = list(critical_path.by_operator(result).items())[:20]
     return {
         "model": result.model,
         "hardware": result.hardware,
@@ -72,13 +70,13 @@ def info(result: Result) -> dict[str, Any]:
         "lower_bounds_s": {name.removesuffix("_s"): getattr(result.bounds, name) for name in headline.BOUND_NAMES},
         "gap": result.gap,
         "explanation": sentences(result),
-        "time_partition": {part: ticks / whole for part, ticks in totals.items()},
+        "time_partition": time_partition.shares(result),
         "busiest": [{"name": name, "kind": kind, "busy": busy} for name, kind, busy in busiest(result)[:10]],
         "bound_by": {
             name: {"seconds": took, "operators": number} for name, (took, number) in headline.limits(result).items()
         },
         "critical_path": {
             "seconds_by_kind": critical_path.shares(result),
-            "operators": [{"name": name, "seconds": took} for name, took in critical_path.by_operator(result)[:20]],
+            "operators": [{"name": name, "seconds": took} for name, took in operators],
         },
     }

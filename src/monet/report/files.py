@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from monet.errors import MonetError
+from monet.schedule.result_json import plain
 
 
 def check_outputs(files: dict[str, str], texts: dict[str, str]) -> None:
@@ -75,5 +76,5 @@ def write_text(path: str, text: str) -> None:
 
 
 def write_json(path: str, value: Any) -> None:
-    """Write JSON to a file, or to standard output for ``-``."""
-    write_text(path, json.dumps(value, indent=2) + "\n")
+    """Write plain values and dataclasses as JSON to a file, or to standard output for ``-``."""
+    write_text(path, json.dumps(value, indent=2, default=plain) + "\n")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from monet.report.columns import Column
 from monet.report.quantities import joules, nbytes, percent, seconds
-from monet.report.terminal import table
+from monet.report.terminal import rows_table
 from monet.schedule.engine import Scheduler
 from monet.search.fusion.bound import Bound, bound_of
 from monet.search.fusion.search import Found
@@ -51,31 +52,50 @@ def summary(scheduler: Scheduler, found: Found, inputs: Mapping[str, Any]) -> di
     }
 
 
-def _plans(found: Found, bound: Bound) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class PlanRow:
+    """Figures of one plan, or what no plan is below; None where a figure is not of that kind."""
+
+    name: str
+    latency_s: float
+    energy_j: float
+    edp_js: float
+    dram_bytes: float
+    dram_peak_bytes: int | None = None
+    groups: int | None = None
+    fused_operators: int | None = None
+    compute_s: float | None = None  # of the bound: its two parts
+    dram_s: float | None = None
+
+
+def _plans(found: Found, bound: Bound) -> list[PlanRow]:
     """Figures of every plan compared, and last what no plan is below."""
-    plans: list[dict[str, Any]] = [
-        {
-            "name": name,
-            "latency_s": figures.latency_s,
-            "energy_j": figures.energy_j,
-            "edp_js": figures.edp,
-            "dram_bytes": figures.dram_bytes,
-            "dram_peak_bytes": figures.dram_peak_bytes,
-            "groups": len(plan.groups),
-            "fused_operators": sum(len(one.operators) for one in plan.groups),
-        }
-        for name, (plan, figures) in found.plans.items()
-    ]
-    limit = {
-        "name": "bound",
-        "latency_s": bound.latency_s,
-        "energy_j": bound.energy_j,
-        "edp_js": bound.latency_s * bound.energy_j,
-        "dram_bytes": bound.dram_bytes,
-        "compute_s": bound.compute_s,
-        "dram_s": bound.dram_s,
-    }
-    return [*plans, limit]
+    rows = []
+    for name, (plan, one) in found.plans.items():
+        fused = sum(len(group.operators) for group in plan.groups)
+        figures = (one.latency_s, one.energy_j, one.edp, one.dram_bytes, one.dram_peak_bytes)
+        rows.append(PlanRow(name, *figures, len(plan.groups), fused))
+    least = (bound.latency_s, bound.energy_j, bound.latency_s * bound.energy_j, bound.dram_bytes)
+    return [*rows, PlanRow("bound", *least, compute_s=bound.compute_s, dram_s=bound.dram_s)]
+
+
+def plan_columns(first: PlanRow) -> tuple[Column[PlanRow], ...]:
+    """Figures of a plan, and how they compare to those of ``first``."""
+
+    def against(figure: Callable[[PlanRow], float]) -> Column[PlanRow]:
+        return Column("vs unfused", "", lambda row: "" if row is first else change(figure(row), figure(first)))
+
+    return (
+        Column("plan", "", lambda row: row.name),
+        Column("latency", "s", lambda row: row.latency_s),
+        against(lambda row: row.latency_s),
+        Column("energy", "J", lambda row: row.energy_j),
+        against(lambda row: row.energy_j),
+        Column("off-chip", "B", lambda row: row.dram_bytes),
+        against(lambda row: row.dram_bytes),
+        Column("groups", "n", lambda row: row.groups),
+        Column("fused", "n", lambda row: row.fused_operators),
+    )
 
 
 def _off_chip(found: Found, bound: Bound) -> dict[str, int]:
@@ -101,17 +121,9 @@ def render(values: Mapping[str, Any]) -> RenderableType:
         (values["model"], "bold"), " on ", (values["hardware"], "bold"),
         f"   {values['operators']} operators, groups of at most {values['limit']}, for {values['objective']}",
     )  # fmt: skip
-    rows = {row["name"]: row for row in values["plans"]}
-    first = rows["unfused"]
-    made = table(
-        "", "plan", "latency", "vs unfused", "energy", "vs unfused", "off-chip", "vs unfused", "groups", "fused"
-    )
-    for name, row in rows.items():
-        cells = [name]
-        for key, unit in (("latency_s", seconds), ("energy_j", joules), ("dram_bytes", nbytes)):
-            cells += [unit(row[key]), "" if name == "unfused" else change(row[key], first[key])]
-        cells += [str(row.get("groups", "")), str(row.get("fused_operators", ""))]
-        made.add_row(*cells, style="bold" if name == "found" else "dim" if name == "bound" else "")
+    rows = {row.name: row for row in values["plans"]}
+    styles = {"found": "bold", "bound": "dim"}
+    made = rows_table("", plan_columns(rows["unfused"]), rows.values(), lambda row: styles.get(row.name, ""))
     blocks: list[RenderableType] = [title, made, Text()]
     blocks += [Text(line) for line in _lines(values, rows)]
     return Group(*blocks)
@@ -142,7 +154,7 @@ def legal_groups(census: Mapping[str, Any]) -> str:
     return f"{census['legal']:,}" + ("" if census["complete"] else " (the most promising of more)")
 
 
-def _lines(values: Mapping[str, Any], rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _lines(values: Mapping[str, Any], rows: Mapping[str, PlanRow]) -> list[str]:
     off, census, part = values["off_chip"], values["candidates"], values["partition"]
     removable = max(1, off["unfused_bytes"] - off["compulsory_bytes"])
     gone = off["unfused_bytes"] - off["found_bytes"]
@@ -167,7 +179,7 @@ def _lines(values: Mapping[str, Any], rows: Mapping[str, Mapping[str, Any]]) -> 
         )
     if "manual" in rows:
         lines.append(
-            f"Against manual: latency {change(rows['found']['latency_s'], rows['manual']['latency_s'])}, "
-            f"energy {change(rows['found']['energy_j'], rows['manual']['energy_j'])}"
+            f"Against manual: latency {change(rows['found'].latency_s, rows['manual'].latency_s)}, "
+            f"energy {change(rows['found'].energy_j, rows['manual'].energy_j)}"
         )
     return [*lines, *(["Interrupted: the best so far."] if values["interrupted"] else [])]

@@ -22,7 +22,7 @@ from monet.graph.counts import (
     saved_for_backward,
     work_of,
 )
-from monet.report.units import count, flops, size
+from monet.report.quantities import count, nbytes, quantity
 
 PARTS = ("forward", "input_gradient", "weight_gradient", "update")
 AGAIN = "recomputation"  # a part of its own where a checkpoint plan has been applied
@@ -116,13 +116,11 @@ def _columns(title: str, *names: str) -> Table:
 
 def _work_table(summary: dict[str, Any]) -> Table:
     table = _columns("Work per step", "part", "MACs", "FLOPs", "other operations")
-    for part in _parts(summary["element_operations"]):
-        macs = summary["macs"].get(part, 0)
-        table.add_row(part.replace("_", " "), count(macs), flops(2 * macs), count(summary["element_operations"][part]))
-    others = sum(summary["element_operations"].values())
-    table.add_row(
-        "total", count(summary["macs"]["total"]), flops(summary["flops"]["total"]), count(others), style="bold"
-    )
+    others = summary["element_operations"]
+    for part in (*_parts(others), "total"):
+        macs, flops = (summary[name].get(part, 0) for name in ("macs", "flops"))
+        cells = count(macs), quantity(flops, "FLOP"), count(others.get(part, sum(others.values())))
+        table.add_row(part.replace("_", " "), *cells, style="bold" if part == "total" else "")
     return table
 
 
@@ -134,7 +132,7 @@ def _memory_table(summary: dict[str, Any]) -> Table:
         ("optimizer state", "optimizer_state_bytes"),
         ("saved for backward", "saved_for_backward_bytes"),
     ):
-        table.add_row(name, size(summary[key]), f"{summary[key]:,}")
+        table.add_row(name, nbytes(summary[key]), f"{summary[key]:,}")
     return table
 
 
@@ -144,7 +142,7 @@ def _saved_table(summary: dict[str, Any]) -> Table:
         f"Saved for backward, by what made it ({summary['saved_storages']} storages)", "kind", "size", "share"
     )
     for kind, amount in list(summary["saved_by_kind"].items())[:8]:
-        table.add_row(kind, size(amount), f"{amount / total:.1%}")
+        table.add_row(kind, nbytes(amount), f"{amount / total:.1%}")
     return table
 
 
@@ -152,7 +150,7 @@ def _largest_table(summary: dict[str, Any]) -> Table:
     table = _columns("Largest saved tensors", "name", "shape", "size", "kept by")
     for item in summary["largest_saved"][:6]:
         shape = "×".join(map(str, item["shape"]))
-        table.add_row(item["name"], f"{shape} {item['dtype']}", size(item["bytes"]), ", ".join(item["kept_by"]))
+        table.add_row(item["name"], f"{shape} {item['dtype']}", nbytes(item["bytes"]), ", ".join(item["kept_by"]))
     return table
 
 
@@ -161,7 +159,7 @@ def _layer_table(summary: dict[str, Any]) -> Table:
     names = (part.replace("_", " ") for part in parts)
     table = _columns("Heaviest layers (MACs)", "layer", *names, "saved")
     for row in summary["heaviest_layers"][:8]:
-        table.add_row(row["layer"], *(count(row["macs"].get(part, 0)) for part in parts), size(row["saved_bytes"]))
+        table.add_row(row["layer"], *(count(row["macs"].get(part, 0)) for part in parts), nbytes(row["saved_bytes"]))
     return table
 
 

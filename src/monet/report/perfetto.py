@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from monet.report.files import write_bytes
-from monet.report.html.gantt import resource_kinds
-from monet.schedule.result import CATEGORIES, EVENT_KINDS, Result
+from monet.report.info.gantt import resource_kinds
+from monet.schedule.result import Result
+from monet.schedule.result_rows import CATEGORIES, EVENT_KINDS
 
 PROCESSES = {"core": (1, "cores"), "link": (2, "links"), "dram": (3, "DRAM"), "memory": (4, "memories")}
 MICROSECONDS = 1e6
@@ -40,11 +41,11 @@ def _names(result: Result) -> Iterator[dict[str, Any]]:
 def _events(result: Result) -> Iterator[dict[str, Any]]:
     timeline, kinds = result.timeline, resource_kinds(result)
     scale = MICROSECONDS / timeline.ticks_per_second
-    rows = {row["name"]: row for row in result.operators}
+    rows = {row.name: row for row in result.operators}
     columns = (timeline.start, timeline.end, timeline.resource, timeline.operator, timeline.kind)
     for start, end, resource, operator, kind in zip(*(column.tolist() for column in columns), strict=True):
         name = timeline.operators[operator] if operator >= 0 else EVENT_KINDS[kind]
-        row = rows.get(name, {})
+        row = rows.get(name)
         event: dict[str, Any] = {
             "ph": "X",
             "pid": PROCESSES[kinds[resource]][0],
@@ -53,10 +54,10 @@ def _events(result: Result) -> Iterator[dict[str, Any]]:
             "dur": (end - start) * scale,
             "name": name,
             "cat": EVENT_KINDS[kind],
-            "args": {"event": EVENT_KINDS[kind], "phase": row.get("phase", ""), "kind": row.get("kind", "")},
+            "args": {"event": EVENT_KINDS[kind], "phase": row.phase if row else "", "kind": row.kind if row else ""},
         }
-        if row.get("phase") in COLOURS:
-            event["cname"] = COLOURS[row["phase"]]
+        if row:
+            event["cname"] = COLOURS[row.phase]
         yield event
 
 
@@ -75,7 +76,7 @@ def _phases(result: Result) -> Iterator[dict[str, Any]]:
     yield {"ph": "M", "pid": process, "tid": 0, "name": "thread_name", "args": {"name": "phase"}}
     yield {"ph": "M", "pid": process, "tid": 0, "name": "thread_sort_index", "args": {"sort_index": -1}}
     for name, row in result.phases.items():
-        start, end = row["start_s"] * MICROSECONDS, row["end_s"] * MICROSECONDS
+        start, end = row.start_s * MICROSECONDS, row.end_s * MICROSECONDS
         # phases overlap where schedules do, so they are asynchronous slices
         for mark, time in (("b", start), ("e", end)):
             yield {"ph": mark, "pid": process, "tid": 0, "id": name, "cat": "phase", "name": name, "ts": time}

@@ -15,7 +15,7 @@ def quantity(value: float, unit: str) -> str:
     """Three to four digits and a decimal prefix. Bytes and counts get no prefix below one."""
     if value == 0:
         return f"0 {unit}".rstrip()
-    position, smallest = _ONE, _ONE if unit in ("B", "") else 0
+    position, smallest = _ONE, _ONE if unit in ("B", "", "FLOP") else 0
     while abs(value) >= 999.95 and position < len(_PREFIXES) - 1:
         value, position = value / 1000, position + 1
     while abs(value) < 0.99995 and position > smallest:
@@ -37,6 +37,11 @@ def joules(value: float) -> str:
 def nbytes(value: float) -> str:
     """An amount of data in decimal units: 9.012 MB."""
     return quantity(value, "B")
+
+
+def count(value: float) -> str:
+    """A plain count: 1.814 G."""
+    return quantity(value, "")
 
 
 def percent(value: float) -> str:

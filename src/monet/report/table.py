@@ -4,37 +4,32 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from monet.report.files import write_text
 from monet.schedule.result import Result
+from monet.schedule.result_rows import OperatorRow
 
-COLUMNS = (
-    "name", "kind", "family", "phase", "layer", "group", "cores", "tiles", "start_s", "end_s", "latency_s", "busy_s",
-    "cycles", "macs", "work", "utilisation", "energy_j", "dram_read_bytes", "dram_write_bytes", "link_bytes",
-    "input_bytes", "output_bytes", "bound_by", "recompute",
-)  # fmt: skip
+COLUMNS = tuple(field.name for field in fields(OperatorRow))
 
 
-def info(result: Result) -> list[dict[str, Any]]:
-    """One row per operator, every column a word or a number; several cores are joined by spaces."""
-    rows = []
-    for row in result.operators:
-        plain = {key: row[key] for key in COLUMNS if key in row}
-        plain["cores"] = " ".join(row["cores"])
-        plain["recompute"] = int(row["recompute"])
-        if isinstance(row["work"], dict):
-            plain["work"] = sum(row["work"].values())
-        rows.append(plain)
-    return rows
+def _word(value: Any) -> Any:
+    """A word or a number: several cores are joined by spaces, work is added up, yes is 1."""
+    if isinstance(value, tuple):
+        return " ".join(value)
+    if isinstance(value, Mapping):
+        return sum(value.values())
+    return int(value) if isinstance(value, bool) else value
 
 
 def csv_text(result: Result) -> str:
     """The table as CSV text."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n", restval="")
-    writer.writeheader()
-    writer.writerows(info(result))
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows([_word(getattr(row, name)) for name in COLUMNS] for row in result.operators)
     return text.getvalue()
 
 

@@ -3,22 +3,43 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from monet.report.html import critical_path, energy, headline, time_partition
-from monet.report.html.operators import row_of
-from monet.report.quantities import joules, nbytes, percent, quantity, seconds, step_name, times
-from monet.report.spans import operator_spans, phase_spans
+from monet.report.columns import Column, Row
+from monet.report.info import critical_path, energy, headline, operators, time_partition
+from monet.report.info.memory import by_fullness
+from monet.report.quantities import joules, percent, seconds, step_name, times
 from monet.schedule.result import Result
+from monet.schedule.result_rows import MemoryTrace, PhaseRow
 
 SLOWEST = 10
+FULLEST = 6
 BAR = 24
 PIPE_WIDTH = 140
 WORDS = ("phase", "core", "bound by", "in", "")  # columns that are not figures
+PHASES: tuple[Column[tuple[str, PhaseRow]], ...] = (
+    Column("phase", "", lambda one: one[0]),
+    Column("from", "s", lambda one: one[1].start_s),
+    Column("to", "s", lambda one: one[1].end_s),
+    Column("core time", "s", lambda one: one[1].busy_s),
+    Column("energy", "J", lambda one: one[1].energy_j),
+    Column("off-chip", "B", lambda one: one[1].dram_bytes),
+    Column("MACs", "", lambda one: one[1].macs),
+    Column("operators", "n", lambda one: one[1].operators),
+)
+MEMORIES: tuple[Column[MemoryTrace], ...] = (
+    Column("memory", "", lambda one: one.name),
+    Column("peak", "B", lambda one: one.peak_bytes),
+    Column("of", "B", lambda one: one.capacity_bytes),
+    Column("full", "%", lambda one: one.full),
+    Column("at", "s", lambda one: one.peak_time_s),
+    Column("in", "", lambda one: one.peak_operator),
+)
+OPERATORS = ("operator", "phase", "core", "time", "share", "used", "energy", "off-chip", "bound by")
 # one style per cause of time, in the order of TIME_PARTS
 STYLES = ("green", "dark_sea_green2", "yellow", "tan", "red", "purple", "blue", "magenta", "bright_black")
 
@@ -42,6 +63,16 @@ def table(title: str, *names: str) -> Table:
     return made
 
 
+def rows_table(
+    title: str, columns: Sequence[Column[Row]], rows: Iterable[Row], style: Callable[[Row], str] = lambda row: ""
+) -> Table:
+    """A table of rows, each perhaps in a style of its own."""
+    made = table(title, *(one.label for one in columns))
+    for row in rows:
+        made.add_row(*(one.text(row) for one in columns), style=style(row))
+    return made
+
+
 def bar(share: float, width: int = BAR) -> str:
     """A bar of eighths of a character."""
     eighths = max(0, min(width * 8, round(share * width * 8)))
@@ -57,77 +88,45 @@ def _headline(result: Result) -> Table:
     made.add_column("distance", justify="right")
     made.add_column("")
     for card in headline.info(result):
-        bound, _, what = card["bound"].partition(": ")
-        distance = times(card["distance"]) if card["distance"] else ""
-        detail = card["detail"] + (f"; bound: {what}" if what else "")
-        made.add_row(card["label"], card["value"], bound, distance, Text(detail, style="dim"))
+        bound, _, what = card.bound.partition(": ")
+        distance = times(card.distance) if card.distance else ""
+        detail = card.detail + (f"; bound: {what}" if what else "")
+        made.add_row(card.label, card.value, bound, distance, Text(detail, style="dim"))
     return made
 
 
-def _phases(result: Result) -> Table:
-    made = table("Phases", "phase", "from", "to", "core time", "energy", "off-chip", "MACs", "operators")
-    spans = phase_spans(result)
-    for name, row in result.phases.items():
-        made.add_row(
-            name,
-            seconds(spans[name].start_s),
-            seconds(spans[name].end_s),
-            seconds(row["busy_s"]),
-            joules(row["energy_j"]),
-            nbytes(row["dram_bytes"]),
-            quantity(row["macs"], ""),
-            f"{row['operators']:,}",
-        )
+def _bars(title: str, rows: Iterable[tuple[tuple[str, ...], float, str]]) -> Table:
+    """Words and figures of each row, then its share as per cent and as a bar in some style; rows of none left out."""
+    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, show_header=False)
+    for cells, share, style in rows:
+        if share:
+            made.add_row(*cells, percent(share), Text(bar(share), style=style))
+    for column in made.columns:
+        column.justify = "right"
+    for column in (made.columns[0], made.columns[-1]) if made.columns else ():
+        column.justify, column.no_wrap = "left", True
     return made
 
 
 def time_table(result: Result) -> Table:
     """Where the time of the cores that worked goes, by cause."""
-    totals = time_partition.total(result)
-    whole = sum(totals.values()) or 1
-    made = Table(title="Where the cores' time goes", title_justify="left", title_style="bold", box=None, pad_edge=False)
-    made.show_header = False
-    made.add_column(no_wrap=True)
-    made.add_column(justify="right")
-    made.add_column(no_wrap=True)
-    for (part, ticks), style in zip(totals.items(), STYLES, strict=True):
-        if ticks:
-            made.add_row(time_partition.words(part), percent(ticks / whole), Text(bar(ticks / whole), style=style))
-    return made
+    parts = zip(time_partition.shares(result).items(), STYLES, strict=True)
+    return _bars(
+        "Where the cores' time goes", (((time_partition.words(part),), share, style) for (part, share), style in parts)
+    )
 
 
 def energy_table(result: Result) -> Table:
     """Energy by level, largest first."""
-    made = Table(title="Energy by level", title_justify="left", title_style="bold", box=None, pad_edge=False)
-    made.show_header = False
-    made.add_column(no_wrap=True)
-    made.add_column(justify="right")
-    made.add_column(justify="right")
-    made.add_column(no_wrap=True)
-    rows: list[dict[str, Any]] = next(
-        (view["rows"] for view in energy.info(result)["views"] if view["by"] == "level"), []
-    )
-    for row in rows:
-        share = row["joules"] / (result.energy_j or 1.0)
-        made.add_row(row["name"], joules(row["joules"]), percent(share), Text(bar(share), style="cyan"))
-    return made
+    levels, whole = energy.largest(result.energy_breakdown.by_level), result.energy_j or 1.0
+    return _bars("Energy by level", (((name, joules(spent)), spent / whole, "cyan") for name, spent in levels.items()))
 
 
 def _memory(result: Result) -> Table:
-    made = table("Memory at its peak", "memory", "peak", "of", "full", "at", "in")
-    drams = {dram["name"] for dram in result.hardware_summary.get("drams", ())}
-    traces = sorted(result.memory, key=lambda one: (one.name not in drams, -one.peak_bytes / (one.capacity_bytes or 1)))
-    for trace in traces[:6]:
-        made.add_row(
-            trace.name,
-            nbytes(trace.peak_bytes),
-            nbytes(trace.capacity_bytes),
-            percent(trace.peak_bytes / (trace.capacity_bytes or 1)),
-            seconds(trace.peak_time_s),
-            trace.peak_operator,
-        )
-    if len(traces) > 6:
-        made.add_row(Text(f"{len(traces) - 6} more", style="dim"))
+    traces = by_fullness(result)
+    made = rows_table("Memory at its peak", MEMORIES, traces[:FULLEST])
+    if len(traces) > FULLEST:
+        made.add_row(Text(f"{len(traces) - FULLEST} more", style="dim"))
     return made
 
 
@@ -139,7 +138,7 @@ def limits_line(result: Result) -> Text:
     )
     path = ", ".join(
         f"{'waiting' if name == 'gap' else name} {percent(value / (result.latency_s or 1.0))}"
-        for name, value in sorted(critical_path.shares(result).items(), key=lambda one: -one[1])
+        for name, value in critical_path.shares(result).items()
     )
     return Text.assemble(
         ("Operators are bound by  ", "bold"), limits, *((("\nOn the critical path    ", "bold"), path) if path else ())
@@ -147,25 +146,8 @@ def limits_line(result: Result) -> Text:
 
 
 def _operators(result: Result) -> Table:
-    made = table(
-        f"Slowest of {len(result.operators)} operators",
-        *("operator", "phase", "core", "time", "share", "used", "energy", "off-chip", "bound by"),
-    )
-    spans = operator_spans(result)
-    slowest = sorted(result.operators, key=lambda row: (-spans[row["name"]].seconds, row["name"]))[:SLOWEST]
-    for row in (row_of(result, one, spans[one["name"]]) for one in slowest):
-        made.add_row(
-            row["name"],
-            row["phase"],
-            row["core"],
-            seconds(row["span_s"]),
-            percent(row["share"]),
-            percent(row["utilisation"]),
-            joules(row["energy_j"]),
-            nbytes(row["dram_bytes"]),
-            row["bound_by"],
-        )
-    return made
+    columns = [one for one in operators.columns(result) if one.label in OPERATORS]
+    return rows_table(f"Slowest of {len(result.operators)} operators", columns, operators.slowest(result, SLOWEST))
 
 
 def title_text(result: Result) -> Text:
@@ -188,7 +170,7 @@ def render(result: Result) -> RenderableType:
     blocks: list[RenderableType] = [title_text(result)]
     for part in (
         _headline(result),
-        _phases(result),
+        rows_table("Phases", PHASES, result.phases.items()),
         side_by_side,
         limits_line(result),
         _memory(result),

@@ -17,7 +17,7 @@ from monet.schedule.machine import Machine
 from monet.schedule.plan import Plan
 from monet.schedule.planning.grouping import tiled_groups
 from monet.schedule.planning.placement import complete_placements
-from monet.schedule.result import Infeasible
+from monet.schedule.result_rows import Infeasible
 from monet.schedule.simulation import decide as d
 from monet.schedule.simulation import nodes as n
 from monet.schedule.simulation import residency as r

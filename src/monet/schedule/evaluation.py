@@ -23,7 +23,8 @@ from monet.schedule.measurement.measure import Measures
 from monet.schedule.measurement.occupancy import traces
 from monet.schedule.plan import Plan, PlanError
 from monet.schedule.planning.grouping import check_connected
-from monet.schedule.result import Bounds, Infeasible, Result, Timeline
+from monet.schedule.result import Result
+from monet.schedule.result_rows import Infeasible, MemoryPeak, Timeline
 from monet.schedule.simulation.workspace import without_collecting
 from monet.sources import source_digest
 
@@ -129,7 +130,7 @@ def measure(scheduler: Scheduler, schedule: Schedule, inputs: Mapping[str, Any],
         energy_j=energy.total,
         utilisation=macs / (arrays * latency) if arrays and latency else 0.0,
         energy_breakdown=measures.energy_breakdown(phases),
-        memory_peak_bytes={one.name: _peak(one) for one in memory},
+        memory_peak_bytes={one.name: MemoryPeak(**one.at_peak, total=one.peak_bytes) for one in memory},
         dram_bytes=measures.dram_bytes,
         phases=phases,
         cores=measures.cores(),
@@ -148,13 +149,6 @@ def measure(scheduler: Scheduler, schedule: Schedule, inputs: Mapping[str, Any],
     )
 
 
-def _peak(trace: Any) -> dict[str, int]:
-    from monet.schedule.result import CATEGORIES
-
-    at = int(np.argmax(trace.bytes.sum(axis=0)))
-    return {name: int(trace.bytes[i, at]) for i, name in enumerate(CATEGORIES)} | {"total": trace.peak_bytes}
-
-
 def infeasible(
     scheduler: Scheduler, plan: Plan, reason: Infeasible, inputs: Mapping[str, Any], seconds: float
 ) -> Result:
@@ -166,31 +160,13 @@ def infeasible(
         hardware=machine.accelerator.name,
         mode="training" if workload.graph.loss else "inference",
         feasible=False,
-        latency_s=0.0,
-        cycles=0,
-        ticks=0,
         ticks_per_second=machine.ticks_per_second,
-        throughput_per_s=0.0,
         batch=workload.batch,
-        energy_j=0.0,
-        utilisation=0.0,
-        energy_breakdown={
-            "static": 0.0, "dynamic": 0.0, "by_level": {}, "by_core": {}, "by_phase": {}, "by_operator": {},
-        },
-        memory_peak_bytes={},
-        dram_bytes={"read": 0, "write": 0, "total": 0},
-        phases={},
-        cores=(),
-        links=(),
-        operators=(),
-        memory=(),
         timeline=Timeline(machine.ticks_per_second, machine.resource_names, (), none, none, none, none, none),
-        bounds=Bounds(0.0, 0.0, 0.0, 0),
-        critical_path=(),
         plan=plan.to_dict(),
         hardware_summary=hardware_summary(machine.accelerator),
         inputs=dict(inputs),
         version=model_version(),
         seconds_to_evaluate=seconds,
         reason=reason,
-    )  # fmt: skip
+    )

@@ -17,7 +17,7 @@ from monet.graph.op import Op
 from monet.graph.tensor import Role, Tensor, view_strides
 from monet.mapping.errors import MappingError
 from monet.mapping.nest.bias import bias_of
-from monet.schedule.result import CATEGORIES
+from monet.schedule.result_rows import CATEGORIES
 
 if TYPE_CHECKING:
     from monet.schedule.plan import Group

@@ -77,7 +77,7 @@ def energy_ratio_by_phase(space: Space) -> Finding:
         workload = space.workloads["training"].model_copy(update={"optimizer": optimizer})
         result = evaluate(graph_of(workload), accelerator)
         ratios[optimizer] = result.energy_j / inference
-        parts[optimizer] = {name: joules / inference for name, joules in result.energy_breakdown["by_phase"].items()}
+        parts[optimizer] = {name: joules / inference for name, joules in result.energy_breakdown.by_phase.items()}
     shown = ", ".join(f"{name} {value:.2f}" for name, value in parts["adam"].items())
     return Finding(
         "… and with the lightest optimizer",

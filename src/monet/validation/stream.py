@@ -110,7 +110,7 @@ def _cycles(fused: bool, split: bool, as_stream: bool) -> float:
 
 
 def _picojoules(fused: bool, split: bool) -> float:
-    return 1e12 * float(_result(fused, split, False).energy_breakdown["dynamic"])
+    return 1e12 * float(_result(fused, split, False).energy_breakdown.dynamic)
 
 
 def figures() -> Iterator[Figure]:

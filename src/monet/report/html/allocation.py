@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from monet.report.html.study import LAYOUT, Panel, figure, table, write_study
-from monet.report.quantities import joules, nbytes, seconds
+from monet.report.allocation import plan_columns
+from monet.report.html.study import LAYOUT, Panel, figure, rows_table, table, write_study
 from monet.schedule.engine import Scheduler
 from monet.schedule.measurement.energy import energy_of
 from monet.schedule.measurement.measure import Measures
 from monet.schedule.plan import Plan
-from monet.schedule.result import EVENT_KINDS, Timeline
+from monet.schedule.result_rows import EVENT_KINDS, Timeline
 from monet.search.allocation.comparison import Row
 from monet.search.allocation.search import Allocation
 
@@ -23,7 +23,6 @@ COMPUTE = EVENT_KINDS.index("compute")
 MOST_DRAWN = 4000  # dominated plans, evenly thinned
 COLOURS = ((43, 76, 126), (58, 154, 119), (226, 192, 79), (217, 112, 58), (138, 63, 143))  # first operator to last
 GAP = 1 / 400  # of the makespan: shorter pauses of an operator on a core are not drawn
-HEADS = ("plan", "", "latency", "cycles", "energy", "EDP", "off-chip", "latency ×", "EDP ×")
 
 
 def write_allocation(
@@ -53,23 +52,11 @@ def write_allocation(
 
 
 def _plans(rows: Sequence[Row], clock_hz: float) -> str:
-    best = next(row for row in rows if row.name == "found")
-    body = [
-        (
-            row.name,
-            row.about,
-            seconds(row.latency_s),
-            f"{row.latency_s * clock_hz:,.0f}",
-            joules(row.energy_j),
-            f"{row.edp:.3e} J·s",
-            nbytes(row.dram_bytes) if row.dram_bytes is not None else "",
-            f"{row.latency_s / best.latency_s:.3f}×",
-            f"{row.edp / best.edp:.3f}×",
-        )
-        for row in rows
-    ]
+    plan, *figures, about = plan_columns(rows, clock_hz)
     sources = "; ".join(dict.fromkeys(row.source for row in rows if row.source))
-    return table(HEADS, body, names=2) + (f'<p class="about">Published: {html.escape(sources)}.</p>' if sources else "")
+    return rows_table((plan, about, *figures), rows, names=2) + (
+        f'<p class="about">Published: {html.escape(sources)}.</p>' if sources else ""
+    )
 
 
 def front_figure(found: Allocation, rows: Sequence[Row]) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from monet.graph.op import Phase
-from monet.report.fusion import change, facts_of, legal_groups
-from monet.report.html.study import LAYOUT, Panel, figure, table, write_study
-from monet.report.quantities import joules, nbytes, seconds
+from monet.report.fusion import PlanRow, facts_of, legal_groups, plan_columns
+from monet.report.html.study import LAYOUT, Panel, figure, rows_table, table, write_study
+from monet.report.quantities import nbytes
 from monet.schedule.engine import Scheduler
 from monet.schedule.plan import Plan
 from monet.schedule.workload import Workload
@@ -29,9 +29,10 @@ def panels(workload: Workload, found: Found, values: Mapping[str, Any]) -> list[
     """All boxes of the page."""
     plan = found.plans["found"][0]
     rows = graph_rows(workload, plan)
+    compared = rows_table(plan_columns(values["plans"][0]), values["plans"])
     height = max(500, ROW_PX * (1 + max(row["y"] for row in rows)))
     return [
-        Panel("Plans", "Every plan through the full schedule; the bound holds for all plans.", body=_plans(values)),
+        Panel("Plans", "Every plan through the full schedule; the bound holds for all plans.", body=compared),
         Panel("Latency and energy", "Against unfused.", relative_figure(values), half=True, height_px=340),
         Panel("Off-chip bytes", "Compulsory: what every plan moves.", traffic_figure(values), half=True, height_px=340),
         Panel(
@@ -128,12 +129,15 @@ def graph_figure(rows: list[dict[str, Any]], workload: Workload) -> dict[str, An
 
 def relative_figure(values: Mapping[str, Any]) -> dict[str, Any]:
     """Latency and energy of every plan, unfused at 100 %."""
-    rows = values["plans"]
-    first = rows[0]
-    names = [row["name"] for row in rows]
+    rows: list[PlanRow] = values["plans"]
+    figures = {
+        "latency": [row.latency_s / rows[0].latency_s for row in rows],
+        "energy": [row.energy_j / rows[0].energy_j for row in rows],
+    }
+    names = [row.name for row in rows]
     data = [
-        {"type": "bar", "name": what, "x": names, "y": [100 * row[key] / first[key] for row in rows]}
-        for what, key in (("latency", "latency_s"), ("energy", "energy_j"))
+        {"type": "bar", "name": what, "x": names, "y": [100 * share for share in shares]}
+        for what, shares in figures.items()
     ]
     return figure(data, barmode="group", yaxis={"title": {"text": "% of unfused"}})
 
@@ -142,9 +146,9 @@ def traffic_figure(values: Mapping[str, Any]) -> dict[str, Any]:
     """Off-chip bytes of every plan, and what is compulsory."""
     rows = values["plans"]
     compulsory = values["off_chip"]["compulsory_bytes"]
-    bars = {"type": "bar", "name": "off-chip", "x": [row["name"] for row in rows],
-            "y": [row["dram_bytes"] / 1e6 for row in rows]}  # fmt: skip
-    line = {"type": "scatter", "mode": "lines", "name": "compulsory", "x": [row["name"] for row in rows],
+    bars = {"type": "bar", "name": "off-chip", "x": [row.name for row in rows],
+            "y": [row.dram_bytes / 1e6 for row in rows]}  # fmt: skip
+    line = {"type": "scatter", "mode": "lines", "name": "compulsory", "x": [row.name for row in rows],
             "y": [compulsory / 1e6] * len(rows), "line": {"dash": "dot"}}  # fmt: skip
     return figure([bars, line], yaxis={"title": {"text": "MB per step"}})
 
@@ -161,22 +165,6 @@ def ranking_figure(values: Mapping[str, Any]) -> dict[str, Any]:
     along = {"title": {"text": f"additive {title}"}}
     upwards = {"title": {"text": f"scheduled {title}", "standoff": 12}, "automargin": True}
     return figure([points], showlegend=False, xaxis=along, yaxis=upwards)
-
-
-def _plans(values: Mapping[str, Any]) -> str:
-    first = values["plans"][0]
-    against = ("latency", "vs unfused", "energy", "vs unfused", "off-chip", "vs unfused")
-    rows = [
-        [
-            row["name"],
-            seconds(row["latency_s"]), change(row["latency_s"], first["latency_s"]),
-            joules(row["energy_j"]), change(row["energy_j"], first["energy_j"]),
-            nbytes(row["dram_bytes"]), change(row["dram_bytes"], first["dram_bytes"]),
-            str(row.get("groups", "")), str(row.get("fused_operators", "")),
-        ]
-        for row in values["plans"]
-    ]  # fmt: skip
-    return table(["plan", *against, "groups", "operators fused"], rows)
 
 
 def _search(values: Mapping[str, Any]) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from monet.hardware.summary import CoreSummary, HardwareSummary, MemorySummary
 from monet.report.quantities import nbytes, percent, quantity
 from monet.schedule.result import Result
 
@@ -17,74 +18,65 @@ BAR_HEIGHT = 52
 Box = dict[str, Any]
 
 
-def _shared_memories(summary: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _shared_memories(summary: HardwareSummary) -> list[MemorySummary]:
     """Memories that several cores or none own, those of cores first."""
-    shared = [one for one in summary.get("memories", ()) if one.get("shared") or len(one.get("cores", ())) != 1]
-    return sorted(shared, key=lambda one: not one.get("cores"))
+    return sorted((one for one in summary.memories if not one.private), key=lambda one: not one.cores)
 
 
-def _groups(summary: Mapping[str, Any]) -> list[list[Mapping[str, Any]]]:
+def _groups(summary: HardwareSummary) -> list[list[CoreSummary]]:
     """Cores by template; groups on the same shared memory stand together."""
-    place = {core: index for index, memory in enumerate(_shared_memories(summary)) for core in memory.get("cores", ())}
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    for core in summary.get("cores", ()):
-        groups.setdefault(str(core["template"]), []).append(core)
-    return sorted(groups.values(), key=lambda group: place.get(group[0]["name"], -1))
+    place = {core: index for index, memory in enumerate(_shared_memories(summary)) for core in memory.cores}
+    groups: dict[str, list[CoreSummary]] = {}
+    for core in summary.cores:
+        groups.setdefault(core.template, []).append(core)
+    return sorted(groups.values(), key=lambda group: place.get(group[0].name, -1))
 
 
-def _columns(group: Sequence[Mapping[str, Any]]) -> int:
-    if len(group[0].get("position", ())) == 2:
-        return 1 + max(int(core["position"][0]) for core in group)
+def _columns(group: Sequence[CoreSummary]) -> int:
+    if len(group[0].position) == 2:
+        return 1 + max(core.position[0] for core in group)
     return len(group) if len(group) <= 8 else math.ceil(math.sqrt(1.8 * len(group)))
 
 
-def _compute(core: Mapping[str, Any]) -> str:
-    axes = core.get("axes") or {}
-    if axes:
-        sides = "×".join(str(size) for size in axes.values())
-        return f"{sides} MAC" if len(sides) <= 11 else f"{quantity(core['units'], '')} MAC"
-    if core.get("units"):
-        return f"{quantity(core['units'], '')} MAC"
-    return f"{core.get('lanes', 0)} lanes"
+def _compute(core: CoreSummary) -> str:
+    sides = "×".join(str(size) for size in core.axes.values())
+    if sides and len(sides) <= 11:
+        return f"{sides} MAC"
+    return f"{quantity(core.units, '')} MAC" if core.units else f"{core.lanes} lanes"
 
 
-def _core_box(core: Mapping[str, Any], busy: float, private: str, at: tuple[float, float], tight: bool) -> Box:
+def _core_box(core: CoreSummary, busy: float, private: str, at: tuple[float, float], tight: bool) -> Box:
     width, height = TIGHT if tight else ROOMY
-    levels = [f"{level['name']}: {nbytes(level['bytes'])}" for level in core.get("levels", ())]
-    about = [f"{core['name']} ({core['kind']}, {quantity(core['clock_hz'], 'Hz')})", _compute(core), *levels]
+    levels = [f"{level.name}: {nbytes(level.bytes)}" for level in core.levels]
+    about = [f"{core.name} ({core.kind}, {quantity(core.clock_hz, 'Hz')})", _compute(core), *levels]
     return {
-        "name": core["name"],
+        "name": core.name,
         "kind": "core",
         "x": at[0],
         "y": at[1],
         "width": width,
         "height": height,
         "load": busy,
-        "lines": [percent(busy)] if tight else [str(core["name"]), _compute(core), private],
+        "lines": [percent(busy)] if tight else [core.name, _compute(core), private],
         "about": [*about, f"busy {percent(busy)} of the step"],
     }
 
 
 def _core_boxes(result: Result) -> list[Box]:
     """Groups side by side; a group that is a grid keeps its places."""
-    cores = list(result.hardware_summary.get("cores", ()))
-    busy = {row["name"]: float(row["busy_s"]) / (result.latency_s or 1.0) for row in result.cores}
-    memories = result.hardware_summary.get("memories", ())
-    private = {
-        memory["cores"][0]: nbytes(memory["size_bytes"])
-        for memory in memories
-        if len(memory.get("cores", ())) == 1 and not memory.get("shared")
-    }
+    summary = result.hardware_summary
+    busy = {row.name: row.busy_s / (result.latency_s or 1.0) for row in result.cores}
+    private = {memory.cores[0]: nbytes(memory.size_bytes) for memory in summary.memories if memory.private}
     boxes, left = [], 0.0
-    tight = len(cores) > MANY
+    tight = len(summary.cores) > MANY
     width, height = TIGHT if tight else ROOMY
-    for group in _groups(result.hardware_summary):
+    for group in _groups(summary):
         columns = _columns(group)
         for index, core in enumerate(group):
-            place = core.get("position", ())
+            place = core.position
             column, row = (place[0], place[1]) if len(place) == 2 else (index % columns, index // columns)
             at = (left + column * (width + GAP), row * (height + GAP))
-            boxes.append(_core_box(core, busy.get(core["name"], 0.0), private.get(core["name"], ""), at, tight))
+            boxes.append(_core_box(core, busy.get(core.name, 0.0), private.get(core.name, ""), at, tight))
         left += columns * (width + GAP) + GAP
     return boxes
 
@@ -106,37 +98,36 @@ def _bar(name: str, kind: str, lines: list[str], load: float, span: tuple[float,
 
 def _memory_boxes(result: Result, cores: list[Box], top: float, width: float) -> list[Box]:
     """Shared memories under their cores; side by side where they do not overlap."""
-    peak = {trace.name: trace.peak_bytes / (trace.capacity_bytes or 1) for trace in result.memory}
+    peak = {trace.name: trace.full for trace in result.memory}
     at = {box["name"]: box for box in cores}
     linked: dict[str, list[str]] = {}
-    for link in result.hardware_summary.get("links", ()):
-        for one in link["endpoints"]:
-            linked.setdefault(one, []).extend(link["endpoints"])
+    for link in result.hardware_summary.links:
+        for one in link.endpoints:
+            linked.setdefault(one, []).extend(link.endpoints)
     rows: list[list[tuple[float, float]]] = []
     boxes = []
     for memory in _shared_memories(result.hardware_summary):
-        mine = [at[name] for name in (*memory.get("cores", ()), *linked.get(str(memory["name"]), ())) if name in at]
+        mine = [at[name] for name in (*memory.cores, *linked.get(memory.name, ())) if name in at]
         span = (min(b["x"] for b in mine), max(b["x"] + b["width"] for b in mine)) if mine else (0.0, width)
         row = next((r for r, taken in enumerate(rows) if all(span[1] < a or span[0] > b for a, b in taken)), len(rows))
         if not mine:
             row = len(rows)
         rows += [[]] * (row - len(rows)) + ([[]] if row == len(rows) else [])
         rows[row].append(span)
-        name = str(memory["name"])
-        y = top + row * (BAR_HEIGHT + GAP)
-        boxes.append(_bar(name, "memory", [name, nbytes(memory["size_bytes"])], peak.get(name, 0.0), span, y))
+        name, y = memory.name, top + row * (BAR_HEIGHT + GAP)
+        boxes.append(_bar(name, "memory", [name, nbytes(memory.size_bytes)], peak.get(name, 0.0), span, y))
     return boxes
 
 
 def _dram_boxes(result: Result, top: float, width: float) -> list[Box]:
-    busy = {row["name"]: float(row["utilisation"]) for row in result.links}
+    busy = {row.name: row.utilisation for row in result.links}
     boxes = []
-    for index, dram in enumerate(result.hardware_summary.get("drams", ())):
-        name = str(dram["name"])
+    for index, dram in enumerate(result.hardware_summary.drams):
+        name = dram.name
         load = max([busy.get(name, 0.0)] + [value for one, value in busy.items() if one.startswith(f"{name}[")])
         lines = [
-            f"{name}  {dram.get('kind', '')}".rstrip(),
-            f"{nbytes(dram['capacity_bytes'])}, {quantity(dram['bandwidth_bytes_per_s'], 'B/s')}",
+            f"{name}  {dram.kind}".rstrip(),
+            f"{nbytes(dram.capacity_bytes)}, {quantity(dram.bandwidth_bytes_per_s, 'B/s')}",
         ]
         boxes.append(_bar(name, "dram", lines, load, (0.0, width), top + index * (BAR_HEIGHT + GAP)))
     return boxes
@@ -147,9 +138,9 @@ def _attachments(result: Result, boxes: list[Box]) -> list[dict[str, Any]]:
     at = {box["name"]: box for box in boxes}
     wires = []
     for memory in _shared_memories(result.hardware_summary):
-        box = at[str(memory["name"])]
+        box = at[memory.name]
         lowest: dict[float, Box] = {}
-        for core in (at[name] for name in memory.get("cores", ()) if name in at):
+        for core in (at[name] for name in memory.cores if name in at):
             if core["x"] not in lowest or core["y"] > lowest[core["x"]]["y"]:
                 lowest[core["x"]] = core
         for core in lowest.values():
@@ -175,22 +166,21 @@ def _anchor(box: Box, towards: Box) -> tuple[float, float]:
 def _wires(result: Result, boxes: list[Box]) -> list[dict[str, Any]]:
     """Point-to-point links as lines between boxes, buses as a bar with a stub to the lowest box of every column."""
     at = {box["name"]: box for box in boxes}
-    endpoint = {core["name"]: core.get("endpoint", core["name"]) for core in result.hardware_summary.get("cores", ())}
-    for name, place in endpoint.items():
-        if place not in at and name in at:
-            at[place] = at[name]
-    load = {row["name"]: (float(row["utilisation"]), int(row["bytes"])) for row in result.links}
+    for core in result.hardware_summary.cores:
+        if core.endpoint not in at and core.name in at:
+            at[core.endpoint] = at[core.name]
+    load = {row.name: (row.utilisation, row.bytes) for row in result.links}
     wires = []
-    for link in result.hardware_summary.get("links", ()):
-        ends = [at[name] for name in link["endpoints"] if name in at]
-        ways = [load[name] for name in (link["name"], f"{link['name']} (back)") if name in load]
+    for link in result.hardware_summary.links:
+        ends = [at[name] for name in link.endpoints if name in at]
+        ways = [load[name] for name in (link.name, f"{link.name} (back)") if name in load]
         busy, moved = max((way[0] for way in ways), default=0.0), sum(way[1] for way in ways)
         wire = {
-            "name": link["name"],
+            "name": link.name,
             "load": busy,
             "about": [
-                f"{link['name']}: {' – '.join(link['endpoints'][:4])}{' …' if len(link['endpoints']) > 4 else ''}",
-                f"{quantity(link['bandwidth_bytes_per_s'], 'B/s')}, {nbytes(moved)} moved, busy {percent(busy)}",
+                f"{link.name}: {' – '.join(link.endpoints[:4])}{' …' if len(link.endpoints) > 4 else ''}",
+                f"{quantity(link.bandwidth_bytes_per_s, 'B/s')}, {nbytes(moved)} moved, busy {percent(busy)}",
             ],
         }
         if len(ends) == 2:
@@ -225,7 +215,7 @@ def info(result: Result) -> dict[str, Any]:
     width = max(box["x"] + box["width"] for box in boxes)
     bottom = max(box["y"] + box["height"] for box in boxes)
     width = max(width, 260.0)
-    buses = sum(len(link["endpoints"]) > 2 for link in result.hardware_summary.get("links", ()))
+    buses = sum(len(link.endpoints) > 2 for link in result.hardware_summary.links)
     top = bottom + GAP + 10 + 16 * max(1, buses)
     boxes += _memory_boxes(result, boxes, top, width)
     lowest = max(box["y"] + box["height"] for box in boxes)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from monet.report.files import write_bytes
-from monet.report.html import (
+from monet.report.html import hardware
+from monet.report.info import (
     critical_path,
     energy,
     gantt,
-    hardware,
     headline,
     memory,
     operators,
@@ -23,39 +23,23 @@ from monet.report.html import (
 )
 from monet.report.quantities import nbytes, quantity, step_name
 from monet.schedule.result import Result
+from monet.schedule.result_json import plain
 
+FIGURES = (headline, gantt, memory, energy, roofline, operators, phases, time_partition, critical_path)
 # In the order of loading: foundations, then one script per figure, then the page.
 SCRIPTS = (
-    "format.js",
-    "figure.js",
-    "gantt.js",
-    "memory.js",
-    "energy.js",
-    "roofline.js",
-    "operators.js",
-    "hardware.js",
-    "bars.js",
-    "page.js",
-)
+    "format.js", "figure.js", "gantt.js", "memory.js", "energy.js", "roofline.js", "operators.js", "hardware.js",
+    "bars.js", "page.js",
+)  # fmt: skip
 
 
 def info(result: Result) -> dict[str, Any]:
-    """Everything the page shows, as plain values. An infeasible result has its reason and the hardware."""
+    """Everything the page shows. An infeasible result has its reason and the hardware."""
     common = {"title": title(result), "feasible": result.feasible, "hardware": hardware.info(result)}
     if not result.feasible:
         return common
-    return common | {
-        "headline": headline.info(result),
-        "bounds": headline.latency_bounds(result),
-        "gantt": gantt.info(result),
-        "memory": memory.info(result),
-        "energy": energy.info(result),
-        "roofline": roofline.info(result),
-        "operators": operators.info(result),
-        "phases": phases.info(result),
-        "time_partition": time_partition.info(result),
-        "critical_path": critical_path.info(result),
-    }
+    figures = {one.__name__.rpartition(".")[2]: one.info(result) for one in FIGURES}
+    return common | figures | {"bounds": headline.latency_bounds(result)}
 
 
 def title(result: Result) -> str:
@@ -69,22 +53,16 @@ def _asset(name: str) -> str:
 
 def embedded(data: Any) -> str:
     """JSON that cannot end the script element it stands in."""
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=plain)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def _facts(result: Result) -> str:
     """The line under the title: what a reader needs to place the numbers."""
     summary = result.hardware_summary
-    facts = []
-    if "clock_hz" in summary:
-        facts.append(quantity(summary["clock_hz"], "Hz"))
-    if "node_nm" in summary:
-        facts.append(f"{summary['node_nm']:g} nm")
-    if "area_m2" in summary:
-        facts.append(f"{summary['area_m2'] * 1e6:.3g} mm²")
+    facts = [quantity(summary.clock_hz, "Hz"), f"{summary.node_nm:g} nm", f"{summary.area_m2 * 1e6:.3g} mm²"]
     facts.append(f"{len(result.cores)} cores")
-    facts += [f"{nbytes(dram['capacity_bytes'])} {dram.get('kind', '')} DRAM" for dram in summary.get("drams", ())]
+    facts += [f"{nbytes(dram.capacity_bytes)} {dram.kind} DRAM" for dram in summary.drams]
     facts.append(f"{len(result.operators)} operators, {len(result.timeline):,} tiles and transfers")
     facts.append(f"monet {result.version}, evaluated in {quantity(result.seconds_to_evaluate, 's')}")
     return " · ".join(html.escape(fact) for fact in facts)

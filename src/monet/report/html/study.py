@@ -7,12 +7,13 @@ without drawing them. Plotly's script is inlined once.
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from monet.report.columns import Column, Row
 from monet.report.files import write_bytes
 from monet.report.html.page import embedded
 
@@ -79,6 +80,11 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, names: int = 1
         for row in rows
     )
     return f'<div class="scroll"><table class="plain"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def rows_table(columns: Sequence[Column[Row]], rows: Iterable[Row], *, names: int = 1) -> str:
+    """A table of rows; the first ``names`` columns are text."""
+    return table([one.label for one in columns], [[one.text(row) for one in columns] for row in rows], names=names)
 
 
 def study_page(title: str, facts: Sequence[str], panels: Sequence[Panel]) -> str:

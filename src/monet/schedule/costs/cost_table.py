@@ -30,7 +30,7 @@ from monet.schedule.expansion.operator_rows import ROWS
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Group, Placement, Plan
 from monet.schedule.planning.grouping import TiledGroup, summed
-from monet.schedule.result import Infeasible
+from monet.schedule.result_rows import Infeasible
 from monet.schedule.workload import Operator
 
 Array = np.ndarray[Any, Any]

@@ -10,7 +10,7 @@ import numpy as np
 from monet.schedule.engine import Schedule
 from monet.schedule.machine import Machine
 from monet.schedule.measurement.energy_bound import energy_bound_j
-from monet.schedule.result import Bounds
+from monet.schedule.result_rows import Bounds
 from monet.schedule.simulation import decide as d
 from monet.schedule.simulation.replay import longest_chain
 from monet.schedule.workload import Operator, Workload

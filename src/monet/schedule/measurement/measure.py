@@ -9,17 +9,16 @@ from typing import Any
 import numpy as np
 
 from monet.graph.op import Phase
+from monet.schedule import result_rows as r
 from monet.schedule.engine import Schedule, bookings_of
 from monet.schedule.machine import Machine
 from monet.schedule.measurement.energy import Energy
 from monet.schedule.measurement.spans import operator_spans
-from monet.schedule.result import EVENT_KINDS, TIME_PARTS, CriticalStep, Timeline
 from monet.schedule.simulation import decide as d
 from monet.schedule.simulation import nodes as n
 from monet.schedule.workload import Operator, Workload
 
 Array = np.ndarray[Any, Any]
-Row = dict[str, Any]
 
 
 class Measures:
@@ -58,49 +57,49 @@ class Measures:
         return np.bincount(self.operator[here], self.bytes[here], minlength=self.count).astype(np.int64)
 
     @property
-    def dram_bytes(self) -> dict[str, int]:
+    def dram_bytes(self) -> r.DramBytes:
         """Bytes to and from DRAM."""
         read, write = int(self.read.sum()), int(self.written.sum())
-        return {"read": read, "write": write, "total": read + write}
+        return r.DramBytes(read, write, read + write)
 
     # --- tables -------------------------------------------------------------------------------------------------------
 
-    def operators(self) -> tuple[Row, ...]:
+    def operators(self) -> tuple[r.OperatorRow, ...]:
         """One row per executed operator, in execution order."""
         return tuple(self._operator(one) for one in self.schedule.expanded.operators)
 
-    def _operator(self, one: Any) -> Row:
+    def _operator(self, one: Any) -> r.OperatorRow:
         operator: Operator = one.operator
         number, op = operator.number, operator.op
         seconds = float(self.last[number] - self.first[number]) * self.seconds
         peak = sum(instance.core.units * instance.core.clock_hz for instance in one.instances)
-        return {
-            "name": op.name,
-            "kind": op.kind,
-            "family": operator.family.value,
-            "phase": op.phase.value,
-            "layer": op.layer,
-            "group": one.group,
-            "cores": [instance.name for instance in one.instances],
-            "split": one.placement.split,
-            "tiles": one.steps.count,
-            "start_s": float(self.first[number] * self.seconds),
-            "end_s": float(self.last[number] * self.seconds),
-            "latency_s": seconds,
-            "busy_s": float(self.busy[number] * self.seconds),
-            "cycles": math.ceil(seconds * self.machine.accelerator.clock_hz - 1e-6),
-            "macs": operator.macs,
-            "work": dict(operator.work),
-            "utilisation": operator.macs / (peak * seconds) if peak and seconds else 0.0,
-            "energy_j": float(self.energy.by_operator[number]),
-            "dram_read_bytes": int(self.read[number]),
-            "dram_write_bytes": int(self.written[number]),
-            "link_bytes": int(self.moved[number]),
-            "input_bytes": operator.input_bytes,
-            "output_bytes": operator.output_bytes,
-            "bound_by": self._bound(one, number),
-            "recompute": op.recompute,
-        }
+        return r.OperatorRow(
+            name=op.name,
+            kind=op.kind,
+            family=operator.family.value,
+            phase=op.phase.value,
+            layer=op.layer,
+            group=one.group,
+            cores=tuple(instance.name for instance in one.instances),
+            split=one.placement.split,
+            tiles=one.steps.count,
+            start_s=float(self.first[number] * self.seconds),
+            end_s=float(self.last[number] * self.seconds),
+            latency_s=seconds,
+            busy_s=float(self.busy[number] * self.seconds),
+            cycles=math.ceil(seconds * self.machine.accelerator.clock_hz - 1e-6),
+            macs=operator.macs,
+            work=dict(operator.work),
+            utilisation=operator.macs / (peak * seconds) if peak and seconds else 0.0,
+            energy_j=float(self.energy.by_operator[number]),
+            dram_read_bytes=int(self.read[number]),
+            dram_write_bytes=int(self.written[number]),
+            link_bytes=int(self.moved[number]),
+            input_bytes=operator.input_bytes,
+            output_bytes=operator.output_bytes,
+            bound_by=self._bound(one, number),
+            recompute=op.recompute,
+        )
 
     def _bound(self, one: Any, number: int) -> str:
         machine = self.machine
@@ -109,7 +108,7 @@ class Measures:
             return "dram"
         return str(one.costs[0].bound_by) if one.costs[0].bound_by != "dram" else "compute"
 
-    def cores(self) -> tuple[Row, ...]:
+    def cores(self) -> tuple[r.CoreRow, ...]:
         """One row per core, its makespan split exactly by cause."""
         schedule, machine, makespan = self.schedule, self.machine, self.schedule.timed.makespan
         steps = schedule.expanded.steps
@@ -122,29 +121,29 @@ class Measures:
             here = steps[:, d.CORE] == number
             parts = [int(value) for value in schedule.expanded.parts[here].sum(axis=0)]
             waits = [int(value) for value in schedule.timed.waits[number]]
-            ticks = dict(zip(TIME_PARTS, [*parts, *waits], strict=False))
+            ticks = dict(zip(r.TIME_PARTS, [*parts, *waits], strict=False))
             ticks["idle"] = makespan - sum(ticks.values())
             busy, used = sum(parts), np.unique(steps[here, d.OPERATOR])
             peak = instance.core.units * instance.core.clock_hz * makespan * self.seconds
             rows.append(
-                {
-                    "name": instance.name,
-                    "template": instance.template,
-                    "kind": instance.core.kind.value,
-                    "clock_hz": instance.core.clock_hz,
-                    "busy_s": busy * self.seconds,
-                    "utilisation": macs[number] / peak if peak else busy / makespan if makespan else 0.0,
-                    "macs": float(macs[number]),
-                    "energy_j": self.energy.by_core.get(instance.name, 0.0),
-                    "operators": len(used),
-                    "tiles": int(here.sum()),
-                    "time": {name: value * self.seconds for name, value in ticks.items()},
-                    "time_ticks": ticks,
-                }
+                r.CoreRow(
+                    name=instance.name,
+                    template=instance.template,
+                    kind=instance.core.kind.value,
+                    clock_hz=instance.core.clock_hz,
+                    busy_s=busy * self.seconds,
+                    utilisation=float(macs[number] / peak) if peak else busy / makespan if makespan else 0.0,
+                    macs=float(macs[number]),
+                    energy_j=self.energy.by_core.get(instance.name, 0.0),
+                    operators=len(used),
+                    tiles=int(here.sum()),
+                    time={name: value * self.seconds for name, value in ticks.items()},
+                    time_ticks=ticks,
+                )
             )
         return tuple(rows)
 
-    def links(self) -> tuple[Row, ...]:
+    def links(self) -> tuple[r.LinkRow, ...]:
         """One row per link direction and one for DRAM: bytes, busy time, energy."""
         machine = self.machine
         owner, rows = bookings_of(self.schedule.decided.nodes)
@@ -152,7 +151,7 @@ class Measures:
         resources = len(machine.resource_names)
         size = np.bincount(bookings[:, n.RESOURCE], self.bytes[owner], minlength=resources)
         busy = np.bincount(bookings[:, n.RESOURCE], bookings[:, n.TICKS], minlength=resources)
-        makespan, table = max(1, self.schedule.timed.makespan), list[Row]()
+        makespan, table = max(1, self.schedule.timed.makespan), list[r.LinkRow]()
         dram = machine.accelerator.drams[0]
         described = {machine.dram_resource: ([dram.name], dram.bandwidth_bytes_per_s)}
         for link, pair in zip(machine.accelerator.links, machine.link_resources, strict=True):
@@ -164,53 +163,53 @@ class Measures:
                 continue  # a port
             ends, bandwidth = described[number]
             table.append(
-                {
-                    "name": machine.resource_names[number],
-                    "endpoints": ends,
-                    "bytes": int(size[number]),
-                    "busy_s": float(busy[number] * self.seconds),
-                    "utilisation": float(busy[number] / makespan),
-                    "energy_j": float(self.energy.by_link[number]),
-                    "bandwidth_bytes_per_s": bandwidth,
-                }
+                r.LinkRow(
+                    name=machine.resource_names[number],
+                    endpoints=tuple(ends),
+                    bytes=int(size[number]),
+                    busy_s=float(busy[number] * self.seconds),
+                    utilisation=float(busy[number] / makespan),
+                    energy_j=float(self.energy.by_link[number]),
+                    bandwidth_bytes_per_s=bandwidth,
+                )
             )
         return tuple(table)
 
-    def phases(self) -> dict[str, Row]:
+    def phases(self) -> dict[str, r.PhaseRow]:
         """One row per phase that has operators."""
-        found: dict[str, Row] = {}
+        found: dict[str, r.PhaseRow] = {}
         for phase in Phase:
             mine = [one for one in self.workload.operators if one.op.phase is phase]
             if not mine:
                 continue
             index = np.array([one.number for one in mine])
-            found[phase.value] = {
-                "start_s": float(self.first[index].min() * self.seconds),
-                "end_s": float(self.last[index].max() * self.seconds),
-                "busy_s": float(self.busy[index].sum() * self.seconds),
-                "energy_j": float(self.energy.by_operator[index].sum()),
-                "dram_bytes": int(self.read[index].sum() + self.written[index].sum()),
-                "macs": sum(one.macs for one in mine),
-                "operators": len(mine),
-            }
+            found[phase.value] = r.PhaseRow(
+                start_s=float(self.first[index].min() * self.seconds),
+                end_s=float(self.last[index].max() * self.seconds),
+                busy_s=float(self.busy[index].sum() * self.seconds),
+                energy_j=float(self.energy.by_operator[index].sum()),
+                dram_bytes=int(self.read[index].sum() + self.written[index].sum()),
+                macs=sum(one.macs for one in mine),
+                operators=len(mine),
+            )
         return found
 
-    def energy_breakdown(self, phases: Mapping[str, Row]) -> dict[str, Any]:
+    def energy_breakdown(self, phases: Mapping[str, r.PhaseRow]) -> r.EnergyBreakdown:
         """Joules by level, core, phase and operator; each adds up to the total."""
-        energy = self.energy
+        energy, static = self.energy, {"static": self.energy.static}
         names = [one.op.name for one in self.workload.operators]
-        return {
-            "static": energy.static,
-            "dynamic": energy.total - energy.static,
-            "by_level": energy.by_level,
-            "by_core": energy.by_core,
-            "by_phase": {name: row["energy_j"] for name, row in phases.items()} | {"static": energy.static},
-            "by_operator": dict(zip(names, map(float, energy.by_operator), strict=True)) | {"static": energy.static},
-        }
+        return r.EnergyBreakdown(
+            static=energy.static,
+            dynamic=energy.total - energy.static,
+            by_level=energy.by_level,
+            by_core=energy.by_core,
+            by_phase={name: row.energy_j for name, row in phases.items()} | static,
+            by_operator=dict(zip(names, map(float, energy.by_operator), strict=True)) | static,
+        )
 
     # --- time ---------------------------------------------------------------------------------------------------------
 
-    def timeline(self) -> Timeline:
+    def timeline(self) -> r.Timeline:
         """Every booking of every node."""
         owner, places = bookings_of(self.schedule.decided.nodes)
         bookings = self.schedule.decided.bookings[places]
@@ -218,7 +217,7 @@ class Measures:
         owner, rows = owner[real], bookings[real]
         names = tuple(one.op.name for one in self.workload.operators)
         start = self.start[owner]
-        return Timeline(
+        return r.Timeline(
             self.machine.ticks_per_second,
             self.machine.resource_names,
             names,
@@ -229,7 +228,7 @@ class Measures:
             self.kind[owner],
         )
 
-    def critical_path(self) -> tuple[CriticalStep, ...]:
+    def critical_path(self) -> tuple[r.CriticalStep, ...]:
         """The chain of waiting that ends with the last node; neighbours of one operator and resource are merged."""
         nodes, timed = self.schedule.decided.nodes, self.schedule.timed
         if not len(nodes):
@@ -252,7 +251,7 @@ class Measures:
         rows = (*(one[first] for one in what), start[first] * self.seconds, until[last] * self.seconds)
         return tuple(
             [
-                CriticalStep(names[operator], resources[where], EVENT_KINDS[kind], begins, ends)
+                r.CriticalStep(names[operator], resources[where], r.EVENT_KINDS[kind], begins, ends)
                 for operator, where, kind, begins, ends in zip(*(row.tolist() for row in rows), strict=True)
             ]
         )

@@ -8,7 +8,7 @@ import numpy as np
 
 from monet.schedule.engine import Schedule
 from monet.schedule.machine import Machine
-from monet.schedule.result import CATEGORIES, MemoryTrace
+from monet.schedule.result_rows import CATEGORIES, MemoryTrace
 from monet.schedule.simulation import nodes as n
 from monet.schedule.simulation import residency as r
 from monet.schedule.workload import WORKSPACE, Workload
@@ -72,22 +72,11 @@ def _trace(
     arriving = operator[came == time[peak]]
     arriving = arriving[arriving >= 0]
     at = workload.operators[int(arriving[0])].op.name if len(arriving) else ""
+    peak_bytes, peak_time_s = int(total[peak]), int(time[peak]) / machine.ticks_per_second
     if len(time) > MOST_POINTS:
         keep = _thin(total, peak)
         time, table = time[keep], table[:, keep]
-    return MemoryTrace(
-        name, capacity, time, table, int(total[peak]), float(time_s(peak_time(time, total, peak, table), machine)), at
-    )
-
-
-def peak_time(time: Array, total: Array, peak: int, table: Array) -> int:
-    """Ticks of the peak, also after thinning (the peak is always kept)."""
-    return int(time[int(np.argmax(table.sum(axis=0)))]) if len(time) else 0
-
-
-def time_s(ticks: int, machine: Machine) -> float:
-    """Seconds of some ticks."""
-    return ticks / machine.ticks_per_second
+    return MemoryTrace(name, capacity, time, table, peak_bytes, peak_time_s, at)
 
 
 def _thin(total: Array, peak: int) -> Array:

@@ -19,7 +19,7 @@ from monet.schedule.expansion.geometry import make_steps, step_nest
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Placement, Plan, PlanError
 from monet.schedule.planning.grouping import main_dim, splittable, summed
-from monet.schedule.result import Infeasible
+from monet.schedule.result_rows import Infeasible
 from monet.schedule.workload import Operator, Workload
 
 LIGHT_CYCLES = 4096  # an operator that takes less on one core is not worth splitting

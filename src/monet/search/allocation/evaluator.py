@@ -10,7 +10,7 @@ from monet.mapping.errors import MappingError
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.measurement.figures import Figures, figures_of
 from monet.schedule.plan import Placement, Plan
-from monet.schedule.result import Infeasible
+from monet.schedule.result_rows import Infeasible
 from monet.search.genetic import Score
 
 Placements = Mapping[str, Placement]

@@ -15,7 +15,7 @@ from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.measurement.bounds import bounds_of
 from monet.schedule.measurement.figures import Figures
 from monet.schedule.plan import Plan
-from monet.schedule.result import Infeasible
+from monet.schedule.result_rows import Infeasible
 from monet.search.allocation.choices import Space, space_of
 from monet.search.allocation.constructive import Placements, one_core, starting_points
 from monet.search.allocation.evaluator import Evaluator, Key

@@ -10,7 +10,7 @@ from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.measurement.figures import Figures, figures_of
 from monet.schedule.plan import Plan
 from monet.schedule.planning.default_plan import default_schedule
-from monet.schedule.result import Infeasible
+from monet.schedule.result_rows import Infeasible
 from monet.search.fusion.candidates import (
     HOPE,
     Candidate,

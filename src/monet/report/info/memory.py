@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from monet.schedule.result import CATEGORIES, MemoryTrace, Result
+from monet.schedule.result import Result
+from monet.schedule.result_rows import CATEGORIES, MemoryTrace
 
 POINTS = 1500  # more steps than a screen has pixels are merged, each into the largest total of its interval
 
@@ -25,34 +26,34 @@ def thinned(time: np.ndarray[Any, Any], amounts: np.ndarray[Any, Any], points: i
     return np.array(sorted(chosen))
 
 
+def by_fullness(result: Result) -> list[MemoryTrace]:
+    """DRAM first, then the memories by how full they get."""
+    drams = {dram.name for dram in result.hardware_summary.drams}
+    return sorted(result.memory, key=lambda one: (one.name not in drams, -one.full))
+
+
 def _memory(trace: MemoryTrace, ticks_per_second: float) -> dict[str, Any]:
     keep = thinned(trace.time, trace.bytes)
-    at_peak = int(trace.bytes.sum(axis=0).argmax()) if len(trace.time) else 0
     return {
         "name": trace.name,
-        "capacity": int(trace.capacity_bytes),
+        "capacity": trace.capacity_bytes,
         "time": trace.time[keep].tolist(),
         "bytes": [row[keep].tolist() for row in trace.bytes],
-        "peak_bytes": int(trace.peak_bytes),
+        "peak_bytes": trace.peak_bytes,
         "peak_time": trace.peak_time_s * ticks_per_second,
         "peak_time_s": trace.peak_time_s,
         "peak_operator": trace.peak_operator,
-        "at_peak": trace.bytes[:, at_peak].tolist() if len(trace.time) else [0] * len(CATEGORIES),
+        "at_peak": [*trace.at_peak.values()],
         "steps": len(trace.time),
         "merged": len(trace.time) - len(keep),
     }
 
 
 def info(result: Result) -> dict[str, Any]:
-    """DRAM first, then the memories by how full they get."""
-    drams = {dram["name"] for dram in result.hardware_summary.get("drams", ())}
-    traces = sorted(
-        result.memory,
-        key=lambda one: (one.name not in drams, -one.peak_bytes / (one.capacity_bytes or 1), one.name),
-    )
+    """Every memory, in the order of ``by_fullness``."""
     return {
-        "categories": list(CATEGORIES),
+        "categories": CATEGORIES,
         "ticks_per_second": result.ticks_per_second,
-        "end": int(result.ticks),
-        "memories": [_memory(trace, result.ticks_per_second) for trace in traces],
+        "end": result.ticks,
+        "memories": [_memory(trace, result.ticks_per_second) for trace in by_fullness(result)],
     }

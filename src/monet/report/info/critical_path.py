@@ -12,43 +12,39 @@ LEAST, MOST = 8, 18  # operators shown: as many as there are rows of cores besid
 
 
 def shares(result: Result) -> dict[str, float]:
-    """Seconds of the critical path by what happens: compute, read, write, move, evict, and ``gap`` for waiting."""
+    """Seconds of the critical path by what happens, longest first: compute, read, write, move, evict, and ``gap`` for
+    waiting."""
     totals: dict[str, float] = defaultdict(float)
     for step in result.critical_path:
-        totals[step.kind] += step.end_s - step.start_s
+        totals[step.kind] += step.seconds
     covered = sum(totals.values())
     if result.latency_s > covered > 0:
         totals["gap"] += result.latency_s - covered
-    return dict(totals)
+    return dict(sorted(totals.items(), key=lambda one: -one[1]))
 
 
-def by_operator(result: Result) -> list[tuple[str, float]]:
+def by_operator(result: Result) -> dict[str, float]:
     """Operators by their seconds on the critical path, longest first."""
     totals: dict[str, float] = defaultdict(float)
     for step in result.critical_path:
-        totals[step.operator] += step.end_s - step.start_s
-    return sorted(totals.items(), key=lambda one: (-one[1], one[0]))
+        totals[step.operator] += step.seconds
+    return dict(sorted(totals.items(), key=lambda one: (-one[1], one[0])))
 
 
 def info(result: Result) -> dict[str, Any]:
     """Shares by kind, and the operators that hold most of the path, as bars."""
     whole = result.latency_s or 1.0
-    shown = max(LEAST, min(MOST, len(result.cores) + 3))
-    phases = {row["name"]: row["phase"] for row in result.operators}
-    return {
-        "kinds": [
+    phases = {row.name: row.phase for row in result.operators}
+
+    def bars(parts: dict[str, float]) -> list[dict[str, Any]]:
+        return [
             {"name": name, "value": value, "text": seconds(value), "note": percent(value / whole)}
-            for name, value in sorted(shares(result).items(), key=lambda one: -one[1])
-        ],
-        "operators": [
-            {
-                "name": name,
-                "value": value,
-                "text": seconds(value),
-                "note": percent(value / whole),
-                "phase": phases.get(name, ""),
-            }
-            for name, value in by_operator(result)[:shown]
-        ],
+            for name, value in parts.items()
+        ]
+
+    shown = max(LEAST, min(MOST, len(result.cores) + 3))
+    return {
+        "kinds": bars(shares(result)),
+        "operators": [bar | {"phase": phases.get(bar["name"], "")} for bar in bars(by_operator(result))[:shown]],
         "steps": len(result.critical_path),
     }

@@ -1,0 +1,40 @@
+"""Where every core's time goes: an exact partition of the makespan by cause."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from monet.schedule.result import Result
+from monet.schedule.result_rows import TIME_PARTS, CoreRow
+
+
+def words(part: str) -> str:
+    """A cause as people say it."""
+    return part.replace("_", " ").replace("under use", "under-use")
+
+
+def _working(result: Result) -> list[CoreRow]:
+    """The cores that ran anything; all where none did."""
+    return [row for row in result.cores if row.tiles] or list(result.cores)
+
+
+def shares(result: Result) -> dict[str, float]:
+    """Share of the time of the cores that worked, by cause."""
+    totals = {part: sum(row.time_ticks[part] for row in _working(result)) for part in TIME_PARTS}
+    whole = sum(totals.values()) or 1
+    return {part: ticks / whole for part, ticks in totals.items()}
+
+
+def info(result: Result) -> dict[str, Any]:
+    """One stacked bar per core, in ticks, and the mean over the cores that worked."""
+    working = len(_working(result))
+    return {
+        "causes": [words(part) for part in TIME_PARTS],
+        "end": result.ticks,
+        "ticks_per_second": result.ticks_per_second,
+        "rows": [{"name": row.name, "ticks": [row.time_ticks[part] for part in TIME_PARTS]} for row in result.cores],
+        "mean": {
+            "name": f"mean of {working} cores" if working != 1 else "the one core at work",
+            "ticks": [share * result.ticks for share in shares(result).values()],
+        },
+    }

@@ -1,0 +1,206 @@
+"""Rows of a result against its timeline, and against cases whose answer is plain: what limits an operator, what a core
+waits for."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import pytest
+
+from monet.graph import Graph, GraphBuilder
+from monet.graph.counts import macs_of
+from monet.schedule.evaluation import evaluate
+from monet.schedule.result import Result
+from monet.schedule.result_rows import EVENT_KINDS, TIME_PARTS
+from tests.report.small import BATCH, small, small_graph
+from tests.schedule.cases import accelerator
+
+WAITS = tuple(part for part in TIME_PARTS if part.startswith("waiting"))
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    return small()
+
+
+def ticks_by(result: Result, kind: str) -> Counter[tuple[str, str]]:
+    """(operator, resource) → ticks of its events of a kind."""
+    line, found = result.timeline, Counter[tuple[str, str]]()
+    for at in range(len(line)):
+        if EVENT_KINDS[line.kind[at]] == kind:
+            place = line.operators[line.operator[at]], line.resources[line.resource[at]]
+            found[place] += int(line.end[at] - line.start[at])
+    return found
+
+
+# --- sums -------------------------------------------------------------------------------------------------------------
+
+
+def test_busy_times_are_those_of_the_timeline(result: Result) -> None:
+    computed, second = ticks_by(result, "compute"), result.ticks_per_second
+    for row in result.operators:
+        mine = sum(ticks for (name, _), ticks in computed.items() if name == row.name)
+        assert row.busy_s == pytest.approx(mine / second, abs=1e-15)
+    for core in result.cores:
+        mine = sum(ticks for (_, place), ticks in computed.items() if place == core.name)
+        assert core.busy_s == pytest.approx(mine / second)
+        assert core.operators == len({name for name, place in computed if place == core.name})
+    every = Counter[str]()
+    for kind in EVENT_KINDS:
+        for (_, place), ticks in ticks_by(result, kind).items():
+            every[place] += ticks
+    for link in result.links:
+        assert link.busy_s == pytest.approx(every[link.name] / second, abs=1e-15)
+        assert link.utilisation == pytest.approx(every[link.name] / result.ticks)
+
+
+def test_utilisation_is_work_over_what_the_arrays_could_do(result: Result) -> None:
+    graph, hardware = small_graph(), accelerator("mesh", sram=8192, dram=16)
+    macs = {op.name: macs_of(graph, op) for op in graph.ops}
+    units = {one.name: one.core.units * one.core.clock_hz for one in hardware.cores}
+    assert sum(units.values()) == 4 * 16 * 500e6
+    assert result.utilisation == pytest.approx(sum(macs.values()) / (sum(units.values()) * result.latency_s))
+    for row in result.operators:
+        assert row.macs == macs[row.name]
+        could = sum(units[name] for name in row.cores) * (row.end_s - row.start_s)
+        assert row.utilisation == pytest.approx(row.macs / could if could else 0.0)
+    for core in result.cores:
+        mine = sum(row.macs / len(row.cores) for row in result.operators if core.name in row.cores)
+        could = units[core.name] * result.latency_s
+        assert core.utilisation == pytest.approx(mine / could if could else core.busy_s / result.latency_s)
+
+
+def test_the_headline_is_of_the_whole_batch(result: Result) -> None:
+    assert result.batch == BATCH
+    assert result.throughput_per_s == pytest.approx(BATCH * result.ticks_per_second / result.ticks)
+    assert result.cycles == math.ceil(result.ticks / 1024)
+    assert result.latency_s == pytest.approx(result.cycles / 500e6, rel=1e-5)
+    assert result.energy_j == pytest.approx(
+        sum(row.energy_j for row in result.operators) + result.energy_breakdown.static
+    )
+    for name, phase in result.phases.items():
+        rows = [row for row in result.operators if row.phase == name]
+        assert (phase.operators, phase.macs) == (len(rows), sum(row.macs for row in rows))
+        assert phase.dram_bytes == sum(row.dram_read_bytes + row.dram_write_bytes for row in rows)
+        assert phase.busy_s == pytest.approx(sum(row.busy_s for row in rows))
+        assert phase.energy_j == pytest.approx(sum(row.energy_j for row in rows))
+        assert (phase.start_s, phase.end_s) == (min(row.start_s for row in rows), max(row.end_s for row in rows))
+
+
+def test_bound_by_follows_from_traffic_and_core_time(result: Result) -> None:
+    """DRAM limits an operator if its bytes take longer than its busiest core; else a port or the array does."""
+    computed, bandwidth = ticks_by(result, "compute"), accelerator("mesh").drams[0].bandwidth_bytes_per_s
+    limits = Counter[bool]()
+    for row in result.operators:
+        busiest = max((computed[row.name, core] for core in row.cores), default=0) / result.ticks_per_second
+        moved = (row.dram_read_bytes + row.dram_write_bytes) / bandwidth
+        assert (row.bound_by == "dram") == (moved > busiest), row.name
+        limits[row.bound_by == "dram"] += 1
+    assert min(limits.values()) > 10
+    assert {row.bound_by for row in result.operators} - {"dram", "compute"} <= {"sram.r0", "local.w0", "local.r0"}
+
+
+# --- waiting ----------------------------------------------------------------------------------------------------------
+
+
+def conv(builder: GraphBuilder, name: str, x: str, channels: int = 4) -> str:
+    """From 4 channels to 8, or back."""
+    with builder.scope(name):
+        weight, pad = builder.parameter("weight", (12 - channels, channels, 3, 3)), ((1, 1), (1, 1))
+        return builder.emit("conv", x, weight, stride=(1, 1), padding=pad, dilation=(1, 1), groups=1)
+
+
+def one_after_another() -> Graph:
+    """A convolution, then a ReLU of it."""
+    builder = GraphBuilder("chain")
+    x = conv(builder, "a", builder.input("x", (1, 4, 8, 8)))
+    with builder.scope("c"):
+        return builder.build([builder.emit("relu", x)])
+
+
+def two_and_their_sum() -> Graph:
+    builder = GraphBuilder("two")
+    outputs = [conv(builder, name, builder.input(f"input_{name}", (1, 4, 8, 8))) for name in "ab"]
+    with builder.scope("c"):
+        return builder.build([builder.emit("add", *outputs)])
+
+
+def two_chains() -> Graph:
+    """Convolutions a and b, then c of a's result and d of b's."""
+    builder = GraphBuilder("chains")
+    first, second = (conv(builder, name, builder.input(f"input_{name}", (1, 4, 8, 8))) for name in "ab")
+    return builder.build([conv(builder, "c", first, 8), conv(builder, "d", second, 8)])
+
+
+def run(graph: Graph, sram: int, local: int, dram: int = 16) -> Result:
+    """Convolutions on one array, the rest on the vector core; one tile each, no latency of DRAM."""
+    hardware = accelerator("bus", sram=sram, local=local, latency=0, count=2, dram=dram)
+    places = {op.name: "pe[0]" if op.kind == "conv" else "simd" for op in graph.ops}
+    found = evaluate(graph, hardware, allocation=places, fusion="none")
+    assert all(row.tiles == 1 for row in found.operators)
+    return found
+
+
+def waits(result: Result, core: str) -> dict[str, int]:
+    row = next(row for row in result.cores if row.name == core)
+    return {part.removeprefix("waiting_for_"): row.time_ticks[part] for part in WAITS}
+
+
+def span(result: Result, operator: str, kind: str) -> tuple[int, int]:
+    """First start and last end of an operator's events of a kind, in ticks."""
+    line = result.timeline
+    mine = (line.operator == line.operators.index(operator)) & (line.kind == EVENT_KINDS.index(kind))
+    return int(line.start[mine].min()), int(line.end[mine].max())
+
+
+def test_waits_are_blamed_on_what_went_on_meanwhile() -> None:
+    """The vector core waits for the array's operands from DRAM, then for the array, then for the wires between them."""
+    result = run(one_after_another(), 65536, 65536)
+    began, done = span(result, "a.conv", "compute")
+    start, end = span(result, "c.relu", "compute")
+    _, arrived = span(result, "c.relu", "move")
+    assert began > 0
+    assert arrived > start > done
+    assert waits(result, "pe[0]") == {"dram": began, "link": 0, "dependency": 0, "space": 0}
+    after = max(0, arrived - end)  # the last of its input comes while it computes
+    assert waits(result, "simd") == {
+        "dram": began,
+        "link": start - done + after,
+        "dependency": done - began,
+        "space": 0,
+    }
+
+
+def test_data_that_takes_the_way_over_dram_is_waited_for_there() -> None:
+    result = run(one_after_another(), 2048, 2048)
+    found = waits(result, "simd")
+    start, _ = span(result, "c.relu", "compute")
+    assert found["dram"] >= start
+    assert {part: ticks for part, ticks in found.items() if ticks} == {"dram": found["dram"]}
+
+
+def test_waiting_for_room_is_told_from_waiting_for_data() -> None:
+    """With room for both results the second convolution waits for nothing but the first; with less room its own result
+    has to wait until that of the first has left, and so does the sum."""
+    roomy, cramped = (run(two_and_their_sum(), sram, 4096) for sram in (8192, 6144))
+    first, second = ((span(one, "a.conv", "compute"), span(one, "b.conv", "compute")) for one in (roomy, cramped))
+    found = waits(roomy, "simd")
+    assert found["space"] == 0
+    assert found["dependency"] == first[1][1] - first[0][0]
+    assert found["dram"] == first[0][0]
+    found = waits(cramped, "simd")
+    assert found["space"] == second[1][0]
+    assert found["dependency"] == second[1][1] - second[1][0]
+    assert found["dram"] == 0
+
+
+def test_making_room_is_waited_for_as_room() -> None:
+    """The array waits for b's result to be evicted, then for c's operands; for c's result to leave, then for d's."""
+    result = run(two_chains(), 6144, 4096, dram=8)
+    (first, _), (_, second) = span(result, "a.conv", "compute"), span(result, "b.conv", "compute")
+    (third, written), (fourth, _) = span(result, "c.conv", "compute"), span(result, "d.conv", "compute")
+    (_, evicted), (_, left) = span(result, "c.conv", "evict"), span(result, "c.conv", "write")
+    assert second < evicted < third < written < left < fourth
+    expected = {"dram": first + third - evicted + fourth - left, "space": evicted - second + left - written}
+    assert waits(result, "pe[0]") == {"link": 0, "dependency": 0} | expected
