@@ -16,7 +16,7 @@ from monet.hardware.accelerator import Accelerator
 from monet.hardware.export import as_json
 from monet.hardware.summary import hardware_summary
 from monet.mapping.cache import MODEL_VERSION
-from monet.schedule.engine import NoSchedule, Schedule, Scheduler
+from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.measurement.bounds import bounds_of
 from monet.schedule.measurement.energy import energy_of
 from monet.schedule.measurement.measure import Measures
@@ -24,6 +24,7 @@ from monet.schedule.measurement.occupancy import traces
 from monet.schedule.plan import Plan, PlanError
 from monet.schedule.planning.grouping import check_connected
 from monet.schedule.result import Bounds, Infeasible, Result, Timeline
+from monet.schedule.schedule import Schedule
 from monet.schedule.simulation.workspace import without_collecting
 
 SCHEDULE_VERSION = 6  # raise it with every change of what a plan costs
@@ -98,7 +99,7 @@ def evaluate(
 def measure(scheduler: Scheduler, schedule: Schedule, inputs: Mapping[str, Any], began: float) -> Result:
     """Everything there is to know of a schedule."""
     machine, workload = scheduler.machine, scheduler.workload
-    accelerator, makespan = machine.accelerator, schedule.timed.makespan
+    accelerator, makespan = machine.accelerator, schedule.makespan
     energy = energy_of(schedule, machine, len(workload.operators))
     measures = Measures(schedule, machine, workload, energy)
     memory = traces(schedule, machine, workload)

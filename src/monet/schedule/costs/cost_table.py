@@ -25,7 +25,7 @@ from monet.schedule.costs.step_cost import (
     vector_step,
     with_bias,
 )
-from monet.schedule.expansion.geometry import Steps, cut_axes, make_steps, shape_classes, step_nest
+from monet.schedule.expansion.geometry import StepRanges, cut_axes, make_steps, shape_classes, step_nest
 from monet.schedule.expansion.operator_rows import RowStore
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Group, Placement, Plan
@@ -41,7 +41,7 @@ class Costed:
     """Steps of an operator on some cores: classes of equal shape and the cost of each."""
 
     instances: tuple[CoreInstance, ...]
-    steps: Steps
+    steps: StepRanges
     classes: Array
     costs: tuple[StepCost, ...]
     is_summed: bool  # split along a dimension that it sums over
@@ -95,7 +95,7 @@ class CostTable:
         self.orders: dict[tuple[Any, ...], Array] = {}  # of the tiles of groups, by the rows of their operators
 
     def cost(
-        self, operator: Operator, steps: Steps, number: int, instance: CoreInstance, held: bool, share: float
+        self, operator: Operator, steps: StepRanges, number: int, instance: CoreInstance, held: bool, share: float
     ) -> StepCost:
         """The cost of one step of an operator on a core; ``share`` of its memory may be used for buffers. Cores that
         share a streamed operator see their part of DRAM's bandwidth when they choose their tiles."""
@@ -172,7 +172,7 @@ class CostTable:
     def _compute(
         self,
         operator: Operator,
-        steps: Steps,
+        steps: StepRanges,
         number: int,
         instance: CoreInstance,
         cores: int,
@@ -200,7 +200,7 @@ class OperatorSteps:
     operator: Operator
     placement: Placement
     instances: tuple[CoreInstance, ...]
-    steps: Steps
+    steps: StepRanges
     held: bool
     classes: Array
     costs: tuple[StepCost, ...]
@@ -297,11 +297,11 @@ def _nothing(like: StepCost) -> StepCost:
     return StepCost(0.0, 0.0, 0.0, 0.0, operands, (), like.bound_by)
 
 
-_whole: dict[tuple[str, str, int], tuple[Steps, Array, Array]] = {}
+_whole: dict[tuple[str, str, int], tuple[StepRanges, Array, Array]] = {}
 MOST_UNTILED = 10_000  # kept to be looked up
 
 
-def _untiled(operator: Operator, split: str, pieces: int) -> tuple[Steps, Array, Array]:
+def _untiled(operator: Operator, split: str, pieces: int) -> tuple[StepRanges, Array, Array]:
     """Steps of an operator alone, with their classes of shape: the same on every machine."""
     key = operator.key, split, pieces
     if key not in _whole:

@@ -2,121 +2,115 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from monet.compiled import kernel
-from monet.schedule.simulation.decide import (
-    CORE,
-    E_BLOCK,
-    E_KIND,
-    ENTRY_END,
-    ENTRY_START,
-    HOLD_WRITE,
-    KEEP_WRITE,
-    OPERATOR,
-    STREAM_WRITE,
-    TICKS,
-    WORK_END,
-    WORK_START,
-)
-from monet.schedule.simulation.residency import (
-    BLOCK_COLUMNS,
-    DRAM_FROM,
-    DRAM_READY,
-    DRAM_TO,
-    DUE,
-    IN_DRAM,
-    NEVER,
-    NOT_YET,
-    PERSISTENT,
-    PIN,
-    SIZE,
-    THROUGH,
-    USE,
-    USE_END,
-    WRITES_LEFT,
-)
-
-Array = Any
-
-# columns of an operator: its steps, entries, buffers and storages, the first of each, then what it is
-STEPS, ENTRIES, BUFFERS, STORAGES, FIRST_STEP, FIRST_ENTRY, FIRST_BUFFER, FIRST_STORAGE = range(8)
-NUMBER, GROUP, HELD, MODE, MODE_TICKS = range(8, 13)
-OPERATOR_COLUMNS = 13
-SWITCH = 3  # column of the ticks of a step that a core does not pay when it goes on with the same operator
+from monet.arrays import I64, Table
+from monet.compiled import kernel, part
+from monet.schedule.simulation.records import HOLD_WRITE, KEEP_WRITE, STREAM_WRITE, Tables, TickParts
 
 
-@kernel(
-    "int64(int64[:,::1], int64[::1], int64[::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1],"
-    "int64[:,::1], int64[::1], int64[::1], uint8[:,::1], int64[::1], int64, boolean)"
-)
-def assemble(
-    operators: Array, shift: Array, storage: Array, gangs: Array, steps: Array, parts: Array, entries: Array,
-    blocks: Array, sizes: Array, flagged: Array, flags: Array, uses: Array, cores: int, dram: bool,
-) -> int:  # fmt: skip
-    """Fill in ``steps``, ``parts``, ``entries``, ``blocks`` and ``uses``; returns the number of uses."""
-    for number in range(len(blocks)):
-        row = blocks[number]
-        for column in range(BLOCK_COLUMNS):
-            row[column] = 0
-        root, persistent = flags[flagged[number], 0], flags[flagged[number], 1]
-        row[SIZE], row[IN_DRAM], row[PERSISTENT], row[THROUGH] = sizes[number], root, persistent, persistent
-        row[DRAM_READY], row[PIN], row[DUE] = -1, -1, NEVER
-        row[DRAM_FROM], row[DRAM_TO] = -1 if root else NOT_YET, NOT_YET
+class Placed(Table):
+    """Operators in a plan: the first of their rows, how many there are, and what else their steps need to know."""
+
+    first_step: I64
+    first_entry: I64
+    first_buffer: I64
+    first_storage: I64
+    steps: I64
+    entries: I64
+    buffers: I64
+    storages: I64
+    number: I64
+    group: I64
+    held: I64  # 1: what a core has set up stays as long as it goes on with the same operator
+    mode: I64  # of the array, or -1
+    mode_ticks: I64  # to change to it
+
+
+class Cut(NamedTuple):
+    """Where blocks are. ``shift``: by storage of each operator, how far its blocks have moved since its rows were made;
+    ``storage``: by entry, which of the storages of its operator it is in."""
+
+    shift: I64
+    storage: I64
+
+
+@kernel
+def assemble(placed: Placed, cut: Cut, plan: Tables, parts: TickParts, cores: int, boundary_is_dram: bool) -> int:
+    """Fill in what of the tables of a plan depends on all operators together; returns the number of uses."""
+    operator_of = number_rows(placed, cut, plan, boundary_is_dram)
+    fill_ticks(placed, plan, parts, operator_of, cores)
+    return note_uses(plan)
+
+
+@part(allocates=True)
+def number_rows(placed: Placed, cut: Cut, plan: Tables, boundary_is_dram: bool) -> I64:
+    """Count entries, buffers and blocks from the first of all; note who writes blocks. Returns the operator, as a row
+    of ``placed``, of every step."""
+    steps, entries, blocks = plan.steps, plan.entries, plan.blocks
     group_of = np.full(len(blocks), -1, np.int64)
-    held = np.zeros(len(steps), np.uint8)
     operator_of = np.empty(len(steps), np.int64)
-    for o in range(len(operators)):
-        one = operators[o]
-        for s in range(one[FIRST_STEP], one[FIRST_STEP] + one[STEPS]):
-            held[s], operator_of[s] = one[HELD], o
-            steps[s, OPERATOR] = one[NUMBER]
-            steps[s, ENTRY_START] += one[FIRST_ENTRY]
-            steps[s, ENTRY_END] += one[FIRST_ENTRY]
-            steps[s, WORK_START] += one[FIRST_BUFFER]
-            steps[s, WORK_END] += one[FIRST_BUFFER]
-        for e in range(one[FIRST_ENTRY], one[FIRST_ENTRY] + one[ENTRIES]):
-            entries[e, E_BLOCK] += shift[one[FIRST_STORAGE] + storage[e]]
-            number, kind = entries[e, E_BLOCK], entries[e, E_KIND]
+    for o in range(len(placed)):
+        first_entry, first_buffer, group = placed.first_entry[o], placed.first_buffer[o], placed.group[o]
+        for s in range(placed.first_step[o], placed.first_step[o] + placed.steps[o]):
+            operator_of[s], steps.operator[s] = o, placed.number[o]
+            steps.entry_start[s] += first_entry
+            steps.entry_end[s] += first_entry
+            steps.buffer_start[s] += first_buffer
+            steps.buffer_end[s] += first_buffer
+        for e in range(first_entry, first_entry + placed.entries[o]):
+            entries.block[e] += cut.shift[placed.first_storage[o] + cut.storage[e]]
+            block, kind = entries.block[e], entries.kind[e]
             if kind in (HOLD_WRITE, STREAM_WRITE, KEEP_WRITE):
-                blocks[number, WRITES_LEFT] += 1
-            if group_of[number] < 0:
-                group_of[number] = one[GROUP]
-            elif dram and group_of[number] != one[GROUP]:  # boundary ``dram``: what another group uses is written
-                blocks[number, THROUGH] = 1
+                blocks.writes[block] += 1
+            if group_of[block] < 0:
+                group_of[block] = group
+            elif boundary_is_dram and group_of[block] != group:  # what another group uses is written
+                blocks.through[block] = 1
+    return operator_of
+
+
+@part(allocates=True)
+def fill_ticks(placed: Placed, plan: Tables, parts: TickParts, operator_of: I64, cores: int) -> None:
+    """Ticks of every step, with what a core pays to switch to it."""
+    steps = plan.steps
     last_operator, last_mode = np.full(cores, -1, np.int64), np.full(cores, -1, np.int64)
-    last_gang = np.full(len(blocks), -1, np.int64)
-    for gang in range(len(gangs)):
-        for s in range(gangs[gang, 0], gangs[gang, 1]):
-            core = steps[s, CORE]
-            if held[s] and last_operator[core] == steps[s, OPERATOR]:
-                parts[s, SWITCH] = 0
-            last_operator[core] = steps[s, OPERATOR]
-            mode = operators[operator_of[s], MODE]
+    for gang in range(len(plan.gangs)):
+        for s in range(plan.gangs.first_step[gang], plan.gangs.last_step[gang]):
+            core, o = steps.core[s], operator_of[s]
+            if placed.held[o] and last_operator[core] == steps.operator[s]:
+                parts.switching[s] = 0
+            last_operator[core] = steps.operator[s]
+            mode = placed.mode[o]
             if mode >= 0:  # the array is set up for it; before the first one it may be set up already
                 if last_mode[core] >= 0 and last_mode[core] != mode:
-                    parts[s, SWITCH] += operators[operator_of[s], MODE_TICKS]
+                    parts.switching[s] += placed.mode_ticks[o]
                 last_mode[core] = mode
-            steps[s, TICKS] = parts[s, 0] + parts[s, 1] + parts[s, 2] + parts[s, 3]
-            for e in range(steps[s, ENTRY_START], steps[s, ENTRY_END]):
-                number = entries[e, E_BLOCK]
-                if last_gang[number] != gang:
-                    last_gang[number] = gang
-                    blocks[number, USE_END] += 1
-    used = 0
-    for number in range(len(blocks)):
-        blocks[number, USE] = used
-        used += blocks[number, USE_END]
-        blocks[number, USE_END] = blocks[number, USE]
-        last_gang[number] = -1
-    for gang in range(len(gangs)):
-        for s in range(gangs[gang, 0], gangs[gang, 1]):
-            for e in range(steps[s, ENTRY_START], steps[s, ENTRY_END]):
-                number = entries[e, E_BLOCK]
-                if last_gang[number] != gang:
-                    last_gang[number] = gang
-                    uses[blocks[number, USE_END]] = gang
-                    blocks[number, USE_END] += 1
+            steps.ticks[s] = parts.useful[s] + parts.under_used[s] + parts.stalled[s] + parts.switching[s]
+
+
+@part(allocates=True)
+def note_uses(plan: Tables) -> int:
+    """Fill in which gangs use a block, block by block; returns how many uses there are."""
+    entries, blocks = plan.entries, plan.blocks
+    last_gang = np.full(len(blocks), -1, np.int64)
+    for filling in (False, True):  # first count them
+        for gang in range(len(plan.gangs)):
+            first, last = plan.gangs.first_step[gang], plan.gangs.last_step[gang]
+            for e in range(plan.steps.entry_start[first], plan.steps.entry_end[last - 1]):
+                block = entries.block[e]
+                if last_gang[block] != gang:
+                    last_gang[block] = gang
+                    if filling:
+                        plan.uses[blocks.use_end[block]] = gang
+                    blocks.use_end[block] += 1
+        if not filling:
+            used = 0
+            for block in range(last_gang.size):
+                blocks.use_start[block] = used
+                used += blocks.use_end[block]
+                blocks.use_end[block] = blocks.use_start[block]
+                last_gang[block] = -1
     return used

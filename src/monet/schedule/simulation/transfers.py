@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
+from monet.arrays import I64
 from monet.compiled import kernel
-from monet.schedule.simulation.nodes import BOOK_END, BOOK_START, BURSTS, BYTES, KIND, RESOURCE, SOURCE, TARGET, TARGETS
-
-Array = Any
+from monet.schedule.simulation.records import DIRECTION, Events
 
 
-@kernel("void(int64[:,::1], int64[:,::1], int64[:,::1], int64[::1], int64[::1], int64[::1])")
-def transferred(node: Array, booking: Array, kinds: Array, resources: Array, read: Array, written: Array) -> None:
-    """By kind of node bytes of whole bursts, and bytes; bytes by resource that they pass; bytes read from and written
-    to every memory (0: DRAM, or none)."""
-    for number in range(len(node)):
-        row = node[number]
-        size = row[BYTES]
+class TransferSums(NamedTuple):
+    """Bytes: by direction (FROM_DRAM, TO_DRAM, ON_CHIP), also on the pins of DRAM; over every resource; read from and
+    written to every memory (0: DRAM, or none)."""
+
+    bytes: I64
+    bursts: I64
+    over_resource: I64
+    read_from: I64
+    written_to: I64
+
+
+@kernel
+def sum_transfers(events: Events, sums: TransferSums) -> None:
+    """Add up all transfers, from zeros."""
+    nodes, bookings = events.nodes, events.bookings
+    for number in range(len(nodes)):
+        size = nodes.bytes[number]
         if size <= 0:
             continue
-        kinds[row[KIND], 0] += row[BURSTS]
-        kinds[row[KIND], 1] += size
-        read[max(0, row[SOURCE])] += size
-        written[max(0, row[TARGET])] += size * row[TARGETS]
-        for b in range(row[BOOK_START], row[BOOK_END]):
-            resources[booking[b, RESOURCE]] += size
+        direction = DIRECTION[nodes.kind[number]]
+        sums.bytes[direction] += size
+        sums.bursts[direction] += nodes.bursts[number]
+        sums.read_from[max(0, nodes.source[number])] += size
+        sums.written_to[max(0, nodes.target[number])] += size * nodes.targets[number]
+        for b in range(nodes.book_start[number], nodes.book_end[number]):
+            sums.over_resource[bookings.resource[b]] += size
