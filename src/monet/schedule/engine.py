@@ -164,7 +164,7 @@ def one_tile_at_a_time(decided: Decided, expanded: Expanded, machine: Machine) -
     more.node[:] = before[waits]
     deps = Dependencies.of(np.insert(deps.plain, nodes.dep_end[waits], more.plain, axis=0))
     upto = np.cumsum(waits)
-    nodes = nodes.copy()
+    nodes = nodes.copied()
     nodes.dep_start[:] += upto - waits
     nodes.dep_end[:] += upto
     return decided._replace(events=Events(nodes, deps, bookings))

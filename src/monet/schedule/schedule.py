@@ -48,7 +48,7 @@ class Decided(NamedTuple):
         """The same with nodes in another order; ``place``: the new number of each."""
 
         _, deps, bookings = self.events
-        found = Decided(Events(nodes, deps.copy(), bookings.copy()), self.copies.copy(), self.dram.copy())
+        found = Decided(Events(nodes, deps.copied(), bookings.copied()), self.copies.copied(), self.dram.copied())
         for column in (found.events.deps.node, found.copies.came, found.copies.went, found.dram.came, found.dram.went):
             renumber(place, column)
         return found

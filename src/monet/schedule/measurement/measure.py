@@ -119,7 +119,7 @@ class Measures:
                 macs[machine.core_index[instance.name]] += one.operator.macs / len(one.instances)
         for number, instance in enumerate(machine.accelerator.cores):
             here = steps.core == number
-            parts = [int(ticks[here].sum()) for ticks in schedule.expanded.parts]
+            parts = [int(ticks) for ticks in schedule.expanded.parts.plain[here].sum(axis=0)]
             waits = [int(value) for value in schedule.timed.waits[number]]
             ticks = dict(zip(TIME_PARTS, [*parts, *waits], strict=False))
             ticks["idle"] = makespan - sum(ticks.values())

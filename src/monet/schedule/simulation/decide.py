@@ -45,11 +45,11 @@ OK, NO_SPACE, NOWHERE = range(3)  # what ``decide`` answers
 @kernel
 def decide(plan: Tables, routes: Routes, state: State) -> int:
     """Fill in events, copies and stays in DRAM. 0, or why there is no schedule."""
-    gangs, count = plan.gangs, state.counters
-    for gang in range(len(gangs)):
-        count.gang[0] = gang
-        count.operator[0] = plan.steps.operator[gangs.first_step[gang]]
-        if gangs.leaves_chip[gang]:
+    counters = state.counters[0]
+    for gang in range(len(plan.gangs)):
+        counters.gang = gang
+        counters.operator = plan.steps[plan.gangs[gang].first_step].operator
+        if plan.gangs[gang].leaves_chip:
             clear_chip(plan, routes, state)
         if not reserve(plan, routes, state, gang):
             return NO_SPACE
@@ -67,33 +67,49 @@ def decide(plan: Tables, routes: Routes, state: State) -> int:
 @part()
 def reserve(plan: Tables, routes: Routes, state: State, gang: int) -> bool:
     """Take the space of all buffers and held blocks of a gang; False if there is not enough."""
-    steps, buffers, entries = plan.steps, plan.buffers, plan.entries
-    first, last = plan.gangs.first_step[gang], plan.gangs.last_step[gang]
-    for e in range(steps.entry_start[first], steps.entry_end[last - 1]):
-        kind = state.entries.kind[e] = entries.kind[e]
-        if kind in (HOLD_READ, HOLD_WRITE):
-            state.blocks.pinned[entries.block[e]] = gang
-    for s in range(first, last):
-        state.steps.room[s] = -1
-        for b in range(steps.buffer_start[s], steps.buffer_end[s]):
-            event = take_or_fail(plan, routes, state, buffers.memory[b], buffers.bytes[b])
-            if event == NO_ROOM:
-                return False
-            state.buffer_copy[b] = add_copy(state, -1, buffers.memory[b], buffers.bytes[b])
-            state.steps.room[s] = join(state, state.steps.room[s], event, SPACE)
-        for e in range(steps.entry_start[s], steps.entry_end[s]):
-            block, memory, kind = entries.block[e], entries.memory[e], entries.kind[e]
-            state.entries.is_new[e], state.entries.room[e] = 0, -1
-            state.entries.first_in[e], state.entries.through[e] = -1, -1
-            if kind == STREAM_READ:
-                state.entries.room[e] = state.steps.room[s]
-            if kind not in (HOLD_READ, HOLD_WRITE) or state.at[block, memory] >= 0:
-                continue
-            event = take_or_fail(plan, routes, state, memory, plan.blocks.bytes[block])
-            if event == NO_ROOM:
-                return False
-            state.entries.is_new[e], state.entries.room[e] = 1, event
-            add_copy(state, block, memory, plan.blocks.bytes[block])
+    first, last = entries_of(plan, gang)
+    for e in range(first, last):
+        entry = plan.entries[e]
+        state.entries[e].kind = entry.kind
+        if entry.kind in (HOLD_READ, HOLD_WRITE):
+            state.blocks[entry.block].pinned = gang
+    for s in range(plan.gangs[gang].first_step, plan.gangs[gang].last_step):
+        if not reserve_step(plan, routes, state, s):
+            return False
+    return True
+
+
+@part()
+def entries_of(plan: Tables, gang: int) -> tuple[int, int]:
+    """The first entry of a gang, and the one after its last: those of its steps stand together."""
+    return plan.steps[plan.gangs[gang].first_step].entry_start, plan.steps[plan.gangs[gang].last_step - 1].entry_end
+
+
+@part()
+def reserve_step(plan: Tables, routes: Routes, state: State, s: int) -> bool:
+    """Take the space of the buffers and held blocks of a step; False if there is not enough."""
+    step, doing = plan.steps[s], state.steps[s]
+    doing.room = -1
+    for b in range(step.buffer_start, step.buffer_end):
+        buffer = plan.buffers[b]
+        event = take_or_fail(plan, routes, state, buffer.memory, buffer.bytes)
+        if event == NO_ROOM:
+            return False
+        state.buffer_copy[b] = add_copy(state, -1, buffer.memory, buffer.bytes)
+        doing.room = join(state, doing.room, event, SPACE)
+    for e in range(step.entry_start, step.entry_end):
+        entry, live = plan.entries[e], state.entries[e]
+        live.is_new, live.room, live.first_in, live.through = 0, -1, -1, -1
+        if entry.kind == STREAM_READ:
+            live.room = doing.room
+        if entry.kind not in (HOLD_READ, HOLD_WRITE) or state.at[entry.block, entry.memory] >= 0:
+            continue
+        size = plan.blocks[entry.block].bytes
+        event = take_or_fail(plan, routes, state, entry.memory, size)
+        if event == NO_ROOM:
+            return False
+        live.is_new, live.room = 1, event
+        add_copy(state, entry.block, entry.memory, size)
     return True
 
 
@@ -102,105 +118,104 @@ def take_or_fail(plan: Tables, routes: Routes, state: State, memory: int, size: 
     """Take space that a gang cannot do without; where there is none, note where and how much is short."""
     event = take(plan, routes, state, memory, size, -1)
     if event == NO_ROOM:
-        state.counters.failed_memory[0], state.counters.failed_bytes[0] = memory, size - state.memories.free[memory]
+        counters = state.counters[0]
+        counters.failed_memory, counters.failed_bytes = memory, size - state.memories[memory].free
     return event
 
 
 @part()
 def admit(plan: Tables, routes: Routes, state: State, gang: int) -> None:
     """Results that may stay on chip do so if that drives out only what is needed later than they are."""
-    steps, entries = plan.steps, plan.entries
-    first, last = plan.gangs.first_step[gang], plan.gangs.last_step[gang]
-    for e in range(steps.entry_start[first], steps.entry_end[last - 1]):
-        if entries.kind[e] != KEEP_WRITE:
+    first, last = entries_of(plan, gang)
+    for e in range(first, last):
+        entry, live = plan.entries[e], state.entries[e]
+        if entry.kind != KEEP_WRITE:
             continue
-        block, memory = entries.block[e], entries.memory[e]
-        state.blocks.pinned[block] = gang
-        if state.at[block, memory] >= 0:
-            state.entries.kind[e] = HOLD_WRITE
+        block, given = state.blocks[entry.block], plan.blocks[entry.block]
+        block.pinned = gang
+        if state.at[entry.block, entry.memory] >= 0:
+            live.kind = HOLD_WRITE
             continue
-        use, end = state.blocks.use[block], plan.blocks.use_end[block]
-        while use < end and plan.uses[use] <= gang:
+        use, event = block.use, NO_ROOM
+        while use < given.use_end and plan.uses[use] <= gang:
             use += 1
-        event = NO_ROOM
-        if use < end:  # somebody reads it again
-            event = take(plan, routes, state, memory, plan.blocks.bytes[block], plan.uses[use])
+        if use < given.use_end:  # somebody reads it again
+            event = take(plan, routes, state, entry.memory, given.bytes, plan.uses[use])
         if event == NO_ROOM:
-            state.entries.kind[e] = STREAM_WRITE
+            live.kind = STREAM_WRITE
             continue
-        state.entries.kind[e], state.entries.is_new[e], state.entries.room[e] = HOLD_WRITE, 1, event
-        add_copy(state, block, memory, plan.blocks.bytes[block])
+        live.kind, live.is_new, live.room = HOLD_WRITE, 1, event
+        add_copy(state, entry.block, entry.memory, given.bytes)
 
 
 @part()
 def run_steps(plan: Tables, routes: Routes, state: State, gang: int) -> None:
     """The compute nodes of a gang, and what they wait for."""
-    steps, entries = plan.steps, plan.entries
-    for s in range(plan.gangs.first_step[gang], plan.gangs.last_step[gang]):
+    for s in range(plan.gangs[gang].first_step, plan.gangs[gang].last_step):
+        step, doing = plan.steps[s], state.steps[s]
         new = open_node(state, COMPUTE, s, 0, -1, -1)
-        depend(state, new, state.steps.room[s], 0, SPACE)
-        depend(state, new, state.steps.first_in[s], 0, DATA)
-        for e in range(steps.entry_start[s], steps.entry_end[s]):
+        depend(state, new, doing.room, 0, SPACE)
+        depend(state, new, doing.first_in, 0, DATA)
+        for e in range(step.entry_start, step.entry_end):
             wait_for_entry(plan, state, new, e)
-        book(state, new, steps.core[s], steps.ticks[s])
-        if steps.port_ticks[s] > 0:
-            port = routes.port[steps.port_memory[s]]
-            book(state, new, port, min(steps.port_ticks[s], steps.ticks[s]))
-        state.steps.run[s] = new
-        state.steps.done[s] = done = when_all_has_passed(plan, state, s, new)
-        for e in range(steps.entry_start[s], steps.entry_end[s]):
-            kind, copy = state.entries.kind[e], state.at[entries.block[e], entries.memory[e]]
+        book(state, new, step.core, step.ticks)
+        if step.port_ticks > 0:
+            book(state, new, routes.port[step.port_memory], min(step.port_ticks, step.ticks))
+        doing.run = new
+        doing.done = when_all_has_passed(plan, state, s)
+        for e in range(step.entry_start, step.entry_end):
+            kind, copy = state.entries[e].kind, state.at[plan.entries[e].block, plan.entries[e].memory]
             if kind in (HOLD_READ, STREAM_READ) and copy >= 0:
-                guard_with(state, copy, done, steps.core[s])
+                guard_with(state, copy, doing.done, step.core)
 
 
 @part()
 def wait_for_entry(plan: Tables, state: State, new: int, e: int) -> None:
     """A compute node waits for an operand, or for the place of a result."""
-    block, memory, kind = plan.entries.block[e], plan.entries.memory[e], state.entries.kind[e]
-    depend(state, new, state.entries.first_in[e], 0, DATA)
-    if kind == WAIT:
-        wait_for_block(state, new, block)
+    entry, live = plan.entries[e], state.entries[e]
+    depend(state, new, live.first_in, 0, DATA)
+    if live.kind == WAIT:
+        wait_for_block(state, new, entry.block)
         return
-    copy = state.at[block, memory]
-    if kind == HOLD_WRITE:
-        depend(state, new, state.entries.room[e], 0, SPACE)
-        depend(state, new, state.guards.ready[copy], 0, DATA)
-        depend(state, new, state.guards.until[copy], 0, DATA)
-    elif kind in (HOLD_READ, STREAM_READ) and copy >= 0:
-        depend(state, new, state.guards.ready[copy], 0, DATA)
+    copy = state.at[entry.block, entry.memory]
+    if live.kind == HOLD_WRITE:
+        depend(state, new, live.room, 0, SPACE)
+        depend(state, new, state.guards[copy].ready, 0, DATA)
+        depend(state, new, state.guards[copy].until, 0, DATA)
+    elif live.kind in (HOLD_READ, STREAM_READ) and copy >= 0:
+        depend(state, new, state.guards[copy].ready, 0, DATA)
 
 
 @part()
-def wait_for_block(state: State, new: int, block: int) -> None:
+def wait_for_block(state: State, new: int, number: int) -> None:
     """Depend on a block wherever it is."""
-    if state.blocks.in_dram[block] == 1:
-        depend(state, new, state.blocks.dram_ready[block], 0, DATA)
+    if state.blocks[number].in_dram == 1:
+        depend(state, new, state.blocks[number].dram_ready, 0, DATA)
         return
     for memory in range(1, state.at.shape[1]):
-        copy = state.at[block, memory]
+        copy = state.at[number, memory]
         if copy >= 0:
-            depend(state, new, state.guards.ready[copy], 0, DATA)
+            depend(state, new, state.guards[copy].ready, 0, DATA)
             return
 
 
 @part()
-def when_all_has_passed(plan: Tables, state: State, s: int, run: int) -> int:
+def when_all_has_passed(plan: Tables, state: State, s: int) -> int:
     """The node with which a step is done: its own, or a join with all that streams while it runs; the core is not free
     before."""
-    first, last = plan.steps.entry_start[s], plan.steps.entry_end[s]
-    streams = state.steps.through[s] >= 0 or state.steps.out[s] >= 0
-    for e in range(first, last):
-        streams = streams or state.entries.through[e] >= 0
+    step, doing = plan.steps[s], state.steps[s]
+    streams = doing.through >= 0 or doing.out >= 0
+    for e in range(step.entry_start, step.entry_end):
+        streams = streams or state.entries[e].through >= 0
     if not streams:
-        return run
+        return int(doing.run)
     done = open_node(state, JOIN, s, 0, -1, -1)
-    depend(state, done, run, 0, DATA)
-    wait_for_stream(state, done, state.steps.through[s])
-    wait_for_stream(state, done, state.steps.out[s])
-    for e in range(first, last):
-        wait_for_stream(state, done, state.entries.through[e])
-    book(state, done, plan.steps.core[s], 0)
+    depend(state, done, doing.run, 0, DATA)
+    wait_for_stream(state, done, doing.through)
+    wait_for_stream(state, done, doing.out)
+    for e in range(step.entry_start, step.entry_end):
+        wait_for_stream(state, done, state.entries[e].through)
+    book(state, done, step.core, 0)
     return done
 
 
@@ -208,103 +223,105 @@ def when_all_has_passed(plan: Tables, state: State, s: int, run: int) -> int:
 def wait_for_stream(state: State, done: int, passing: int) -> None:
     """Wait for a stream's last byte; its latency was paid with its first one."""
     if passing >= 0:
-        depend(state, done, passing, -state.events.nodes.latency[passing], DATA)
+        depend(state, done, passing, -state.events.nodes[passing].latency, DATA)
 
 
 @part()
 def finish(plan: Tables, routes: Routes, state: State, gang: int) -> None:
     """Results leave or stay, buffers are freed, and blocks that nobody uses again go."""
-    steps, entries = plan.steps, plan.entries
-    first, last = plan.gangs.first_step[gang], plan.gangs.last_step[gang]
     end = -1
-    for s in range(first, last):
-        run, done, first_in = state.steps.run[s], state.steps.done[s], state.steps.first_in[s]
-        out = leave(plan, routes, state, s, run)
-        for e in range(steps.entry_start[s], steps.entry_end[s]):
-            if state.entries.kind[e] == HOLD_WRITE:
+    for s in range(plan.gangs[gang].first_step, plan.gangs[gang].last_step):
+        step, doing = plan.steps[s], state.steps[s]
+        out = leave(plan, routes, state, s, doing.run)
+        for e in range(step.entry_start, step.entry_end):
+            if state.entries[e].kind == HOLD_WRITE:
                 written_on_chip(plan, state, s, e, gang)
-            elif state.entries.kind[e] == STREAM_WRITE:
-                written_to_dram(plan, state, s, e, out if out >= 0 else done)
-        for b in range(steps.buffer_start[s], steps.buffer_end[s]):
+            elif state.entries[e].kind == STREAM_WRITE:
+                written_to_dram(plan, state, s, e, out if out >= 0 else doing.done)
+        for b in range(step.buffer_start, step.buffer_end):
             copy = state.buffer_copy[b]
-            state.copies.came[copy] = first_in if first_in >= 0 else run
-            state.guards.until[copy] = join(state, done, out, SPACE)
+            state.copies[copy].came = doing.first_in if doing.first_in >= 0 else doing.run
+            state.guards[copy].until = join(state, doing.done, out, SPACE)
             release(state, copy)
-        end = join(state, end, done, DATA)
-    for e in range(steps.entry_start[first], steps.entry_end[last - 1]):
-        block = entries.block[e]
-        while state.blocks.use[block] < plan.blocks.use_end[block] and plan.uses[state.blocks.use[block]] <= gang:
-            state.blocks.use[block] += 1
-        retire(plan, state, block, end)
+        end = join(state, end, doing.done, DATA)
+    first, last = entries_of(plan, gang)
+    for e in range(first, last):
+        number = plan.entries[e].block
+        block, given = state.blocks[number], plan.blocks[number]
+        while block.use < given.use_end and plan.uses[block.use] <= gang:
+            block.use += 1
+        retire(plan, state, number, end)
 
 
 @part()
 def written_on_chip(plan: Tables, state: State, s: int, e: int, gang: int) -> None:
     """A result is in a memory: its copy there is the only valid one."""
-    block, memory, blocks = plan.entries.block[e], plan.entries.memory[e], state.blocks
-    drop_copies(state, block, memory)
-    copy = state.at[block, memory]
-    if state.copies.came[copy] < 0:
-        state.copies.came[copy] = state.steps.run[s]
-    done = state.steps.done[s]
-    state.guards.ready[copy], state.guards.until[copy], state.guards.core[copy] = done, done, plan.steps.core[s]
-    blocks.in_dram[block] = 0
-    blocks.writes_left[block] -= 1
-    if blocks.writes_left[block] > 0:
-        blocks.due[block] = -1
-    elif plan.blocks.through[block] == 1:
-        blocks.due[block] = gang + plan.gangs.ahead[gang]
-        state.pending[state.counters.pending[0]] = block
-        state.counters.pending[0] += 1
+    entry, doing, counters = plan.entries[e], state.steps[s], state.counters[0]
+    drop_copies(state, entry.block, entry.memory)
+    number = state.at[entry.block, entry.memory]
+    copy, guard, block = state.copies[number], state.guards[number], state.blocks[entry.block]
+    if copy.came < 0:
+        copy.came = doing.run
+    guard.ready, guard.until, guard.core = doing.done, doing.done, plan.steps[s].core
+    block.in_dram = 0
+    block.writes_left -= 1
+    if block.writes_left > 0:
+        block.due = -1
+    elif plan.blocks[entry.block].through == 1:
+        block.due = gang + plan.gangs[gang].ahead
+        state.pending[counters.pending] = entry.block
+        counters.pending += 1
     else:
-        blocks.due[block] = NEVER
+        block.due = NEVER
 
 
 @part()
 def written_to_dram(plan: Tables, state: State, s: int, e: int, out: int) -> None:
     """A result has left with ``out``: only DRAM has it."""
-    block, blocks = plan.entries.block[e], state.blocks
-    drop_copies(state, block, -1)
-    blocks.in_dram[block] = 1
-    blocks.dram_ready[block] = join(state, max(-1, blocks.dram_ready[block]), out, DATA)
-    if state.dram.came[block] == NOT_YET:
-        state.dram.came[block] = state.steps.run[s]
-    blocks.writes_left[block] -= 1
+    number = plan.entries[e].block
+    block = state.blocks[number]
+    drop_copies(state, number, -1)
+    block.in_dram = 1
+    block.dram_ready = join(state, max(-1, block.dram_ready), out, DATA)
+    if state.dram[number].came == NOT_YET:
+        state.dram[number].came = state.steps[s].run
+    block.writes_left -= 1
 
 
 @part()
-def drop_copies(state: State, block: int, but: int) -> None:
+def drop_copies(state: State, number: int, but: int) -> None:
     """Release all copies of a block but that in one memory."""
-    if state.blocks.copies[block] > 0:
+    if state.blocks[number].copies > 0:
         for memory in range(1, state.at.shape[1]):
-            if state.at[block, memory] >= 0 and memory != but:
-                release(state, state.at[block, memory])
+            if state.at[number, memory] >= 0 and memory != but:
+                release(state, state.at[number, memory])
 
 
 @part()
-def retire(plan: Tables, state: State, block: int, end: int) -> None:
+def retire(plan: Tables, state: State, number: int, end: int) -> None:
     """Let a block go everywhere if nobody uses it again and it need not be written."""
-    must_leave = plan.blocks.through[block] == 1 and state.blocks.in_dram[block] == 0
-    if must_leave or next_use(plan, state, block) < NEVER:
+    given, stay = plan.blocks[number], state.dram[number]
+    must_leave = given.through == 1 and state.blocks[number].in_dram == 0
+    if must_leave or next_use(plan, state, number) < NEVER:
         return
-    drop_copies(state, block, -1)
-    if plan.blocks.persistent[block] == 0 and state.dram.came[block] != NOT_YET and state.dram.went[block] == NOT_YET:
-        state.dram.went[block] = end
+    drop_copies(state, number, -1)
+    if given.persistent == 0 and stay.came != NOT_YET and stay.went == NOT_YET:
+        stay.went = end
 
 
 @part()
 def flush(plan: Tables, routes: Routes, state: State, upto: int) -> None:
     """Write results that are due to DRAM, in the order in which they were made."""
-    blocks, flushed = state.blocks, state.counters.flushed
-    while flushed[0] < state.counters.pending[0]:
-        block = state.pending[flushed[0]]
-        due = blocks.due[block]
-        if upto < due < NEVER:
+    counters = state.counters[0]
+    while counters.flushed < counters.pending:
+        number = state.pending[counters.flushed]
+        block = state.blocks[number]
+        if upto < block.due < NEVER:
             return
-        if 0 <= due < NEVER and blocks.in_dram[block] == 0:
-            write_back(plan, routes, state, block, WRITE)
-            retire(plan, state, block, blocks.dram_ready[block])
-        flushed[0] += 1
+        if 0 <= block.due < NEVER and block.in_dram == 0:
+            write_back(plan, routes, state, number, WRITE)
+            retire(plan, state, number, block.dram_ready)
+        counters.flushed += 1
 
 
 @part()
@@ -312,9 +329,9 @@ def clear_chip(plan: Tables, routes: Routes, state: State) -> None:
     """Boundary ``dram``: nothing stays on chip from one group to the next."""
     flush(plan, routes, state, NEVER)
     for memory in range(1, state.at.shape[1]):
-        copy = state.memories.newest[memory]
+        copy = int(state.memories[memory].newest)
         while copy >= 0:
-            after = state.guards.next[copy]
-            if state.copies.block[copy] >= 0:
+            after = int(state.guards[copy].next)
+            if state.copies[copy].block >= 0:
                 drive_out(plan, routes, state, copy)
             copy = after

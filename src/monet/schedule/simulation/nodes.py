@@ -13,41 +13,43 @@ from monet.schedule.simulation.records import JOIN, Routes, State
 @part()
 def open_node(state: State, kind: int, step: int, size: int, source: int, target: int) -> int:
     """Append a node without dependencies or bookings; they are added next, before any other node is opened."""
-    nodes, count = state.events.nodes, state.counters
-    new = int(count.nodes[0])
-    count.nodes[0] += 1
-    nodes.kind[new], nodes.step[new], nodes.operator[new] = kind, step, count.operator[0]
-    nodes.bytes[new], nodes.bursts[new] = size, 0
-    nodes.source[new], nodes.target[new], nodes.targets[new] = source, target, 1
-    nodes.latency[new], nodes.duration[new] = 0, 0
-    nodes.dep_start[new], nodes.dep_end[new] = count.deps[0], count.deps[0]
-    nodes.book_start[new], nodes.book_end[new] = count.bookings[0], count.bookings[0]
-    return new
+    counters = state.counters[0]
+    number = int(counters.nodes)
+    counters.nodes += 1
+    node = state.events.nodes[number]
+    node.kind, node.step, node.operator = kind, step, counters.operator
+    node.bytes, node.bursts = size, 0
+    node.source, node.target, node.targets = source, target, 1
+    node.latency, node.duration = 0, 0
+    node.dep_start, node.dep_end = counters.deps, counters.deps
+    node.book_start, node.book_end = counters.bookings, counters.bookings
+    return number
 
 
 @part()
 def depend(state: State, number: int, on: int, lag: int, reason: int) -> None:
     """The node opened last waits for ``on`` (nothing if negative) and ``lag`` ticks more."""
     if on >= 0:
-        deps, new = state.events.deps, state.counters.deps[0]
-        deps.node[new], deps.lag[new], deps.reason[new] = on, lag, reason
-        state.counters.deps[0] = new + 1
-        state.events.nodes.dep_end[number] = new + 1
+        counters = state.counters[0]
+        dep = state.events.deps[counters.deps]
+        dep.node, dep.lag, dep.reason = on, lag, reason
+        counters.deps += 1
+        state.events.nodes[number].dep_end = counters.deps
 
 
 @part()
 def book(state: State, number: int, resource: int, ticks: int) -> None:
     """The node opened last occupies a resource; one that it has already is occupied for the longer time."""
-    nodes, bookings = state.events.nodes, state.events.bookings
-    nodes.duration[number] = max(nodes.duration[number], ticks)
-    for i in range(nodes.book_start[number], nodes.book_end[number]):
-        if bookings.resource[i] == resource:
-            bookings.ticks[i] = max(bookings.ticks[i], ticks)
+    node, bookings, counters = state.events.nodes[number], state.events.bookings, state.counters[0]
+    node.duration = max(node.duration, ticks)
+    for b in range(node.book_start, node.book_end):
+        if bookings[b].resource == resource:
+            bookings[b].ticks = max(bookings[b].ticks, ticks)
             return
-    new = state.counters.bookings[0]
-    bookings.resource[new], bookings.ticks[new] = resource, ticks
-    state.counters.bookings[0] = new + 1
-    nodes.book_end[number] = new + 1
+    booking = bookings[counters.bookings]
+    booking.resource, booking.ticks = resource, ticks
+    counters.bookings += 1
+    node.book_end = counters.bookings
 
 
 in_bursts = part()(whole_bursts)
@@ -69,7 +71,7 @@ def book_route(state: State, routes: Routes, number: int, pair: int, size: int, 
         moved = size
         if routes.resource[i] == routes.dram:
             moved = in_bursts(max(size, bursts), routes.burst_bytes)
-            state.events.nodes.bursts[number] = moved
+            state.events.nodes[number].bursts = moved
         ticks = int(moved * routes.ticks_per_byte[i])
         if ticks < moved * routes.ticks_per_byte[i] - 1e-6:
             ticks += 1

@@ -13,27 +13,27 @@ from monet.schedule.simulation.records import EVICT, WRITE, Events, Nodes
 def could_start(events: Events, start: I64, cores: int, resources: int, strict: bool) -> None:
     """When each node could start if it had the wires to itself: reads in order, writes in order, neither in the way
     of the other; cores serve in order as always. ``strict``: when it is asked for, before the lag of what it needs."""
-    nodes, deps, bookings = events.nodes, events.deps, events.bookings
+    bookings = events.bookings
     free, came = np.zeros(2 * resources, np.int64), np.zeros(2 * resources, np.int64)
     end = np.empty(start.size, np.int64)
     for number in range(start.size):
-        ready, asked = 0, 0
-        for d in range(nodes.dep_start[number], nodes.dep_end[number]):
-            over = end[deps.node[d]]
-            ready = max(ready, over + deps.lag[d])
-            asked = max(asked, over + (0 if strict else deps.lag[d]))
-        queue = resources if nodes.kind[number] == WRITE or nodes.kind[number] == EVICT else 0
-        for b in range(nodes.book_start[number], nodes.book_end[number]):
-            resource = bookings.resource[b]
+        node, ready, asked = events.nodes[number], 0, 0
+        for d in range(node.dep_start, node.dep_end):
+            dep = events.deps[d]
+            ready = max(ready, end[dep.node] + dep.lag)
+            asked = max(asked, end[dep.node] + (0 if strict else dep.lag))
+        queue = resources if node.kind in (WRITE, EVICT) else 0
+        for b in range(node.book_start, node.book_end):
+            resource = bookings[b].resource
             line = resource + queue if resource >= cores else resource
             ready, asked = max(ready, free[line]), max(asked, came[line])
-        for b in range(nodes.book_start[number], nodes.book_end[number]):
-            resource = bookings.resource[b]
+        for b in range(node.book_start, node.book_end):
+            resource = bookings[b].resource
             if resource >= cores:
                 free[resource + queue], came[resource + queue] = ready, asked
             else:
-                free[resource] = came[resource] = ready + bookings.ticks[b]
-        start[number], end[number] = asked, ready + nodes.duration[number] + nodes.latency[number]
+                free[resource] = came[resource] = ready + bookings[b].ticks
+        start[number], end[number] = asked, ready + node.duration + node.latency
 
 
 @kernel

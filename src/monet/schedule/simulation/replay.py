@@ -36,14 +36,16 @@ def replay(events: Events, timed: Timed, cores: int) -> None:
     nodes, deps, bookings, free = events.nodes, events.deps, events.bookings, timed.free
     last = np.full(free.size, -1, np.int64)
     for number in range(len(nodes)):
+        node = nodes[number]
         ready, cause, why = 0, -1, DATA
-        for d in range(nodes.dep_start[number], nodes.dep_end[number]):
-            at = timed.end[deps.node[d]] + deps.lag[d]
+        for d in range(node.dep_start, node.dep_end):
+            dep = deps[d]
+            at = timed.end[dep.node] + dep.lag
             if at > ready:
-                ready, cause, why = at, deps.node[d], deps.reason[d]
+                ready, cause, why = at, dep.node, dep.reason
         core = -1
-        for b in range(nodes.book_start[number], nodes.book_end[number]):
-            resource = bookings.resource[b]
+        for b in range(node.book_start, node.book_end):
+            resource = bookings[b].resource
             if resource < cores:
                 core = resource
             if free[resource] > ready:
@@ -51,10 +53,10 @@ def replay(events: Events, timed: Timed, cores: int) -> None:
         timed.start[number], timed.cause[number], timed.why[number] = ready, cause, why
         if core >= 0 and ready > free[core]:
             charge(nodes, timed, core, number)
-        for b in range(nodes.book_start[number], nodes.book_end[number]):
-            resource = bookings.resource[b]
-            free[resource], last[resource] = ready + bookings.ticks[b], number
-        timed.end[number] = ready + nodes.duration[number] + nodes.latency[number]
+        for b in range(node.book_start, node.book_end):
+            booking = bookings[b]
+            free[booking.resource], last[booking.resource] = ready + booking.ticks, number
+        timed.end[number] = ready + node.duration + node.latency
 
 
 @part()
@@ -64,7 +66,7 @@ def charge(nodes: Nodes, timed: Timed, core: int, number: int) -> None:
     since, until = timed.free[core], timed.start[number]
     blame, at = timed.why[number], timed.cause[number]
     while until > since and at >= 0:
-        kind = nodes.kind[at]
+        kind = nodes[at].kind
         if blame == SPACE and kind != JOIN:
             timed.waits[core, WAIT_SPACE] += until - since
             return
@@ -86,13 +88,14 @@ def charge(nodes: Nodes, timed: Timed, core: int, number: int) -> None:
 @kernel
 def longest_chain(events: Events) -> int:
     """Ticks of the longest path along data alone: as if no resource were ever shared and no memory full."""
-    nodes, deps, longest = events.nodes, events.deps, 0
-    end = np.empty(len(nodes), np.int64)
-    for number in range(len(nodes)):
-        ready = 0
-        for d in range(nodes.dep_start[number], nodes.dep_end[number]):
-            if deps.reason[d] != SPACE:
-                ready = max(ready, end[deps.node[d]] + deps.lag[d])
-        end[number] = ready + nodes.duration[number] + nodes.latency[number]
+    longest = 0
+    end = np.empty(len(events.nodes), np.int64)
+    for number in range(len(events.nodes)):
+        node, ready = events.nodes[number], 0
+        for d in range(node.dep_start, node.dep_end):
+            dep = events.deps[d]
+            if dep.reason != SPACE:
+                ready = max(ready, end[dep.node] + dep.lag)
+        end[number] = ready + node.duration + node.latency
         longest = max(longest, end[number])
     return longest

@@ -14,95 +14,93 @@ NO_ROOM = -3
 
 
 @part()
-def next_use(plan: Tables, state: State, block: int) -> int:
+def next_use(plan: Tables, state: State, number: int) -> int:
     """The gang that uses a block next."""
-    use = state.blocks.use[block]
-    return int(plan.uses[use]) if use < plan.blocks.use_end[block] else NEVER
+    use = state.blocks[number].use
+    return int(plan.uses[use]) if use < plan.blocks[number].use_end else NEVER
 
 
 @part()
-def free_bytes(state: State, memory: int, size: int, event: int) -> None:
-    """Queue freed bytes; they may be taken once ``event`` has ended."""
-    memories, chunks = state.memories, state.chunks
-    new = state.counters.chunks[0]
-    state.counters.chunks[0] += 1
-    chunks.bytes[new], chunks.event[new], chunks.next[new] = size, event, -1
-    if memories.head[memory] < 0:
-        memories.head[memory] = new
+def free_bytes(state: State, where: int, size: int, event: int) -> None:
+    """Queue freed bytes of a memory; they may be taken once ``event`` has ended."""
+    memory, counters = state.memories[where], state.counters[0]
+    chunk, number = state.chunks[counters.chunks], counters.chunks
+    counters.chunks += 1
+    chunk.bytes, chunk.event, chunk.next = size, event, -1
+    if memory.head < 0:
+        memory.head = number
     else:
-        chunks.next[memories.tail[memory]] = new
-    memories.tail[memory] = new
-    memories.free[memory] += size
+        state.chunks[memory.tail].next = number
+    memory.tail = number
+    memory.free += size
 
 
 @part()
-def add_copy(state: State, block: int, memory: int, size: int) -> int:
+def add_copy(state: State, block: int, where: int, size: int) -> int:
     """Note that ``size`` bytes of a memory now belong to a block, or to a step's buffers (-1)."""
-    copies, guards, memories = state.copies, state.guards, state.memories
-    new = int(state.counters.copies[0])
-    state.counters.copies[0] += 1
-    copies.block[new], copies.memory[new], copies.bytes[new] = block, memory, size
-    copies.came[new], copies.went[new] = -1, NOT_YET
-    guards.ready[new], guards.until[new], guards.core[new] = -1, -1, -1
-    after = memories.newest[memory]
-    guards.previous[new], guards.next[new] = -1, after
-    if after >= 0:
-        guards.previous[after] = new
-    memories.newest[memory] = new
+    memory, counters = state.memories[where], state.counters[0]
+    number = int(counters.copies)
+    counters.copies += 1
+    copy, guard = state.copies[number], state.guards[number]
+    copy.block, copy.memory, copy.bytes, copy.came, copy.went = block, where, size, -1, NOT_YET
+    guard.ready, guard.until, guard.core = -1, -1, -1
+    guard.previous, guard.next = -1, memory.newest
+    if memory.newest >= 0:
+        state.guards[memory.newest].previous = number
+    memory.newest = number
     if block >= 0:
-        state.at[block, memory] = new
-        state.blocks.copies[block] += 1
-    return new
+        state.at[block, where] = number
+        state.blocks[block].copies += 1
+    return number
 
 
 @part()
-def release(state: State, old: int) -> None:
+def release(state: State, number: int) -> None:
     """A copy goes; its bytes are free once its guard has ended."""
-    copies, guards = state.copies, state.guards
-    before, after, memory, block = guards.previous[old], guards.next[old], copies.memory[old], copies.block[old]
-    if before >= 0:
-        guards.next[before] = after
+    copy, guard = state.copies[number], state.guards[number]
+    if guard.previous >= 0:
+        state.guards[guard.previous].next = guard.next
     else:
-        state.memories.newest[memory] = after
-    if after >= 0:
-        guards.previous[after] = before
-    free_bytes(state, memory, copies.bytes[old], guards.until[old])
-    copies.went[old] = guards.until[old]
-    if block >= 0:
-        state.at[block, memory] = -1
-        state.blocks.copies[block] -= 1
+        state.memories[copy.memory].newest = guard.next
+    if guard.next >= 0:
+        state.guards[guard.next].previous = guard.previous
+    free_bytes(state, copy.memory, copy.bytes, guard.until)
+    copy.went = guard.until
+    if copy.block >= 0:
+        state.at[copy.block, copy.memory] = -1
+        state.blocks[copy.block].copies -= 1
 
 
 @part()
 def guard_with(state: State, copy: int, user: int, core: int) -> None:
     """A copy may not go before ``user`` has ended. Users on one core end in order; others are joined."""
-    guards = state.guards
-    if core >= 0 and guards.core[copy] == core:
-        guards.until[copy] = user
+    guard = state.guards[copy]
+    if core >= 0 and guard.core == core:
+        guard.until = user
     else:
-        guards.until[copy] = join(state, guards.until[copy], user, SPACE)
-        guards.core[copy] = -1
-    if core >= 0 and guards.until[copy] == user:
-        guards.core[copy] = core
+        guard.until = join(state, guard.until, user, SPACE)
+        guard.core = -1
+    if core >= 0 and guard.until == user:
+        guard.core = core
 
 
 @part()
-def write_back(plan: Tables, routes: Routes, state: State, block: int, kind: int) -> bool:
+def write_back(plan: Tables, routes: Routes, state: State, number: int, kind: int) -> bool:
     """Write a block from the first memory that has it to DRAM."""
-    blocks, memories = state.blocks, state.at.shape[1]
+    block, size, memories = state.blocks[number], plan.blocks[number].bytes, state.at.shape[1]
     for memory in range(1, memories):
-        copy, pair = state.at[block, memory], memory * memories
+        copy, pair = state.at[number, memory], memory * memories
         if copy < 0 or not routes.exists[pair]:
             continue
-        new = open_node(state, kind, -1, plan.blocks.bytes[block], memory, 0)
-        depend(state, new, state.guards.ready[copy], routes.latency[pair], DATA)
-        book_route(state, routes, new, pair, plan.blocks.bytes[block], 0)
+        new = open_node(state, kind, -1, size, memory, 0)
+        depend(state, new, state.guards[copy].ready, routes.latency[pair], DATA)
+        book_route(state, routes, new, pair, size, 0)
         guard_with(state, copy, new, -1)
-        blocks.in_dram[block], blocks.dram_ready[block] = 1, new
-        if blocks.due[block] >= 0:  # negative: still accumulating
-            blocks.due[block] = NEVER
-        if state.dram.came[block] == NOT_YET:
-            state.dram.came[block] = new
+        block.in_dram, block.dram_ready = 1, new
+        if block.due >= 0:  # negative: still accumulating
+            block.due = NEVER
+        if state.dram[number].came == NOT_YET:
+            state.dram[number].came = new
         return True
     return False
 
@@ -110,52 +108,53 @@ def write_back(plan: Tables, routes: Routes, state: State, block: int, kind: int
 @part()
 def farthest(plan: Tables, state: State, memory: int, later_than: int) -> int:
     """The copy in a memory whose next use is farthest (after ``later_than``); clean ones first among equals."""
-    blocks, gang = state.blocks, state.counters.gang[0]
+    gang = state.counters[0].gang
     best, best_use, best_clean = -1, later_than, False
-    copy = state.memories.newest[memory]
+    copy = int(state.memories[memory].newest)
     while copy >= 0:
-        block = state.copies.block[copy]
-        if block >= 0 and blocks.pinned[block] != gang:
-            use = next_use(plan, state, block)
-            clean = blocks.in_dram[block] == 1 or blocks.copies[block] > 1
+        number = state.copies[copy].block
+        if number >= 0 and state.blocks[number].pinned != gang:
+            use = next_use(plan, state, number)
+            clean = state.blocks[number].in_dram == 1 or state.blocks[number].copies > 1
             if use > best_use or (use == best_use and best >= 0 and clean and not best_clean):
                 best, best_use, best_clean = copy, use, clean
-        copy = state.guards.next[copy]
+        copy = int(state.guards[copy].next)
     return best
 
 
 @part()
-def take(plan: Tables, routes: Routes, state: State, memory: int, size: int, later_than: int) -> int:
+def take(plan: Tables, routes: Routes, state: State, where: int, size: int, later_than: int) -> int:
     """Make room for ``size`` bytes and take them. The node to wait for, -1 for none, NO_ROOM if there is no way."""
-    while state.memories.free[memory] < size:
-        victim = farthest(plan, state, memory, later_than)
+    memory = state.memories[where]
+    while memory.free < size:
+        victim = farthest(plan, state, where, later_than)
         if victim < 0:
             return NO_ROOM
         drive_out(plan, routes, state, victim)
-    state.memories.free[memory] -= size
-    chunks, event, joined = state.chunks, -1, -1
+    memory.free -= size
+    event, joined = -1, -1
     while size > 0:
-        first = state.memories.head[memory]
-        taken = min(size, chunks.bytes[first])
-        if chunks.event[first] >= 0 and chunks.event[first] != event:
+        chunk = state.chunks[memory.head]
+        taken = min(size, chunk.bytes)
+        if chunk.event >= 0 and chunk.event != event:
             if event < 0:
-                event = chunks.event[first]
+                event = chunk.event
             else:
                 if joined < 0:
                     joined = open_node(state, JOIN, -1, 0, -1, -1)
                     depend(state, joined, event, 0, SPACE)
-                depend(state, joined, chunks.event[first], 0, SPACE)
-        chunks.bytes[first] -= taken
+                depend(state, joined, chunk.event, 0, SPACE)
+        chunk.bytes -= taken
         size -= taken
-        if chunks.bytes[first] == 0:
-            state.memories.head[memory] = chunks.next[first]
+        if chunk.bytes == 0:
+            memory.head = chunk.next
     return joined if joined >= 0 else event
 
 
 @part()
 def drive_out(plan: Tables, routes: Routes, state: State, copy: int) -> None:
     """Release a copy of a block, and write it to DRAM first if it is the only one."""
-    block = state.copies.block[copy]
-    if state.blocks.in_dram[block] == 0 and state.blocks.copies[block] == 1:
-        write_back(plan, routes, state, block, EVICT)
+    number = state.copies[copy].block
+    if state.blocks[number].in_dram == 0 and state.blocks[number].copies == 1:
+        write_back(plan, routes, state, number, EVICT)
     release(state, copy)

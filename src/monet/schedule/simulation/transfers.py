@@ -23,15 +23,14 @@ class TransferSums(NamedTuple):
 @kernel
 def sum_transfers(events: Events, sums: TransferSums) -> None:
     """Add up all transfers, from zeros."""
-    nodes, bookings = events.nodes, events.bookings
-    for number in range(len(nodes)):
-        size = nodes.bytes[number]
-        if size <= 0:
+    for number in range(len(events.nodes)):
+        node = events.nodes[number]
+        if node.bytes <= 0:
             continue
-        direction = DIRECTION[nodes.kind[number]]
-        sums.bytes[direction] += size
-        sums.bursts[direction] += nodes.bursts[number]
-        sums.read_from[max(0, nodes.source[number])] += size
-        sums.written_to[max(0, nodes.target[number])] += size * nodes.targets[number]
-        for b in range(nodes.book_start[number], nodes.book_end[number]):
-            sums.over_resource[bookings.resource[b]] += size
+        direction = DIRECTION[node.kind]
+        sums.bytes[direction] += node.bytes
+        sums.bursts[direction] += node.bursts
+        sums.read_from[max(0, node.source)] += node.bytes
+        sums.written_to[max(0, node.target)] += node.bytes * node.targets
+        for b in range(node.book_start, node.book_end):
+            sums.over_resource[events.bookings[b].resource] += node.bytes
