@@ -49,68 +49,65 @@ def assemble(placed: Placed, cut: Cut, plan: Tables, parts: TickParts, cores: in
 def number_rows(placed: Placed, cut: Cut, plan: Tables, boundary_is_dram: bool) -> I64:
     """Count entries, buffers and blocks from the first of all; note who writes blocks. Returns the operator, as a row
     of ``placed``, of every step."""
-    steps, entries, blocks = plan.steps, plan.entries, plan.blocks
-    group_of = np.full(len(blocks), -1, np.int64)
-    operator_of = np.empty(len(steps), np.int64)
+    group_of = np.full(len(plan.blocks), -1, np.int64)
+    operator_of = np.empty(len(plan.steps), np.int64)
     for o in range(len(placed)):
-        first_entry, first_buffer, group = placed.first_entry[o], placed.first_buffer[o], placed.group[o]
-        for s in range(placed.first_step[o], placed.first_step[o] + placed.steps[o]):
-            operator_of[s], steps.operator[s] = o, placed.number[o]
-            steps.entry_start[s] += first_entry
-            steps.entry_end[s] += first_entry
-            steps.buffer_start[s] += first_buffer
-            steps.buffer_end[s] += first_buffer
-        for e in range(first_entry, first_entry + placed.entries[o]):
-            entries.block[e] += cut.shift[placed.first_storage[o] + cut.storage[e]]
-            block, kind = entries.block[e], entries.kind[e]
-            if kind in (HOLD_WRITE, STREAM_WRITE, KEEP_WRITE):
-                blocks.writes[block] += 1
-            if group_of[block] < 0:
-                group_of[block] = group
-            elif boundary_is_dram and group_of[block] != group:  # what another group uses is written
-                blocks.through[block] = 1
+        one = placed[o]
+        for s in range(one.first_step, one.first_step + one.steps):
+            step = plan.steps[s]
+            operator_of[s], step.operator = o, one.number
+            step.entry_start += one.first_entry
+            step.entry_end += one.first_entry
+            step.buffer_start += one.first_buffer
+            step.buffer_end += one.first_buffer
+        for e in range(one.first_entry, one.first_entry + one.entries):
+            entry = plan.entries[e]
+            entry.block += cut.shift[one.first_storage + cut.storage[e]]
+            if entry.kind in (HOLD_WRITE, STREAM_WRITE, KEEP_WRITE):
+                plan.blocks[entry.block].writes += 1
+            if group_of[entry.block] < 0:
+                group_of[entry.block] = one.group
+            elif boundary_is_dram and group_of[entry.block] != one.group:  # what another group uses is written
+                plan.blocks[entry.block].through = 1
     return operator_of
 
 
 @part(allocates=True)
 def fill_ticks(placed: Placed, plan: Tables, parts: TickParts, operator_of: I64, cores: int) -> None:
     """Ticks of every step, with what a core pays to switch to it."""
-    steps = plan.steps
     last_operator, last_mode = np.full(cores, -1, np.int64), np.full(cores, -1, np.int64)
     for gang in range(len(plan.gangs)):
-        for s in range(plan.gangs.first_step[gang], plan.gangs.last_step[gang]):
-            core, o = steps.core[s], operator_of[s]
-            if placed.held[o] and last_operator[core] == steps.operator[s]:
-                parts.switching[s] = 0
-            last_operator[core] = steps.operator[s]
-            mode = placed.mode[o]
-            if mode >= 0:  # the array is set up for it; before the first one it may be set up already
-                if last_mode[core] >= 0 and last_mode[core] != mode:
-                    parts.switching[s] += placed.mode_ticks[o]
-                last_mode[core] = mode
-            steps.ticks[s] = parts.useful[s] + parts.under_used[s] + parts.stalled[s] + parts.switching[s]
+        for s in range(plan.gangs[gang].first_step, plan.gangs[gang].last_step):
+            step, ticks, one = plan.steps[s], parts[s], placed[operator_of[s]]
+            if one.held and last_operator[step.core] == step.operator:
+                ticks.switching = 0
+            last_operator[step.core] = step.operator
+            if one.mode >= 0:  # the array is set up for it; before the first one it may be set up already
+                if last_mode[step.core] >= 0 and last_mode[step.core] != one.mode:
+                    ticks.switching += one.mode_ticks
+                last_mode[step.core] = one.mode
+            step.ticks = ticks.useful + ticks.under_used + ticks.stalled + ticks.switching
 
 
 @part(allocates=True)
 def note_uses(plan: Tables) -> int:
     """Fill in which gangs use a block, block by block; returns how many uses there are."""
-    entries, blocks = plan.entries, plan.blocks
-    last_gang = np.full(len(blocks), -1, np.int64)
-    for filling in (False, True):  # first count them
+    last_gang = np.full(len(plan.blocks), -1, np.int64)
+    used = 0
+    for is_known in (False, True):  # how many there are of each block
         for gang in range(len(plan.gangs)):
-            first, last = plan.gangs.first_step[gang], plan.gangs.last_step[gang]
-            for e in range(plan.steps.entry_start[first], plan.steps.entry_end[last - 1]):
-                block = entries.block[e]
-                if last_gang[block] != gang:
-                    last_gang[block] = gang
-                    if filling:
-                        plan.uses[blocks.use_end[block]] = gang
-                    blocks.use_end[block] += 1
-        if not filling:
-            used = 0
-            for block in range(last_gang.size):
-                blocks.use_start[block] = used
-                used += blocks.use_end[block]
-                blocks.use_end[block] = blocks.use_start[block]
-                last_gang[block] = -1
+            first, last = plan.gangs[gang].first_step, plan.gangs[gang].last_step
+            for e in range(plan.steps[first].entry_start, plan.steps[last - 1].entry_end):
+                number = plan.entries[e].block
+                if last_gang[number] != gang:
+                    last_gang[number] = gang
+                    if is_known:
+                        plan.uses[plan.blocks[number].use_end] = gang
+                    plan.blocks[number].use_end += 1
+        for number in range(0 if is_known else len(plan.blocks)):
+            block = plan.blocks[number]
+            block.use_start = used
+            used += block.use_end
+            block.use_end = block.use_start
+            last_gang[number] = -1
     return used
