@@ -69,7 +69,7 @@ class Table(np.ndarray[tuple[int], np.dtype[np.void]]):
     @property
     def plain(self) -> I64x2:
         """The rows as a two-dimensional array, in the same memory: NumPy copies, chooses and joins these far faster."""
-        return self.view(np.ndarray).view(np.int64).reshape(len(self), len(self.row))
+        return self.view(np.ndarray).view(np.int64).reshape(len(self), self.row.itemsize // 8)
 
     def some(self, chosen: slice | I64 | Bool) -> Self:
         """Some rows; a slice of them stays in the same memory."""

@@ -154,6 +154,8 @@ def fingerprint(function: Callable[..., Any]) -> str:
             for name in code.co_names:
                 value = one.__globals__.get(name)
                 called = getattr(value, "py_func", None)
+                if isinstance(value, FunctionType) and value in _allocates:  # a part that is not compiled yet
+                    called = value
                 if called is not None:
                     todo.append(called)
                 elif isinstance(value, int | float | str | tuple):

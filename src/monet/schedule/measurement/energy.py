@@ -57,7 +57,7 @@ def _transfers(
     moves, accelerator = schedule.transfers, machine.accelerator
     dram, resources = accelerator.drams[0], len(machine.resource_names)
     written = np.where(moves.to_dram, dram.write_energy_j_per_bit, 0.0)
-    joules: F64 = 8 * moves.bursts * np.where(moves.from_dram, dram.read_energy_j_per_bit, written)
+    joules = np.where(moves.from_dram, dram.read_energy_j_per_bit, written) * (8 * moves.bursts)
     _add(by_level, "dram", joules.sum())
     _add(by_core, "dram", joules.sum())
     many = len(by_operator)
