@@ -75,7 +75,7 @@ def resnet18() -> None:
             run_decide(expanded, scheduler.machine, scheduler.workload), scheduler.machine
         )
         run_replay(decided, scheduler.machine)
-        return len(decided.nodes) + len(decided.bookings)
+        return len(decided.events.nodes) + len(decided.events.bookings)
 
     events = kernels()
     seconds = best_of(kernels)

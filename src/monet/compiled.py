@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
+from monet.arrays import Table
 from monet.sources import PACKAGE, cache_directory, keep_newest
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -45,29 +46,44 @@ def part(allocates: bool = False) -> Callable[[Function], Function]:
     return decorate
 
 
-def kernel(signature: str, record: type | None = None) -> Callable[[Function], Function]:
-    """Decorate a kernel: compiled at its first call, for this signature only, with its machine code kept on disk.
+def kernel(function: Function) -> Function:
+    """Decorate a kernel: compiled at its first call, for the types that it is annotated with, with its machine code
+    kept on disk. Arguments are numbers, arrays and tables (``monet.arrays``), and named tuples of these."""
+    compiled: Callable[..., Any] | None = None
 
-    ``record``: a named tuple; the arguments of the signature are its fields, and the kernel takes one of it.
-    """
+    def prepare() -> Callable[..., Any]:
+        nonlocal compiled
+        if compiled is None:
+            compiled = _compile(function)
+        return compiled
 
-    def decorate(function: Function) -> Function:
-        compiled: Callable[..., Any] | None = None
+    def call(*arguments: Any) -> Any:
+        return (compiled or prepare())(*arguments)
 
-        def prepare() -> Callable[..., Any]:
-            nonlocal compiled
-            if compiled is None:
-                compiled = _compile(function, signature, record)
-            return compiled
+    _kernels[_name(function)] = function, prepare
+    call.__name__, call.__doc__, call.__wrapped__ = function.__name__, function.__doc__, function  # type: ignore[attr-defined]
+    return cast(Function, call)
 
-        def call(*arguments: Any) -> Any:
-            return (compiled or prepare())(*arguments)
 
-        _kernels[_name(function)] = function, prepare
-        call.__name__, call.__doc__, call.__wrapped__ = function.__name__, function.__doc__, function  # type: ignore[attr-defined]
-        return cast(Function, call)
+def argument_types(function: Callable[..., Any]) -> tuple[Any, ...]:
+    """What numba calls the types of a kernel's arguments."""
+    hints = get_type_hints(function, include_extras=True)
+    return tuple(_numba_type(hint) for name, hint in hints.items() if name != "return")
 
-    return decorate
+
+def _numba_type(hint: Any) -> Any:
+    import numba
+
+    if get_origin(hint) is Annotated:
+        array, dimensions, *layout = get_args(hint)
+        element = get_args(get_args(array)[1])[0]
+        return numba.types.Array(numba.from_dtype(element), dimensions, *layout or "C")
+    if issubclass(hint, Table):
+        return numba.types.Array(numba.from_dtype(hint.row), 1, "C")
+    if hasattr(hint, "_fields"):
+        fields = get_type_hints(hint, include_extras=True)
+        return numba.types.BaseTuple.from_types([_numba_type(one) for one in fields.values()], hint)
+    return {int: numba.int64, float: numba.float64, bool: numba.boolean}[hint]
 
 
 def compile_kernels() -> None:
@@ -95,7 +111,7 @@ def _compile_named(name: str) -> None:
 def _import_kernels() -> None:
     """Import every file that has a kernel."""
     for path in sorted(PACKAGE.rglob("*.py")):
-        if "\n@kernel(" in path.read_text(encoding="utf-8"):
+        if "\n@kernel\n" in path.read_text(encoding="utf-8"):
             import_module(".".join((PACKAGE.name, *path.relative_to(PACKAGE).with_suffix("").parts)))
 
 
@@ -103,19 +119,17 @@ def _name(function: Callable[..., Any]) -> str:
     return f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
 
 
-def _compile(function: Callable[..., Any], signature: str, record: type | None) -> Callable[..., Any]:
+def _compile(function: Callable[..., Any]) -> Callable[..., Any]:
     import numba
 
     _link(function)
-    folder, given = _directory(function, signature), numba.config.CACHE_DIR
+    compiled_types = argument_types(function)
+    folder, given = _directory(function, str(compiled_types)), numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(folder or given)
     try:
         dispatcher = numba.njit(cache=folder is not None, **OPTIONS)(function)
     finally:
         numba.config.CACHE_DIR = given
-    compiled_types = numba.core.sigutils.normalize_signature(signature)[0]
-    if record is not None:
-        compiled_types = (numba.types.NamedTuple(compiled_types, record),)
     done = folder / f"{_stamp(function)}.compiled" if folder else None
     if done is None or not done.exists():
         announce(f"monet: compiling the {function.__name__} kernel, once ...")

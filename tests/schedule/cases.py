@@ -9,9 +9,10 @@ from monet.graph import Graph, GraphBuilder
 from monet.hardware.accelerator import Accelerator
 from monet.hardware.loading import describe_text
 from monet.hardware.resolve import resolve
-from monet.schedule.engine import NoSchedule, Schedule, Scheduler
+from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.plan import Group, Placement, Plan, PlanError
 from monet.schedule.planning.grouping import splittable, summed
+from monet.schedule.schedule import Schedule
 from monet.training import training_step
 
 CORES = """

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 
 from monet.schedule.expansion.expand import Expanded
 from monet.schedule.machine import Machine
-from monet.schedule.simulation import decide as d
-from monet.schedule.simulation import residency as r
+from monet.schedule.simulation import records as d
 
-NEVER = r.NEVER
+NEVER = d.NEVER
 
 
 @dataclass(eq=False)
@@ -45,19 +44,19 @@ class Reference:
     """Decide and time one expanded plan."""
 
     def __init__(self, expanded: Expanded, machine: Machine, prefetch: int) -> None:
-        self.x, self.machine, self.m, self.prefetch = expanded, machine, len(machine.capacity), prefetch
+        self.x, self.machine, self.m, self.prefetch = expanded.tables, machine, len(machine.capacity), prefetch
         self.nodes: list[Node] = []
         self.free = [[(int(size), [])] for size in machine.capacity]
         self.present: list[list[Copy]] = [[] for _ in machine.capacity]  # newest first
         self.at: dict[tuple[int, int], Copy] = {}
         self.copies: list[Copy] = []
-        blocks = expanded.blocks
-        self.in_dram = {b: bool(blocks[b, r.IN_DRAM]) for b in range(len(blocks))}
+        blocks = self.x.blocks
+        self.in_dram = {b: bool(blocks.in_dram[b]) for b in range(len(blocks))}
         self.dram_ready: dict[int, list[Node]] = {b: [] for b in range(len(blocks))}
-        self.writes_left = {b: int(blocks[b, r.WRITES_LEFT]) for b in range(len(blocks))}
+        self.writes_left = {b: int(blocks.writes[b]) for b in range(len(blocks))}
         self.partial: set[int] = set()
         self.uses = {
-            b: [int(g) for g in expanded.uses[blocks[b, r.USE] : blocks[b, r.USE_END]]] for b in range(len(blocks))
+            b: [int(g) for g in self.x.uses[blocks.use_start[b] : blocks.use_end[b]]] for b in range(len(blocks))
         }
         self.pending: list[tuple[int, int]] = []  # (block, due)
 
@@ -136,7 +135,7 @@ class Reference:
 
     def write_back(self, block: int, kind: str) -> None:
         copy = next(one for one in self.holders(block) if self.exists(one.memory, 0))
-        node = self.add(Node(kind, -1, int(self.x.blocks[block, r.SIZE]), copy.memory, 0))
+        node = self.add(Node(kind, -1, int(self.x.blocks.bytes[block]), copy.memory, 0))
         node.wait(copy.ready, self.route(node, copy.memory, 0))
         copy.guard.append(node)
         self.in_dram[block], self.dram_ready[block] = True, [node]
@@ -181,7 +180,7 @@ class Reference:
             self.retire(block)
 
     def retire(self, block: int) -> None:
-        if self.uses[block] or (self.x.blocks[block, r.THROUGH] and not self.in_dram[block]):
+        if self.uses[block] or (self.x.blocks.through[block] and not self.in_dram[block]):
             return
         for copy in self.holders(block):
             self.release(copy)
@@ -210,7 +209,7 @@ class Reference:
         last: dict[int, Node] = {}
         for node in self.nodes:
             if node.kind in ("read", "move") and node.step >= 0:
-                core = int(self.x.steps[node.step, d.CORE])
+                core = int(self.x.steps.core[node.step])
                 node.wait([last[core]] if core in last else [])
             last |= dict.fromkeys(node.books, node)
 
@@ -237,14 +236,13 @@ class Gang:
 
     def __init__(self, plan: Reference, number: int, row) -> None:
         self.plan, self.number = plan, number
-        self.steps = range(row[d.FIRST_STEP], row[d.LAST_STEP])
-        self.leaves, self.ahead = bool(row[d.LEAVES_CHIP]), int(row[d.AHEAD])
+        self.steps = range(row["first_step"], row["last_step"])
+        self.leaves, self.ahead = bool(row["leaves_chip"]), int(row["ahead"])
         table, entries = plan.x.steps, plan.x.entries
         self.entries = {
-            s: [dict(zip(("block", "memory", "kind", "bytes", "first"), map(int, entries[e][:5]), strict=True))
-                | {"share": int(entries[e, d.E_SHARE]), "rows": int(entries[e, d.E_ROWS]), "step": s,
-                   "room": [], "new": False, "in": [], "through": []}
-                for e in range(table[s, d.ENTRY_START], table[s, d.ENTRY_END])]
+            s: [{name: int(entries[name][e]) for name in ("block", "memory", "kind", "bytes", "first", "share", "rows")}
+                | {"step": s, "room": [], "new": False, "in": [], "through": []}
+                for e in range(table.entry_start[s], table.entry_end[s])]
             for s in self.steps
         }  # fmt: skip
         self.every = [entry for s in self.steps for entry in self.entries[s]]
@@ -268,15 +266,15 @@ class Gang:
         self.room, self.buffers = {}, {}
         for s in self.steps:
             self.room[s], self.buffers[s] = [], []
-            for w in range(plan.x.steps[s, d.WORK_START], plan.x.steps[s, d.WORK_END]):
-                memory, size = int(plan.x.work[w, d.WORK_MEMORY]), int(plan.x.work[w, d.WORK_BYTES])
+            for w in range(plan.x.steps.buffer_start[s], plan.x.steps.buffer_end[s]):
+                memory, size = int(plan.x.buffers.memory[w]), int(plan.x.buffers.bytes[w])
                 self.room[s] += plan.take(memory, size, self.pinned)
                 self.buffers[s].append(plan.place(-1, memory, size))
             for one in self.entries[s]:
                 if one["kind"] == d.STREAM_READ:
                     one["room"] = self.room[s]
                 if one["kind"] in held and (one["block"], one["memory"]) not in plan.at:
-                    size = int(plan.x.blocks[one["block"], r.SIZE])
+                    size = int(plan.x.blocks.bytes[one["block"]])
                     one["room"], one["new"] = plan.take(one["memory"], size, self.pinned), True
                     plan.place(one["block"], one["memory"], size)
 
@@ -291,7 +289,7 @@ class Gang:
                 one["kind"] = d.HOLD_WRITE
                 continue
             later = [use for use in plan.uses[block] if use > self.number]
-            size = int(plan.x.blocks[block, r.SIZE])
+            size = int(plan.x.blocks.bytes[block])
             room = plan.take(one["memory"], size, self.pinned, later[0]) if later else None
             one["kind"] = d.STREAM_WRITE if room is None else d.HOLD_WRITE
             if room is not None:
@@ -323,7 +321,7 @@ class Gang:
         for chain in chains:
             block = chain[0]["block"]
             source = plan.source_of(block, chain[0]["memory"])
-            size = int(plan.x.blocks[block, r.SIZE])
+            size = int(plan.x.blocks.bytes[block])
             targets, rooms = [e["memory"] for e in chain], [e["room"] for e in chain]
             node = plan.move(block, source, targets, size, chain[0]["step"], rooms, chain[0]["rows"])
             for one in chain:
@@ -408,7 +406,7 @@ class Gang:
     def compute(self) -> None:
         plan, self.ran, self.done = self.plan, {}, {}
         for s in self.steps:
-            core = int(plan.x.steps[s, d.CORE])
+            core = int(plan.x.steps.core[s])
             node = plan.add(Node("compute", s))
             node.wait(self.room[s] + self.inward[s])
             for one in self.entries[s]:
@@ -421,8 +419,8 @@ class Gang:
                     node.wait(one["room"] + copy.ready + copy.guard)
                 elif one["kind"] in (d.HOLD_READ, d.STREAM_READ) and copy:
                     node.wait(copy.ready)
-            node.books[core] = int(plan.x.steps[s, d.TICKS])
-            memory, ticks = (int(plan.x.steps[s, column]) for column in (d.PORT_MEMORY, d.PORT_TICKS))
+            node.books[core] = int(plan.x.steps.ticks[s])
+            memory, ticks = int(plan.x.steps.port_memory[s]), int(plan.x.steps.port_ticks[s])
             if ticks and plan.machine.port_resources[memory] >= 0:
                 node.books[int(plan.machine.port_resources[memory])] = min(ticks, node.books[core])
             self.ran[s] = self.done[s] = node
@@ -469,5 +467,5 @@ class Gang:
         plan.partial.discard(block)
         if plan.writes_left[block] > 0:
             plan.partial.add(block)
-        elif plan.x.blocks[block, r.THROUGH]:
+        elif plan.x.blocks.through[block]:
             plan.pending.append((block, self.number + self.ahead))

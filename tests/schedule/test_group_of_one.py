@@ -11,14 +11,13 @@ from monet.hardware import load_hardware
 from monet.hardware.accelerator import Core
 from monet.mapping.unfused.model_operators import OperatorCost, map_graph
 from monet.mapping.unfused.operator import Unfused
-from monet.schedule.engine import Schedule, Scheduler, run_decide, run_replay
+from monet.schedule.engine import Scheduler, run_decide, run_replay
 from monet.schedule.expansion.expand import expand
 from monet.schedule.measurement.energy import energy_of
 from monet.schedule.plan import Placement, Plan
 from monet.schedule.planning.grouping import TiledGroup
-from monet.schedule.simulation import decide as d
-from monet.schedule.simulation import nodes as n
-from monet.schedule.simulation import residency as r
+from monet.schedule.schedule import Schedule
+from monet.schedule.simulation import records as n
 from monet.schedule.workload import Operator
 from monet.training import TrainingOptions, prepare, training_step
 
@@ -38,7 +37,7 @@ def alone_schedule(scheduler: Scheduler, operator: Operator, core: str) -> Sched
     plan = Plan((), {operator.op.name: Placement((core,))}, "dram", prefetch=0)
     group = TiledGroup((operator,), {operator.number: {}}, False)
     expanded = expand(scheduler.workload, scheduler.machine, plan, [group], scheduler.costs)
-    expanded.blocks[:, r.IN_DRAM] = 1
+    expanded.tables.blocks.in_dram[:] = 1
     decided = run_decide(expanded, scheduler.machine, scheduler.workload)
     return Schedule(plan, expanded, decided, run_replay(decided, scheduler.machine))
 
@@ -53,8 +52,8 @@ def by_memory(joules: dict[str, float], core: Core) -> dict[str, float]:
 
 def compare(scheduler: Scheduler, operator: Operator, expected: OperatorCost) -> None:
     schedule, cost, core = alone_schedule(scheduler, operator, expected.core.name), expected.cost, expected.core.core
-    nodes, name = schedule.decided.nodes, operator.op.name
-    moved = [int(nodes[np.isin(nodes[:, n.KIND], kinds), n.BYTES].sum()) for kinds in ([n.READ], [n.WRITE, n.EVICT])]
+    nodes, name = schedule.decided.events.nodes, operator.op.name
+    moved = [int(nodes.bytes[np.isin(nodes.kind, kinds)].sum()) for kinds in ([n.READ], [n.WRITE, n.EVICT])]
     copied = cost.copied_bytes if isinstance(cost, Unfused) else 0  # explicit transposes: the schedule has none
     assert moved == [cost.passing.read_bytes - copied, cost.passing.write_bytes - copied], name
     if copied:
@@ -102,11 +101,10 @@ def test_every_operator_runs_once_and_views_that_copy_are_costed() -> None:
     graph = graph_of("gpt2-mini")
     scheduler = Scheduler(graph, load_hardware("fusemax"))
     schedule = scheduler.schedule(Plan(boundary="dram"))
-    ran = set(schedule.expanded.steps[:, d.OPERATOR].tolist())
+    steps = schedule.expanded.tables.steps
+    ran = set(steps.operator.tolist())
     assert ran == set(range(len(scheduler.workload.operators)))
     copies = [one for one in scheduler.workload.operators if one.op.kind == "reshape"]
     assert copies
-    ticks = schedule.expanded.steps[
-        np.isin(schedule.expanded.steps[:, d.OPERATOR], [o.number for o in copies]), d.TICKS
-    ]
+    ticks = steps.ticks[np.isin(steps.operator, [o.number for o in copies])]
     assert ticks.min() > 0

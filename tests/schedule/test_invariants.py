@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 from monet.frontends import load_model
 from monet.hardware import load_hardware
 from monet.mapping.cost_store import CostStore
-from monet.schedule.engine import Schedule, Scheduler, run_replay
+from monet.schedule.engine import Scheduler, run_replay
 from monet.schedule.evaluation import measure, select_phases
 from monet.schedule.plan import Placement, Plan, PlanError
 from monet.schedule.result import Result
 from monet.schedule.result_rows import CATEGORIES, TIME_PARTS, DramBytes
-from monet.schedule.simulation import nodes as n
+from monet.schedule.schedule import Schedule
+from monet.schedule.simulation.records import Events
 from monet.training import training_step
 from tests.schedule.cases import accelerator, random_graph, random_plan, random_schedule
 
@@ -74,14 +75,12 @@ def check_sums(result: Result) -> None:
 def check_monotone(scheduler: Scheduler, schedule: Schedule, seed: random.Random) -> None:
     """Any set of shorter durations and latencies is never slower, node by node."""
     decided = schedule.decided
-    shrink = np.array([seed.random() for _ in range(len(decided.bookings))])
-    bookings = decided.bookings.copy()
-    bookings[:, n.TICKS] = (bookings[:, n.TICKS] * shrink).astype(np.int64)
-    nodes = decided.nodes.copy()
+    nodes, deps, bookings = (one.copied() for one in decided.events)
+    shrink = np.array([seed.random() for _ in range(len(bookings))])
+    bookings.ticks[:] = (bookings.ticks * shrink).astype(np.int64)
     for row in nodes:
-        ticks = bookings[row[n.BOOK_START] : row[n.BOOK_END], n.TICKS]
-        row[n.DURATION] = ticks.max(initial=0)
-    faster = run_replay(replace(decided, nodes=nodes, bookings=bookings), scheduler.machine)
+        row["duration"] = bookings.ticks[row["book_start"] : row["book_end"]].max(initial=0)
+    faster = run_replay(decided._replace(events=Events(nodes, deps, bookings)), scheduler.machine)
     assert np.all(faster.start <= schedule.timed.start)
     assert np.all(faster.end <= schedule.timed.end)
 

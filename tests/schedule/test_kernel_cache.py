@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from monet.compiled import fingerprint
-from monet.schedule.simulation import decide, nodes, residency
+from monet.schedule.simulation import decide, nodes, residency, supply
 
 
 def test_a_fingerprint_covers_functions_and_constants_of_other_files(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = decide.decide.__wrapped__
     before = fingerprint(kernel)
     assert fingerprint(kernel) == before
-    for module, name in ((residency, "NEVER"), (nodes, "BURSTS"), (decide, "SPILL")):
+    for module, name in ((residency, "NEVER"), (nodes, "JOIN"), (supply, "SPILL")):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, 12345)
             assert fingerprint(kernel) != before, name

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from monet.schedule.simulation import nodes as n
-from monet.schedule.simulation import residency as r
+from monet.schedule.simulation import records as n
 from tests.schedule.cases import random_schedule
 from tests.schedule.reference import Reference
 
@@ -20,19 +19,20 @@ def compare(number: int) -> bool:
         return False
     scheduler, schedule = found
     expected = Reference(schedule.expanded, scheduler.machine, schedule.plan.prefetch).run()
-    nodes, timed = schedule.decided.nodes, schedule.timed
+    nodes, timed = schedule.decided.events.nodes, schedule.timed
+    columns = (nodes.kind, nodes.bytes, nodes.source, nodes.target, timed.start, timed.end)
     ours = [
-        (KINDS[int(row[n.KIND])], int(row[n.BYTES]), int(row[n.SOURCE]), int(row[n.TARGET]), int(start), int(end))
-        for row, start, end in zip(nodes, timed.start, timed.end, strict=True)
-        if row[n.KIND] != n.JOIN
+        (KINDS[kind], *others)
+        for kind, *others in zip(*(column.tolist() for column in columns), strict=True)
+        if kind != n.JOIN
     ]
     theirs = [(o.kind, o.bytes, o.source, o.target, o.start, o.end) for o in expected.nodes if o.kind != "done"]
     assert ours == theirs
     assert timed.makespan == max(o.end for o in expected.nodes)
     copies = schedule.decided.copies
     lives = sorted(
-        (int(row[r.MEMORY]), int(row[r.BYTES_HERE]), int(timed.start[row[r.FROM]]),
-         int(timed.end[row[r.TO]]) if row[r.TO] >= 0 else -1)
+        (int(row["memory"]), int(row["bytes"]), int(timed.start[row["came"]]),
+         int(timed.end[row["went"]]) if row["went"] >= 0 else -1)
         for row in copies
     )  # fmt: skip
     reference = sorted(
@@ -51,7 +51,8 @@ def test_kernels_do_what_the_plain_reading_says(block: int) -> None:
 def test_replay_alone_is_a_longest_path() -> None:
     _, schedule = next(found for found in map(random_schedule, range(100)) if found)
     start, end = schedule.timed.start, schedule.timed.end
-    for row, begun in zip(schedule.decided.nodes, start, strict=True):
-        for dep in schedule.decided.deps[row[n.DEP_START] : row[n.DEP_END]]:
-            assert begun >= end[dep[n.NODE]] + dep[n.LAG]
+    nodes, deps, _ = schedule.decided.events
+    for row, begun in zip(nodes, start, strict=True):
+        for dep in deps[row["dep_start"] : row["dep_end"]]:
+            assert begun >= end[dep["node"]] + dep["lag"]
     assert np.all(end >= start)

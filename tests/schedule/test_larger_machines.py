@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from monet.hardware.accelerator import Accelerator
-from monet.schedule.engine import Decided, NoSchedule, Schedule, Scheduler, Timed, run_replay
+from monet.schedule.engine import NoSchedule, Scheduler, run_replay
 from monet.schedule.machine import Machine
 from monet.schedule.plan import PlanError
-from monet.schedule.simulation import nodes as n
-from monet.schedule.simulation import residency as r
+from monet.schedule.schedule import Decided, Schedule
+from monet.schedule.simulation.replay import Timed
 from tests.schedule.cases import accelerator, random_graph, random_plan
 
 SMALL = {"sram": 3072, "local": 2048, "link": 16, "dram": 8, "count": 3}
@@ -31,37 +30,37 @@ def moved_to(schedule: Schedule, small: Machine, large: Machine) -> Decided:
     as its routes say."""
     decided, resource = schedule.decided, {name: number for number, name in enumerate(large.resource_names)}
     memory = np.array([large.memory_index[name] for name in small.memory_index])
-    nodes, bookings, copies = decided.nodes.copy(), decided.bookings.copy(), decided.copies.copy()
+    (nodes, _, bookings), copies = (one.copied() for one in decided.events), decided.copies.copied()
     place = np.array([resource[name] for name in small.resource_names])
-    bookings[:, n.RESOURCE] = place[bookings[:, n.RESOURCE]]
-    copies[:, r.MEMORY] = memory[copies[:, r.MEMORY]]
+    bookings.resource[:] = place[bookings.resource]
+    copies.memory[:] = memory[copies.memory]
     routes, memories = large.routes, len(large.capacity)
     for row in nodes:
-        if row[n.SOURCE] < 0 or row[n.TARGETS] > 1:  # a multicast keeps the ticks of its wires, which are the same
+        if row["source"] < 0 or row["targets"] > 1:  # a multicast keeps the ticks of its wires, which are the same
             continue
-        row[n.SOURCE], row[n.TARGET] = memory[row[n.SOURCE]], memory[row[n.TARGET]]
-        pair = row[n.SOURCE] * memories + row[n.TARGET]
+        row["source"], row["target"] = memory[row["source"]], memory[row["target"]]
+        pair = row["source"] * memories + row["target"]
         pace = {int(routes.resource[i]): routes.ticks_per_byte[i] for i in range(*routes.pointer[pair : pair + 2])}
-        mine = bookings[row[n.BOOK_START] : row[n.BOOK_END]]
-        assert set(pace) == set(mine[:, n.RESOURCE].tolist())
+        mine = bookings.some(slice(row["book_start"], row["book_end"]))
+        assert set(pace) == set(mine.resource.tolist())
         for booking in mine:
-            size = row[n.BURSTS] if booking[n.RESOURCE] == large.dram_resource else row[n.BYTES]
-            booking[n.TICKS] = math.ceil(size * pace[int(booking[n.RESOURCE])] - 1e-6)
-        row[n.DURATION] = mine[:, n.TICKS].max(initial=0)
-    return replace(decided, nodes=nodes, bookings=bookings, copies=copies)
+            size = row["bursts"] if booking["resource"] == large.dram_resource else row["bytes"]
+            booking["ticks"] = math.ceil(size * pace[int(booking["resource"])] - 1e-6)
+        row["duration"] = mine.ticks.max(initial=0)
+    return decided._replace(events=decided.events._replace(nodes=nodes, bookings=bookings), copies=copies)
 
 
 def most_bytes(decided: Decided, timed: Timed, machine: Machine) -> np.ndarray:
     """The fullest moment of every memory."""
     copies = decided.copies
-    came = timed.start[copies[:, r.FROM]]
-    went = np.where(copies[:, r.TO] >= 0, timed.end[copies[:, r.TO]], timed.makespan)
+    came = timed.start[copies.came]
+    went = np.where(copies.went >= 0, timed.end[copies.went], timed.makespan)
     peaks = np.zeros(len(machine.capacity), np.int64)
     for number in range(1, len(peaks)):
-        here = copies[:, r.MEMORY] == number
+        here = copies.memory == number
         events = sorted(
-            [(int(at), 0, -int(size)) for at, size in zip(went[here], copies[here, r.BYTES_HERE], strict=True)]
-            + [(int(at), 1, int(size)) for at, size in zip(came[here], copies[here, r.BYTES_HERE], strict=True)]
+            [(int(at), 0, -int(size)) for at, size in zip(went[here], copies.bytes[here], strict=True)]
+            + [(int(at), 1, int(size)) for at, size in zip(came[here], copies.bytes[here], strict=True)]
         )
         peaks[number] = max(np.cumsum([size for *_, size in events]), default=0)
     return peaks

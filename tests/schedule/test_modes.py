@@ -28,7 +28,7 @@ def chain(kernels: tuple[int, ...]) -> Graph:
 def modes_and_ticks(kernels: tuple[int, ...], cycles: int) -> tuple[list[str], int]:
     scheduler = Scheduler(chain(kernels), load_hardware("eyeriss", {SWITCH: cycles}))
     expanded = scheduler.schedule(Plan()).expanded
-    ticks = int(expanded.parts[:, 3].sum())
+    ticks = int(expanded.parts.switching.sum())
     return [one.costs[0].mode for one in expanded.operators], ticks
 
 

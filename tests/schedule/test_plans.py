@@ -18,14 +18,13 @@ from monet.graph import GraphBuilder
 from monet.graph.formats import format_named
 from monet.hardware import load_hardware
 from monet.schedule import Group, Placement, Plan, Result, Scheduler, evaluate, load_plan, plan_text
-from monet.schedule.engine import Schedule
 from monet.schedule.measurement.energy import energy_of
 from monet.schedule.plan import PlanError
 from monet.schedule.planning.default_plan import default_plan
 from monet.schedule.planning.grouping import summed
 from monet.schedule.planning.placement import scattered_dims
-from monet.schedule.simulation import decide as d
-from monet.schedule.simulation import nodes as n
+from monet.schedule.schedule import Schedule
+from monet.schedule.simulation import records as d
 from monet.training import training_step
 from tests.schedule.cases import accelerator
 
@@ -114,7 +113,7 @@ def test_batch_norm_waits_for_every_tile_of_its_producer() -> None:
     operators = {one.operator.op.name: one for one in schedule.expanded.operators}
     assert operators["conv1"].steps.tiles == operators["relu"].steps.tiles == 4
     assert operators["bn1"].steps.tiles == 1
-    order = [int(schedule.expanded.steps[first, d.OPERATOR]) for first, *_ in schedule.expanded.gangs[:9]]
+    order = [int(one) for one in schedule.operator_of_gang[:9]]
     names = [scheduler.workload.operators[number].op.name for number in order]
     assert names[:6] == ["conv1"] * 4 + ["bn1", "relu"]
 
@@ -135,8 +134,7 @@ def test_rows_run_depth_first_and_cached_halo_computes_nothing_twice() -> None:
     }
     assert work["cached"] == 3 * 16
     assert work["recomputed"] == 16 + (6 * 4 + 2 * 3) + (6 * 6 + 2 * 4)
-    gangs = results["recomputed"].expanded.gangs
-    first = [int(results["recomputed"].expanded.steps[row[0], d.OPERATOR]) for row in gangs[:6]]
+    first = results["recomputed"].operator_of_gang[:6].tolist()
     assert first == [0, 1, 2, 0, 1, 2]
 
 
@@ -213,21 +211,25 @@ def test_sums_that_do_not_fit_are_read_back_by_the_next_tile() -> None:
     schedule = Scheduler(step, accelerator("shared", sram=8192)).schedule(plan)
     found = next(one for one in schedule.expanded.operators if one.operator.op.name == gradient)
     assert not found.held
-    nodes, size, tiles = schedule.decided.nodes, 16 * 16 * 9 * 4, 4
-    mine = nodes[nodes[:, n.OPERATOR] == found.operator.number]
-    written = int(mine[mine[:, n.KIND] == n.WRITE, n.BYTES].sum())
+    nodes, size, tiles = schedule.decided.events.nodes, 16 * 16 * 9 * 4, 4
+    mine = nodes.operator == found.operator.number
+    written = int(nodes.bytes[mine & (nodes.kind == d.WRITE)].sum())
     assert written >= tiles * size  # (2T - 1)·|out| in all: T times out, T - 1 times back
-    tile = schedule.expanded.steps[found.base + 1]
-    entries = schedule.expanded.entries[tile[d.ENTRY_START] : tile[d.ENTRY_END]]
-    sums = entries[d.WRITES[entries[:, d.E_KIND]]][0]
-    back = entries[(entries[:, d.E_BLOCK] == sums[d.E_BLOCK]) & (entries[:, d.E_KIND] == d.STREAM_READ)]
-    assert back[:, d.E_BYTES].tolist() == [size]
+    entries = entries_of(schedule, found.base + 1)
+    sums = entries.block[np.isin(entries.kind, d.WRITES)][0]
+    back = (entries.block == sums) & (entries.kind == d.STREAM_READ)
+    assert entries.bytes[back].tolist() == [size]
+
+
+def entries_of(schedule: Schedule, step: int) -> d.Entries:
+    tables = schedule.expanded.tables
+    return tables.entries.some(slice(tables.steps.entry_start[step], tables.steps.entry_end[step]))
 
 
 def _read_bytes(schedule: Schedule, name: str) -> int:
     number = next(one.operator.number for one in schedule.expanded.operators if one.operator.op.name == name)
-    nodes = schedule.decided.nodes
-    return int(nodes[(nodes[:, n.KIND] == n.READ) & (nodes[:, n.OPERATOR] == number), n.BYTES].sum())
+    nodes = schedule.decided.events.nodes
+    return int(nodes.bytes[(nodes.kind == d.READ) & (nodes.operator == number)].sum())
 
 
 def test_what_does_not_fit_is_a_result_with_a_reason() -> None:
@@ -305,9 +307,8 @@ def test_a_weight_gradient_accumulates_in_place_over_the_tiles_of_its_group() ->
     schedule = scheduler.schedule(plan)
     found = next(one for one in schedule.expanded.operators if one.operator.op.name == gradient)
     assert found.steps.tiles == 4
-    steps = schedule.expanded.steps[found.base : found.base + 4]
-    entries = [schedule.expanded.entries[row[d.ENTRY_START] : row[d.ENTRY_END]] for row in steps]
-    written = {int(one[d.E_BLOCK]) for rows in entries for one in rows if one[d.E_KIND] == d.HOLD_WRITE}
+    entries = [entries_of(schedule, step) for step in range(found.base, found.base + 4)]
+    written = {int(block) for one in entries for block in one.block[one.kind == d.HOLD_WRITE]}
     assert len(written) == 1  # one accumulator, from the first tile to the last
     result = evaluate(step, accelerator("shared", sram=65536), plan)
     row = next(one for one in result.operators if one.name == gradient)
@@ -327,12 +328,10 @@ def test_an_update_by_tiles_finds_its_weights_in_blocks_of_that_size(scheduler: 
     names = ("layer1.0.conv1/conv_weight_gradient", "layer1.0.conv1.weight/sgd_update")
     fused = scheduler.schedule(Plan((Group(names, (("A0", 16),)),)))
     update = next(one for one in fused.expanded.operators if one.operator.op.name == names[1])
-    steps, entries = fused.expanded.steps, fused.expanded.entries
     assert update.steps.tiles == 4
-    tile = steps[update.base]
-    mine = entries[tile[d.ENTRY_START] : tile[d.ENTRY_END]]
-    held = np.unique(mine[mine[:, d.E_KIND] == d.HOLD_WRITE, d.E_BLOCK])
-    assert int(fused.expanded.blocks[held, 0].sum()) == 16 * 64 * 9 * 4  # its own rows of the weights, no more
+    mine = entries_of(fused, update.base)
+    held = np.unique(mine.block[mine.kind == d.HOLD_WRITE])
+    assert int(fused.expanded.tables.blocks.bytes[held].sum()) == 16 * 64 * 9 * 4  # its own rows, no more
 
 
 @pytest.mark.parametrize(
@@ -378,12 +377,12 @@ def test_cores_hold_what_every_tile_reads_and_share_the_weights_of_a_tile(schedu
 
 
 def _operators(schedule: Schedule) -> list[int]:
-    return [int(schedule.expanded.steps[first, d.OPERATOR]) for first, *_ in schedule.expanded.gangs]
+    return [int(number) for number in schedule.operator_of_gang]
 
 
 def _dram_bytes(schedule: Schedule) -> int:
-    nodes = schedule.decided.nodes
-    return int(nodes[np.isin(nodes[:, n.KIND], (n.READ, n.WRITE, n.EVICT)), n.BYTES].sum())
+    nodes = schedule.decided.events.nodes
+    return int(nodes.bytes[np.isin(nodes.kind, (d.READ, d.WRITE, d.EVICT))].sum())
 
 
 @pytest.mark.parametrize("tile", [(), (("OY", 4),)])
@@ -396,17 +395,17 @@ def test_split_along_a_sum_moves_all_sums_but_one_and_adds_them(tile: tuple[tupl
     groups = (Group((op.name,), tile),) if tile else ()
     alone = scheduler.schedule(Plan(groups, {op.name: Placement(cores[:1])}))
     split = scheduler.schedule(Plan(groups, {op.name: Placement(cores, "C")}))
-    nodes = split.decided.nodes
+    nodes = split.decided.events.nodes
     result = 4 * 8 * 8 * 4  # sums are int32
-    assert int(nodes[nodes[:, n.KIND] == n.MOVE, n.BYTES].sum()) == (len(cores) - 1) * result
+    assert int(nodes.bytes[nodes.kind == d.MOVE].sum()) == (len(cores) - 1) * result
     (one,) = split.expanded.operators
     assert one.steps.count == len(cores) * (2 if tile else 1)
     assert len(one.sums) == (2 if tile else 1)
     adds = sum(cost.under_use for cost in one.sums)
     assert adds == (len(cores) - 1) * 4 * 8 * 8 / 4  # the array has four outputs
-    useful = [sum(part[0] for part in schedule.expanded.parts) for schedule in (alone, split)]
+    useful = [sum(schedule.expanded.parts.useful) for schedule in (alone, split)]
     assert useful[0] == pytest.approx(useful[1], rel=1e-3)  # ticks are rounded up in every step
-    assert sum(len(schedule.expanded.steps) for schedule in (split,)) == one.steps.count + len(one.sums)
+    assert sum(len(schedule.expanded.tables.steps) for schedule in (split,)) == one.steps.count + len(one.sums)
 
 
 def test_matmul_and_weight_gradient_split_along_what_they_sum_over() -> None:
@@ -434,13 +433,13 @@ def test_dram_moves_whole_bursts_of_every_row() -> None:
     # rows of A2 leave the chip in blocks; the second group wants columns of A3, two bytes of each row
     plan = Plan((Group(("first",), (("A2", 4),)), Group(("second",), (("A3", 2),))), boundary="dram")
     schedule = scheduler.schedule(plan)
-    nodes = schedule.decided.nodes
-    second = nodes[(nodes[:, n.OPERATOR] == 1) & (nodes[:, n.KIND] == n.READ)]
+    nodes = schedule.decided.events.nodes
+    second = nodes.some((nodes.operator == 1) & (nodes.kind == d.READ))
     size = format_named(graph.tensors[graph.outputs[0]].dtype).bits // 8
-    assert int(second[:, n.BYTES].sum()) == 8 * 16 * 16 * size
-    assert int(second[:, n.BURSTS].sum()) == 8 * 16 * 8 * max(8, 2 * size)  # channels, rows, pairs of columns
-    whole = nodes[(nodes[:, n.OPERATOR] == 0) & (nodes[:, n.KIND] == n.READ)]
-    assert np.all((whole[:, n.BURSTS] - whole[:, n.BYTES]) < 8)
+    assert int(second.bytes.sum()) == 8 * 16 * 16 * size
+    assert int(second.bursts.sum()) == 8 * 16 * 8 * max(8, 2 * size)  # channels, rows, pairs of columns
+    whole = nodes.some((nodes.operator == 0) & (nodes.kind == d.READ))
+    assert np.all((whole.bursts - whole.bytes) < 8)
 
 
 @pytest.mark.parametrize("bandwidth", [16, 64, 4096])
@@ -453,19 +452,21 @@ def test_cores_on_one_memory_share_its_ports(bandwidth: int) -> None:
     graph = builder.build([y, z])
     scheduler = Scheduler(graph, accelerator("shared", sram=65536, port=bandwidth))
     schedule = scheduler.schedule(Plan((), {"conv": Placement(("pe",)), "relu": Placement(("simd",))}))
-    nodes, bookings, timed = schedule.decided.nodes, schedule.decided.bookings, schedule.timed
+    (nodes, _, bookings), timed = schedule.decided.events, schedule.timed
     port = int(scheduler.machine.port_resources[1])
     assert scheduler.machine.resource_names[port] == "buffer (port)"
     spans = []
     for row, start in zip(nodes, timed.start, strict=True):
-        for resource, ticks in bookings[row[n.BOOK_START] : row[n.BOOK_END]]:
+        for resource, ticks in bookings[row["book_start"] : row["book_end"]]:
             if resource == port:
                 spans.append((int(start), int(start + ticks)))
     assert len(spans) == 2
     (begun, first), (second, _) = sorted(spans)
     assert first <= second  # one after another at the port
     runs = {
-        int(row[n.OPERATOR]): int(start) for row, start in zip(nodes, timed.start, strict=True) if row[0] == n.COMPUTE
+        int(row["operator"]): int(start)
+        for row, start in zip(nodes, timed.start, strict=True)
+        if row["kind"] == d.COMPUTE
     }
     waits = abs(runs[0] - runs[1])
     busy = sum(end - start for start, end in spans)

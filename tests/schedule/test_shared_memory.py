@@ -17,9 +17,10 @@ from monet.frontends.zoo.published import convolution_chain
 from monet.graph.graph import Graph
 from monet.hardware import load_hardware
 from monet.schedule import evaluate
-from monet.schedule.engine import Schedule, Scheduler
+from monet.schedule.engine import Scheduler
 from monet.schedule.plan import Group, Placement, Plan, plan_text
-from monet.schedule.simulation import nodes as n
+from monet.schedule.schedule import Schedule
+from monet.schedule.simulation import records as n
 from monet.training import training_step
 
 CHIP = str(Path(__file__).parents[1] / "chips" / "shared-l1.yaml")
@@ -41,9 +42,9 @@ def scheduled(prefetch: int) -> tuple[Scheduler, Schedule]:
 @pytest.mark.parametrize("prefetch", [0, 1])
 def test_cores_on_one_memory_exchange_rows_at_no_cost(prefetch: int) -> None:
     _, schedule = scheduled(prefetch)
-    nodes = schedule.decided.nodes
-    assert not (nodes[:, n.KIND] == n.MOVE).any()
-    traffic = {kind: int(nodes[nodes[:, n.KIND] == kind, n.BYTES].sum()) for kind in (n.READ, n.WRITE, n.EVICT)}
+    nodes = schedule.decided.events.nodes
+    assert not (nodes.kind == n.MOVE).any()
+    traffic = {kind: int(nodes.bytes[nodes.kind == kind].sum()) for kind in (n.READ, n.WRITE, n.EVICT)}
     weights = 9 * (3 * 64 + 64 * 64 + 64 * 64) + 64 * 16
     assert traffic == {n.READ: 3 * 64 * 64 + weights, n.WRITE: 16 * 64 * 64, n.EVICT: 0}
 
@@ -53,10 +54,10 @@ def test_strict_order_serves_a_row_of_results_before_the_next_row_of_inputs() ->
     _, eager = scheduled(1)
     assert strict.timed.makespan > eager.timed.makespan
     # a core asks for a tile's operands when it is done with the tile before: no two tiles' rows wait on chip
-    nodes, timed = strict.decided.nodes, strict.timed
-    first = nodes[:, n.OPERATOR] == 0
-    reads = np.flatnonzero(first & (nodes[:, n.KIND] == n.READ) & (nodes[:, n.BYTES] == 3 * 64))
-    runs = np.flatnonzero(first & (nodes[:, n.KIND] == n.COMPUTE))
+    nodes, timed = strict.decided.events.nodes, strict.timed
+    first = nodes.operator == 0
+    reads = np.flatnonzero(first & (nodes.kind == n.READ) & (nodes.bytes == 3 * 64))
+    runs = np.flatnonzero(first & (nodes.kind == n.COMPUTE))
     # row r of the image is first needed by row r - 1 of the result, which may only ask once row r - 2 is made
     for read, run in zip(reads[2:], runs, strict=False):
         assert timed.start[read] >= timed.end[run]
@@ -65,9 +66,9 @@ def test_strict_order_serves_a_row_of_results_before_the_next_row_of_inputs() ->
 def test_unlike_cores_work_at_the_same_time() -> None:
     _, schedule = scheduled(1)
     busy = np.zeros(2)
-    steps = schedule.expanded.steps
+    steps = schedule.expanded.tables.steps
     for core in (0, 1):
-        busy[core] = steps[steps[:, 0] == core, 1].sum()
+        busy[core] = steps.ticks[steps.core == core].sum()
     assert busy.max() < schedule.timed.makespan < busy.sum()
 
 
@@ -130,7 +131,7 @@ def test_nobody_queues_for_a_memory_that_only_one_core_shares() -> None:
     """Simba's global buffer is described as shared, but has one core: its port is no resource."""
     scheduler = Scheduler(training_step(load_model("mlp-robot")), load_hardware("simba"))
     schedule = scheduler.schedule(Plan())
-    assert schedule.decided.bookings[:, n.RESOURCE].min() >= 0
+    assert schedule.decided.events.bookings.resource.min() >= 0
     assert evaluate(scheduler.workload.graph, load_hardware("simba")).latency_s > 0
 
 

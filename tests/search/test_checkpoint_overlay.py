@@ -7,11 +7,11 @@ import random
 import pytest
 
 import monet
-from monet.schedule.engine import Schedule, Scheduler
+from monet.schedule.engine import Scheduler
 from monet.schedule.measurement.figures import figures_of
 from monet.schedule.plan import Plan
 from monet.schedule.planning.default_plan import default_plan
-from monet.schedule.simulation.residency import DRAM_FROM, NOT_YET
+from monet.schedule.schedule import Schedule
 from monet.schedule.workload import ACTIVATIONS
 from monet.search.checkpoint.overlay import Overlay
 from monet.search.checkpoint.overlay_memory import activation_peak, lifetimes
@@ -102,8 +102,7 @@ def test_activation_peak() -> None:
 
 def in_dram(schedule: Schedule, scheduler: Scheduler, storage: str) -> bool:
     number = scheduler.workload.storages[storage].number
-    mine = schedule.decided.blocks[schedule.expanded.block_storage == number]
-    return bool((mine[:, DRAM_FROM] != NOT_YET).any())
+    return bool((schedule.expanded.block_storage[schedule.in_dram.block] == number).any())
 
 
 def test_a_dropped_tensor_inside_a_fused_group_stays_on_chip() -> None:

@@ -15,7 +15,6 @@ from monet.commands.checkpoint_schedule import Asked, choose
 from monet.schedule.engine import Scheduler
 from monet.schedule.plan import Plan
 from monet.schedule.planning.default_plan import default_plan
-from monet.schedule.simulation.nodes import DEP_END, DEP_START, LAG, NODE, RESOURCE, TICKS
 from monet.search.checkpoint import scheduled_joint, scheduled_search
 from monet.search.checkpoint.offload import paged
 from monet.search.checkpoint.scheduled import ScheduledCost
@@ -234,17 +233,16 @@ def test_paged_activations_are_away_between_forward_and_backward() -> None:
     found = paged(schedule, scheduler.workload, scheduler.machine, names)
     size = sum(costed.graph.tensors[name].bytes for name in names)
     assert found.bytes == size
-    nodes, deps, timed = found.schedule.decided.nodes, found.schedule.decided.deps, found.schedule.timed
-    assert len(nodes) > len(schedule.decided.nodes)
+    (nodes, deps, bookings), timed = found.schedule.decided.events, found.schedule.timed
+    assert found.schedule.size > schedule.size
     for number, row in enumerate(nodes):  # everything waits only for what is before it, and does wait
-        for one in deps[row[DEP_START] : row[DEP_END]]:
-            assert one[NODE] < number
-            assert timed.end[one[NODE]] + one[LAG] <= timed.start[number]
+        for one in deps[row["dep_start"] : row["dep_end"]]:
+            assert one["node"] < number
+            assert timed.end[one["node"]] + one["lag"] <= timed.start[number]
     assert timed.makespan >= schedule.timed.makespan  # the same order with more in it
     for gone, back in found.away.values():
         assert 0 < gone < back < timed.makespan
-    link = found.schedule.decided.bookings[:, RESOURCE] == len(scheduler.machine.resource_names)
-    ticks = found.schedule.decided.bookings[link, TICKS].sum()
+    ticks = bookings.ticks[bookings.resource == len(scheduler.machine.resource_names)].sum()
     assert ticks / scheduler.machine.ticks_per_second == pytest.approx(2 * size / 4e9, rel=1e-3)
 
 

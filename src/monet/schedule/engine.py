@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -18,54 +16,33 @@ from monet.schedule.plan import Plan
 from monet.schedule.planning.grouping import tiled_groups
 from monet.schedule.planning.placement import complete_placements
 from monet.schedule.result_rows import Infeasible
-from monet.schedule.simulation import decide as d
-from monet.schedule.simulation import nodes as n
-from monet.schedule.simulation import residency as r
+from monet.schedule.schedule import Decided, Schedule, bookings_of
+from monet.schedule.simulation.decide import NOWHERE, OK, decide
 from monet.schedule.simulation.queues import could_start, reorder
-from monet.schedule.simulation.replay import replay
+from monet.schedule.simulation.records import (
+    MOVE,
+    NEVER,
+    NOT_YET,
+    READ,
+    BlockState,
+    Bookings,
+    Chunks,
+    Copies,
+    Counters,
+    Dependencies,
+    DramStays,
+    EntryState,
+    Events,
+    Guards,
+    Memories,
+    Nodes,
+    State,
+    StepState,
+    Tables,
+)
+from monet.schedule.simulation.replay import Timed, replay
 from monet.schedule.simulation.workspace import Workspace, without_collecting
 from monet.schedule.workload import Workload, workload_of
-
-Array = np.ndarray[Any, Any]
-
-
-@dataclass(frozen=True)
-class Decided:
-    """What ``decide`` fixed: nodes in the order their resources serve them, and where every byte lies."""
-
-    nodes: Array
-    deps: Array
-    bookings: Array
-    copies: Array
-    blocks: Array
-    steps: Array
-
-
-@dataclass(frozen=True)
-class Timed:
-    """Start and end of every node in ticks, the node it waited for, and why (0 data, 1 space, 2 queue)."""
-
-    start: Array
-    end: Array
-    cause: Array
-    why: Array
-    waits: Array  # by core: DRAM, link, dependency, space
-    free: Array  # by resource: end of its last booking
-
-    @property
-    def makespan(self) -> int:
-        """Ticks from the start to the end of the last node."""
-        return int(self.end.max(initial=0))
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """A plan, expanded, decided and timed."""
-
-    plan: Plan
-    expanded: Expanded
-    decided: Decided
-    timed: Timed
 
 
 class NoSchedule(Exception):
@@ -105,7 +82,7 @@ class Scheduler:
             expanded = expand(self.workload, self.machine, plan, groups, self.costs)
             decided = run_decide(expanded, self.machine, self.workload, self.workspace)
             if not plan.prefetch:
-                decided = one_tile_at_a_time(decided, self.machine)
+                decided = one_tile_at_a_time(decided, expanded, self.machine)
             decided = first_come_first_served(decided, self.machine, strict=not plan.prefetch)
             return Schedule(plan, expanded, decided, run_replay(decided, self.machine))
 
@@ -113,80 +90,88 @@ class Scheduler:
 def run_decide(expanded: Expanded, machine: Machine, workload: Workload, workspace: Workspace | None = None) -> Decided:
     """Run the ``decide`` kernel on fresh state. What it finds lies in ``workspace``, if one is given: it is good until
     the next call with it."""
-    routes, memories, room = machine.routes, len(machine.capacity), workspace or Workspace()
-    steps, entries = room.copy("steps", expanded.steps), expanded.entries
-    blocks, work = room.copy("blocks", expanded.blocks), room.copy("work", expanded.work)
-    widest = int(np.diff(routes.pointer).max(initial=1)) + 1
-    n_copy = len(entries) + len(expanded.work) + 1
-    n_node = 10 * len(entries) + 8 * len(steps) + 4 * n_copy + 64
-    chunks = room.array("chunks", 2 * n_copy + memories + 8, 3)
-    state_memory = np.zeros((memories, 4), np.int64)
-    state_memory[:, r.FREE] = machine.capacity
-    state_memory[:, r.HEAD] = state_memory[:, r.TAIL] = np.arange(memories) + 1
-    state_memory[:, r.FIRST] = -1
-    chunks[1 : memories + 1, r.CHUNK_BYTES] = machine.capacity
-    chunks[1 : memories + 1, r.CHUNK_EVENT] = chunks[1 : memories + 1, r.CHUNK_NEXT] = -1
-    chunks[0, r.CHUNK_NEXT] = memories + 1
-    nodes, deps = room.array("nodes", n_node, n.NODE_COLUMNS), room.array("deps", 4 * n_node, 3)
-    bookings = room.array("bookings", 4 * (len(entries) + n_copy) * widest + 4 * len(steps) + 64, 2)
-    copies, pending = room.array("copies", n_copy, r.COPY_COLUMNS), room.array("pending", len(entries) + 2, 2)
-    pending[0] = 0
-    at = np.full((len(blocks), memories), -1, np.int32)
-    count = np.zeros(n.N_COUNTERS, np.int64)
-    state = (
-        nodes, deps, bookings, state_memory, chunks, blocks, copies, expanded.gangs, steps, work, entries,
-        room.array("live", len(entries), d.LIVE_COLUMNS), pending,
-    )  # fmt: skip
-    dram = np.array([machine.dram_resource, machine.accelerator.drams[0].burst_bytes], np.int64)
-    tables = (
-        routes.pointer, routes.resource, routes.ticks_per_byte, routes.latency, routes.exists, dram,
-        machine.port_resources,
-    )  # fmt: skip
-    status = d.decide(count, state, at, expanded.uses, tables)
-    if status != d.OK:
-        raise NoSchedule(_reason(status, count, machine, expanded, workload))
-    return Decided(
-        nodes[: count[n.N_NODE]], deps[: count[n.N_DEP]], bookings[: count[n.N_BOOK]], copies[: count[n.N_COPY]],
-        blocks, steps,
-    )  # fmt: skip
+    state = fresh_state(expanded.tables, machine, workspace or Workspace())
+    status = decide(expanded.tables, machine.routes, state)
+    count = state.counters
+    if status != OK:
+        raise NoSchedule(_reason(status, count, machine, workload))
+    events = Events(
+        state.events.nodes.some(slice(count.nodes[0])),
+        state.events.deps.some(slice(count.deps[0])),
+        state.events.bookings.some(slice(count.bookings[0])),
+    )
+    return Decided(events, state.copies.some(slice(count.copies[0])), state.dram)
 
 
-def run_replay(decided: Decided, machine: Machine) -> Timed:
-    """Run the ``replay`` kernel."""
-    count, cores = len(decided.nodes), len(machine.accelerator.cores)
+def fresh_state(plan: Tables, machine: Machine, room: Workspace) -> State:
+    """All memories empty, all blocks where they are at the start; room for all that a plan can add."""
+    memories, entries, steps = len(machine.capacity), len(plan.entries), len(plan.steps)
+    copies = entries + len(plan.buffers) + 1
+    nodes = 10 * entries + 8 * steps + 4 * copies + 64
+    widest = int(np.diff(machine.routes.pointer).max(initial=1)) + 1
+    bookings = 4 * (entries + copies) * widest + 4 * steps + 64
+    state = State(
+        Counters.zeros(1),
+        Events(room.table(Nodes, nodes), room.table(Dependencies, 4 * nodes), room.table(Bookings, bookings)),
+        room.table(Copies, copies),
+        room.table(DramStays, len(plan.blocks)),
+        Memories.empty(memories),
+        room.table(Chunks, 2 * copies + memories + 8),
+        room.table(StepState, steps),
+        np.empty(len(plan.buffers), np.int64),
+        room.table(EntryState, entries),
+        room.table(BlockState, len(plan.blocks)),
+        room.table(Guards, copies),
+        np.full((len(plan.blocks), memories), -1, np.int32),
+        np.empty(entries + 1, np.int64),
+    )
+    state.counters.chunks[0] = memories  # each has one, with all of its bytes
+    state.chunks.bytes[:memories] = state.memories.free[:] = machine.capacity
+    state.memories.head[:] = state.memories.tail[:] = np.arange(memories)
+    state.memories.newest[:] = -1
+    state.chunks.event[:memories] = state.chunks.next[:memories] = -1
+    blocks = state.blocks
+    blocks.in_dram[:], blocks.writes_left[:], blocks.use[:] = (
+        plan.blocks.in_dram,
+        plan.blocks.writes,
+        plan.blocks.use_start,
+    )
+    blocks.dram_ready[:], blocks.pinned[:], blocks.due[:], blocks.copies[:] = -1, -1, NEVER, 0
+    state.dram.came[:], state.dram.went[:] = np.where(plan.blocks.in_dram == 1, -1, NOT_YET), NOT_YET
+    return state
+
+
+def run_replay(decided: Decided, machine: Machine, more_resources: int = 0) -> Timed:
+    """Run the ``replay`` kernel; on a machine with ``more_resources`` than it has itself, if so."""
+    count, cores = len(decided.events.nodes), len(machine.accelerator.cores)
     start, end, cause, why = (np.zeros(count, np.int64) for _ in range(4))
-    free, waits = np.zeros(len(machine.resource_names), np.int64), np.zeros((cores, 4), np.int64)
-    replay(decided.nodes, decided.deps, decided.bookings, start, end, cause, why, free, waits, cores)
-    return Timed(start, end, cause, why, waits, free)
+    free = np.zeros(len(machine.resource_names) + more_resources, np.int64)
+    timed = Timed(start, end, cause, why, np.zeros((cores, 4), np.int64), free)
+    replay(decided.events, timed, cores)
+    return timed
 
 
-def bookings_of(nodes: Array) -> tuple[Array, Array]:
-    """(node, row in the bookings) of everything that some nodes occupy, node by node."""
-    counts = nodes[:, n.BOOK_END] - nodes[:, n.BOOK_START]
-    owner = np.repeat(np.arange(len(nodes)), counts)
-    offset = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return owner, nodes[owner, n.BOOK_START] + offset
-
-
-def one_tile_at_a_time(decided: Decided, machine: Machine) -> Decided:
+def one_tile_at_a_time(decided: Decided, expanded: Expanded, machine: Machine) -> Decided:
     """Without prefetching, a core asks for the operands of a tile when it is done with the tile before."""
-    nodes, cores = decided.nodes.copy(), len(machine.accelerator.cores)
+    nodes, deps, bookings = decided.events
     owner, rows = bookings_of(nodes)
-    resource = decided.bookings[rows, n.RESOURCE]
+    resource = bookings.resource[rows]
     before = np.full(len(nodes), -1, np.int64)
-    asks = ((nodes[:, n.KIND] == n.READ) | (nodes[:, n.KIND] == n.MOVE)) & (nodes[:, n.STEP] >= 0)
-    for core in range(cores):
+    asks = ((nodes.kind == READ) | (nodes.kind == MOVE)) & (nodes.step >= 0)
+    core_of = expanded.tables.steps.core[nodes.step]
+    for core in range(len(machine.accelerator.cores)):
         runs = np.concatenate(([-1], owner[resource == core]))
-        mine = np.flatnonzero(asks & (decided.steps[nodes[:, n.STEP], d.CORE] == core))
+        mine = np.flatnonzero(asks & (core_of == core))
         before[mine] = runs[np.searchsorted(runs, mine) - 1]
     waits = before >= 0
-    new = np.zeros((int(waits.sum()), decided.deps.shape[1]), np.int64)
-    new[:, n.NODE] = before[waits]
-    deps = np.insert(decided.deps, nodes[waits, n.DEP_END], new, axis=0)
+    more = Dependencies.zeros(int(waits.sum()))  # no lag, for data
+    more.node[:] = before[waits]
+    deps = Dependencies.of(np.insert(deps.plain, nodes.dep_end[waits], more.plain, axis=0))
     upto = np.cumsum(waits)
-    nodes[:, n.DEP_START] += upto - waits
-    nodes[:, n.DEP_END] += upto
-    return replace(decided, nodes=nodes, deps=deps)
+    nodes = nodes.copied()
+    nodes.dep_start[:] += upto - waits
+    nodes.dep_end[:] += upto
+    return decided._replace(events=Events(nodes, deps, bookings))
 
 
 def first_come_first_served(decided: Decided, machine: Machine, *, strict: bool = False) -> Decided:
@@ -197,20 +182,20 @@ def first_come_first_served(decided: Decided, machine: Machine, *, strict: bool 
     Reads stay in order, and so do writes; but a result that waits for its tile no longer holds up the reads queued
     behind it. The new order is as fixed as the old one, so timing stays a longest path.
     """
-    nodes, cores = decided.nodes, len(machine.accelerator.cores)
-    start, moved, deps = np.empty(len(nodes), np.int64), np.empty_like(nodes), np.empty_like(decided.deps)
-    could_start(nodes, decided.deps, decided.bookings, start, cores, len(machine.resource_names), strict)
-    copies, blocks, steps = (one.copy() for one in (decided.copies, decided.blocks, decided.steps))
-    reorder(np.argsort(start, kind="stable"), nodes, moved, decided.deps, deps, copies, blocks, steps)
-    return Decided(moved, deps, decided.bookings.copy(), copies, blocks, steps)
+    nodes, cores = decided.events.nodes, len(machine.accelerator.cores)
+    start, place = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.int64)
+    could_start(decided.events, start, cores, len(machine.resource_names), strict)
+    moved = Nodes.empty(len(nodes))
+    reorder(np.argsort(start, kind="stable"), nodes, moved, place)
+    return decided.renumbered(moved, place)
 
 
-def _reason(status: int, count: Array, machine: Machine, expanded: Expanded, workload: Workload) -> Infeasible:
-    operator = workload.operators[int(count[n.OPERATOR_NOW])].op.name
-    if status == d.NOWHERE:
+def _reason(status: int, count: Counters, machine: Machine, workload: Workload) -> Infeasible:
+    operator = workload.operators[int(count.operator[0])].op.name
+    if status == NOWHERE:
         return Infeasible(operator, "", "", 0, f"operator {operator} reads data that nothing has written")
-    memory = machine.accelerator.memories[int(count[n.FAILED_MEMORY]) - 1]
-    short, core = int(count[n.FAILED_BYTES]), ", ".join(memory.cores) or memory.name
+    memory = machine.accelerator.memories[int(count.failed_memory[0]) - 1]
+    short, core = int(count.failed_bytes[0]), ", ".join(memory.cores) or memory.name
     message = (
         f"operator {operator} does not fit memory {memory.name} ({memory.size_bytes:,} bytes) of core {core}: "
         f"{short:,} bytes short with everything else evicted"

@@ -16,7 +16,7 @@ from monet.hardware.accelerator import Accelerator
 from monet.hardware.export import as_json
 from monet.hardware.summary import hardware_summary
 from monet.mapping.cost_store import CostStore
-from monet.schedule.engine import NoSchedule, Schedule, Scheduler
+from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.measurement.bounds import bounds_of
 from monet.schedule.measurement.energy import energy_of
 from monet.schedule.measurement.measure import Measures
@@ -25,6 +25,7 @@ from monet.schedule.plan import Plan, PlanError
 from monet.schedule.planning.grouping import check_connected
 from monet.schedule.result import Result
 from monet.schedule.result_rows import Infeasible, MemoryPeak, Timeline
+from monet.schedule.schedule import Schedule
 from monet.schedule.simulation.workspace import without_collecting
 from monet.sources import source_digest
 
@@ -99,7 +100,7 @@ def evaluate(
 def measure(scheduler: Scheduler, schedule: Schedule, inputs: Mapping[str, Any], began: float) -> Result:
     """Everything there is to know of a schedule."""
     machine, workload = scheduler.machine, scheduler.workload
-    accelerator, makespan = machine.accelerator, schedule.timed.makespan
+    accelerator, makespan = machine.accelerator, schedule.makespan
     energy = energy_of(schedule, machine, len(workload.operators))
     measures = Measures(schedule, machine, workload, energy)
     memory = traces(schedule, machine, workload)

@@ -12,30 +12,18 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from monet.arrays import F64, I64, U8
 from monet.hardware.accelerator import Accelerator, CoreInstance
 from monet.hardware.errors import HardwareError
 from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.unfused.border import Border, border_of
+from monet.schedule.simulation.records import Routes
 
-Array = np.ndarray[Any, Any]
 TICKS_PER_CYCLE = 1024
 UNLIMITED = 2**62  # bytes
-
-
-@dataclass(frozen=True)
-class Routes:
-    """Ways between all pairs of memories, as CSR over ``source · memories + target``."""
-
-    pointer: Array
-    resource: Array
-    ticks_per_byte: Array
-    latency: Array  # ticks
-    exists: Array  # uint8
-    link_energy: Array  # joules per byte over the links
 
 
 @dataclass(frozen=True)
@@ -62,7 +50,7 @@ class Machine:
         return {dram: 0} | {memory.name: 1 + number for number, memory in enumerate(self.accelerator.memories)}
 
     @cached_property
-    def capacity(self) -> Array:
+    def capacity(self) -> I64:
         """Bytes of every memory; DRAM is not limited here (its peak is checked afterwards)."""
         return np.array([UNLIMITED, *(memory.size_bytes for memory in self.accelerator.memories)], np.int64)
 
@@ -77,7 +65,7 @@ class Machine:
         return tuple(found)
 
     @cached_property
-    def link_j_per_byte(self) -> Array:
+    def link_j_per_byte(self) -> F64:
         """Joules per byte of every link resource; zero for cores and DRAM."""
         found = np.zeros(len(self.resource_names))
         for link, pair in zip(self.accelerator.links, self.link_resources, strict=True):
@@ -104,7 +92,7 @@ class Machine:
         return frozenset(one.name for one in memories if len(one.cores) > 1 or places.count(one.endpoint) > 1)
 
     @cached_property
-    def port_resources(self) -> Array:
+    def port_resources(self) -> I64:
         """By memory, the resource of its ports; -1 if nobody has to queue for them."""
         names = {name: number for number, name in enumerate(self.resource_names)}
         every = self.accelerator.memories
@@ -164,16 +152,16 @@ class Machine:
             + [self._port_s_per_byte(number) for number in ports]
         )
         lag = np.array([link.latency_s for link in links] + [dram.latency_s] + [0.0 for _ in ports])
-        joules = np.array([8 * link.energy_j_per_bit for link in links] + [0.0] + [0.0 for _ in ports])
-        pairs = count * count
-        seconds = np.bincount(ways.pair, lag[ways.link], minlength=pairs)
+        seconds = np.bincount(ways.pair, lag[ways.link], minlength=count * count)
         return Routes(
             ways.pointer,
             ways.resource,
-            np.bincount(ways.slot, pace[ways.link], minlength=len(ways.resource)) * self.ticks_per_second,
+            np.asarray(np.bincount(ways.slot, pace[ways.link], len(ways.resource)) * self.ticks_per_second, np.float64),
             np.ceil(seconds * self.ticks_per_second - 1e-6).astype(np.int64),
             ways.exists,
-            np.bincount(ways.pair, joules[ways.link], minlength=pairs),
+            self.port_resources,
+            self.dram_resource,
+            dram.burst_bytes,
         )
 
     def _way(self, source: int, target: int, ends: tuple[str, ...]) -> list[tuple[int, int]] | None:
@@ -218,12 +206,12 @@ class _Ways:
     """The links between all pairs of memories, whatever their bandwidth. A hop over a link (after the links come DRAM
     and the ports of memories) belongs to a pair, and to a slot: a resource of that pair, which two hops may share."""
 
-    pointer: Array
-    resource: Array
-    exists: Array
-    pair: Array
-    link: Array
-    slot: Array
+    pointer: I64
+    resource: I64
+    exists: U8
+    pair: I64
+    link: I64
+    slot: I64
 
     @classmethod
     def of(cls, machine: Machine, ends: tuple[str, ...]) -> _Ways:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from monet.arrays import F64, I64, F64x2, F64x3, I64x2, I64x3
 from monet.compiled import kernel, part
 from monet.mapping.mapper.tiling_bound import (
     Branch,
@@ -43,10 +44,8 @@ from monet.mapping.mapper.tiling_problem import (
     PRUNE,
     SMALLEST_TILE,
     TWIN,
-    TYPES,
     WAITS_ONCE,
     WAITS_PER_ENTRY,
-    Array,
     Problem,
 )
 
@@ -59,23 +58,23 @@ FEW_CHILDREN = 1024  # room to start with
 class Best(NamedTuple):
     """The best tiling so far."""
 
-    result: Array  # score, cycles, joules, nodes
-    path: Array  # [depth, 2 + dim] cut placed, innermost loop above it, tiles
+    result: F64  # score, cycles, joules, nodes
+    path: I64x2  # [depth, 2 + dim] cut placed, innermost loop above it, tiles
 
 
 class Children(NamedTuple):
     """The children of every node of the branch, as far as they may win."""
 
-    bounds: Array  # [depth, child] score
-    choices: Array  # [depth, child, column] cut, innermost loop above it, its span, tiles
-    costs: Array  # [depth, child, column]
-    order: Array  # [depth, n] the children, the best bound first
-    many: Array  # [depth] how many there are (more than there is room for: those are not kept)
-    turn: Array  # [depth] the next one, in order
+    bounds: F64x2  # [depth, child] score
+    choices: I64x3  # [depth, child, column] cut, innermost loop above it, its span, tiles
+    costs: F64x3  # [depth, child, column]
+    order: I64x2  # [depth, n] the children, the best bound first
+    many: I64  # [depth] how many there are (more than there is room for: those are not kept)
+    turn: I64  # [depth] the next one, in order
 
 
-@kernel(f"Tuple((f8[::1], i8[:,::1]))({TYPES})", record=Problem)
-def best_tiling(problem: Problem) -> tuple[Array, Array]:
+@kernel
+def best_tiling(problem: Problem) -> tuple[F64, I64x2]:
     """(score, cycles, energy, nodes) and per cut, outermost first: [cut, innermost dim, tiles …].
 
     Cycles are infinite if nothing fits or nothing beats the score given.
@@ -273,7 +272,7 @@ def next_tile(
 
 
 @part(allocates=False)
-def is_allowed(d: int, step: Step, problem: Problem, branch: Branch, pick: Array) -> bool:
+def is_allowed(d: int, step: Step, problem: Problem, branch: Branch, pick: I64) -> bool:
     """Whether the tile of a dimension may be cut from the one above."""
     if not problem.nests[d, branch.tiles[step.depth, d], pick[d]]:
         return False
@@ -354,7 +353,7 @@ def add_children(
 
 @part(allocates=False)
 def keep_child(
-    depth: int, score: float, choice: tuple[int, int, int], pick: Array, costs: tuple[float, ...], children: Children
+    depth: int, score: float, choice: tuple[int, int, int], pick: I64, costs: tuple[float, ...], children: Children
 ) -> None:
     """Add a child, if there is room, and count it in any case."""
     new = children.many[depth]
@@ -383,7 +382,7 @@ def innermost_loop(choice: int, changed: int, depth: int, branch: Branch) -> tup
 
 @part(allocates=False)
 def makes_a_difference(
-    choice: int, changed: int, step: Step, problem: Problem, floors: Floors, branch: Branch, pick: Array
+    choice: int, changed: int, step: Step, problem: Problem, floors: Floors, branch: Branch, pick: I64
 ) -> bool:
     """Whether a loop right above the cut lets a window slide, here or further in: if not, it is as good as any."""
     if choice < 0:
@@ -402,7 +401,7 @@ def makes_a_difference(
 
 
 @part(allocates=False)
-def keep_path(depth: int, cut: int, loop: int, path: Array, pick: Array, best: Array) -> None:
+def keep_path(depth: int, cut: int, loop: int, path: I64x2, pick: I64, best: I64x2) -> None:
     """The path of the branch and the last step are the best tiling."""
     for above in range(depth):
         for column in range(path.shape[1]):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from monet.arrays import F64, I64, F64x2, F64x4, F64x5, I64x2, I64x3, U8x2
 from monet.compiled import part
 from monet.mapping.mapper.tiling_problem import (
     BITS,
@@ -23,7 +24,6 @@ from monet.mapping.mapper.tiling_problem import (
     SHARED_PORT,
     SMALLEST_TILE,
     TIE_WEIGHT,
-    Array,
     Problem,
 )
 
@@ -31,35 +31,35 @@ from monet.mapping.mapper.tiling_problem import (
 class Floors(NamedTuple):
     """What follows from a problem and does not change in the search."""
 
-    whole: Array  # [cut, window, tile u, tile v] fewest positions that enter with these tiles or smaller ones
-    slid: Array  # [cut, window, tile u, tile v] the same if this window slides
-    caps: Array  # [cut, dim] the largest tile of a dimension that fits with all others at their smallest
-    has_window: Array  # [slot, dim] whether the dimension is part of a window
+    whole: F64x4  # [cut, window, tile u, tile v] fewest positions that enter with these tiles or smaller ones
+    slid: F64x4  # [cut, window, tile u, tile v] the same if this window slides
+    caps: I64x2  # [cut, dim] the largest tile of a dimension that fits with all others at their smallest
+    has_window: U8x2  # [slot, dim] whether the dimension is part of a window
 
 
 class Branch(NamedTuple):
     """The nodes from the root to the one that is looked at, by depth: what is placed, used and spent there."""
 
-    tiles: Array  # [depth, dim] tile reached
-    placed: Array  # [depth, slot] cuts placed
-    joules: Array  # [depth]
-    load: Array  # [depth, port] cycles
-    waits: Array  # [depth] exposed cycles
-    fill: Array  # [depth, slot] cycles to fill all cuts of a slot, one after the other
-    used: Array  # [depth, memory] bits
-    loop: Array  # [depth] innermost dimension of the loops above, or -1
-    span: Array  # [depth] the tile from which that loop starts
-    path: Array  # [depth, 2 + dim] cut placed, innermost loop above it, tiles
+    tiles: I64x2  # [depth, dim] tile reached
+    placed: I64x2  # [depth, slot] cuts placed
+    joules: F64  # [depth]
+    load: F64x2  # [depth, port] cycles
+    waits: F64  # [depth] exposed cycles
+    fill: F64x2  # [depth, slot] cycles to fill all cuts of a slot, one after the other
+    used: F64x2  # [depth, memory] bits
+    loop: I64  # [depth] innermost dimension of the loops above, or -1
+    span: I64  # [depth] the tile from which that loop starts
+    path: I64x2  # [depth, 2 + dim] cut placed, innermost loop above it, tiles
 
 
 class Scratch(NamedTuple):
     """Arrays that the parts pass to each other, so that none has to allocate."""
 
-    pick: Array  # [dim] the tile tried
-    free: Array  # [n] dimensions whose tile is to choose
-    beyond: Array  # [slot] visits of a tile of the slot, over the dimensions that do not index it
-    least: Array  # [cut] fewest entries of the cuts to come
-    fill: Array  # [slot] cycles
+    pick: I64  # [dim] the tile tried
+    free: I64  # [n] dimensions whose tile is to choose
+    beyond: F64  # [slot] visits of a tile of the slot, over the dimensions that do not index it
+    least: F64  # [cut] fewest entries of the cuts to come
+    fill: F64  # [slot] cycles
 
 
 class Step(NamedTuple):
@@ -74,14 +74,14 @@ class Step(NamedTuple):
 
 
 @part(allocates=False)
-def window_tiles(slot: int, window: int, pick: Array, window_dims: Array) -> tuple[int, int]:
+def window_tiles(slot: int, window: int, pick: I64, window_dims: I64x3) -> tuple[int, int]:
     """Tiles of both dimensions of a window."""
     u, v = window_dims[slot, window, 0], window_dims[slot, window, 1]
     return pick[u] if u >= 0 else 0, pick[v] if v >= 0 else 0
 
 
 @part(allocates=False)
-def tile_size(cut: int, pick: Array, problem: Problem) -> float:
+def tile_size(cut: int, pick: I64, problem: Problem) -> float:
     """Elements of the largest tile of a cut."""
     slot, elements, width = problem.slot_of[cut], problem.per_cut[cut, FIXED_ELEMENTS], problem.visits.shape[1]
     for d in range(pick.size):
@@ -94,7 +94,7 @@ def tile_size(cut: int, pick: Array, problem: Problem) -> float:
 
 
 @part(allocates=False)
-def would_slide(cut: int, loop: int, span: int, pick: Array, problem: Problem) -> bool:
+def would_slide(cut: int, loop: int, span: int, pick: I64, problem: Problem) -> bool:
     """Whether anything of a tile of a cut stays when ``loop`` is right above it."""
     slot = problem.slot_of[cut]
     for w in range(problem.windows_of[slot]):
@@ -107,7 +107,7 @@ def would_slide(cut: int, loop: int, span: int, pick: Array, problem: Problem) -
 
 
 @part(allocates=False)
-def entries_into(cut: int, loop: int, span: int, pick: Array, problem: Problem) -> float:
+def entries_into(cut: int, loop: int, span: int, pick: I64, problem: Problem) -> float:
     """Elements that enter a cut in one visit, with ``loop`` (-1: any) right above it."""
     slot, whole, stays = problem.slot_of[cut], problem.per_cut[cut, PLAIN_ELEMENTS], 0.0
     for w in range(problem.windows_of[slot]):
@@ -123,7 +123,7 @@ def entries_into(cut: int, loop: int, span: int, pick: Array, problem: Problem) 
 
 
 @part(allocates=False)
-def fewest(cut: int, pick: Array, problem: Problem, floors: Floors) -> float:
+def fewest(cut: int, pick: I64, problem: Problem, floors: Floors) -> float:
     """Fewest entries of a cut in one visit, with the tiles picked or smaller ones. At most one window slides."""
     slot = problem.slot_of[cut]
     all_whole, one_slides = problem.per_cut[cut, PLAIN_ELEMENTS], problem.per_cut[cut, PLAIN_ELEMENTS]
@@ -135,7 +135,7 @@ def fewest(cut: int, pick: Array, problem: Problem, floors: Floors) -> float:
 
 
 @part(allocates=False)
-def placed_after(step: Step, slot: int, placed: Array) -> int:
+def placed_after(step: Step, slot: int, placed: I64x2) -> int:
     """How many cuts of a slot are placed after a step."""
     return int(placed[step.depth, slot] + (1 if slot == step.slot else 0))
 
@@ -221,7 +221,7 @@ def joules_inside(cut: int, outer: int, problem: Problem, floors: Floors, scratc
 
 
 @part(allocates=False)
-def score_of(cycles: float, joules: float, scalars: Array) -> float:
+def score_of(cycles: float, joules: float, scalars: F64) -> float:
     """What is minimised, by objective; the weight of the other quantity breaks ties."""
     if scalars[OBJECTIVE] == LATENCY:
         return float(cycles + scalars[TIE_WEIGHT] * joules)
@@ -244,7 +244,7 @@ def floors_of(problem: Problem) -> Floors:
 
 
 @part(allocates=True)
-def window_floors(total: Array, kept_u: Array, kept_v: Array) -> tuple[Array, Array]:
+def window_floors(total: F64x4, kept_u: F64x5, kept_v: F64x5) -> tuple[F64x4, F64x4]:
     """``whole`` and ``slid`` of ``Floors``."""
     cuts, windows, wide, _ = total.shape
     whole, slid = total.copy(), total.copy()
@@ -266,7 +266,7 @@ def window_floors(total: Array, kept_u: Array, kept_v: Array) -> tuple[Array, Ar
 
 
 @part(allocates=True)
-def largest_alone(problem: Problem) -> Array:
+def largest_alone(problem: Problem) -> I64x2:
     """``caps`` of ``Floors``."""
     cuts, dims = problem.slot_of.size, problem.candidates.size
     caps = np.empty((cuts, dims), np.int64)

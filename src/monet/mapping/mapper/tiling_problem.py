@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-Array = np.ndarray[Any, Any]
+from monet.arrays import F64, I64, U8, F64x2, F64x4, F64x5, I64x2, I64x3, U8x2, U8x3
 
 
 class Problem(NamedTuple):
@@ -14,36 +12,30 @@ class Problem(NamedTuple):
 
     A window is an index that two dimensions ``u`` and ``v`` share (output row and kernel row, say)."""
 
-    candidates: Array  # [dim] how many tiles there are
-    visits: Array  # [dim, tile] tiles of that size along the dimension
-    nests: Array  # [dim, outer tile, inner tile] whether one may be cut from the other
-    relevant: Array  # [slot, dim]
-    plain: Array  # [slot, dim] relevant, and not part of a window
-    slot_of: Array  # [cut]
-    cut_at: Array  # [slot, n] cuts of a slot, outermost first
-    cuts_of: Array  # [slot] how many
-    widths: Array  # [cut, dim * tile] elements of a plain dimension in a tile, flattened
-    windows_of: Array  # [slot] how many windows
-    window_dims: Array  # [slot, window, 2] dimensions u and v, or -1
-    largest: Array  # [cut, window, tile u, tile v] positions in the largest tile
-    total: Array  # [cut, window, tile u, tile v] positions in all tiles
-    kept_u: Array  # [cut, window, tile u, span, tile v] positions that stay when u is the loop right above
-    kept_v: Array  # [cut, window, tile v, span, tile u]
-    per_cut: Array  # [cut, column] see below
-    memory_of: Array  # [cut]
-    room: Array  # [memory] bits
-    port_slope: Array  # [port, cut] cycles per entry
-    port_base: Array  # [port] cycles
-    limits: Array  # [cut, dim] largest tile allowed
-    pinned: Array  # [cut] entries must be the fewest possible
-    scalars: Array  # see below
+    candidates: I64  # [dim] how many tiles there are
+    visits: F64x2  # [dim, tile] tiles of that size along the dimension
+    nests: U8x3  # [dim, outer tile, inner tile] whether one may be cut from the other
+    relevant: U8x2  # [slot, dim]
+    plain: U8x2  # [slot, dim] relevant, and not part of a window
+    slot_of: I64  # [cut]
+    cut_at: I64x2  # [slot, n] cuts of a slot, outermost first
+    cuts_of: I64  # [slot] how many
+    widths: F64x2  # [cut, dim * tile] elements of a plain dimension in a tile, flattened
+    windows_of: I64  # [slot] how many windows
+    window_dims: I64x3  # [slot, window, 2] dimensions u and v, or -1
+    largest: F64x4  # [cut, window, tile u, tile v] positions in the largest tile
+    total: F64x4  # [cut, window, tile u, tile v] positions in all tiles
+    kept_u: F64x5  # [cut, window, tile u, span, tile v] positions that stay when u is the loop right above
+    kept_v: F64x5  # [cut, window, tile v, span, tile u]
+    per_cut: F64x2  # [cut, column] see below
+    memory_of: I64  # [cut]
+    room: F64  # [memory] bits
+    port_slope: F64x2  # [port, cut] cycles per entry
+    port_base: F64  # [port] cycles
+    limits: I64x2  # [cut, dim] largest tile allowed
+    pinned: U8  # [cut] entries must be the fewest possible
+    scalars: F64  # see below
 
-
-TYPES = (
-    "i8[::1], f8[:,::1], u1[:,:,::1], u1[:,::1], u1[:,::1], i8[::1], i8[:,::1], i8[::1], f8[:,::1], i8[::1], "
-    "i8[:,:,::1], f8[:,:,:,::1], f8[:,:,:,::1], f8[:,:,:,:,::1], f8[:,:,:,:,::1], f8[:,::1], i8[::1], f8[::1], "
-    "f8[:,::1], f8[::1], i8[:,::1], u1[::1], f8[::1]"
-)
 
 # columns of ``per_cut``
 (

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from monet.arrays import I64, I64x2, I64x3
 from monet.compiled import kernel, part
-
-Array = np.ndarray[Any, Any]
 
 
 class Geometry(NamedTuple):
@@ -38,8 +37,8 @@ class Tile(NamedTuple):
     lane_v: int
 
 
-@kernel("Tuple((i8[:,::1], i8[:,::1], i8[:,:,::1], i8[:,:,::1], i8[::1]))(i8[::1], i8[::1], i8[::1])")
-def window_tables(geometry: Array, tiles_u: Array, tiles_v: Array) -> tuple[Array, Array, Array, Array, Array]:
+@kernel
+def window_tables(geometry: I64, tiles_u: I64, tiles_v: I64) -> tuple[I64x2, I64x2, I64x3, I64x3, I64]:
     """Counts for all pairs of tiles; see ``footprint.WindowTables`` for their meaning."""
     g = geometry_of(geometry)
     many_u, many_v = tiles_u.size, tiles_v.size
@@ -61,7 +60,7 @@ def window_tables(geometry: Array, tiles_u: Array, tiles_v: Array) -> tuple[Arra
 
 
 @part(allocates=False)
-def geometry_of(given: Array) -> Geometry:
+def geometry_of(given: I64) -> Geometry:
     """A geometry from its numbers, in the order of its fields but for the last two."""
     a, b, offset, length = given[0], given[1], given[2], given[3]
     size_u, unrolled_u, inside_u = given[4], given[5], given[6]
@@ -73,7 +72,7 @@ def geometry_of(given: Array) -> Geometry:
 
 
 @part(allocates=False)
-def whole_window(g: Geometry, marks: Array) -> tuple[int, int]:
+def whole_window(g: Geometry, marks: I64) -> tuple[int, int]:
     """Pairs (u, v) that fall inside the tensor, and positions that they touch; marks those with 1."""
     points, distinct = 0, 0
     for u in range(g.size_u):
@@ -89,8 +88,8 @@ def whole_window(g: Geometry, marks: Array) -> tuple[int, int]:
 
 @part(allocates=False)
 def count_tiles(
-    i: int, j: int, tile: Tile, stamp: int, g: Geometry, tiles_u: Array, tiles_v: Array, largest: Array, total: Array,
-    kept_u: Array, kept_v: Array, marks: Array,
+    i: int, j: int, tile: Tile, stamp: int, g: Geometry, tiles_u: I64, tiles_v: I64, largest: I64x2, total: I64x2,
+    kept_u: I64x3, kept_v: I64x3, marks: I64,
 ) -> int:  # fmt: skip
     """Count all tiles of a size, each alone and with its next along u and along v; returns the last stamp used."""
     count_u, count_v = -(-g.chunks_u // tile.size_u), -(-g.chunks_v // tile.size_v)
@@ -115,7 +114,7 @@ def count_tiles(
 
 
 @part(allocates=False)
-def keep_within_spans(tile: int, start: int, kept: int, tiles: Array, sums: Array) -> None:
+def keep_within_spans(tile: int, start: int, kept: int, tiles: I64, sums: I64x2) -> None:
     """What stays for the tile that starts at ``start`` counts in all larger tiles that do not begin there as well."""
     for span in range(tile + 1, tiles.size):
         if start % tiles[span] != 0:
@@ -123,7 +122,7 @@ def keep_within_spans(tile: int, start: int, kept: int, tiles: Array, sums: Arra
 
 
 @part(allocates=False)
-def mark(stamp: int, p: int, q: int, tile: Tile, g: Geometry, marks: Array) -> int:
+def mark(stamp: int, p: int, q: int, tile: Tile, g: Geometry, marks: I64) -> int:
     """Mark the positions that tile (p, q) touches in its lanes; how many did not have the stamp yet."""
     new = 0
     for chunk_u in range(p * tile.size_u, min(g.chunks_u, (p + 1) * tile.size_u)):

@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from monet.arrays import F64, I64, F64x2, F64x4, F64x5, I64x2, I64x3, U8x2
 from monet.compiled import kernel, part
-
-Array = np.ndarray[Any, Any]
 
 
 class Ranking(NamedTuple):
     """What there is to rank. Slots are the operands I, W, O; tiles are numbered from the smallest."""
 
-    candidates: Array  # [dim] how many tiles there are
-    counts: Array  # [dim, tile] tiles of that size along the dimension
-    steps: Array  # [dim, tile] array steps over all of them
-    relevant: Array  # [slot, dim]
-    plain: Array  # [slot, dim] relevant, and not part of a window
-    widths: Array  # [slot, dim * tile] elements of a plain dimension in a tile, flattened
-    windows_of: Array  # [slot] how many windows
-    window_dims: Array  # [slot, window, 2] dimensions u and v, or -1
-    largest: Array  # [slot, window, tile u, tile v] positions in the largest tile
-    total: Array  # [slot, window, tile u, tile v] positions in all tiles
-    kept_u: Array  # [slot, window, tile u, span, tile v] positions that stay when u is the innermost loop
-    kept_v: Array  # [slot, window, tile v, span, tile u]
-    per_slot: Array  # [slot, column] see below
-    scalars: Array  # see below
+    candidates: I64  # [dim] how many tiles there are
+    counts: F64x2  # [dim, tile] tiles of that size along the dimension
+    steps: F64x2  # [dim, tile] array steps over all of them
+    relevant: U8x2  # [slot, dim]
+    plain: U8x2  # [slot, dim] relevant, and not part of a window
+    widths: F64x2  # [slot, dim * tile] elements of a plain dimension in a tile, flattened
+    windows_of: I64  # [slot] how many windows
+    window_dims: I64x3  # [slot, window, 2] dimensions u and v, or -1
+    largest: F64x4  # [slot, window, tile u, tile v] positions in the largest tile
+    total: F64x4  # [slot, window, tile u, tile v] positions in all tiles
+    kept_u: F64x5  # [slot, window, tile u, span, tile v] positions that stay when u is the innermost loop
+    kept_v: F64x5  # [slot, window, tile v, span, tile u]
+    per_slot: F64x2  # [slot, column] see below
+    scalars: F64  # see below
     keep: int  # how many of the best to return
 
-
-SIGNATURE = (
-    "Tuple((f8[::1], i8[:,::1]))("
-    "i8[::1], f8[:,::1], f8[:,::1], u1[:,::1], u1[:,::1], f8[:,::1], i8[::1], i8[:,:,::1], f8[:,:,:,::1], "
-    "f8[:,:,:,::1], f8[:,:,:,:,::1], f8[:,:,:,:,::1], f8[:,::1], f8[::1], i8)"
-)
 
 # columns of ``per_slot``
 (
@@ -70,8 +63,8 @@ SLOTS, OUTPUT = 3, 2
 EQUAL = 1 - 1e-12
 
 
-@kernel(SIGNATURE, record=Ranking)
-def rank_tiles(ranking: Ranking) -> tuple[Array, Array]:
+@kernel
+def rank_tiles(ranking: Ranking) -> tuple[F64, I64x2]:
     """The ``keep`` best (score; stationary slot, sliding dim, tiles …), best first; unused rows score infinity."""
     dims = ranking.candidates.size
     scores = np.full(ranking.keep, np.inf)
@@ -86,7 +79,7 @@ def rank_tiles(ranking: Ranking) -> tuple[Array, Array]:
 
 
 @part(allocates=False)
-def next_pick(pick: Array, candidates: Array) -> bool:
+def next_pick(pick: I64, candidates: I64) -> bool:
     """Count up to the next tile, the first dimension fastest; False after the last."""
     for d in range(pick.size):
         pick[d] += 1
@@ -97,7 +90,7 @@ def next_pick(pick: Array, candidates: Array) -> bool:
 
 
 @part(allocates=False)
-def fits(pick: Array, size: Array, ranking: Ranking) -> bool:
+def fits(pick: I64, size: F64, ranking: Ranking) -> bool:
     """Whether a tile of every slot finds room in its memory. Leaves behind the bits of each."""
     per_slot = ranking.per_slot
     for slot in range(SLOTS):
@@ -114,7 +107,7 @@ def fits(pick: Array, size: Array, ranking: Ranking) -> bool:
 
 
 @part(allocates=False)
-def tile_bits(slot: int, pick: Array, ranking: Ranking) -> float:
+def tile_bits(slot: int, pick: I64, ranking: Ranking) -> float:
     """Bits of the largest tile of a slot."""
     bits, width = ranking.per_slot[slot, BITS], ranking.counts.shape[1]
     for d in range(pick.size):
@@ -127,7 +120,7 @@ def tile_bits(slot: int, pick: Array, ranking: Ranking) -> float:
 
 
 @part(allocates=False)
-def times_held(slot: int, pick: Array, relevant: Array, counts: Array) -> float:
+def times_held(slot: int, pick: I64, relevant: U8x2, counts: F64x2) -> float:
     """Once, or twice if the slot has more than one tile: the next comes meanwhile."""
     times = 1.0
     for d in range(pick.size):
@@ -137,7 +130,7 @@ def times_held(slot: int, pick: Array, relevant: Array, counts: Array) -> float:
 
 
 @part(allocates=False)
-def rank_orders(pick: Array, size: Array, scores: Array, rows: Array, ranking: Ranking) -> None:
+def rank_orders(pick: I64, size: F64, scores: F64, rows: I64x2, ranking: Ranking) -> None:
     """Rank a tile with every slot stationary, and every innermost loop along which a window slides."""
     compute = array_cycles(pick, ranking)
     for stationary in range(SLOTS):
@@ -150,7 +143,7 @@ def rank_orders(pick: Array, size: Array, scores: Array, rows: Array, ranking: R
 
 
 @part(allocates=False)
-def array_cycles(pick: Array, ranking: Ranking) -> float:
+def array_cycles(pick: I64, ranking: Ranking) -> float:
     """Cycles of the array over all tiles."""
     per_slot, scalars = ranking.per_slot, ranking.scalars
     compute, tiles = scalars[CYCLES_PER_STEP], 1.0
@@ -168,7 +161,7 @@ def array_cycles(pick: Array, ranking: Ranking) -> float:
 
 
 @part(allocates=False)
-def slides(loop: int, stationary: int, pick: Array, ranking: Ranking) -> bool:
+def slides(loop: int, stationary: int, pick: I64, ranking: Ranking) -> bool:
     """Whether a loop may be the innermost with a slot stationary, and some window slides along it."""
     if ranking.relevant[stationary, loop] or ranking.counts[loop, pick[loop]] == 1:
         return False
@@ -180,7 +173,7 @@ def slides(loop: int, stationary: int, pick: Array, ranking: Ranking) -> bool:
 
 
 @part(allocates=False)
-def score_of(stationary: int, loop: int, compute: float, pick: Array, size: Array, ranking: Ranking) -> float:
+def score_of(stationary: int, loop: int, compute: float, pick: I64, size: F64, ranking: Ranking) -> float:
     """Score in the objective asked for; infinite if a slot would enter more often than it may."""
     per_slot, scalars = ranking.per_slot, ranking.scalars
     moved, joules, first, last = 0.0, scalars[JOULES_BELOW], 0.0, 0.0
@@ -219,7 +212,7 @@ def score_of(stationary: int, loop: int, compute: float, pick: Array, size: Arra
 
 
 @part(allocates=False)
-def entries_into(slot: int, loop: int, pick: Array, ranking: Ranking) -> float:
+def entries_into(slot: int, loop: int, pick: I64, ranking: Ranking) -> float:
     """Elements of a slot that enter in one visit of all its tiles, with ``loop`` (-1: any) the innermost."""
     whole, stays = ranking.per_slot[slot, PLAIN_ELEMENTS], 0.0
     for w in range(ranking.windows_of[slot]):
@@ -236,7 +229,7 @@ def entries_into(slot: int, loop: int, pick: Array, ranking: Ranking) -> float:
 
 
 @part(allocates=False)
-def insert(score: float, stationary: int, loop: int, pick: Array, scores: Array, rows: Array) -> None:
+def insert(score: float, stationary: int, loop: int, pick: I64, scores: F64, rows: I64x2) -> None:
     """Put a row where its score belongs; the last one drops out."""
     at = scores.size - 1
     while at > 0 and score < scores[at - 1] * EQUAL:

@@ -25,7 +25,7 @@ from monet.schedule.costs.step_cost import (
     vector_step,
     with_bias,
 )
-from monet.schedule.expansion.geometry import Steps, cut_axes, make_steps, shape_classes, step_nest
+from monet.schedule.expansion.geometry import StepRanges, cut_axes, make_steps, shape_classes, step_nest
 from monet.schedule.expansion.operator_rows import ROWS
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Group, Placement, Plan
@@ -41,7 +41,7 @@ class Costed:
     """Steps of an operator on some cores: classes of equal shape and the cost of each."""
 
     instances: tuple[CoreInstance, ...]
-    steps: Steps
+    steps: StepRanges
     classes: Array
     costs: tuple[StepCost, ...]
     is_summed: bool  # split along a dimension that it sums over
@@ -73,7 +73,7 @@ class Costed:
 SURROUNDINGS = Section[int]("surroundings of steps", 1000)  # what a cost depends on outside of its step → a number
 STEPS = Section[StepCost]("costs of steps", 100_000)  # by content, for all accelerators
 UNFUSED_CYCLES = Section[float | None]("cycles of operators alone", 100_000)  # None where a core cannot run one
-UNTILED = Section[tuple[Steps, Array, Array]]("steps of operators alone", 10_000)
+UNTILED = Section[tuple[StepRanges, Array, Array]]("steps of operators alone", 10_000)
 
 
 class CostTable:
@@ -94,7 +94,7 @@ class CostTable:
         self.orders: dict[tuple[Any, ...], Array] = {}  # of the tiles of groups, by the rows of their operators
 
     def cost(
-        self, operator: Operator, steps: Steps, number: int, instance: CoreInstance, held: bool, share: float
+        self, operator: Operator, steps: StepRanges, number: int, instance: CoreInstance, held: bool, share: float
     ) -> StepCost:
         """The cost of one step of an operator on a core; ``share`` of its memory may be used for buffers. Cores that
         share a streamed operator see their part of DRAM's bandwidth when they choose their tiles."""
@@ -165,7 +165,7 @@ class CostTable:
     def _compute(
         self,
         operator: Operator,
-        steps: Steps,
+        steps: StepRanges,
         number: int,
         instance: CoreInstance,
         cores: int,
@@ -193,7 +193,7 @@ class OperatorSteps:
     operator: Operator
     placement: Placement
     instances: tuple[CoreInstance, ...]
-    steps: Steps
+    steps: StepRanges
     held: bool
     classes: Array
     costs: tuple[StepCost, ...]
@@ -290,10 +290,10 @@ def _nothing(like: StepCost) -> StepCost:
     return StepCost(0.0, 0.0, 0.0, 0.0, operands, (), like.bound_by)
 
 
-def _untiled(operator: Operator, split: str, pieces: int, store: CostStore) -> tuple[Steps, Array, Array]:
+def _untiled(operator: Operator, split: str, pieces: int, store: CostStore) -> tuple[StepRanges, Array, Array]:
     """Steps of an operator alone, with their classes of shape: the same on every machine."""
 
-    def compute() -> tuple[Steps, Array, Array]:
+    def compute() -> tuple[StepRanges, Array, Array]:
         steps = make_steps(operator.nest, {}, split, pieces)
         return steps, *shape_classes(operator.nest, steps)
 

@@ -2,121 +2,112 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from monet.compiled import kernel
-from monet.schedule.simulation.decide import (
-    CORE,
-    E_BLOCK,
-    E_KIND,
-    ENTRY_END,
-    ENTRY_START,
-    HOLD_WRITE,
-    KEEP_WRITE,
-    OPERATOR,
-    STREAM_WRITE,
-    TICKS,
-    WORK_END,
-    WORK_START,
-)
-from monet.schedule.simulation.residency import (
-    BLOCK_COLUMNS,
-    DRAM_FROM,
-    DRAM_READY,
-    DRAM_TO,
-    DUE,
-    IN_DRAM,
-    NEVER,
-    NOT_YET,
-    PERSISTENT,
-    PIN,
-    SIZE,
-    THROUGH,
-    USE,
-    USE_END,
-    WRITES_LEFT,
-)
-
-Array = Any
-
-# columns of an operator: its steps, entries, buffers and storages, the first of each, then what it is
-STEPS, ENTRIES, BUFFERS, STORAGES, FIRST_STEP, FIRST_ENTRY, FIRST_BUFFER, FIRST_STORAGE = range(8)
-NUMBER, GROUP, HELD, MODE, MODE_TICKS = range(8, 13)
-OPERATOR_COLUMNS = 13
-SWITCH = 3  # column of the ticks of a step that a core does not pay when it goes on with the same operator
+from monet.arrays import I64, Table
+from monet.compiled import kernel, part
+from monet.schedule.simulation.records import HOLD_WRITE, KEEP_WRITE, STREAM_WRITE, Tables, TickParts
 
 
-@kernel(
-    "int64(int64[:,::1], int64[::1], int64[::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1],"
-    "int64[:,::1], int64[::1], int64[::1], uint8[:,::1], int64[::1], int64, boolean)"
-)
-def assemble(
-    operators: Array, shift: Array, storage: Array, gangs: Array, steps: Array, parts: Array, entries: Array,
-    blocks: Array, sizes: Array, flagged: Array, flags: Array, uses: Array, cores: int, dram: bool,
-) -> int:  # fmt: skip
-    """Fill in ``steps``, ``parts``, ``entries``, ``blocks`` and ``uses``; returns the number of uses."""
-    for number in range(len(blocks)):
-        row = blocks[number]
-        for column in range(BLOCK_COLUMNS):
-            row[column] = 0
-        root, persistent = flags[flagged[number], 0], flags[flagged[number], 1]
-        row[SIZE], row[IN_DRAM], row[PERSISTENT], row[THROUGH] = sizes[number], root, persistent, persistent
-        row[DRAM_READY], row[PIN], row[DUE] = -1, -1, NEVER
-        row[DRAM_FROM], row[DRAM_TO] = -1 if root else NOT_YET, NOT_YET
-    group_of = np.full(len(blocks), -1, np.int64)
-    held = np.zeros(len(steps), np.uint8)
-    operator_of = np.empty(len(steps), np.int64)
-    for o in range(len(operators)):
-        one = operators[o]
-        for s in range(one[FIRST_STEP], one[FIRST_STEP] + one[STEPS]):
-            held[s], operator_of[s] = one[HELD], o
-            steps[s, OPERATOR] = one[NUMBER]
-            steps[s, ENTRY_START] += one[FIRST_ENTRY]
-            steps[s, ENTRY_END] += one[FIRST_ENTRY]
-            steps[s, WORK_START] += one[FIRST_BUFFER]
-            steps[s, WORK_END] += one[FIRST_BUFFER]
-        for e in range(one[FIRST_ENTRY], one[FIRST_ENTRY] + one[ENTRIES]):
-            entries[e, E_BLOCK] += shift[one[FIRST_STORAGE] + storage[e]]
-            number, kind = entries[e, E_BLOCK], entries[e, E_KIND]
-            if kind in (HOLD_WRITE, STREAM_WRITE, KEEP_WRITE):
-                blocks[number, WRITES_LEFT] += 1
-            if group_of[number] < 0:
-                group_of[number] = one[GROUP]
-            elif dram and group_of[number] != one[GROUP]:  # boundary ``dram``: what another group uses is written
-                blocks[number, THROUGH] = 1
+class Placed(Table):
+    """Operators in a plan: the first of their rows, how many there are, and what else their steps need to know."""
+
+    first_step: I64
+    first_entry: I64
+    first_buffer: I64
+    first_storage: I64
+    steps: I64
+    entries: I64
+    buffers: I64
+    storages: I64
+    number: I64
+    group: I64
+    held: I64  # 1: what a core has set up stays as long as it goes on with the same operator
+    mode: I64  # of the array, or -1
+    mode_ticks: I64  # to change to it
+
+
+class Cut(NamedTuple):
+    """Where blocks are. ``shift``: by storage of each operator, how far its blocks have moved since its rows were made;
+    ``storage``: by entry, which of the storages of its operator it is in."""
+
+    shift: I64
+    storage: I64
+
+
+@kernel
+def assemble(placed: Placed, cut: Cut, plan: Tables, parts: TickParts, cores: int, boundary_is_dram: bool) -> int:
+    """Fill in what of the tables of a plan depends on all operators together; returns the number of uses."""
+    operator_of = number_rows(placed, cut, plan, boundary_is_dram)
+    fill_ticks(placed, plan, parts, operator_of, cores)
+    return note_uses(plan)
+
+
+@part(allocates=True)
+def number_rows(placed: Placed, cut: Cut, plan: Tables, boundary_is_dram: bool) -> I64:
+    """Count entries, buffers and blocks from the first of all; note who writes blocks. Returns the operator, as a row
+    of ``placed``, of every step."""
+    group_of = np.full(len(plan.blocks), -1, np.int64)
+    operator_of = np.empty(len(plan.steps), np.int64)
+    for o in range(len(placed)):
+        one = placed[o]
+        for s in range(one.first_step, one.first_step + one.steps):
+            step = plan.steps[s]
+            operator_of[s], step.operator = o, one.number
+            step.entry_start += one.first_entry
+            step.entry_end += one.first_entry
+            step.buffer_start += one.first_buffer
+            step.buffer_end += one.first_buffer
+        for e in range(one.first_entry, one.first_entry + one.entries):
+            entry = plan.entries[e]
+            entry.block += cut.shift[one.first_storage + cut.storage[e]]
+            if entry.kind in (HOLD_WRITE, STREAM_WRITE, KEEP_WRITE):
+                plan.blocks[entry.block].writes += 1
+            if group_of[entry.block] < 0:
+                group_of[entry.block] = one.group
+            elif boundary_is_dram and group_of[entry.block] != one.group:  # what another group uses is written
+                plan.blocks[entry.block].through = 1
+    return operator_of
+
+
+@part(allocates=True)
+def fill_ticks(placed: Placed, plan: Tables, parts: TickParts, operator_of: I64, cores: int) -> None:
+    """Ticks of every step, with what a core pays to switch to it."""
     last_operator, last_mode = np.full(cores, -1, np.int64), np.full(cores, -1, np.int64)
-    last_gang = np.full(len(blocks), -1, np.int64)
-    for gang in range(len(gangs)):
-        for s in range(gangs[gang, 0], gangs[gang, 1]):
-            core = steps[s, CORE]
-            if held[s] and last_operator[core] == steps[s, OPERATOR]:
-                parts[s, SWITCH] = 0
-            last_operator[core] = steps[s, OPERATOR]
-            mode = operators[operator_of[s], MODE]
-            if mode >= 0:  # the array is set up for it; before the first one it may be set up already
-                if last_mode[core] >= 0 and last_mode[core] != mode:
-                    parts[s, SWITCH] += operators[operator_of[s], MODE_TICKS]
-                last_mode[core] = mode
-            steps[s, TICKS] = parts[s, 0] + parts[s, 1] + parts[s, 2] + parts[s, 3]
-            for e in range(steps[s, ENTRY_START], steps[s, ENTRY_END]):
-                number = entries[e, E_BLOCK]
-                if last_gang[number] != gang:
-                    last_gang[number] = gang
-                    blocks[number, USE_END] += 1
+    for gang in range(len(plan.gangs)):
+        for s in range(plan.gangs[gang].first_step, plan.gangs[gang].last_step):
+            step, ticks, one = plan.steps[s], parts[s], placed[operator_of[s]]
+            if one.held and last_operator[step.core] == step.operator:
+                ticks.switching = 0
+            last_operator[step.core] = step.operator
+            if one.mode >= 0:  # the array is set up for it; before the first one it may be set up already
+                if last_mode[step.core] >= 0 and last_mode[step.core] != one.mode:
+                    ticks.switching += one.mode_ticks
+                last_mode[step.core] = one.mode
+            step.ticks = ticks.useful + ticks.under_used + ticks.stalled + ticks.switching
+
+
+@part(allocates=True)
+def note_uses(plan: Tables) -> int:
+    """Fill in which gangs use a block, block by block; returns how many uses there are."""
+    last_gang = np.full(len(plan.blocks), -1, np.int64)
     used = 0
-    for number in range(len(blocks)):
-        blocks[number, USE] = used
-        used += blocks[number, USE_END]
-        blocks[number, USE_END] = blocks[number, USE]
-        last_gang[number] = -1
-    for gang in range(len(gangs)):
-        for s in range(gangs[gang, 0], gangs[gang, 1]):
-            for e in range(steps[s, ENTRY_START], steps[s, ENTRY_END]):
-                number = entries[e, E_BLOCK]
+    for is_known in (False, True):  # how many there are of each block
+        for gang in range(len(plan.gangs)):
+            first, last = plan.gangs[gang].first_step, plan.gangs[gang].last_step
+            for e in range(plan.steps[first].entry_start, plan.steps[last - 1].entry_end):
+                number = plan.entries[e].block
                 if last_gang[number] != gang:
                     last_gang[number] = gang
-                    uses[blocks[number, USE_END]] = gang
-                    blocks[number, USE_END] += 1
+                    if is_known:
+                        plan.uses[plan.blocks[number].use_end] = gang
+                    plan.blocks[number].use_end += 1
+        for number in range(0 if is_known else len(plan.blocks)):
+            block = plan.blocks[number]
+            block.use_start = used
+            used += block.use_end
+            block.use_end = block.use_start
+            last_gang[number] = -1
     return used

@@ -9,18 +9,17 @@ from typing import Any
 
 import numpy as np
 
+from monet.arrays import I64, I64x2
 from monet.schedule.costs.cost_table import CostTable, OperatorSteps, operator_steps
-from monet.schedule.expansion.assemble import OPERATOR_COLUMNS, assemble
+from monet.schedule.expansion.assemble import Cut, Placed, assemble
 from monet.schedule.expansion.operator_rows import ALIKE, Cuts, Rows, rows_of
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Plan
 from monet.schedule.planning.grouping import TiledGroup
 from monet.schedule.planning.ordering import gang_order
-from monet.schedule.simulation import decide as d
-from monet.schedule.simulation import residency as r
+from monet.schedule.simulation.records import Blocks, Buffers, Entries, Gangs, Steps, Tables, TickParts
 from monet.schedule.workload import Workload
 
-Array = np.ndarray[Any, Any]
 MOST_ORDERS = 10_000  # of the tiles of groups, kept to be looked up
 
 
@@ -28,14 +27,9 @@ MOST_ORDERS = 10_000  # of the tiles of groups, kept to be looked up
 class Expanded:
     """Everything ``decide`` needs, and what is needed to read its answer."""
 
-    gangs: Array
-    steps: Array
-    work: Array
-    entries: Array
-    blocks: Array
-    uses: Array
-    parts: Array  # per step: useful, under-used, stalled, switching ticks
-    block_storage: Array
+    tables: Tables
+    parts: TickParts  # of every step
+    block_storage: I64  # by block: the number of its storage
     operators: tuple[OperatorSteps, ...]
 
 
@@ -48,7 +42,7 @@ class Expansion:
         self.operators: list[OperatorSteps] = []
         self.rows: list[Rows] = []
         self.keys: list[tuple[Any, ...]] = []
-        self.spans: list[Array] = []  # by group: (first step, last step) of its gangs, from its own first step
+        self.spans: list[I64x2] = []  # by group: (first step, last step) of its gangs, from its own first step
         self.groups: list[int] = []  # by group: first step
         self.ahead: list[int] = []  # gangs whose reads go ahead of a gang's writes, for so many gangs one after another
         self.alike: list[int] = []
@@ -138,7 +132,7 @@ class Expansion:
                 self.ahead.append(len(members[number].placement.cores))
                 self.alike.append(1)
 
-    def _order(self, count: int) -> Array:
+    def _order(self, count: int) -> I64x2:
         """Spans of the gangs of the last operators in execution order; that of last time if their rows are the same."""
         ahead, orders = self.plan.prefetch, self.table.orders
         key = (ahead, *self.keys[-count:])
@@ -151,57 +145,59 @@ class Expansion:
             orders[key] = found
         return found
 
-    def _shifts(self, last: int) -> Array:
+    def _shifts(self, last: int) -> I64:
         """How far the blocks of every storage of the last few operators have moved since their rows were made."""
         self.cuts.catch_up()
         base = self.cuts.base
         first = np.array([base[storage] for one in self.operators[-last:] for storage in one.storages], np.int64)
         return np.asarray(first - np.concatenate([one.bases for one in self.rows[-last:]]))
 
-    def entries(self, last: int) -> Array:
+    def entries(self, last: int) -> Entries:
         """Entries of the last few operators, with the blocks of every storage counted from where they start now."""
         rows = self.rows[-last:]
         ends = np.cumsum([len(one.bases) for one in rows])
-        before = np.repeat(ends - [len(one.bases) for one in rows], [len(one.entries) for one in rows])
-        table = np.concatenate([one.entries for one in rows])
-        if len(table):
-            table[:, d.E_BLOCK] += self._shifts(last)[np.concatenate([one.storage for one in rows]) + before]
-        return table
+        before = np.repeat(ends - [len(one.bases) for one in rows], [one.counts[1] for one in rows])
+        entries = Entries.of(np.concatenate([one.entries for one in rows]))
+        entries.block[:] += self._shifts(last)[np.concatenate([one.storage for one in rows]) + before]
+        return entries
 
     def finish(self) -> Expanded:
         """All arrays, with blocks and their uses in gang order."""
-        rows, cuts, dram = self.rows, self.cuts, self.plan.boundary == "dram"
-        shifts = self._shifts(len(rows))
+        rows, is_dram = self.rows, self.plan.boundary == "dram"
+        where = Cut(self._shifts(len(rows)), np.concatenate([one.storage for one in rows]))
         about = (
             (*some.counts, one.operator.number, one.group, one.held and not one.costed.refills, *one.costed.mode)
             for one, some in zip(self.operators, rows, strict=True)
         )
-        table = np.fromiter(chain.from_iterable(about), np.int64).reshape(-1, OPERATOR_COLUMNS - 4)
-        counts = table[:, :4]
-        operators = np.concatenate([counts, np.cumsum(counts, axis=0) - counts, table[:, 4:]], axis=1)
-        steps, parts, entries, work, storage = (
-            np.concatenate(some)
-            for some in zip(*((o.steps, o.parts, o.entries, o.work, o.storage) for o in rows), strict=True)
+        table = np.fromiter(chain.from_iterable(about), np.int64).reshape(len(rows), -1)
+        first = np.cumsum(table[:, :4], axis=0) - table[:, :4]
+        placed = Placed.of(np.concatenate([first, table], axis=1))
+        steps, parts, entries, buffers = (
+            np.concatenate(some) for some in zip(*((o.steps, o.parts, o.entries, o.buffers) for o in rows), strict=True)
         )
-        _, cut, numbers, flagged = zip(*cuts.noted, strict=True)
+        _, cut, numbers, flagged = zip(*self.cuts.noted, strict=True)
         sizes, many = np.concatenate(cut), list(map(len, cut))
         owner, flags = np.repeat(np.array(numbers, np.int64), many), np.repeat(np.array(flagged, np.int64), many)
-        blocks, uses = np.empty((len(sizes), r.BLOCK_COLUMNS), np.int64), np.empty(len(entries), np.int64)
-        gangs = self._gangs(dram)
-        used = assemble(
-            operators, shifts, storage, gangs, steps, parts, entries, blocks, sizes, flags,
-            self.workload.storage_flags, uses, len(self.machine.core_index), dram,
-        )  # fmt: skip
-        return Expanded(gangs, steps, work, entries, blocks, uses[:used], parts, owner, tuple(self.operators))
+        blocks = Blocks.zeros(len(sizes))
+        blocks.bytes[:] = sizes
+        blocks.in_dram[:], blocks.persistent[:] = self.workload.storage_flags[:, :2].T[:, flags]
+        blocks.through[:] = blocks.persistent
+        uses = np.empty(len(entries), np.int64)
+        tables = Tables(self._gangs(is_dram), Steps.of(steps), Buffers.of(buffers), Entries.of(entries), blocks, uses)
+        tick_parts = TickParts.of(parts)
+        used = assemble(placed, where, tables, tick_parts, len(self.machine.core_index), is_dram)
+        return Expanded(tables._replace(uses=uses[:used]), tick_parts, owner, tuple(self.operators))
 
-    def _gangs(self, dram: bool) -> Array:
+    def _gangs(self, is_dram: bool) -> Gangs:
         """One row per gang, in execution order."""
         many = [len(spans) for spans in self.spans]
         ends = np.cumsum(many)
-        gangs = np.empty((ends[-1], 4), np.int64)
-        gangs[:, :2] = np.concatenate(self.spans) + np.repeat(self.groups, many)[:, None]
-        gangs[:, d.LEAVES_CHIP], gangs[:, d.AHEAD] = 0, self.plan.prefetch * np.repeat(self.ahead, self.alike)
-        gangs[ends - many, d.LEAVES_CHIP] = dram
+        gangs = Gangs.zeros(ends[-1])
+        first_step = np.repeat(self.groups, many)
+        spans = np.concatenate(self.spans)
+        gangs.first_step[:], gangs.last_step[:] = spans[:, 0] + first_step, spans[:, 1] + first_step
+        gangs.ahead[:] = self.plan.prefetch * np.repeat(self.ahead, self.alike)
+        gangs.leaves_chip[ends - many] = is_dram
         return gangs
 
 

@@ -27,7 +27,7 @@ def even_cuts(size: int, parts: int) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True)
-class Steps:
+class StepRanges:
     """The steps of an operator: for each dimension that is cut, its range in every step. Tiles run slowest."""
 
     count: int
@@ -47,7 +47,7 @@ class Steps:
         return self.tiles, self.pieces, ranges
 
 
-def make_steps(nest: LoopNest, tiles: Mapping[str, tuple[Array, Array]], split: str, pieces: int) -> Steps:
+def make_steps(nest: LoopNest, tiles: Mapping[str, tuple[Array, Array]], split: str, pieces: int) -> StepRanges:
     """All combinations of tiles (by dimension, outermost first) and pieces along ``split``."""
     counts = [len(low) for low, _ in tiles.values()]
     total = math.prod(counts)
@@ -62,10 +62,10 @@ def make_steps(nest: LoopNest, tiles: Mapping[str, tuple[Array, Array]], split: 
             number = np.tile(np.arange(pieces), total)
             low, high = start + number * size // pieces, start + (number + 1) * size // pieces
         ranges[split] = low, high
-    return Steps(total * pieces, total, pieces, ranges)
+    return StepRanges(total * pieces, total, pieces, ranges)
 
 
-def axis_range(index: Index, length: int, nest: LoopNest, steps: Steps) -> tuple[Array | int, Array | int, bool]:
+def axis_range(index: Index, length: int, nest: LoopNest, steps: StepRanges) -> tuple[Array | int, Array | int, bool]:
     """(start, end, varies) of one axis of an operand in every step, clipped to the tensor."""
     low: Array | int = index.offset
     high: Array | int = index.offset + 1
@@ -83,7 +83,7 @@ def axis_range(index: Index, length: int, nest: LoopNest, steps: Steps) -> tuple
     return max(0, int(low)), min(length, int(high)), False
 
 
-def box_elements(operand: Operand, nest: LoopNest, steps: Steps) -> Array:
+def box_elements(operand: Operand, nest: LoopNest, steps: StepRanges) -> Array:
     """Elements of an operand that every step touches."""
     count = np.ones(steps.count, np.int64)
     for index, length in zip(operand.indices, operand.shape, strict=True):
@@ -92,7 +92,7 @@ def box_elements(operand: Operand, nest: LoopNest, steps: Steps) -> Array:
     return count
 
 
-def box_rows(operand: Operand, tensor: Tensor, nest: LoopNest, steps: Steps) -> Array:
+def box_rows(operand: Operand, tensor: Tensor, nest: LoopNest, steps: StepRanges) -> Array:
     """Pieces of consecutive elements in which the box of every step lies: the innermost axis of which it is only a part
     ends them."""
     rows = np.ones(steps.count, np.int64)
@@ -105,7 +105,7 @@ def box_rows(operand: Operand, tensor: Tensor, nest: LoopNest, steps: Steps) -> 
     return rows
 
 
-def step_nest(nest: LoopNest, steps: Steps, number: int) -> LoopNest:
+def step_nest(nest: LoopNest, steps: StepRanges, number: int) -> LoopNest:
     """The nest of one step: lengths of its ranges, windows clipped as they lie."""
     return _part(nest, tuple((dim, int(low[number]), int(high[number])) for dim, (low, high) in steps.ranges.items()))
 
@@ -137,7 +137,7 @@ def _cut_operand(operand: Operand, nest: LoopNest, at: Mapping[str, tuple[int, i
     return replace(operand, shape=tuple(shape), indices=tuple(indices))
 
 
-def shape_classes(nest: LoopNest, steps: Steps) -> tuple[Array, Array]:
+def shape_classes(nest: LoopNest, steps: StepRanges) -> tuple[Array, Array]:
     """Steps of equal shape: (class of every step, first step of every class)."""
     if steps.whole:
         return np.zeros(1, np.int64), np.zeros(1, np.int64)
@@ -214,7 +214,7 @@ class Touch:
     share: Array
 
 
-def cut_axes(operand: Operand, nest: LoopNest, steps: Steps) -> dict[int, Array]:
+def cut_axes(operand: Operand, nest: LoopNest, steps: StepRanges) -> dict[int, Array]:
     """Edges of the axes of an operand that differ from step to step: where a step's box starts."""
     edges: dict[int, Array] = {}
     if steps.whole:
@@ -243,7 +243,7 @@ def axis_map(seen: Tensor, cut: Tensor) -> dict[int, int] | None:
     return None
 
 
-def touched_blocks(operand: Operand, seen: Tensor, nest: LoopNest, steps: Steps, grid: Grid) -> Touch:
+def touched_blocks(operand: Operand, seen: Tensor, nest: LoopNest, steps: StepRanges, grid: Grid) -> Touch:
     """The blocks of a storage that each step touches through ``operand`` (all of them where views mix axes)."""
     if grid.regions is None and not grid.edges:
         return Touch(np.arange(steps.count + 1), np.full(steps.count, grid.base), np.ones(steps.count))

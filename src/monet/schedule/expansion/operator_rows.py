@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from monet.arrays import I64, I64x2
 from monet.graph.formats import format_named
 from monet.graph.loop_nest import Operand
 from monet.graph.tensor import Tensor
@@ -20,7 +21,7 @@ from monet.mapping.cost_store import Section
 from monet.schedule.costs.step_cost import STREAM_SHARE, StepCost
 from monet.schedule.expansion.geometry import (
     Grid,
-    Steps,
+    StepRanges,
     Touch,
     axis_map,
     box_elements,
@@ -32,13 +33,24 @@ from monet.schedule.expansion.split_reductions import accumulator_of, sum_cost
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Plan
 from monet.schedule.planning.grouping import splittable, tileable
-from monet.schedule.simulation import decide as d
+from monet.schedule.simulation.records import (
+    HOLD_READ,
+    HOLD_WRITE,
+    KEEP_WRITE,
+    SPILL,
+    STREAM_READ,
+    STREAM_WRITE,
+    WAIT,
+    WRITES,
+    Buffers,
+    Entries,
+    Steps,
+    TickParts,
+)
 from monet.schedule.workload import Workload
 
 if TYPE_CHECKING:
     from monet.schedule.costs.cost_table import OperatorSteps
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -46,24 +58,22 @@ class Rows:
     """Rows of one operator, and the storages that it is the first to touch. Operator and storages are not named, so
     that operators alike share them."""
 
-    steps: Array  # entries and buffers are counted from the operator's own first
-    parts: Array
-    entries: Array
-    work: Array
-    grids: tuple[tuple[int, Grid, Array], ...]  # (position in the operator's storages, blocks, their bytes)
-    storage: Array  # of every entry, as a position in the operator's storages
-    bases: Array  # first block of each of these storages
+    steps: I64x2  # plain rows of ``Steps``; entries and buffers are counted from the operator's own first
+    parts: I64x2  # of ``TickParts``
+    entries: I64x2  # of ``Entries``
+    buffers: I64x2  # of ``Buffers``
+    grids: tuple[tuple[int, Grid, I64], ...]  # (position in the operator's storages, blocks, their bytes)
+    storage: I64  # of every entry, as a position in the operator's storages
+    bases: I64  # first block of each of these storages
     counts: tuple[int, int, int, int]  # of steps, entries, buffers, storages
-    spans: (
-        Array  # (first step, last step) of its gangs in order: tiles, and additions right after the last tile of each
-    )
+    spans: I64x2  # first and last step of its gangs in order: tiles, and additions right after the last tile of each
     sums: tuple[StepCost, ...]  # additions of a split along a sum: steps after the tiles'
     fits: bool  # whether every memory has room for all that a tile holds in it
 
     @property
     def bytes(self) -> int:
         """What keeping them takes."""
-        return 1000 + sum(one.nbytes for one in (self.steps, self.parts, self.entries, self.work, self.storage))
+        return 1000 + sum(one.nbytes for one in (self.steps, self.parts, self.entries, self.buffers, self.storage))
 
 
 # rows of operators that are alike in one graph, on other machines or under other plans
@@ -81,11 +91,11 @@ class Cuts:
         self.origin: dict[str, OperatorSteps] = {}  # storage → who cut it
         self.number: dict[str, int] = {}  # storage → number of who cut it
         self.finer: dict[
-            str, tuple[tuple[Tensor, Mapping[int, Array]], ...]
+            str, tuple[tuple[Tensor, Mapping[int, I64]], ...]
         ] = {}  # cuts of groups that it has to be as fine as
-        self.new: list[tuple[str, Grid, Array]] = []  # those that the operator at hand cuts
+        self.new: list[tuple[str, Grid, I64]] = []  # those that the operator at hand cuts
         self.waiting: list[tuple[OperatorSteps, Rows]] = []  # operators whose cuts are known but not noted yet
-        self.noted: list[tuple[int, Array, int, int]] = []  # by storage: first block, sizes, number, row of its flags
+        self.noted: list[tuple[int, I64, int, int]] = []  # by storage: first block, sizes, number, row of its flags
         self.n_blocks = 0
 
     def cut_finer(self, one: OperatorSteps, made: frozenset[str], overwritten: frozenset[str]) -> None:
@@ -107,7 +117,7 @@ class Cuts:
         split = one.placement.split
         return split in operand.dims and one.steps.pieces > 1 and not (one.steps.ranges.keys() - {split}) & operand.dims
 
-    def _merged(self, tensor: Tensor, edges: Mapping[int, Array]) -> Mapping[int, Array]:
+    def _merged(self, tensor: Tensor, edges: Mapping[int, I64]) -> Mapping[int, I64]:
         """Edges of a storage's axes, with those of all who overwrite it by tiles."""
         merged = dict(edges)
         for seen, more in self.finer.get(tensor.storage, ()):
@@ -123,7 +133,7 @@ class Cuts:
             for seen, more in self.finer.get(storage, ())
         )
 
-    def grid_of(self, tensor: Tensor, edges: Mapping[int, Array], one: OperatorSteps) -> Grid:
+    def grid_of(self, tensor: Tensor, edges: Mapping[int, I64], one: OperatorSteps) -> Grid:
         """The blocks of a storage, cut by whoever touches it first."""
         storage = tensor.storage
         if storage not in self.grids:
@@ -141,12 +151,12 @@ class Cuts:
             grid = self.grids[storage] = replace(grid, base=self.base[storage])
         return grid
 
-    def cut(self, storage: str, grid: Grid, sizes: Array, one: OperatorSteps) -> None:
+    def cut(self, storage: str, grid: Grid, sizes: I64, one: OperatorSteps) -> None:
         """The operator at hand cuts a storage that nobody has touched before."""
         self.new.append((storage, grid, sizes))
         self._note(storage, grid, sizes, one)
 
-    def _note(self, storage: str, grid: Grid, sizes: Array, one: OperatorSteps) -> None:
+    def _note(self, storage: str, grid: Grid, sizes: I64, one: OperatorSteps) -> None:
         """The blocks of a storage that nobody has touched before."""
         found, start = self.workload.storages.get(storage), self.n_blocks
         self.grids[storage], self.base[storage] = grid, start
@@ -179,16 +189,16 @@ class Cuts:
         """Whether a storage was cut by the group of an operator, or by nobody yet."""
         return storage not in self.origin or self.origin[storage].tiled == one.tiled
 
-    def sizes_of(self, grid: Grid) -> Array:
+    def sizes_of(self, grid: Grid) -> I64:
         """Bytes of the blocks of a storage."""
         return self._noted(grid.base)[1]
 
-    def bytes_of(self, blocks: Array) -> int:
+    def bytes_of(self, blocks: I64) -> int:
         """Bytes of some blocks of one storage."""
         base, sizes, *_ = self._noted(int(blocks[0]))
         return int(sizes[blocks - base].sum())
 
-    def _noted(self, block: int) -> tuple[int, Array, int, int]:
+    def _noted(self, block: int) -> tuple[int, I64, int, int]:
         """What was noted of the storage of a block."""
         return self.noted[bisect_right(self.noted, block, key=itemgetter(0)) - 1]
 
@@ -204,66 +214,65 @@ class Addition:
 
     tile: int
     cost: StepCost
-    entries: Array
+    entries: I64x2  # plain rows of ``Entries``
     memory: int
     buffer: int  # bytes through which sums of other cores pass
 
 
-def _addition(block: int, size: int, own: int, memory: int, pieces: int, grid: Grid, base: int) -> list[list[int]]:
+def _addition(
+    block: int, size: int, own: int, memory: int, pieces: int, grid: Grid, base: int
+) -> list[tuple[int, ...]]:
     """Entries that add the sums of all cores in one block of the result: read all, write it."""
-    found = []
-    for piece in range(pieces):
-        number = base + (piece - 1) * grid.count + block if piece else grid.base + block
-        bytes_ = own if piece else size
-        found.append((number, d.STREAM_READ, bytes_))
-    found.append((grid.base + block, d.KEEP_WRITE, size))
-    rows = []
-    for number, kind, bytes_ in found:
-        row = [0] * d.ENTRY_COLUMNS
-        row[d.E_BLOCK], row[d.E_MEMORY], row[d.E_KIND] = number, memory, kind
-        row[d.E_BYTES], row[d.E_FIRST] = bytes_, bytes_ // STREAM_SHARE
-        rows.append(row)
-    return rows
+    first = [(grid.base + block, STREAM_READ, size)]
+    others = [(base + (piece - 1) * grid.count + block, STREAM_READ, own) for piece in range(1, pieces)]
+    return [
+        (number, memory, kind, many, many // STREAM_SHARE, 0, 0)  # the fields of ``Entries``
+        for number, kind, many in (*first, *others, (grid.base + block, KEEP_WRITE, size))
+    ]
 
 
 class _Building:
     def __init__(self, cuts: Cuts, one: OperatorSteps) -> None:
         self.cuts, self.one, self.machine = cuts, one, cuts.machine
-        self.regions: dict[str, Array] = {}  # by slot: bytes that every step reads into buffers
+        self.regions: dict[str, I64] = {}  # by slot: bytes that every step reads into buffers
         self.additions: list[Addition] = []
 
     def rows(self) -> Rows:
         one = self.one
-        cores = np.array([self.machine.core_index[instance.name] for instance in one.instances])
         entries, per_step = self._entries()
-        work, buffers = self._work()
+        buffers, many = self._buffers()
         added = self.additions
-        count = one.steps.count + len(added)
-        rows = np.zeros((count, d.STEP_COLUMNS), np.int64)
-        rows[:, d.CORE] = cores[0]
-        rows[: one.steps.count, d.CORE] = np.tile(cores, one.steps.count // len(cores))
-        sums = tuple(one.cost for one in added)
-        rows[: one.steps.count, d.PORT_MEMORY :] = self._ports(one.costs)[one.classes]
-        parts = np.concatenate([self._parts(one.costs)[one.classes], self._parts(sums)])
-        fits = not one.held or self._fits(per_step, buffers, entries, work)
+        fits = not one.held or self._fits(per_step, many, Entries.of(entries), Buffers.of(buffers))
         if added:
             entries = np.concatenate([entries, *(one.entries for one in added)])
             per_step = np.concatenate([per_step, [len(one.entries) for one in added]])
-            work = np.concatenate([work, [(one.memory, one.buffer, -1) for one in added]])
-            buffers = np.concatenate([buffers, np.ones(len(added), np.int64)])
-        ends = np.cumsum(per_step)
-        rows[:, d.ENTRY_START], rows[:, d.ENTRY_END] = ends - per_step, ends
-        per_step, ends = buffers, np.cumsum(buffers)
-        rows[:, d.WORK_START], rows[:, d.WORK_END] = ends - per_step, ends
+            buffers = np.concatenate([buffers, [(one.memory, one.buffer) for one in added]])
+            many = np.concatenate([many, np.ones(len(added), np.int64)])
+        sums = tuple(one.cost for one in added)
+        parts = np.concatenate([self._parts(one.costs)[one.classes], self._parts(sums)])
         bases = np.array([self.cuts.base[storage] for storage in one.storages], np.int64)
         order = np.argsort(bases)
-        storage = order[np.searchsorted(bases[order], entries[:, d.E_BLOCK], side="right") - 1]
+        storage = order[np.searchsorted(bases[order], Entries.of(entries).block, side="right") - 1]
         position = {name: place for place, name in enumerate(one.storages)}
         new = tuple((position[name], grid, sizes) for name, grid, sizes in self.cuts.new)
-        counts = count, len(entries), len(work), len(bases)
-        return Rows(rows, parts, entries, work, new, storage, bases, counts, self._spans(), sums, fits)
+        counts = len(per_step), len(entries), len(buffers), len(bases)
+        steps = self._steps(per_step, many)
+        return Rows(steps.plain, parts, entries, buffers, new, storage, bases, counts, self._spans(), sums, fits)
 
-    def _spans(self) -> Array:
+    def _steps(self, entries: I64, buffers: I64) -> Steps:
+        """Rows of the steps, given how many entries and buffers each has; ticks and operator come later."""
+        one, tiles = self.one, self.one.steps.count
+        cores = np.array([self.machine.core_index[instance.name] for instance in one.instances])
+        steps = Steps.zeros(len(entries))
+        steps.core[:] = cores[0]
+        steps.core[:tiles] = np.tile(cores, tiles // len(cores))
+        steps.port_memory[:tiles], steps.port_ticks[:tiles] = self._ports(one.costs)[one.classes].T
+        np.cumsum(entries, out=steps.entry_end)
+        np.cumsum(buffers, out=steps.buffer_end)
+        steps.entry_start[:], steps.buffer_start[:] = steps.entry_end - entries, steps.buffer_end - buffers
+        return steps
+
+    def _spans(self) -> I64x2:
         """(first step, last step) of the gangs in order."""
         pieces, count = self.one.steps.pieces, self.one.steps.count
         first = np.arange(self.one.steps.tiles) * pieces
@@ -274,20 +283,19 @@ class _Building:
         where = count + np.arange(len(after))
         return np.insert(spans, after, np.stack([where, where + 1], axis=1), axis=0)
 
-    def _fits(self, per_step: Array, buffers: Array, entries: Array, work: Array) -> bool:
+    def _fits(self, per_step: I64, many: I64, entries: Entries, buffers: Buffers) -> bool:
         """Whether buffers and held blocks of every tile fit; with everything else evicted, that is enough."""
         memories, tile = len(self.machine.capacity), np.arange(len(per_step)) // self.one.steps.pieces
         needed = np.zeros((self.one.steps.tiles, memories), np.int64)
-        np.add.at(needed, (np.repeat(tile, buffers), work[:, d.WORK_MEMORY]), work[:, d.WORK_BYTES])
-        of = np.repeat(tile, per_step)
-        held = (entries[:, d.E_KIND] == d.HOLD_READ) | (entries[:, d.E_KIND] == d.HOLD_WRITE)
-        place = of[held] * memories + entries[held, d.E_MEMORY]
-        pairs = np.unique(place * self.cuts.n_blocks + entries[held, d.E_BLOCK])
+        np.add.at(needed, (np.repeat(tile, many), buffers.memory), buffers.bytes)
+        held = (entries.kind == HOLD_READ) | (entries.kind == HOLD_WRITE)
+        place = np.repeat(tile, per_step)[held] * memories + entries.memory[held]
+        pairs = np.unique(place * self.cuts.n_blocks + entries.block[held])
         place, block = np.divmod(pairs, self.cuts.n_blocks)
         np.add.at(needed.reshape(-1), place, np.concatenate([one[1] for one in self.cuts.noted])[block])
         return bool((needed <= self.machine.capacity).all())
 
-    def _ports(self, costs: Sequence[StepCost]) -> Array:
+    def _ports(self, costs: Sequence[StepCost]) -> I64x2:
         """(memory, ticks) of the busiest port that a step shares with other cores; nothing where it queues for none: a
         memory may be described as shared, but have one core only."""
         index, instance = self.machine.memory_index, self.one.instances[0]
@@ -299,9 +307,9 @@ class _Building:
                 row[:] = index[memory], self.machine.ticks(cycles, instance)
         return table
 
-    def _parts(self, costs: Sequence[StepCost]) -> Array:
+    def _parts(self, costs: Sequence[StepCost]) -> I64x2:
         """Ticks of a step by use; rounded so that they add up to the ticks of the whole step."""
-        table, instance = np.zeros((len(costs), 4), np.int64), self.one.instances[0]
+        table, instance = TickParts.zeros(len(costs)).plain, self.one.instances[0]
         for row, cost in zip(table, costs, strict=True):
             total = self.machine.ticks(cost.cycles, instance)
             useful = min(total, self.machine.ticks(cost.useful, instance))
@@ -310,10 +318,10 @@ class _Building:
             row[:] = useful, under, stall, total - useful - under - stall
         return table
 
-    def _work(self) -> tuple[Array, Array]:
-        """Buffers of every step, one row per memory."""
+    def _buffers(self) -> tuple[I64x2, I64]:
+        """Buffers of every step, one row per memory, and how many each has."""
         one = self.one
-        count, rows = one.steps.count, list[list[int]]()
+        count, rows = one.steps.count, list[tuple[int, int]]()
         per_step = np.zeros(count, np.int64)
         needed = {slot: size.copy() for slot, size in self.regions.items()}
         for position in range(len(one.operator.operands)):
@@ -322,7 +330,7 @@ class _Building:
             if size.any():
                 needed[slot] = needed.get(slot, 0) + size
         if not needed:
-            return np.zeros((0, 3), np.int64), per_step
+            return Buffers.zeros(0).plain, per_step
         memories = [
             {slot: self.machine.memory_index[instance.memory_of(slot)] for slot, _ in instance.memories}
             for instance in one.instances
@@ -333,16 +341,16 @@ class _Building:
                 if slot in needed and needed[slot][step]:
                     found[where] = found.get(where, 0) + int(needed[slot][step])
             per_step[step] = len(found)
-            rows += [[where, size, -1] for where, size in found.items()]
-        return np.array(rows, np.int64).reshape(-1, 3), per_step
+            rows += found.items()
+        return np.array(rows, np.int64), per_step
 
-    def _entries(self) -> tuple[Array, Array]:
+    def _entries(self) -> tuple[I64x2, I64]:
         """Entries of every step, operand by operand; merged so that a step's entries stand together."""
         one = self.one
         count, operator = one.steps.count, one.operator
         pieces_may_be_empty = one.steps.pieces > 1 and one.steps.tiles > 1
-        tables: list[Array] = []
-        owners: list[Array] = []
+        tables: list[I64x2] = []
+        owners: list[I64] = []
         for position, (operand, tensor) in enumerate(operator.operands):
             known = tensor.storage in self.cuts.grids
             grid = self.cuts.grid(tensor.storage) if known else self._cut(operand, tensor)
@@ -363,15 +371,15 @@ class _Building:
         for tensor in (*operator.waits, *operator.untouched):
             grid = self.cuts.grid_of(tensor, {}, one)
             written = tensor in operator.untouched
-            table = np.zeros((grid.count * count, d.ENTRY_COLUMNS), np.int64)
-            table[:, d.E_BLOCK] = np.tile(np.arange(grid.base, grid.base + grid.count), count)
-            table[:, d.E_KIND] = d.STREAM_WRITE if written else d.WAIT
+            entries = Entries.zeros(grid.count * count)
+            entries.block[:] = np.tile(np.arange(grid.base, grid.base + grid.count), count)
+            entries.kind[:] = STREAM_WRITE if written else WAIT
             if written:
-                table[:, d.E_MEMORY] = self._memories("O")[0]
-            tables.append(table)
+                entries.memory[:] = self._memories("O")[0]
+            tables.append(entries.plain)
             owners.append(np.repeat(np.arange(count), grid.count))
         if not tables:
-            return np.zeros((0, d.ENTRY_COLUMNS), np.int64), np.zeros(count, np.int64)
+            return Entries.zeros(0).plain, np.zeros(count, np.int64)
         owner = np.concatenate(owners)
         order = np.argsort(owner, kind="stable")
         return np.concatenate(tables)[order], np.bincount(owner, minlength=count)
@@ -418,7 +426,7 @@ class _Building:
         self.cuts.cut(tensor.storage, grid, regions, one)
         return grid
 
-    def _memories(self, slot: str) -> Array:
+    def _memories(self, slot: str) -> I64:
         """The memory of a slot on every core of an operator; for a slot without one, the core's first."""
         one = self.one
         index = self.machine.memory_index
@@ -426,89 +434,87 @@ class _Building:
             [index[instance.memory_of(slot) or instance.memories[0][1]] for instance in one.instances], np.int64
         )
 
-    def _operand_entries(self, position: int, touch: Touch) -> tuple[Array, Array]:
+    def _operand_entries(self, position: int, touch: Touch) -> tuple[I64x2, I64]:
         one = self.one
         operand, tensor = one.operator.operands[position]
-        count = one.steps.count
-        owner = np.repeat(np.arange(count), np.diff(touch.pointer))
-        table = np.zeros((len(owner), d.ENTRY_COLUMNS), np.int64)
-        table[:, d.E_BLOCK] = touch.block
-        classes = one.classes[owner]
-        parts = [cost.operands[position] for cost in one.costs]
+        owner = np.repeat(np.arange(one.steps.count), np.diff(touch.pointer))
+        entries = Entries.zeros(len(owner))
+        classes, parts = one.classes[owner], [cost.operands[position] for cost in one.costs]
         memories = np.stack([self._memories(part.slot) for part in parts])
-        table[:, d.E_MEMORY] = memories[classes, owner % len(one.instances)]
+        entries.block[:], entries.memory[:] = touch.block, memories[classes, owner % len(one.instances)]
         streams = parts[0].streams
         if one.held and not streams:
-            table[:, d.E_KIND] = d.HOLD_WRITE if operand.written else d.HOLD_READ
-            if self._region(position, touch, table) and operand.written:
-                return self._read_back(position, touch, table, owner)
-            return table, owner
-        size = np.array([part.bytes for part in parts])[classes]
-        first = np.array([part.first for part in parts])[classes]
-        table[:, d.E_BYTES], table[:, d.E_FIRST] = _shares(size, touch), _shares(first, touch)
-        table[:, d.E_FIRST] = np.minimum(table[:, d.E_FIRST], table[:, d.E_BYTES])
+            entries.kind[:] = HOLD_WRITE if operand.written else HOLD_READ
+            if self._region(position, touch, entries) and operand.written:
+                return self._read_back(position, touch, entries.plain, owner)
+            return entries.plain, owner
+        entries.bytes[:] = _shares(np.array([part.bytes for part in parts])[classes], touch)
+        first = _shares(np.array([part.first for part in parts])[classes], touch)
+        entries.first[:] = np.minimum(first, entries.bytes)
         if not operand.written:
-            table[:, d.E_KIND] = d.STREAM_READ
+            entries.kind[:] = STREAM_READ
             cut = any(dim in one.steps.ranges for dim in operand.dims) if one.placement.split else False
-            table[:, d.E_SHARE] = 0 if cut or len(one.instances) == 1 else position + 1
-            return table, owner
+            entries.share[:] = 0 if cut or len(one.instances) == 1 else position + 1
+            return entries.plain, owner
         persistent = self.cuts.workload.storages[tensor.storage].persistent and not one.is_summed
         stays = self.cuts.plan.boundary == "keep" or one.tiled is not None or one.is_summed
-        keep = stays and not persistent and not streams and not _shared_blocks(table, one)
-        table[:, d.E_KIND] = d.KEEP_WRITE if keep else d.STREAM_WRITE
+        keep = stays and not persistent and not streams and not _shared_blocks(entries, one)
+        entries.kind[:] = KEEP_WRITE if keep else STREAM_WRITE
         spilled = np.array([part.spilled for part in parts])[classes]
         if not spilled.any():
-            return self._read_back(position, touch, table, owner)
-        extra = table.copy()
-        extra[:, d.E_KIND], extra[:, d.E_BYTES], extra[:, d.E_FIRST] = d.SPILL, _shares(spilled, touch), 0
-        both = np.stack([table, extra], axis=1).reshape(-1, d.ENTRY_COLUMNS)
+            return self._read_back(position, touch, entries.plain, owner)
+        both = np.repeat(entries.plain, 2, axis=0)  # each with what it spills right behind it
+        extra = Entries.of(both).some(slice(1, None, 2))
+        extra.kind[:], extra.bytes[:], extra.first[:] = SPILL, _shares(spilled, touch), 0
         return self._read_back(position, touch, both, np.repeat(owner, 2))
 
-    def _read_back(self, position: int, touch: Touch, table: Array, owner: Array) -> tuple[Array, Array]:
+    def _read_back(self, position: int, touch: Touch, table: I64x2, owner: I64) -> tuple[I64x2, I64]:
         """Tiles of a sum read what tiles before them have summed up, unless it lies where they continue it."""
         one, operator = self.one, self.one.operator
         operand, _ = operator.operands[position]
         if not (tileable(operator) - splittable(operator)) & one.steps.ranges.keys() or one.steps.tiles == 1:
             return table, owner
-        writes = d.WRITES[table[:, d.E_KIND]]
-        tile, block = owner[writes] // one.steps.pieces, table[writes, d.E_BLOCK]
+        entries = Entries.of(table)
+        writes = np.isin(entries.kind, WRITES)
+        tile, block = owner[writes] // one.steps.pieces, entries.block[writes]
         first = np.full(int(block.max()) + 1, one.steps.tiles)
         np.minimum.at(first, block, tile)
         again = tile > first[block]
-        extra, region = table[writes][again], self._box_bytes(operand)
-        extra[:, d.E_KIND] = d.STREAM_READ
-        size = _shares(np.repeat(region, np.diff(touch.pointer)), touch)[again]
-        extra[:, d.E_BYTES], extra[:, d.E_FIRST] = size, size // STREAM_SHARE
-        return np.concatenate([extra, table]), np.concatenate([owner[writes][again], owner])
+        more, region = table[writes][again], self._box_bytes(operand)
+        extra = Entries.of(more)
+        extra.kind[:] = STREAM_READ
+        extra.bytes[:] = _shares(np.repeat(region, np.diff(touch.pointer)), touch)[again]
+        extra.first[:] = extra.bytes // STREAM_SHARE
+        return np.concatenate([more, table]), np.concatenate([owner[writes][again], owner])
 
-    def _box_bytes(self, operand: Operand) -> Array:
+    def _box_bytes(self, operand: Operand) -> I64:
         """Bytes of an operand that every step touches."""
         elements = box_elements(operand, self.one.operator.nest, self.one.steps)
         return (-(-elements * operand.bits_per_element // 8)).astype(np.int64)
 
-    def _region(self, position: int, touch: Touch, table: Array) -> bool:
+    def _region(self, position: int, touch: Touch, entries: Entries) -> bool:
         """A tile that needs only a part of large blocks (cut along other axes by whoever made them) does not hold them:
         it reads its own region into a buffer. Nor does it hold a block that several memories write parts of."""
         one = self.one
         operand, tensor = one.operator.operands[position]
         region = self._box_bytes(operand)
         if operand.written:
-            if not _shared_blocks(table, one):
+            if not _shared_blocks(entries, one):
                 return False
         elif 2 * region.sum() >= self.cuts.bytes_of(touch.block):
             return False
-        table[:, d.E_KIND] = d.STREAM_WRITE if operand.written else d.STREAM_READ
-        table[:, d.E_BYTES] = table[:, d.E_FIRST] = _shares(np.repeat(region, np.diff(touch.pointer)), touch)
+        entries.kind[:] = STREAM_WRITE if operand.written else STREAM_READ
+        entries.bytes[:] = entries.first[:] = _shares(np.repeat(region, np.diff(touch.pointer)), touch)
         rows = box_rows(operand, tensor, one.operator.nest, one.steps)
-        table[:, d.E_ROWS] = np.ceil(np.repeat(rows, np.diff(touch.pointer)) * touch.share)
+        entries.rows[:] = np.ceil(np.repeat(rows, np.diff(touch.pointer)) * touch.share)
         if len(one.instances) > 1 and not operand.written and one.placement.split not in operand.dims:
-            table[:, d.E_SHARE] = position + 1  # all cores read the same: once, by multicast
+            entries.share[:] = position + 1  # all cores read the same: once, by multicast
         slot = one.costs[0].operands[position].slot
         self.regions[slot] = self.regions.get(slot, 0) + region
         return True
 
 
-def _without_idle(touch: Touch, steps: Steps) -> Touch:
+def _without_idle(touch: Touch, steps: StepRanges) -> Touch:
     """What steps with nothing to do would read (a tile has fewer rows than there are cores) is left out; above all,
     they do not lead a multicast, whose size is that of its first reader."""
     idle = np.any([low >= high for low, high in steps.ranges.values()], axis=0)
@@ -520,16 +526,16 @@ def _without_idle(touch: Touch, steps: Steps) -> Touch:
     return Touch(pointer, touch.block[kept], touch.share[kept])
 
 
-def _shared_blocks(table: Array, one: OperatorSteps) -> bool:
+def _shared_blocks(entries: Entries, one: OperatorSteps) -> bool:
     """Whether some block is written from more than one memory."""
     if len(one.instances) == 1:
         return False
-    first = np.full(int(table[:, d.E_BLOCK].max(initial=0)) + 1, -1)
-    first[table[:, d.E_BLOCK]] = table[:, d.E_MEMORY]
-    return bool((first[table[:, d.E_BLOCK]] != table[:, d.E_MEMORY]).any())
+    first = np.full(int(entries.block.max(initial=0)) + 1, -1)
+    first[entries.block] = entries.memory
+    return bool((first[entries.block] != entries.memory).any())
 
 
-def _shares(size: Array, touch: Touch) -> Array:
+def _shares(size: I64, touch: Touch) -> I64:
     """Bytes split over the blocks a step touches, adding up exactly."""
     many = np.diff(touch.pointer)
     if len(many) == 0 or many.max(initial=0) <= 1:

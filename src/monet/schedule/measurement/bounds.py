@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from monet.schedule.engine import Schedule
 from monet.schedule.machine import Machine
 from monet.schedule.measurement.energy_bound import energy_bound_j
 from monet.schedule.result_rows import Bounds
-from monet.schedule.simulation import decide as d
-from monet.schedule.simulation.replay import longest_chain
+from monet.schedule.schedule import Schedule
 from monet.schedule.workload import Operator, Workload
-
-Array = np.ndarray[Any, Any]
 
 
 def bounds_of(schedule: Schedule, machine: Machine, workload: Workload) -> Bounds:
@@ -23,9 +18,8 @@ def bounds_of(schedule: Schedule, machine: Machine, workload: Workload) -> Bound
     bandwidth = machine.accelerator.drams[0].bandwidth_bytes_per_s
     floor = sum(one.tensor.bytes for one in workload.storages.values() if one.is_root)
     compulsory = compulsory_bytes(schedule, workload)
-    bounds = Bounds(
-        compute_bound_s(workload.operators, machine), compulsory / bandwidth, _longest_chain_s(schedule, machine), floor
-    )
+    chain = schedule.longest_chain / machine.ticks_per_second
+    bounds = Bounds(compute_bound_s(workload.operators, machine), compulsory / bandwidth, chain, floor)
     energy = energy_bound_j(workload.operators, machine.accelerator, compulsory, bounds.latency_s)
     return replace(bounds, energy_j=energy)
 
@@ -64,35 +58,23 @@ def compulsory_bytes(schedule: Schedule, workload: Workload) -> float:
     """Bytes that must cross to and from DRAM at least once: what is there at the start, read; what stays, written."""
     storages, many = list(workload.storages.values()), len(workload.operators) + 1
     size = np.array([one.tensor.elements * one.tensor.bits_per_element / 8 for one in storages])
-    entries, steps = schedule.expanded.entries, schedule.expanded.steps
-    storage = schedule.expanded.block_storage[entries[:, d.E_BLOCK]]
-    owner = np.repeat(steps[:, d.OPERATOR], steps[:, d.ENTRY_END] - steps[:, d.ENTRY_START])
-    sizes = schedule.expanded.blocks[entries[:, d.E_BLOCK], 0]
-    kind = entries[:, d.E_KIND]
-    held = (kind == d.HOLD_READ) | (kind == d.HOLD_WRITE)
-    moved = np.where(held, sizes, entries[:, d.E_BYTES])
+    touched = schedule.touched
     cores = np.ones(many, np.int64)
     for one in schedule.expanded.operators:
         cores[one.operator.number] = len(one.instances)
-    moved = np.where(held | (entries[:, d.E_SHARE] > 0), moved / cores[owner], moved)
+    moved = np.where(touched.is_shared, touched.bytes / cores[touched.operator], touched.bytes)
     total = 0.0
-    written = d.WRITES[kind]
     for chosen, counts in (
-        ((kind == d.HOLD_READ) | (kind == d.STREAM_READ), [one.is_root for one in storages]),
-        (written, [one.persistent for one in storages]),
+        (touched.is_read, [one.is_root for one in storages]),
+        (touched.is_written, [one.persistent for one in storages]),
     ):
         # of every storage the operator that moves least of it
-        key = storage[chosen] * many + owner[chosen]
+        key = touched.storage[chosen] * many + touched.operator[chosen]
         order = np.argsort(key, kind="stable")
         first = np.flatnonzero(np.diff(key[order], prepend=-1))
         sums = np.add.reduceat(moved[chosen][order], first) if len(first) else np.zeros(0)
         least = np.full(len(storages), np.inf)
         np.minimum.at(least, key[order][first] // many, sums)
-        touched = np.array(counts, bool) & np.isfinite(least)
-        total += float(np.minimum(least, size)[touched].sum())
+        counted = np.array(counts, bool) & np.isfinite(least)
+        total += float(np.minimum(least, size)[counted].sum())
     return total
-
-
-def _longest_chain_s(schedule: Schedule, machine: Machine) -> float:
-    """Longest path of the plan's durations along data alone: as if no resource were ever shared and no memory full."""
-    return longest_chain(schedule.decided.nodes, schedule.decided.deps) / machine.ticks_per_second

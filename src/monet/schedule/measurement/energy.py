@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from monet.schedule.engine import Schedule, bookings_of
+from monet.arrays import F64
 from monet.schedule.machine import Machine
-from monet.schedule.simulation import nodes as n
-
-Array = np.ndarray[Any, Any]
+from monet.schedule.schedule import Schedule
 
 
 @dataclass(frozen=True)
@@ -21,8 +18,8 @@ class Energy:
 
     by_level: dict[str, float]
     by_core: dict[str, float]
-    by_operator: Array
-    by_link: Array  # by resource
+    by_operator: F64
+    by_link: F64  # by resource
     static: float
 
     @property
@@ -55,39 +52,33 @@ def energy_of(schedule: Schedule, machine: Machine, n_operators: int) -> Energy:
 
 
 def _transfers(
-    schedule: Schedule, machine: Machine, by_level: dict[str, float], by_core: dict[str, float], by_operator: Array
-) -> Array:
-    nodes, accelerator = schedule.decided.nodes, machine.accelerator
+    schedule: Schedule, machine: Machine, by_level: dict[str, float], by_core: dict[str, float], by_operator: F64
+) -> F64:
+    moves, accelerator = schedule.transfers, machine.accelerator
     dram, resources = accelerator.drams[0], len(machine.resource_names)
-    moves = nodes[nodes[:, n.BYTES] > 0]
-    size, kind = moves[:, n.BYTES].astype(float), moves[:, n.KIND]
-    reads, writes = kind == n.READ, (kind == n.WRITE) | (kind == n.EVICT)
-    joules = (
-        8
-        * moves[:, n.BURSTS]
-        * np.where(reads, dram.read_energy_j_per_bit, np.where(writes, dram.write_energy_j_per_bit, 0.0))
-    )
+    written = np.where(moves.to_dram, dram.write_energy_j_per_bit, 0.0)
+    joules: F64 = np.where(moves.from_dram, dram.read_energy_j_per_bit, written) * (8 * moves.bursts)
     _add(by_level, "dram", joules.sum())
     _add(by_core, "dram", joules.sum())
-    operator, many = moves[:, n.OPERATOR], len(by_operator)
-    by_operator += np.bincount(operator, joules, minlength=many)
+    many = len(by_operator)
+    by_operator += np.bincount(moves.operator, joules, minlength=many)
     by_link = np.zeros(resources)
     by_link[machine.dram_resource] = joules.sum()
-    per_link = machine.link_j_per_byte
-    owner, rows = bookings_of(moves)
-    resource = schedule.decided.bookings[rows, n.RESOURCE]
-    joules = size[owner] * per_link[resource]
-    by_link += np.bincount(resource, joules, minlength=resources)
-    by_operator += np.bincount(operator[owner], joules, minlength=many)
+    booked = schedule.occupied(moves.node)
+    joules = booked.bytes * machine.link_j_per_byte[booked.resource]
+    by_link += np.bincount(booked.resource, joules, minlength=resources)
+    by_operator += np.bincount(booked.operator, joules, minlength=many)
     _add(by_level, "link", joules.sum())
     _add(by_core, "links", joules.sum())
-    for side, read in ((n.TARGET, False), (n.SOURCE, True)):
-        levels = [memory.level for memory in accelerator.memories]
-        per_bit = [one.read_energy_j_per_bit if read else one.write_energy_j_per_bit for one in levels]
+    levels = [memory.level for memory in accelerator.memories]
+    for side, size, per_bit in (
+        (moves.target, moves.bytes * moves.targets, [level.write_energy_j_per_bit for level in levels]),
+        (moves.source, moves.bytes, [level.read_energy_j_per_bit for level in levels]),
+    ):
         price = 8 * np.array([0.0, *per_bit])  # DRAM is paid above
-        where = np.maximum(moves[:, side], 0)
-        joules = size * price[where] * (1 if read else moves[:, n.TARGETS])
-        by_operator += np.bincount(operator, joules, minlength=many)
+        where = np.maximum(side, 0)
+        joules = size * price[where]
+        by_operator += np.bincount(moves.operator, joules, minlength=many)
         for memory, spent in zip(accelerator.memories, np.bincount(where, joules, len(price))[1:], strict=True):
             if spent:
                 _add(by_level, memory.level.name, spent)

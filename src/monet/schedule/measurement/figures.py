@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from monet.schedule.engine import Schedule, Scheduler
+from monet.schedule.engine import Scheduler
 from monet.schedule.machine import Machine
-from monet.schedule.simulation import nodes as n
-from monet.schedule.simulation import residency as r
-from monet.schedule.simulation.transfers import transferred
-
-Array = np.ndarray[Any, Any]
+from monet.schedule.schedule import Schedule
+from monet.schedule.simulation.records import FROM_DRAM, TO_DRAM
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +37,7 @@ def figures_of(scheduler: Scheduler, schedule: Schedule) -> Figures:
     machine = scheduler.machine
     latency = schedule.timed.makespan / machine.ticks_per_second
     joules, traffic = _transfers(schedule, machine)
-    return Figures(latency, _own_energy(scheduler, schedule) + joules, traffic, _dram_peak(schedule))
+    return Figures(latency, _own_energy(scheduler, schedule) + joules, traffic, dram_peak_bytes(schedule))
 
 
 def _own_energy(scheduler: Scheduler, schedule: Schedule) -> float:
@@ -59,26 +56,22 @@ def _transfers(schedule: Schedule, machine: Machine) -> tuple[float, int]:
     """Joules of a schedule's transfers, and bytes between chip and DRAM."""
     accelerator = machine.accelerator
     dram, memories = accelerator.drams[0], [memory.level for memory in accelerator.memories]
-    kinds, resources = np.zeros((n.JOIN + 1, 2), np.int64), np.zeros(len(machine.resource_names), np.int64)
-    read, written = (np.zeros(len(memories) + 1, np.int64) for _ in range(2))
-    transferred(schedule.decided.nodes, schedule.decided.bookings, kinds, resources, read, written)
-    bursts, size = kinds.T
-    joules = 8 * bursts[n.READ] * dram.read_energy_j_per_bit
-    joules += 8 * (bursts[n.WRITE] + bursts[n.EVICT]) * dram.write_energy_j_per_bit
-    joules += resources @ machine.link_j_per_byte
+    sums = schedule.sums(len(machine.resource_names), len(memories) + 1)
+    joules = 8 * sums.bursts[FROM_DRAM] * dram.read_energy_j_per_bit
+    joules += 8 * sums.bursts[TO_DRAM] * dram.write_energy_j_per_bit
+    joules += sums.over_resource @ machine.link_j_per_byte
     # DRAM is memory 0, paid above
-    joules += 8 * read[1:] @ np.array([level.read_energy_j_per_bit for level in memories])
-    joules += 8 * written[1:] @ np.array([level.write_energy_j_per_bit for level in memories])
-    return float(joules), int(size[n.READ] + size[n.WRITE] + size[n.EVICT])
+    joules += 8 * sums.read_from[1:] @ np.array([level.read_energy_j_per_bit for level in memories])
+    joules += 8 * sums.written_to[1:] @ np.array([level.write_energy_j_per_bit for level in memories])
+    return float(joules), int(sums.bytes[FROM_DRAM] + sums.bytes[TO_DRAM])
 
 
-def _dram_peak(schedule: Schedule) -> int:
-    blocks, start, end = schedule.decided.blocks, schedule.timed.start, schedule.timed.end
-    rows = blocks[blocks[:, r.DRAM_FROM] != r.NOT_YET]
-    came = np.where(rows[:, r.DRAM_FROM] >= 0, start[rows[:, r.DRAM_FROM]], 0)
-    went = np.where(rows[:, r.DRAM_TO] >= 0, end[rows[:, r.DRAM_TO]], schedule.timed.makespan)
-    time = np.concatenate((came, np.maximum(came, went)))
-    size = np.concatenate((rows[:, r.SIZE], -rows[:, r.SIZE]))
+def dram_peak_bytes(schedule: Schedule, away: Mapping[int, tuple[int, int]] | None = None) -> int:
+    """Most bytes in DRAM at one time. ``away``: blocks that are not there from one tick to another."""
+    stays, sizes = schedule.in_dram, schedule.expanded.tables.blocks.bytes
+    holes = [(gone, back, sizes[block]) for block, (gone, back) in (away or {}).items() if back > gone]
+    gone, back, size = np.array(holes, np.int64).reshape(-1, 3).T
+    time = np.concatenate((stays.came, np.maximum(stays.came, stays.went), gone, back))
+    change = np.concatenate((stays.bytes, -stays.bytes, -size, size))
     # at one moment what leaves goes before what comes, as in the traces
-    order = np.lexsort((size, time))
-    return int(np.cumsum(size[order]).max(initial=0))
+    return int(np.cumsum(change[np.lexsort((change, time))]).max(initial=0))

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from monet.arrays import I64, Bool
 from monet.graph.op import Phase
 from monet.schedule import result_rows as r
-from monet.schedule.engine import Schedule, bookings_of
 from monet.schedule.machine import Machine
 from monet.schedule.measurement.energy import Energy
 from monet.schedule.measurement.spans import operator_spans
-from monet.schedule.simulation import decide as d
-from monet.schedule.simulation import nodes as n
+from monet.schedule.schedule import Occupied, Schedule
 from monet.schedule.workload import Operator, Workload
-
-Array = np.ndarray[Any, Any]
 
 
 class Measures:
@@ -26,35 +24,35 @@ class Measures:
 
     def __init__(self, schedule: Schedule, machine: Machine, workload: Workload, energy: Energy) -> None:
         self.schedule, self.machine, self.workload, self.energy = schedule, machine, workload, energy
-        nodes, timed = schedule.decided.nodes, schedule.timed
-        self.count = len(workload.operators)
-        self.kind, self.operator, self.bytes = nodes[:, n.KIND], nodes[:, n.OPERATOR], nodes[:, n.BYTES]
-        self.start, self.end = timed.start, timed.end
-        self.seconds = 1 / machine.ticks_per_second
-        run = self.kind == n.COMPUTE
-        self.first, self.last = self._spans(run)
-        self.busy = np.bincount(self.operator[run], nodes[run, n.DURATION], minlength=self.count)
+        tiles, moves = schedule.tiles, schedule.transfers
+        self.count, self.seconds = len(workload.operators), 1 / machine.ticks_per_second
+        self.first, self.last = self._spans()
+        self.busy = np.bincount(tiles.operator, tiles.end - tiles.start, minlength=self.count)
         cores = len(machine.accelerator.cores)
-        spread = self.operator[run] * cores + schedule.expanded.steps[nodes[run, n.STEP], d.CORE]
-        by_core = np.bincount(spread, nodes[run, n.DURATION], minlength=self.count * cores)
+        spread = tiles.operator * cores + tiles.core
+        by_core = np.bincount(spread, tiles.end - tiles.start, minlength=self.count * cores)
         self.longest = by_core.reshape(self.count, cores).max(axis=1)  # on its busiest core
-        self.read = self._bytes((n.READ,))
-        self.written = self._bytes((n.WRITE, n.EVICT))
-        self.moved = self._bytes((n.MOVE,))
+        self.read, self.written = self._bytes(moves.from_dram), self._bytes(moves.to_dram)
+        self.moved = self._bytes(~moves.from_dram & ~moves.to_dram)
 
-    def _spans(self, run: Array) -> tuple[Array, Array]:
-        steps, nodes = self.schedule.expanded.steps, self.schedule.decided.nodes
-        moves = np.isin(self.kind, (n.READ, n.WRITE, n.MOVE))
+    def _spans(self) -> tuple[I64, I64]:
+        tiles, moves = self.schedule.tiles, self.schedule.transfers
+        own = ~moves.is_eviction
         return operator_spans(
             self.count,
-            (self.operator[run], steps[nodes[run, n.STEP], d.CORE], self.start[run], self.end[run]),
-            (self.operator[moves], self.start[moves], self.end[moves]),
+            (tiles.operator, tiles.core, tiles.start, tiles.end),
+            (moves.operator[own], moves.start[own], moves.end[own]),
             int(self.machine.routes.latency.max(initial=0)),
         )
 
-    def _bytes(self, kinds: tuple[int, ...]) -> Array:
-        here = np.isin(self.kind, kinds)
-        return np.bincount(self.operator[here], self.bytes[here], minlength=self.count).astype(np.int64)
+    def _bytes(self, chosen: Bool) -> I64:
+        moves = self.schedule.transfers
+        return np.bincount(moves.operator[chosen], moves.bytes[chosen], minlength=self.count).astype(np.int64)
+
+    @cached_property
+    def _booked(self) -> Occupied:
+        """What is occupied by tiles and transfers."""
+        return self.schedule.occupied(self.schedule.events)
 
     @property
     def dram_bytes(self) -> r.DramBytes:
@@ -111,19 +109,19 @@ class Measures:
     def cores(self) -> tuple[r.CoreRow, ...]:
         """One row per core, its makespan split exactly by cause."""
         schedule, machine, makespan = self.schedule, self.machine, self.schedule.timed.makespan
-        steps = schedule.expanded.steps
+        steps = schedule.expanded.tables.steps
         rows = []
         macs = np.zeros(len(machine.accelerator.cores))
         for one in schedule.expanded.operators:
             for instance in one.instances:
                 macs[machine.core_index[instance.name]] += one.operator.macs / len(one.instances)
         for number, instance in enumerate(machine.accelerator.cores):
-            here = steps[:, d.CORE] == number
-            parts = [int(value) for value in schedule.expanded.parts[here].sum(axis=0)]
+            here = steps.core == number
+            parts = [int(ticks) for ticks in schedule.expanded.parts.plain[here].sum(axis=0)]
             waits = [int(value) for value in schedule.timed.waits[number]]
             ticks = dict(zip(r.TIME_PARTS, [*parts, *waits], strict=False))
             ticks["idle"] = makespan - sum(ticks.values())
-            busy, used = sum(parts), np.unique(steps[here, d.OPERATOR])
+            busy, used = sum(parts), np.unique(steps.operator[here])
             peak = instance.core.units * instance.core.clock_hz * makespan * self.seconds
             rows.append(
                 r.CoreRow(
@@ -146,11 +144,9 @@ class Measures:
     def links(self) -> tuple[r.LinkRow, ...]:
         """One row per link direction and one for DRAM: bytes, busy time, energy."""
         machine = self.machine
-        owner, rows = bookings_of(self.schedule.decided.nodes)
-        bookings = self.schedule.decided.bookings[rows]
-        resources = len(machine.resource_names)
-        size = np.bincount(bookings[:, n.RESOURCE], self.bytes[owner], minlength=resources)
-        busy = np.bincount(bookings[:, n.RESOURCE], bookings[:, n.TICKS], minlength=resources)
+        booked, resources = self._booked, len(machine.resource_names)
+        size = np.bincount(booked.resource, booked.bytes, minlength=resources)
+        busy = np.bincount(booked.resource, booked.ticks, minlength=resources)
         makespan, table = max(1, self.schedule.timed.makespan), list[r.LinkRow]()
         dram = machine.accelerator.drams[0]
         described = {machine.dram_resource: ([dram.name], dram.bandwidth_bytes_per_s)}
@@ -211,39 +207,29 @@ class Measures:
 
     def timeline(self) -> r.Timeline:
         """Every booking of every node."""
-        owner, places = bookings_of(self.schedule.decided.nodes)
-        bookings = self.schedule.decided.bookings[places]
-        real = (self.kind[owner] != n.JOIN) & (bookings[:, n.TICKS] > 0)
-        owner, rows = owner[real], bookings[real]
+        booked, real = self._booked, self._booked.ticks > 0
         names = tuple(one.op.name for one in self.workload.operators)
-        start = self.start[owner]
+        start = booked.start[real]
         return r.Timeline(
             self.machine.ticks_per_second,
             self.machine.resource_names,
             names,
             start,
-            start + rows[:, n.TICKS],
-            rows[:, n.RESOURCE],
-            self.operator[owner],
-            self.kind[owner],
+            start + booked.ticks[real],
+            booked.resource[real],
+            booked.operator[real],
+            booked.kind[real],
         )
 
     def critical_path(self) -> tuple[r.CriticalStep, ...]:
         """The chain of waiting that ends with the last node; neighbours of one operator and resource are merged."""
-        nodes, timed = self.schedule.decided.nodes, self.schedule.timed
-        if not len(nodes):
+        chain = self.schedule.chain
+        if not len(chain.node):
             return ()
-        causes, number, chain = timed.cause.tolist(), int(np.argmax(timed.end)), list[int]()
-        while number >= 0:
-            chain.append(number)
-            number = causes[number]
-        links = np.array(chain[::-1])  # earliest first
-        links = links[self.kind[links] != n.JOIN]
-        start = timed.start[links]
-        until = np.append(np.minimum.accumulate(start[::-1])[::-1][1:], timed.makespan)
-        took = until > start
-        links, start, until = links[took], start[took], until[took]
-        what = (self.operator[links], self._longest_booking(nodes[links]), self.kind[links])
+        until = np.append(np.minimum.accumulate(chain.start[::-1])[::-1][1:], self.schedule.makespan)
+        took = until > chain.start
+        links, start, until = chain.node[took], chain.start[took], until[took]
+        what = (chain.operator[took], self._longest_booking(links), chain.kind[took])
         new = np.concatenate(([True], np.any([one[1:] != one[:-1] for one in what], axis=0)))[: len(links)]
         first = np.flatnonzero(new)
         last = np.append(first[1:], len(links))[: len(first)] - 1
@@ -256,11 +242,10 @@ class Measures:
             ]
         )
 
-    def _longest_booking(self, nodes: Array) -> Array:
+    def _longest_booking(self, nodes: I64) -> I64:
         """The resource that each node occupies longest, the first of equals; -1 if it occupies none."""
-        owner, rows = bookings_of(nodes)
-        bookings, found = self.schedule.decided.bookings[rows], np.full(len(nodes), -1, np.int64)
-        order = np.lexsort((-bookings[:, n.TICKS], owner))  # stable: among equals the first stays first
-        owners, first = np.unique(owner[order], return_index=True)
-        found[owners] = bookings[order[first], n.RESOURCE]
+        booked, found = self.schedule.occupied(nodes), np.full(len(nodes), -1, np.int64)
+        order = np.lexsort((-booked.ticks, booked.owner))  # stable: among equals the first stays first
+        owners, first = np.unique(booked.owner[order], return_index=True)
+        found[owners] = booked.resource[order[first]]
         return found

@@ -2,74 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from monet.schedule.engine import Schedule
+from monet.arrays import I64
 from monet.schedule.machine import Machine
 from monet.schedule.result_rows import CATEGORIES, MemoryTrace
-from monet.schedule.simulation import nodes as n
-from monet.schedule.simulation import residency as r
+from monet.schedule.schedule import Schedule, Stays
 from monet.schedule.workload import WORKSPACE, Workload
 
-Array = np.ndarray[Any, Any]
 MOST_POINTS = 4000
 
 
 def traces(schedule: Schedule, machine: Machine, workload: Workload) -> tuple[MemoryTrace, ...]:
     """One trace per memory, DRAM first."""
-    category = np.array([one.category for one in workload.storages.values()])[schedule.expanded.block_storage]
-    found = [_dram(schedule, machine, workload, category)]
-    copies, start, end = schedule.decided.copies, schedule.timed.start, schedule.timed.end
-    came = start[copies[:, r.FROM]] * (copies[:, r.FROM] >= 0)
-    went = np.where(copies[:, r.TO] >= 0, end[copies[:, r.TO]], schedule.timed.makespan)
-    kind = np.where(copies[:, r.BLOCK] >= 0, category[copies[:, r.BLOCK]], WORKSPACE)
-    operator = schedule.decided.nodes[copies[:, r.FROM], n.OPERATOR]
+    categories = np.array([one.category for one in workload.storages.values()])[schedule.expanded.block_storage]
+    dram, stays, copies = machine.accelerator.drams[0], schedule.in_dram, schedule.on_chip
+    stays = stays._replace(went=np.maximum(stays.came, stays.went))
+    found = [_trace(dram.name, dram.capacity_bytes, stays, categories[stays.block], machine, workload)]
+    category = np.where(copies.block >= 0, categories[copies.block], WORKSPACE)
     for number, memory in enumerate(machine.accelerator.memories, 1):
-        here = copies[:, r.MEMORY] == number
-        found.append(
-            _trace(
-                memory.name, memory.size_bytes, came[here], went[here], copies[here, r.BYTES_HERE], kind[here],
-                operator[here], machine, workload,
-            )
-        )  # fmt: skip
+        here = copies.memory == number
+        mine = Stays(*(column[here] for column in copies))
+        found.append(_trace(memory.name, memory.size_bytes, mine, category[here], machine, workload))
     return tuple(found)
 
 
-def _dram(schedule: Schedule, machine: Machine, workload: Workload, category: Array) -> MemoryTrace:
-    blocks, start, end = schedule.decided.blocks, schedule.timed.start, schedule.timed.end
-    there = blocks[:, r.DRAM_FROM] != r.NOT_YET
-    rows, kind = blocks[there], category[there]
-    came = np.where(rows[:, r.DRAM_FROM] >= 0, start[rows[:, r.DRAM_FROM]], 0)
-    went = np.where(rows[:, r.DRAM_TO] >= 0, end[rows[:, r.DRAM_TO]], schedule.timed.makespan)
-    nodes = schedule.decided.nodes
-    operator = np.where(rows[:, r.DRAM_FROM] >= 0, nodes[rows[:, r.DRAM_FROM], n.OPERATOR], -1)
-    dram = machine.accelerator.drams[0]
-    return _trace(
-        dram.name, dram.capacity_bytes, came, np.maximum(came, went), rows[:, r.SIZE], kind, operator, machine, workload
-    )
-
-
-def _trace(
-    name: str,
-    capacity: int,
-    came: Array,
-    went: Array,
-    size: Array,
-    kind: Array,
-    operator: Array,
-    machine: Machine,
-    workload: Workload,
-) -> MemoryTrace:
+def _trace(name: str, capacity: int, stays: Stays, category: I64, machine: Machine, workload: Workload) -> MemoryTrace:
+    came, went = stays.came, stays.went
     time = np.unique(np.concatenate((np.zeros(1, np.int64), came, went)))
     table = np.zeros((len(CATEGORIES), len(time)), np.int64)
-    np.add.at(table, (kind, np.searchsorted(time, came)), size)
-    np.add.at(table, (kind, np.searchsorted(time, went)), -size)
+    np.add.at(table, (category, np.searchsorted(time, came)), stays.bytes)
+    np.add.at(table, (category, np.searchsorted(time, went)), -stays.bytes)
     table = np.cumsum(table, axis=1)
     total = table.sum(axis=0)
     peak = int(np.argmax(total))
-    arriving = operator[came == time[peak]]
+    arriving = stays.operator[came == time[peak]]
     arriving = arriving[arriving >= 0]
     at = workload.operators[int(arriving[0])].op.name if len(arriving) else ""
     peak_bytes, peak_time_s = int(total[peak]), int(time[peak]) / machine.ticks_per_second
@@ -79,7 +46,7 @@ def _trace(
     return MemoryTrace(name, capacity, time, table, peak_bytes, peak_time_s, at)
 
 
-def _thin(total: Array, peak: int) -> Array:
+def _thin(total: I64, peak: int) -> I64:
     """Of every run of moments the one with most bytes."""
     edges = np.unique(np.linspace(0, len(total), MOST_POINTS // 2 + 1).astype(np.int64))
     most = np.repeat(np.maximum.reduceat(total, edges[:-1]), np.diff(edges))

@@ -16,9 +16,10 @@ from dataclasses import replace
 
 from monet.errors import nearest
 from monet.hardware.accelerator import CoreInstance
-from monet.schedule.engine import NoSchedule, Schedule, Scheduler
+from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.plan import Group, Placement, Plan, PlanError
 from monet.schedule.planning.grouping import corresponding, splittable
+from monet.schedule.schedule import Schedule
 from monet.schedule.workload import STAYS, Operator, Workload
 
 FUSIONS = ("auto", "none")
@@ -45,7 +46,7 @@ def default_schedule(scheduler: Scheduler, fusion: str, boundary: str, placement
             found = scheduler.schedule(plan)
         except NoSchedule:
             continue
-        best = min(best, found, key=lambda one: one.timed.makespan)
+        best = min(best, found, key=lambda one: one.makespan)
     return best
 
 

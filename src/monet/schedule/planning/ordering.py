@@ -4,24 +4,21 @@ ahead by a tile for every change of cores that follows."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from monet.arrays import I64, I64x2
 from monet.schedule.costs.cost_table import OperatorSteps
 from monet.schedule.expansion.operator_rows import Rows
-from monet.schedule.simulation import decide as d
-
-Array = np.ndarray[Any, Any]
+from monet.schedule.simulation.records import WRITES, Entries, Steps
 
 
 def gang_order(
-    members: Sequence[OperatorSteps], rows: Sequence[Rows], entries: Array, n_blocks: int, ahead: int
-) -> Array:
+    members: Sequence[OperatorSteps], rows: Sequence[Rows], entries: Entries, n_blocks: int, ahead: int
+) -> I64x2:
     """(first step, last step) of every gang of a group in execution order, counted from its first step; cores run
     ``ahead`` tiles for every change of cores that follows."""
-    touched = np.split(entries, np.cumsum([len(one.entries) for one in rows])[:-1])
-    need = np.concatenate(needed_by(members, rows, touched, n_blocks))
+    need = np.concatenate(needed_by(members, rows, entries, n_blocks))
     many = [len(one.spans) for one in rows]
     position = np.repeat(np.arange(len(members)), many)
     within = np.concatenate([np.arange(count) for count in many])
@@ -53,30 +50,30 @@ def stages(members: Sequence[OperatorSteps]) -> list[int]:
     return found
 
 
-def needed_by(
-    members: Sequence[OperatorSteps], rows: Sequence[Rows], touched: Sequence[Array], n_blocks: int
-) -> list[Array]:
+def needed_by(members: Sequence[OperatorSteps], rows: Sequence[Rows], entries: Entries, n_blocks: int) -> list[I64]:
     """For every gang of every operator the number of the first result tile that needs it."""
     late = max(one.steps.tiles for one in members)
     first = np.full(n_blocks, late, np.int64)  # by block: the first result tile that reads it
-    result: list[Array] = [np.zeros(0, np.int64)] * len(members)
+    result: list[I64] = [np.zeros(0, np.int64)] * len(members)
+    ends = np.cumsum([one.counts[1] for one in rows])
     for index in reversed(range(len(members))):
-        one, entries, table, spans = members[index], touched[index], rows[index].steps, rows[index].spans
+        one, steps, spans = members[index], Steps.of(rows[index].steps), rows[index].spans
+        mine = slice(ends[index] - rows[index].counts[1], ends[index])
+        block, written = entries.block[mine], np.isin(entries.kind[mine], WRITES)
         tiles, adds = one.steps.tiles, spans[:, 0] >= one.steps.count
-        gang_of = np.empty(len(table), np.int64)
+        gang_of = np.empty(len(steps), np.int64)
         gang_of[np.concatenate([np.arange(low, high) for low, high in spans])] = np.repeat(
             np.arange(len(spans)), spans[:, 1] - spans[:, 0]
         )
-        gang = np.repeat(gang_of, table[:, d.ENTRY_END] - table[:, d.ENTRY_START])
-        written = d.WRITES[entries[:, d.E_KIND]]
+        gang = np.repeat(gang_of, steps.entry_end - steps.entry_start)
         tile = np.cumsum(~adds) - 1
         own = tile * late // tiles if tiles < late else tile
         need = np.full(len(spans), late, np.int64)
         for kind in (adds, ~adds):  # additions read what tiles before them write
             here = kind[gang]
             write, read = written & here, ~written & here
-            np.minimum.at(need, gang[write], first[entries[write, d.E_BLOCK]])
+            np.minimum.at(need, gang[write], first[block[write]])
             need = np.where(kind & (need >= late), own, need)
-            np.minimum.at(first, entries[read, d.E_BLOCK], need[gang[read]])
+            np.minimum.at(first, block[read], need[gang[read]])
         result[index] = need
     return result

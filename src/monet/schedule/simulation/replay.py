@@ -2,102 +2,100 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from monet.compiled import kernel
-from monet.schedule.simulation.nodes import (
-    BOOK_END,
-    BOOK_START,
-    COMPUTE,
-    DEP_END,
-    DEP_START,
-    DURATION,
-    JOIN,
-    KIND,
-    LAG,
-    LATENCY,
-    MOVE,
-    NODE,
-    REASON,
-    RESOURCE,
-    SPACE,
-    TICKS,
-)
-
-Array = Any
+from monet.arrays import I64, I64x2
+from monet.compiled import kernel, part
+from monet.schedule.simulation.records import COMPUTE, DATA, JOIN, MOVE, QUEUE, SPACE, Events, Nodes
 
 # waits of a core, as columns of the partition
 WAIT_DRAM, WAIT_LINK, WAIT_DEPENDENCY, WAIT_SPACE = range(4)
 
 
-@kernel(
-    "void(int64[:,::1], int64[:,::1], int64[:,::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1],"
-    "int64[:,::1], int64)"
-)
-def replay(
-    node: Array, dep: Array, booking: Array, start: Array, end: Array, cause: Array, why: Array, free: Array,
-    waits: Array, cores: int,
-) -> None:  # fmt: skip
-    """Start and end of every node; ``cause``: what it waited for last (-1: none); ``why``: 0 data, 1 space, 2 queue.
+class Timed(NamedTuple):
+    """Start and end of every node in ticks, the node it waited for last (-1: none), and why."""
 
-    ``free`` holds, by resource, when it is free. ``waits`` gets, by core, ticks of waiting by reason: the gap before a
-    node is followed back along what it waited for, and each part of it is charged to what was going on then.
-    """
-    last = np.full(len(free), -1, np.int64)
-    for number in range(len(node)):
-        row = node[number]
-        ready, by, reason = 0, -1, 0
-        for d in range(row[DEP_START], row[DEP_END]):
-            at = end[dep[d, NODE]] + dep[d, LAG]
+    start: I64
+    end: I64
+    cause: I64
+    why: I64  # DATA, SPACE or QUEUE
+    waits: I64x2  # by core: DRAM, link, dependency, space
+    free: I64  # by resource: end of its last booking
+
+    @property
+    def makespan(self) -> int:
+        """Ticks from the start to the end of the last node."""
+        return int(self.end.max(initial=0))
+
+
+@kernel
+def replay(events: Events, timed: Timed, cores: int) -> None:
+    """Fill in ``timed``, given zeros. Resources below ``cores`` are cores."""
+    nodes, deps, bookings, free = events.nodes, events.deps, events.bookings, timed.free
+    last = np.full(free.size, -1, np.int64)
+    for number in range(len(nodes)):
+        node = nodes[number]
+        ready, cause, why = 0, -1, DATA
+        for d in range(node.dep_start, node.dep_end):
+            dep = deps[d]
+            at = timed.end[dep.node] + dep.lag
             if at > ready:
-                ready, by, reason = at, dep[d, NODE], dep[d, REASON]
+                ready, cause, why = at, dep.node, dep.reason
         core = -1
-        for b in range(row[BOOK_START], row[BOOK_END]):
-            resource = booking[b, RESOURCE]
+        for b in range(node.book_start, node.book_end):
+            resource = bookings[b].resource
             if resource < cores:
                 core = resource
             if free[resource] > ready:
-                ready, by, reason = free[resource], last[resource], 2
-        start[number], cause[number], why[number] = ready, by, reason
+                ready, cause, why = free[resource], last[resource], QUEUE
+        timed.start[number], timed.cause[number], timed.why[number] = ready, cause, why
         if core >= 0 and ready > free[core]:
-            since, until, at, blame = free[core], ready, by, reason
-            while until > since and at >= 0:
-                kind = node[at, KIND]
-                if blame == SPACE and kind != JOIN:
-                    waits[core, WAIT_SPACE] += until - since
-                    until = since
-                    break
-                if kind == JOIN:
-                    blame, at = why[at] if blame != SPACE else SPACE, cause[at]
-                    continue
-                column = WAIT_DEPENDENCY if kind == COMPUTE else WAIT_LINK if kind == MOVE else WAIT_DRAM
-                if kind == COMPUTE and blame == 2:
-                    column = WAIT_LINK  # for the port of a memory that another core is using
-                began = max(since, min(until, start[at]))
-                if why[at] == 2 and kind != COMPUTE:
-                    began = since  # the rest is queueing for the same wires
-                waits[core, column] += until - began
-                until = began
-                blame, at = why[at], cause[at]
-            waits[core, WAIT_DEPENDENCY] += until - since
-        for b in range(row[BOOK_START], row[BOOK_END]):
-            resource = booking[b, RESOURCE]
-            free[resource], last[resource] = ready + booking[b, TICKS], number
-        end[number] = ready + row[DURATION] + row[LATENCY]
+            charge(nodes, timed, core, number)
+        for b in range(node.book_start, node.book_end):
+            booking = bookings[b]
+            free[booking.resource], last[booking.resource] = ready + booking.ticks, number
+        timed.end[number] = ready + node.duration + node.latency
 
 
-@kernel("int64(int64[:,::1], int64[:,::1])")
-def longest_chain(node: Array, dep: Array) -> int:
+@part()
+def charge(nodes: Nodes, timed: Timed, core: int, number: int) -> None:
+    """Charge the gap on a core before a node: followed back along what it waited for, each part of the gap goes to what
+    was going on then."""
+    since, until = timed.free[core], timed.start[number]
+    blame, at = timed.why[number], timed.cause[number]
+    while until > since and at >= 0:
+        kind = nodes[at].kind
+        if blame == SPACE and kind != JOIN:
+            timed.waits[core, WAIT_SPACE] += until - since
+            return
+        if kind == JOIN:
+            blame, at = timed.why[at] if blame != SPACE else SPACE, timed.cause[at]
+            continue
+        column = WAIT_DEPENDENCY if kind == COMPUTE else WAIT_LINK if kind == MOVE else WAIT_DRAM
+        if kind == COMPUTE and blame == QUEUE:
+            column = WAIT_LINK  # for the port of a memory that another core is using
+        began = max(since, min(until, timed.start[at]))
+        if timed.why[at] == QUEUE and kind != COMPUTE:
+            began = since  # the rest is queueing for the same wires
+        timed.waits[core, column] += until - began
+        until = began
+        blame, at = timed.why[at], timed.cause[at]
+    timed.waits[core, WAIT_DEPENDENCY] += until - since
+
+
+@kernel
+def longest_chain(events: Events) -> int:
     """Ticks of the longest path along data alone: as if no resource were ever shared and no memory full."""
     longest = 0
-    end = np.empty(len(node), np.int64)
-    for number in range(len(node)):
-        ready = 0
-        for i in range(node[number, DEP_START], node[number, DEP_END]):
-            if dep[i, REASON] != SPACE:
-                ready = max(ready, end[dep[i, NODE]] + dep[i, LAG])
-        end[number] = ready + node[number, DURATION] + node[number, LATENCY]
+    end = np.empty(len(events.nodes), np.int64)
+    for number in range(len(events.nodes)):
+        node, ready = events.nodes[number], 0
+        for d in range(node.dep_start, node.dep_end):
+            dep = events.deps[d]
+            if dep.reason != SPACE:
+                ready = max(ready, end[dep.node] + dep.lag)
+        end[number] = ready + node.duration + node.latency
         longest = max(longest, end[number])
     return longest

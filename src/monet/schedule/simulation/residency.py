@@ -1,4 +1,4 @@
-"""Which blocks lie in which memory, and where the space for them comes from. Compiled helpers of ``decide``.
+"""Which blocks lie in which memory, and where the space for them comes from. Compiled parts of ``decide``.
 
 Freed bytes queue up in every memory, each with the node that frees them. An allocation takes bytes from the front and
 waits for exactly those nodes, so no memory is ever above its capacity, whatever the durations turn out to be.
@@ -6,189 +6,155 @@ waits for exactly those nodes, so no memory is ever above its capacity, whatever
 
 from __future__ import annotations
 
-from typing import Any
+from monet.compiled import part
+from monet.schedule.simulation.nodes import book_route, depend, join, open_node
+from monet.schedule.simulation.records import DATA, EVICT, JOIN, NEVER, NOT_YET, SPACE, Routes, State, Tables
 
-from monet.schedule.simulation.nodes import (
-    EVICT,
-    GANG_NOW,
-    JOIN,
-    N_COPY,
-    SPACE,
-    book_route,
-    depend,
-    inner,
-    join,
-    open_node,
-)
-
-Array = Any
-
-# columns of a memory
-FREE, HEAD, TAIL, FIRST = range(4)
-# columns of a chunk of freed bytes
-CHUNK_BYTES, CHUNK_EVENT, CHUNK_NEXT = range(3)
-# columns of a block
-(
-    SIZE,
-    IN_DRAM,
-    DRAM_READY,
-    PERSISTENT,
-    THROUGH,
-    WRITES_LEFT,
-    USE,
-    USE_END,
-    PIN,
-    DUE,
-    DRAM_FROM,
-    DRAM_TO,
-    COPIES,
-    LEADER,
-) = range(14)
-BLOCK_COLUMNS = 14
-# columns of a copy: a block in a memory, or (block -1) the buffers of a step
-BLOCK, MEMORY, BYTES_HERE, READY, GUARD, GUARD_CORE, FROM, TO, PREVIOUS, NEXT = range(10)
-COPY_COLUMNS = 10
-
-NEVER = 2**62
-NOT_YET = -2  # DRAM_FROM of a block that is not in DRAM; TO of a copy that is still there
 NO_ROOM = -3
 
 
-@inner
-def next_use(block: Array, uses: Array, number: int) -> int:
+@part()
+def next_use(plan: Tables, state: State, number: int) -> int:
     """The gang that uses a block next."""
-    use: int = uses[block[number, USE]] if block[number, USE] < block[number, USE_END] else NEVER
-    return use
+    use = state.blocks[number].use
+    return int(plan.uses[use]) if use < plan.blocks[number].use_end else NEVER
 
 
-@inner
-def free_bytes(memory: Array, chunk: Array, count: Array, where: int, size: int, event: int) -> None:
-    """Queue freed bytes; they may be taken once ``event`` has ended."""
-    number = chunk[0, CHUNK_NEXT]  # row 0 counts the rows in use
-    chunk[0, CHUNK_NEXT] = number + 1
-    chunk[number, CHUNK_BYTES], chunk[number, CHUNK_EVENT], chunk[number, CHUNK_NEXT] = size, event, -1
-    if memory[where, HEAD] < 0:
-        memory[where, HEAD] = number
+@part()
+def free_bytes(state: State, where: int, size: int, event: int) -> None:
+    """Queue freed bytes of a memory; they may be taken once ``event`` has ended."""
+    memory, counters = state.memories[where], state.counters[0]
+    chunk, number = state.chunks[counters.chunks], counters.chunks
+    counters.chunks += 1
+    chunk.bytes, chunk.event, chunk.next = size, event, -1
+    if memory.head < 0:
+        memory.head = number
     else:
-        chunk[memory[where, TAIL], CHUNK_NEXT] = number
-    memory[where, TAIL] = number
-    memory[where, FREE] += size
+        state.chunks[memory.tail].next = number
+    memory.tail = number
+    memory.free += size
 
 
-@inner
-def add_copy(count: Array, memory: Array, copy: Array, number: int, where: int, size: int) -> int:
-    """Note that ``size`` bytes of a memory now belong to a block (or to a step's buffers)."""
-    new: int = count[N_COPY]
-    count[N_COPY] += 1
-    copy[new, BLOCK], copy[new, MEMORY], copy[new, BYTES_HERE] = number, where, size
-    copy[new, READY], copy[new, GUARD], copy[new, GUARD_CORE] = -1, -1, -1
-    copy[new, FROM], copy[new, TO] = -1, NOT_YET
-    copy[new, PREVIOUS], copy[new, NEXT] = -1, memory[where, FIRST]
-    if memory[where, FIRST] >= 0:
-        copy[memory[where, FIRST], PREVIOUS] = new
-    memory[where, FIRST] = new
-    return new
+@part()
+def add_copy(state: State, block: int, where: int, size: int) -> int:
+    """Note that ``size`` bytes of a memory now belong to a block, or to a step's buffers (-1)."""
+    memory, counters = state.memories[where], state.counters[0]
+    number = int(counters.copies)
+    counters.copies += 1
+    copy, guard = state.copies[number], state.guards[number]
+    copy.block, copy.memory, copy.bytes, copy.came, copy.went = block, where, size, -1, NOT_YET
+    guard.ready, guard.until, guard.core = -1, -1, -1
+    guard.previous, guard.next = -1, memory.newest
+    if memory.newest >= 0:
+        state.guards[memory.newest].previous = number
+    memory.newest = number
+    if block >= 0:
+        state.at[block, where] = number
+        state.blocks[block].copies += 1
+    return number
 
 
-@inner
-def release(count: Array, memory: Array, chunk: Array, block: Array, copy: Array, at: Array, old: int) -> None:
+@part()
+def release(state: State, number: int) -> None:
     """A copy goes; its bytes are free once its guard has ended."""
-    before, after, where, number = copy[old, PREVIOUS], copy[old, NEXT], copy[old, MEMORY], copy[old, BLOCK]
-    if before >= 0:
-        copy[before, NEXT] = after
+    copy, guard = state.copies[number], state.guards[number]
+    if guard.previous >= 0:
+        state.guards[guard.previous].next = guard.next
     else:
-        memory[where, FIRST] = after
-    if after >= 0:
-        copy[after, PREVIOUS] = before
-    free_bytes(memory, chunk, count, where, copy[old, BYTES_HERE], copy[old, GUARD])
-    copy[old, TO] = copy[old, GUARD]
-    if number >= 0:
-        at[number, where] = -1
-        block[number, COPIES] -= 1
+        state.memories[copy.memory].newest = guard.next
+    if guard.next >= 0:
+        state.guards[guard.next].previous = guard.previous
+    free_bytes(state, copy.memory, copy.bytes, guard.until)
+    copy.went = guard.until
+    if copy.block >= 0:
+        state.at[copy.block, copy.memory] = -1
+        state.blocks[copy.block].copies -= 1
 
 
-@inner
-def guard_with(count: Array, node: Array, dep: Array, copy: Array, one: int, user: int, core: int) -> None:
+@part()
+def guard_with(state: State, copy: int, user: int, core: int) -> None:
     """A copy may not go before ``user`` has ended. Users on one core end in order; others are joined."""
-    if core >= 0 and copy[one, GUARD_CORE] == core:
-        copy[one, GUARD] = user
+    guard = state.guards[copy]
+    if core >= 0 and guard.core == core:
+        guard.until = user
     else:
-        copy[one, GUARD] = join(count, node, dep, copy[one, GUARD], user, SPACE)
-        copy[one, GUARD_CORE] = -1
-    if core >= 0 and copy[one, GUARD] == user:
-        copy[one, GUARD_CORE] = core
+        guard.until = join(state, guard.until, user, SPACE)
+        guard.core = -1
+    if core >= 0 and guard.until == user:
+        guard.core = core
 
 
-@inner
-def write_back(
-    count: Array, node: Array, dep: Array, booking: Array, block: Array, copy: Array, at: Array, routes: Any,
-    number: int, kind: int,
-) -> bool:  # fmt: skip
+@part()
+def write_back(plan: Tables, routes: Routes, state: State, number: int, kind: int) -> bool:
     """Write a block from the first memory that has it to DRAM."""
-    latency, exists = routes[3], routes[4]
-    memories = at.shape[1]
-    for where in range(1, memories):
-        one = at[number, where]
-        if one < 0 or not exists[where * memories]:
+    block, size, memories = state.blocks[number], plan.blocks[number].bytes, state.at.shape[1]
+    for memory in range(1, memories):
+        copy, pair = state.at[number, memory], memory * memories
+        if copy < 0 or not routes.exists[pair]:
             continue
-        new = open_node(count, node, kind, -1, block[number, SIZE], where, 0)
-        depend(count, node, dep, new, copy[one, READY], latency[where * memories], 0)
-        book_route(count, node, booking, new, where * memories, block[number, SIZE], 0, routes)
-        guard_with(count, node, dep, copy, one, new, -1)
-        block[number, IN_DRAM], block[number, DRAM_READY] = 1, new
-        if block[number, DUE] >= 0:  # negative: still accumulating
-            block[number, DUE] = NEVER
-        if block[number, DRAM_FROM] == NOT_YET:
-            block[number, DRAM_FROM] = new
+        new = open_node(state, kind, -1, size, memory, 0)
+        depend(state, new, state.guards[copy].ready, routes.latency[pair], DATA)
+        book_route(state, routes, new, pair, size, 0)
+        guard_with(state, copy, new, -1)
+        block.in_dram, block.dram_ready = 1, new
+        if block.due >= 0:  # negative: still accumulating
+            block.due = NEVER
+        if state.dram[number].came == NOT_YET:
+            state.dram[number].came = new
         return True
     return False
 
 
-@inner
-def farthest(block: Array, copy: Array, memory: Array, uses: Array, where: int, gang: int, later_than: int) -> int:
+@part()
+def farthest(plan: Tables, state: State, memory: int, later_than: int) -> int:
     """The copy in a memory whose next use is farthest (after ``later_than``); clean ones first among equals."""
+    gang = state.counters[0].gang
     best, best_use, best_clean = -1, later_than, False
-    one = memory[where, FIRST]
-    while one >= 0:
-        number = copy[one, BLOCK]
-        if number >= 0 and block[number, PIN] != gang:
-            use = next_use(block, uses, number)
-            clean = block[number, IN_DRAM] == 1 or block[number, COPIES] > 1
+    copy = int(state.memories[memory].newest)
+    while copy >= 0:
+        number = state.copies[copy].block
+        if number >= 0 and state.blocks[number].pinned != gang:
+            use = next_use(plan, state, number)
+            clean = state.blocks[number].in_dram == 1 or state.blocks[number].copies > 1
             if use > best_use or (use == best_use and best >= 0 and clean and not best_clean):
-                best, best_use, best_clean = one, use, clean
-        one = copy[one, NEXT]
+                best, best_use, best_clean = copy, use, clean
+        copy = int(state.guards[copy].next)
     return best
 
 
-@inner
-def take(
-    count: Array, node: Array, dep: Array, booking: Array, memory: Array, chunk: Array, block: Array, copy: Array,
-    at: Array, uses: Array, routes: Any, where: int, size: int, later_than: int,
-) -> int:  # fmt: skip
+@part()
+def take(plan: Tables, routes: Routes, state: State, where: int, size: int, later_than: int) -> int:
     """Make room for ``size`` bytes and take them. The node to wait for, -1 for none, NO_ROOM if there is no way."""
-    while memory[where, FREE] < size:
-        victim = farthest(block, copy, memory, uses, where, count[GANG_NOW], later_than)
+    memory = state.memories[where]
+    while memory.free < size:
+        victim = farthest(plan, state, where, later_than)
         if victim < 0:
             return NO_ROOM
-        number = copy[victim, BLOCK]
-        if block[number, IN_DRAM] == 0 and block[number, COPIES] == 1:
-            write_back(count, node, dep, booking, block, copy, at, routes, number, EVICT)
-        release(count, memory, chunk, block, copy, at, victim)
-    memory[where, FREE] -= size
+        drive_out(plan, routes, state, victim)
+    memory.free -= size
     event, joined = -1, -1
     while size > 0:
-        first = memory[where, HEAD]
-        part = min(size, chunk[first, CHUNK_BYTES])
-        if chunk[first, CHUNK_EVENT] >= 0 and chunk[first, CHUNK_EVENT] != event:
+        chunk = state.chunks[memory.head]
+        taken = min(size, chunk.bytes)
+        if chunk.event >= 0 and chunk.event != event:
             if event < 0:
-                event = chunk[first, CHUNK_EVENT]
+                event = chunk.event
             else:
                 if joined < 0:
-                    joined = open_node(count, node, JOIN, -1, 0, -1, -1)
-                    depend(count, node, dep, joined, event, 0, SPACE)
-                depend(count, node, dep, joined, chunk[first, CHUNK_EVENT], 0, SPACE)
-        chunk[first, CHUNK_BYTES] -= part
-        size -= part
-        if chunk[first, CHUNK_BYTES] == 0:
-            memory[where, HEAD] = chunk[first, CHUNK_NEXT]
+                    joined = open_node(state, JOIN, -1, 0, -1, -1)
+                    depend(state, joined, event, 0, SPACE)
+                depend(state, joined, chunk.event, 0, SPACE)
+        chunk.bytes -= taken
+        size -= taken
+        if chunk.bytes == 0:
+            memory.head = chunk.next
     return joined if joined >= 0 else event
+
+
+@part()
+def drive_out(plan: Tables, routes: Routes, state: State, copy: int) -> None:
+    """Release a copy of a block, and write it to DRAM first if it is the only one."""
+    number = state.copies[copy].block
+    if state.blocks[number].in_dram == 0 and state.blocks[number].copies == 1:
+        write_back(plan, routes, state, number, EVICT)
+    release(state, copy)

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
+from monet.arrays import I64
 from monet.compiled import kernel
-from monet.schedule.simulation.nodes import BOOK_END, BOOK_START, BURSTS, BYTES, KIND, RESOURCE, SOURCE, TARGET, TARGETS
-
-Array = Any
+from monet.schedule.simulation.records import DIRECTION, Events
 
 
-@kernel("void(int64[:,::1], int64[:,::1], int64[:,::1], int64[::1], int64[::1], int64[::1])")
-def transferred(node: Array, booking: Array, kinds: Array, resources: Array, read: Array, written: Array) -> None:
-    """By kind of node bytes of whole bursts, and bytes; bytes by resource that they pass; bytes read from and written
-    to every memory (0: DRAM, or none)."""
-    for number in range(len(node)):
-        row = node[number]
-        size = row[BYTES]
-        if size <= 0:
+class TransferSums(NamedTuple):
+    """Bytes: by direction (FROM_DRAM, TO_DRAM, ON_CHIP), also on the pins of DRAM; over every resource; read from and
+    written to every memory (0: DRAM, or none)."""
+
+    bytes: I64
+    bursts: I64
+    over_resource: I64
+    read_from: I64
+    written_to: I64
+
+
+@kernel
+def sum_transfers(events: Events, sums: TransferSums) -> None:
+    """Add up all transfers, from zeros."""
+    for number in range(len(events.nodes)):
+        node = events.nodes[number]
+        if node.bytes <= 0:
             continue
-        kinds[row[KIND], 0] += row[BURSTS]
-        kinds[row[KIND], 1] += size
-        read[max(0, row[SOURCE])] += size
-        written[max(0, row[TARGET])] += size * row[TARGETS]
-        for b in range(row[BOOK_START], row[BOOK_END]):
-            resources[booking[b, RESOURCE]] += size
+        direction = DIRECTION[node.kind]
+        sums.bytes[direction] += node.bytes
+        sums.bursts[direction] += node.bursts
+        sums.read_from[max(0, node.source)] += node.bytes
+        sums.written_to[max(0, node.target)] += node.bytes * node.targets
+        for b in range(node.book_start, node.book_end):
+            sums.over_resource[events.bookings[b].resource] += node.bytes

@@ -6,32 +6,26 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TypeVar, cast
 
-import numpy as np
+from monet.arrays import Table
 
-Array = np.ndarray[Any, Any]
+Rows = TypeVar("Rows", bound=Table)
 
 
 class Workspace:
-    """Uninitialised arrays by name, kept as long as they are large enough. What is made in one is gone with the next
-    plan, and one workspace serves one thread."""
+    """Uninitialised tables, kept as long as they are large enough. What is made in one is gone with the next plan, and
+    one workspace serves one thread."""
 
     def __init__(self) -> None:
-        self._arrays: dict[str, Array] = {}
+        self._tables: dict[type[Table], Table] = {}
 
-    def array(self, name: str, rows: int, columns: int) -> Array:
-        """An array of so many rows of 64-bit integers."""
-        found = self._arrays.get(name)
+    def table(self, kind: type[Rows], rows: int) -> Rows:
+        """A table of so many rows."""
+        found = self._tables.get(kind)
         if found is None or len(found) < rows:
-            found = self._arrays[name] = np.empty((rows + rows // 4, columns), np.int64)
-        return found[:rows]
-
-    def copy(self, name: str, values: Array) -> Array:
-        """A copy of a table."""
-        target = self.array(name, len(values), values.shape[1])
-        target[:] = values
-        return target
+            found = self._tables[kind] = kind.empty(rows + rows // 4)
+        return cast(Rows, found[:rows])
 
 
 @contextmanager

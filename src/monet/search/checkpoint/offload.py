@@ -9,21 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
+from monet.arrays import I64
 from monet.graph.op import Phase
 from monet.hardware.accelerator import Host
-from monet.schedule.engine import Decided, Schedule, Timed
+from monet.schedule.engine import run_replay
 from monet.schedule.machine import Machine
-from monet.schedule.simulation import decide as d
-from monet.schedule.simulation import nodes as n
-from monet.schedule.simulation import residency as r
-from monet.schedule.simulation.replay import replay
+from monet.schedule.measurement.figures import dram_peak_bytes
+from monet.schedule.schedule import Schedule
+from monet.schedule.simulation.insertion import Extra, inserted
 from monet.schedule.workload import Workload
 
-Array = np.ndarray[Any, Any]
 PAGE_BYTES = 256 * 1024  # other traffic passes between two pages
 LATE = (Phase.BACKWARD, Phase.UPDATE)
 
@@ -41,10 +39,10 @@ class Paged:
 class _Trip:
     """One storage on its way: ``after`` and ``readers`` are nodes, times are ticks of the schedule without pages."""
 
-    blocks: Array
+    blocks: I64
     bytes: int
-    after: Array
-    readers: Array
+    after: I64
+    readers: I64
     ready: int
     due: int
     out: int = 0  # expected start of the first page out, of the first page in
@@ -76,29 +74,25 @@ def paged(schedule: Schedule, workload: Workload, machine: Machine, storages: It
     )
     _expect(trips, per_byte, round(host.latency_s * machine.ticks_per_second))
     pages = _pages(schedule, trips, per_byte)
-    decided, places = _inserted(schedule.decided, trips, pages, machine, host)
-    timed = _replayed(decided, machine)
+    held_up: dict[int, list[int]] = {}
+    for number, trip in enumerate(trips):
+        back = [at for at, page in enumerate(pages) if page.inwards and page.trip == number]
+        for reader in trip.readers.tolist():
+            held_up.setdefault(reader, []).extend(back)
+    decided, places = inserted(schedule.decided, _extras(trips, pages, machine, host), held_up)
+    timed = run_replay(decided, machine, more_resources=1)
     away: dict[int, tuple[int, int]] = {}
     for number, trip in enumerate(trips):
         mine = [(page.inwards, at) for page, at in zip(pages, places, strict=True) if page.trip == number]
         gone = max(int(timed.end[at]) for inwards, at in mine if not inwards)
-        back = min(int(timed.start[at]) for inwards, at in mine if inwards)
-        away |= {int(block): (gone, back) for block in trip.blocks}
+        again = min(int(timed.start[at]) for inwards, at in mine if inwards)
+        away |= {int(block): (gone, again) for block in trip.blocks}
     return Paged(replace(schedule, decided=decided, timed=timed), away, sum(one.bytes for one in trips))
 
 
 def dram_peak(found: Paged) -> int:
     """Most bytes in DRAM at one time, without what is away."""
-    schedule = found.schedule
-    blocks, start, end = schedule.decided.blocks, schedule.timed.start, schedule.timed.end
-    rows = blocks[blocks[:, r.DRAM_FROM] != r.NOT_YET]
-    came = np.where(rows[:, r.DRAM_FROM] >= 0, start[rows[:, r.DRAM_FROM]], 0)
-    went = np.where(rows[:, r.DRAM_TO] >= 0, end[rows[:, r.DRAM_TO]], schedule.timed.makespan)
-    holes = [(gone, back, int(blocks[block, r.SIZE])) for block, (gone, back) in found.away.items() if back > gone]
-    gone, back, size = np.array(holes, np.int64).reshape(-1, 3).T
-    time = np.concatenate((came, np.maximum(came, went), gone, back))
-    change = np.concatenate((rows[:, r.SIZE], -rows[:, r.SIZE], -size, size))
-    return int(np.cumsum(change[np.lexsort((change, time))]).max(initial=0))
+    return dram_peak_bytes(found.schedule, found.away)
 
 
 def _trip(schedule: Schedule, workload: Workload, storage: str) -> _Trip | None:
@@ -106,36 +100,27 @@ def _trip(schedule: Schedule, workload: Workload, storage: str) -> _Trip | None:
     known = workload.storages.get(storage)
     if known is None:
         return None
-    expanded, decided, timed = schedule.expanded, schedule.decided, schedule.timed
     late_operator = np.array([one.op.phase in LATE for one in workload.operators])
-    gang_late = late_operator[expanded.steps[expanded.gangs[:, d.FIRST_STEP], d.OPERATOR]]
+    gang_late = late_operator[schedule.operator_of_gang]
     early, late, blocks = -1, len(gang_late), []
-    for block in np.flatnonzero(expanded.block_storage == known.number):
-        uses = expanded.uses[expanded.blocks[block, r.USE] : expanded.blocks[block, r.USE_END]]
+    for block in np.flatnonzero(schedule.expanded.block_storage == known.number).tolist():
+        uses = schedule.uses_of(block)
         mine, theirs = uses[gang_late[uses]], uses[~gang_late[uses]]
-        if len(mine) and len(theirs) and decided.blocks[block, r.DRAM_FROM] >= 0:
+        if len(mine) and len(theirs) and schedule.decided.dram.came[block] >= 0:
             blocks.append(block)
             early, late = max(early, int(theirs.max())), min(late, int(mine.min()))
     if not blocks:
         return None
-    readers = _nodes_of(schedule, late)
+    timed, readers = schedule.timed, schedule.nodes_of_gang(late)
     due = int(timed.start[readers].min())
-    came = decided.blocks[blocks, r.DRAM_FROM]
+    came = schedule.decided.dram.came[blocks]
     there = timed.end[came] < due  # what is evicted only later is on chip when it is wanted
-    after = np.concatenate((_nodes_of(schedule, early), came[there]))
+    after = np.concatenate((schedule.nodes_of_gang(early), came[there]))
     chosen = np.array(blocks)[there]
     if not len(chosen) or after.max() >= readers.min():
         return None
-    size = int(decided.blocks[chosen, r.SIZE].sum())
+    size = int(schedule.expanded.tables.blocks.bytes[chosen].sum())
     return _Trip(chosen, size, after, readers, int(timed.end[after].max()), due)
-
-
-def _nodes_of(schedule: Schedule, gang: int) -> Array:
-    """Everything that the steps of a gang compute and move."""
-    first, last = schedule.expanded.gangs[gang, d.FIRST_STEP], schedule.expanded.gangs[gang, d.LAST_STEP]
-    nodes = schedule.decided.nodes
-    mine = (nodes[:, n.STEP] >= first) & (nodes[:, n.STEP] < last) & (nodes[:, n.KIND] != n.EVICT)
-    return np.flatnonzero(mine)
 
 
 def _expect(trips: list[_Trip], per_byte: float, latency: int) -> None:
@@ -152,11 +137,9 @@ def _expect(trips: list[_Trip], per_byte: float, latency: int) -> None:
 
 def _pages(schedule: Schedule, trips: list[_Trip], per_byte: float) -> list[_Page]:
     """Pages in the order in which the link serves them."""
-    timed, nodes = schedule.timed, schedule.decided.nodes
-    upto = np.maximum.accumulate(timed.start)
-    compute = np.flatnonzero(nodes[:, n.KIND] == n.COMPUTE)
-    by_end = compute[np.argsort(timed.end[compute], kind="stable")]
-    ends = timed.end[by_end]
+    upto, tiles = np.maximum.accumulate(schedule.timed.start), schedule.tiles
+    order = np.argsort(tiles.end, kind="stable")
+    by_end, ends = tiles.node[order], tiles.end[order]
     found: list[_Page] = []
     for number, trip in enumerate(trips):
         count = -(-trip.bytes // PAGE_BYTES)
@@ -175,74 +158,21 @@ def _pages(schedule: Schedule, trips: list[_Trip], per_byte: float) -> list[_Pag
     return sorted(found, key=lambda one: (one.before, one.inwards, one.time))
 
 
-def _inserted(
-    decided: Decided, trips: list[_Trip], pages: list[_Page], machine: Machine, host: Host
-) -> tuple[Decided, list[int]]:
-    """The nodes with pages among them, and where the pages are."""
-    before = np.array([page.before for page in pages], np.int64)
-    place = np.arange(len(decided.nodes)) + np.searchsorted(before, np.arange(len(decided.nodes)), side="right")
-    places = [int(one) for one in before + np.arange(len(pages))]
-    nodes = np.zeros((len(decided.nodes) + len(pages), n.NODE_COLUMNS), np.int64)
-    nodes[place] = decided.nodes
-    deps, bookings = decided.deps.copy(), decided.bookings
-    deps[:, n.NODE] = place[deps[:, n.NODE]]
-    more_deps, more_books = [deps], [bookings]
-    n_dep, n_book = len(deps), len(bookings)
-    last_out: dict[int, list[int]] = {}
-    last_in: dict[int, list[int]] = {}
+def _extras(trips: list[_Trip], pages: list[_Page], machine: Machine, host: Host) -> list[Extra]:
+    """Pages as nodes. The host's link is one more resource, after those of the machine."""
     dram = 8 / machine.accelerator.drams[0].bandwidth_bits_per_s * machine.ticks_per_second
     link = machine.ticks_per_second / host.bandwidth_bytes_per_s
-    for page, at in zip(pages, places, strict=True):
-        waits = [*place[page.waits].tolist()]
-        if page.inwards:
-            waits += last_out[page.trip]
-            last_in.setdefault(page.trip, []).append(at)
-        else:
-            waits += place[trips[page.trip].after].tolist()
-            last_out[page.trip] = [at]
-        rows = np.zeros((len(waits), deps.shape[1]), np.int64)
-        rows[:, n.NODE] = waits
-        booked = (machine.dram_resource, page.bytes * dram), (len(machine.resource_names), page.bytes * link)
-        books = np.array([(resource, round(ticks)) for resource, ticks in booked], np.int64)
-        row = nodes[at]
-        row[n.KIND], row[n.STEP], row[n.BYTES] = n.WRITE if page.inwards else n.READ, -1, page.bytes
-        row[n.LATENCY] = round(host.latency_s * machine.ticks_per_second)
-        row[n.DURATION] = int(books[:, n.TICKS].max())
-        row[n.DEP_START], row[n.DEP_END] = n_dep, n_dep + len(rows)
-        row[n.BOOK_START], row[n.BOOK_END] = n_book, n_book + len(books)
-        more_deps.append(rows)
-        more_books.append(books)
-        n_dep, n_book = n_dep + len(rows), n_book + len(books)
-    for number, trip in enumerate(trips):
-        found = np.concatenate(more_deps)
-        more_deps = [found]
-        for reader in place[trip.readers]:
-            old = found[nodes[reader, n.DEP_START] : nodes[reader, n.DEP_END]]
-            rows = np.zeros((len(last_in[number]), deps.shape[1]), np.int64)
-            rows[:, n.NODE] = last_in[number]
-            nodes[reader, n.DEP_START], nodes[reader, n.DEP_END] = n_dep, n_dep + len(old) + len(rows)
-            more_deps += [old, rows]
-            n_dep += len(old) + len(rows)
-    return replace(
-        decided, nodes=nodes, deps=np.concatenate(more_deps), bookings=np.concatenate(more_books),
-        copies=_renumbered(decided.copies, (r.READY, r.GUARD, r.FROM, r.TO), place),
-        blocks=_renumbered(decided.blocks, (r.DRAM_READY, r.DRAM_FROM, r.DRAM_TO), place),
-        steps=_renumbered(decided.steps, (d.RUN, d.DONE), place),
-    ), places  # fmt: skip
-
-
-def _renumbered(table: Array, columns: tuple[int, ...], place: Array) -> Array:
-    table = table.copy()
-    for column in columns:
-        known = table[:, column] >= 0
-        table[known, column] = place[table[known, column]]
-    return table
-
-
-def _replayed(decided: Decided, machine: Machine) -> Timed:
-    """Timing with the host's link as one more resource."""
-    count, cores = len(decided.nodes), len(machine.accelerator.cores)
-    start, end, cause, why = (np.zeros(count, np.int64) for _ in range(4))
-    free, waits = np.zeros(len(machine.resource_names) + 1, np.int64), np.zeros((cores, 4), np.int64)
-    replay(decided.nodes, decided.deps, decided.bookings, start, end, cause, why, free, waits, cores)
-    return Timed(start, end, cause, why, waits, free)
+    latency = round(host.latency_s * machine.ticks_per_second)
+    last_out: dict[int, int] = {}
+    found: list[Extra] = []
+    for number, page in enumerate(pages):
+        books = {
+            machine.dram_resource: round(page.bytes * dram),
+            len(machine.resource_names): round(page.bytes * link),
+        }
+        waits = (*page.waits, *(() if page.inwards else trips[page.trip].after.tolist()))
+        after = (last_out[page.trip],) if page.inwards else ()
+        found.append(Extra(page.before, page.inwards, page.bytes, latency, books, waits, after))
+        if not page.inwards:
+            last_out[page.trip] = number
+    return found

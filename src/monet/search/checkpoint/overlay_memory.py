@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from monet.schedule.engine import Schedule
-from monet.schedule.simulation import nodes as n
-from monet.schedule.simulation import residency as r
+from monet.arrays import I64, I64x2
+from monet.schedule.schedule import Schedule
 from monet.schedule.workload import ACTIVATIONS, CATEGORY, Workload
 
-Array = np.ndarray[Any, Any]
 Away = Mapping[int, tuple[int, int]]  # block → ticks at which it has left, at which it comes back
 
 
@@ -30,31 +27,26 @@ class ActivationPeak:
     operator: str
 
 
-def lifetimes(schedule: Schedule, workload: Workload, away: Away | None = None) -> tuple[Array, Array, Array, Array]:
+def lifetimes(schedule: Schedule, workload: Workload, away: Away | None = None) -> tuple[I64, I64, I64, I64]:
     """(came, went, bytes, storage number) of every activation block, in ticks. A block that is ``away`` for a while has
     a row before and a row after it, and one for each copy that stays on chip meanwhile."""
-    blocks, copies, timed = schedule.decided.blocks, schedule.decided.copies, schedule.timed
-    start, end, makespan = timed.start, timed.end, timed.makespan
     category = workload.storage_flags[schedule.expanded.block_storage, CATEGORY]
-    there = blocks[:, r.DRAM_FROM] != r.NOT_YET
-    came = np.full(len(blocks), makespan, np.int64)
-    went = np.zeros(len(blocks), np.int64)
-    first, last = blocks[there, r.DRAM_FROM], blocks[there, r.DRAM_TO]
-    came[there] = np.where(first >= 0, start[first], 0)
-    went[there] = np.where(last >= 0, end[last], makespan)
-    rows = copies[copies[:, r.BLOCK] >= 0]
-    first, last, owner = rows[:, r.FROM], rows[:, r.TO], rows[:, r.BLOCK]
-    copied, dropped = np.where(first >= 0, start[first], 0), np.where(last >= 0, end[last], makespan)
+    sizes, stays, copies = schedule.expanded.tables.blocks.bytes, schedule.in_dram, schedule.on_chip
+    came = np.full(len(sizes), schedule.makespan, np.int64)
+    went = np.zeros(len(sizes), np.int64)
+    came[stays.block], went[stays.block] = stays.came, stays.went
+    held = copies.block >= 0
+    owner, copied, dropped = copies.block[held], copies.came[held], copies.went[held]
     np.minimum.at(came, owner, copied)
     np.maximum.at(went, owner, dropped)
     mine = np.flatnonzero((category == ACTIVATIONS) & (went > came))
-    found = np.stack((came[mine], went[mine], blocks[mine, r.SIZE], mine))
+    found = np.stack((came[mine], went[mine], sizes[mine], mine))
     if away:
-        found = _without(found, np.stack((copied, dropped, blocks[owner, r.SIZE], owner)), away)
+        found = _without(found, np.stack((copied, dropped, sizes[owner], owner)), away)
     return found[0], found[1], found[2], schedule.expanded.block_storage[found[3]]
 
 
-def _without(found: Array, copies: Array, away: Away) -> Array:
+def _without(found: I64x2, copies: I64x2, away: Away) -> I64x2:
     """Rows (came, went, bytes, block) with the time cut out that a block is away, save for its copies on chip."""
     out, back = (np.full(int(found[3].max(initial=0)) + 1, -1, np.int64) for _ in range(2))
     for block, (gone, again) in away.items():
@@ -86,15 +78,13 @@ def activation_peak(schedule: Schedule, workload: Workload, away: Away | None = 
 
 def running_at(schedule: Schedule, workload: Workload, ticks: int) -> str:
     """The operator that computes at a time, of several the one that began last; else the next to begin."""
-    nodes, timed = schedule.decided.nodes, schedule.timed
-    now = np.flatnonzero((timed.start <= ticks) & (timed.end > ticks))
-    now = now[nodes[now, n.KIND] == n.COMPUTE]
+    tiles = schedule.tiles
+    now = np.flatnonzero((tiles.start <= ticks) & (tiles.end > ticks))
+    later = np.flatnonzero(tiles.start >= ticks)
     if len(now):
-        chosen = now[np.argmax(timed.start[now])]
+        chosen = now[np.argmax(tiles.start[now])]
+    elif len(later):
+        chosen = later[np.argmin(tiles.start[later])]
     else:
-        later = np.flatnonzero(timed.start >= ticks)
-        later = later[nodes[later, n.KIND] == n.COMPUTE]
-        if not len(later):
-            return ""
-        chosen = later[np.argmin(timed.start[later])]
-    return workload.operators[int(nodes[chosen, n.OPERATOR])].op.name
+        return ""
+    return workload.operators[int(tiles.operator[chosen])].op.name

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from monet.graph.graph import Graph
-from monet.schedule.engine import Schedule, Scheduler
+from monet.schedule.engine import Scheduler
 from monet.schedule.measurement.figures import figures_of
 from monet.schedule.plan import Plan
+from monet.schedule.schedule import Schedule
 from monet.schedule.simulation.workspace import without_collecting
 from monet.schedule.workload import Workload
 from monet.search.checkpoint.offload import dram_peak, paged
@@ -105,7 +106,7 @@ class ScheduledCost:
         names = [other for name in away for other in self.overlay.passes.get(name, (name,))]
         moved = paged(schedule, scheduler.workload, machine, names)
         peak = activation_peak(moved.schedule, scheduler.workload, moved.away)
-        latency = moved.schedule.timed.makespan / machine.ticks_per_second
+        latency = moved.schedule.makespan / machine.ticks_per_second
         per_bit = dram.read_energy_j_per_bit + dram.write_energy_j_per_bit + 2 * host.energy_j_per_bit
         static = machine.accelerator.static_power_w * (latency - found.latency_s)
         return PlanFigures(

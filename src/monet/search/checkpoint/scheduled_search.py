@@ -19,7 +19,6 @@ import numpy as np
 from monet.graph.graph import Graph
 from monet.graph.op import Op
 from monet.schedule.engine import NoSchedule
-from monet.schedule.simulation import nodes as n
 from monet.search.checkpoint.baselines import BASELINES
 from monet.search.checkpoint.genetic import Genes, exact_curve, genes_of, least_work, narrowable
 from monet.search.checkpoint.problem import Problem, problem_of
@@ -189,13 +188,12 @@ def workers(costed: ScheduledCost, jobs: int) -> Executor | None:
 def scheduled_problem(costed: ScheduledCost) -> Problem:
     """Keep or recompute, where an operator costs the time it takes in the plain schedule: additive, so only a guide."""
     scheduler, schedule = costed.schedule(CheckpointPlan())
-    nodes, timed = schedule.decided.nodes, schedule.timed
-    mine = np.flatnonzero((nodes[:, n.KIND] != n.JOIN) & (nodes[:, n.KIND] != n.EVICT))
-    operator = nodes[mine, n.OPERATOR]
-    first = np.full(len(scheduler.workload.operators), timed.makespan, np.int64)
+    tiles, moves = schedule.tiles, schedule.transfers
+    first = np.full(len(scheduler.workload.operators), schedule.makespan, np.int64)
     last = np.zeros(len(scheduler.workload.operators), np.int64)
-    np.minimum.at(first, operator, timed.start[mine])
-    np.maximum.at(last, operator, timed.end[mine])
+    for events, own in ((tiles, slice(None)), (moves, ~moves.is_eviction)):
+        np.minimum.at(first, events.operator[own], events.start[own])
+        np.maximum.at(last, events.operator[own], events.end[own])
     ticks = {one.op.name: max(0, int(last[one.number] - first[one.number])) for one in scheduler.workload.operators}
 
     def cost(_: Graph, op: Op) -> int:

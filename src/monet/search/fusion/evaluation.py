@@ -61,7 +61,7 @@ class Evaluator:
             schedule = self.scheduler.schedule(plan)
         except (NoSchedule, MonetError):
             return None
-        self.work += len(schedule.decided.nodes)
+        self.work += schedule.size
         found = figures_of(self.scheduler, schedule)
         if found.dram_peak_bytes > self.scheduler.machine.accelerator.drams[0].capacity_bytes:
             return None

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from monet.schedule.engine import Schedule, Scheduler
+from monet.arrays import F64, I64, F64x2
+from monet.schedule.engine import Scheduler
 from monet.schedule.measurement.energy import energy_of
-from monet.schedule.simulation import decide as d
-from monet.schedule.simulation import nodes as n
-from monet.schedule.simulation import residency as r
+from monet.schedule.schedule import Schedule
 from monet.search.fusion.evaluation import Variant
 from monet.search.fusion.structure import bits
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -30,19 +26,20 @@ class Baseline:
 
     scheduler: Scheduler
     schedule: Schedule
-    seconds: Array  # by how much the end of the step moves with an operator, in order of execution
-    joules: Array  # static energy included, by seconds
-    read: Array  # bytes from DRAM
-    busy: Array  # by operator and core: seconds of work
+    seconds: F64  # by how much the end of the step moves with an operator, in order of execution
+    joules: F64  # static energy included, by seconds
+    read: I64  # bytes from DRAM
+    busy: F64x2  # by operator and core: seconds of work
     static_power_w: float
     variants: dict[int, tuple[Variant, ...]] = field(default_factory=dict)  # of groups, as they are asked for
 
     @cached_property
     def stored(self) -> dict[str, int]:
         """Bytes of every storage that were written to DRAM and are not there from the start."""
-        blocks, names = self.schedule.decided.blocks, list(self.scheduler.workload.storages)
-        size = np.where((blocks[:, r.DRAM_FROM] >= 0), blocks[:, r.SIZE], 0)
-        total = np.bincount(self.schedule.expanded.block_storage, size, minlength=len(names))
+        stays, names = self.schedule.in_dram, list(self.scheduler.workload.storages)
+        made = stays.operator >= 0
+        storage = self.schedule.expanded.block_storage[stays.block[made]]
+        total = np.bincount(storage, stays.bytes[made], minlength=len(names))
         return {name: int(total[number]) for number, name in enumerate(names)}
 
     @cached_property
@@ -96,7 +93,7 @@ class Baseline:
         return max(float(self.busy[numbers].sum(axis=0).max()), max(0.0, float(off_chip)) / bandwidth)
 
     @cached_property
-    def traffic(self) -> Array:
+    def traffic(self) -> F64:
         """Off-chip bytes of every operator, both ways; what was driven out counts where it was made."""
         workload = self.scheduler.workload
         found = self.read.astype(float)
@@ -130,9 +127,8 @@ def weighted(objective: str, seconds: float, joules: float, all_seconds: float, 
 def baseline_of(scheduler: Scheduler, schedule: Schedule) -> Baseline:
     """Split an unfused schedule over its operators."""
     machine, count = scheduler.machine, len(scheduler.workload.operators)
-    nodes, steps = schedule.decided.nodes, schedule.expanded.steps
-    latest = np.zeros(count, np.int64)
-    np.maximum.at(latest, nodes[:, n.OPERATOR], schedule.timed.end)
+    moves, steps = schedule.transfers, schedule.expanded.tables.steps
+    latest = schedule.last_end(count)
     order = np.array([one.operator.number for one in schedule.expanded.operators])
     front = np.maximum.accumulate(latest[order])
     seconds = np.zeros(count)
@@ -140,8 +136,7 @@ def baseline_of(scheduler: Scheduler, schedule: Schedule) -> Baseline:
     energy = energy_of(schedule, machine, count)
     power = machine.accelerator.static_power_w
     joules = energy.by_operator + power * seconds
-    reads = nodes[:, n.KIND] == n.READ
-    read = np.bincount(nodes[reads, n.OPERATOR], nodes[reads, n.BYTES], minlength=count)
+    read = np.bincount(moves.operator[moves.from_dram], moves.bytes[moves.from_dram], minlength=count)
     busy = np.zeros((count, len(machine.accelerator.cores)))
-    np.add.at(busy, (steps[:, d.OPERATOR], steps[:, d.CORE]), steps[:, d.TICKS] / machine.ticks_per_second)
+    np.add.at(busy, (steps.operator, steps.core), steps.ticks / machine.ticks_per_second)
     return Baseline(scheduler, schedule, seconds, joules, read, busy, power)

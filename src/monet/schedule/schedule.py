@@ -1,0 +1,289 @@
+"""A schedule to read: tiles, transfers, bookings and where bytes lie over time, each with names.
+
+What measures a schedule or searches over schedules reads it here; only ``simulation`` knows how kernels number things.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from monet.arrays import I64, Bool
+from monet.schedule.expansion.expand import Expanded
+from monet.schedule.plan import Plan
+from monet.schedule.simulation.queues import renumber
+from monet.schedule.simulation.records import (
+    COMPUTE,
+    DIRECTION,
+    EVICT,
+    FROM_DRAM,
+    HOLD_READ,
+    HOLD_WRITE,
+    JOIN,
+    NOT_YET,
+    ON_CHIP,
+    STREAM_READ,
+    TO_DRAM,
+    WRITES,
+    Copies,
+    DramStays,
+    Events,
+    Nodes,
+)
+from monet.schedule.simulation.replay import Timed, longest_chain
+from monet.schedule.simulation.transfers import TransferSums, sum_transfers
+
+
+class Decided(NamedTuple):
+    """What ``decide`` fixed: nodes in the order their resources serve them, and where every byte lies."""
+
+    events: Events
+    copies: Copies
+    dram: DramStays
+
+    def renumbered(self, nodes: Nodes, place: I64) -> Decided:
+        """The same with nodes in another order; ``place``: the new number of each."""
+
+        _, deps, bookings = self.events
+        found = Decided(Events(nodes, deps.copied(), bookings.copied()), self.copies.copied(), self.dram.copied())
+        for column in (found.events.deps.node, found.copies.came, found.copies.went, found.dram.came, found.dram.went):
+            renumber(place, column)
+        return found
+
+
+class Tiles(NamedTuple):
+    """What cores compute, in the order in which they do."""
+
+    node: I64
+    operator: I64
+    core: I64
+    start: I64  # ticks
+    end: I64
+
+
+class Transfers(NamedTuple):
+    """What moves. ``source`` and ``target`` are memories, 0 is DRAM. An eviction counts for the operator that drove the
+    block out."""
+
+    node: I64
+    operator: I64
+    bytes: I64
+    bursts: I64  # bytes on the pins of DRAM
+    source: I64
+    target: I64  # the first one
+    targets: I64  # memories that it is written to
+    from_dram: Bool
+    to_dram: Bool
+    is_eviction: Bool
+    start: I64  # ticks
+    end: I64
+
+
+class Occupied(NamedTuple):
+    """A node occupies a resource. ``kind`` indexes the event kinds of a result."""
+
+    owner: I64  # position among the nodes that were asked for
+    resource: I64
+    start: I64  # ticks
+    ticks: I64
+    bytes: I64
+    operator: I64
+    kind: I64
+
+
+class Chain(NamedTuple):
+    """Nodes of which each waited for the one before."""
+
+    node: I64
+    operator: I64
+    kind: I64  # indexes the event kinds of a result
+    start: I64  # ticks
+
+
+class Stays(NamedTuple):
+    """Bytes in a memory for a time (for none, if they go before they have come). Block -1: the buffers of a step."""
+
+    block: I64
+    memory: I64
+    bytes: I64
+    came: I64  # ticks
+    went: I64
+    operator: I64  # that made it come; -1: it is there from the start
+
+
+class Touched(NamedTuple):
+    """A block that a step of an operator reads or writes."""
+
+    operator: I64
+    storage: I64
+    bytes: I64  # that it takes of it, or gives
+    is_read: Bool
+    is_written: Bool
+    is_shared: Bool  # all cores of the operator take the same
+
+
+def bookings_of(nodes: Nodes) -> tuple[I64, I64]:
+    """(node, row in the bookings) of everything that some nodes occupy, node by node."""
+    counts = nodes.book_end - nodes.book_start
+    owner = np.repeat(np.arange(len(nodes)), counts)
+    offset = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return owner, nodes.book_start[owner] + offset
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A plan, expanded, decided and timed."""
+
+    plan: Plan
+    expanded: Expanded
+    decided: Decided
+    timed: Timed
+
+    @property
+    def makespan(self) -> int:
+        """Ticks from the start to the end of the last node."""
+        return self.timed.makespan
+
+    @property
+    def size(self) -> int:
+        """Number of nodes."""
+        return len(self.timed.start)
+
+    @cached_property
+    def tiles(self) -> Tiles:
+        """Everything that is computed."""
+        nodes, timed = self.decided.events.nodes, self.timed
+        chosen = np.flatnonzero(nodes.kind == COMPUTE)
+        core = self.expanded.tables.steps.core[nodes.step[chosen]]
+        return Tiles(chosen, nodes.operator[chosen], core, timed.start[chosen], timed.end[chosen])
+
+    @cached_property
+    def transfers(self) -> Transfers:
+        """Everything that moves."""
+        nodes, timed = self.decided.events.nodes, self.timed
+        chosen = np.flatnonzero((nodes.kind != COMPUTE) & (nodes.kind != JOIN))
+        kind = nodes.kind[chosen]
+        direction = np.take(DIRECTION, kind)
+        return Transfers(
+            chosen,
+            nodes.operator[chosen],
+            nodes.bytes[chosen],
+            nodes.bursts[chosen],
+            nodes.source[chosen],
+            nodes.target[chosen],
+            nodes.targets[chosen],
+            direction == FROM_DRAM,
+            direction == TO_DRAM,
+            kind == EVICT,
+            timed.start[chosen],
+            timed.end[chosen],
+        )
+
+    def sums(self, resources: int, memories: int) -> TransferSums:
+        """Bytes of all transfers together, given how many resources and memories there are."""
+        sizes = (ON_CHIP + 1, ON_CHIP + 1, resources, memories, memories)
+        found = TransferSums(*(np.zeros(size, np.int64) for size in sizes))
+        sum_transfers(self.decided.events, found)
+        return found
+
+    def occupied(self, nodes: I64) -> Occupied:
+        """What some nodes occupy, node by node."""
+        table, bookings = self.decided.events.nodes, self.decided.events.bookings
+        owner, rows = bookings_of(table.some(nodes))
+        node, ticks = nodes[owner], bookings.ticks[rows]
+        return Occupied(
+            owner, bookings.resource[rows], self.timed.start[node], ticks,
+            table.bytes[node], table.operator[node], table.kind[node],
+        )  # fmt: skip
+
+    @cached_property
+    def events(self) -> I64:
+        """Nodes that do something: all but joins."""
+        return np.flatnonzero(self.decided.events.nodes.kind != JOIN)
+
+    @cached_property
+    def chain(self) -> Chain:
+        """The nodes, earliest first, along which the last one waited; joins are left out."""
+        nodes = self.decided.events.nodes
+        if not self.size:
+            return Chain(*(np.zeros(0, np.int64) for _ in Chain._fields))
+        causes, number, found = self.timed.cause.tolist(), int(np.argmax(self.timed.end)), list[int]()
+        while number >= 0:
+            found.append(number)
+            number = causes[number]
+        links = np.array(found[::-1])
+        links = links[nodes.kind[links] != JOIN]
+        return Chain(links, nodes.operator[links], nodes.kind[links], self.timed.start[links])
+
+    @property
+    def longest_chain(self) -> int:
+        """Ticks of the longest path along data alone: as if no resource were ever shared and no memory full."""
+        return longest_chain(self.decided.events)
+
+    def last_end(self, operators: int) -> I64:
+        """By operator: the tick at which all of its nodes have ended."""
+        found = np.zeros(operators, np.int64)
+        np.maximum.at(found, self.decided.events.nodes.operator, self.timed.end)
+        return found
+
+    # --- memory -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def in_dram(self) -> Stays:
+        """Blocks in DRAM."""
+        block = np.flatnonzero(self.decided.dram.came != NOT_YET)
+        came, went = self.decided.dram.came[block], self.decided.dram.went[block]
+        start, end = self._times(came, went)
+        operator = np.where(came >= 0, self.decided.events.nodes.operator[came], -1)
+        size = self.expanded.tables.blocks.bytes[block]
+        return Stays(block, np.zeros_like(block), size, start, end, operator)
+
+    @cached_property
+    def on_chip(self) -> Stays:
+        """Copies of blocks, and buffers, in the memories on chip."""
+        copies = self.decided.copies
+        operator = self.decided.events.nodes.operator[copies.came]
+        return Stays(copies.block, copies.memory, copies.bytes, *self._times(copies.came, copies.went), operator)
+
+    def _times(self, came: I64, went: I64) -> tuple[I64, I64]:
+        """Ticks at which something comes (from the start, if no node brings it) and goes (at the end, if none does)."""
+        return (
+            np.where(came >= 0, self.timed.start[came], 0),
+            np.where(went >= 0, self.timed.end[went], self.makespan),
+        )
+
+    # --- the plan -----------------------------------------------------------------------------------------------------
+
+    @property
+    def operator_of_gang(self) -> I64:
+        """By gang (a tile of an operator, on all of its cores), in execution order: its operator."""
+        tables = self.expanded.tables
+        return tables.steps.operator[tables.gangs.first_step]
+
+    def uses_of(self, block: int) -> I64:
+        """The gangs that use a block, in order."""
+        tables = self.expanded.tables
+        return tables.uses[tables.blocks.use_start[block] : tables.blocks.use_end[block]]
+
+    def nodes_of_gang(self, gang: int) -> I64:
+        """Everything that the steps of a gang compute and move; not what they drive out."""
+        gangs, nodes = self.expanded.tables.gangs, self.decided.events.nodes
+        mine = (nodes.step >= gangs.first_step[gang]) & (nodes.step < gangs.last_step[gang]) & (nodes.kind != EVICT)
+        return np.flatnonzero(mine)
+
+    @cached_property
+    def touched(self) -> Touched:
+        """Blocks that steps read and write, step by step."""
+        steps, entries, blocks = self.expanded.tables.steps, self.expanded.tables.entries, self.expanded.tables.blocks
+        held = (entries.kind == HOLD_READ) | (entries.kind == HOLD_WRITE)
+        return Touched(
+            np.repeat(steps.operator, steps.entry_end - steps.entry_start),
+            self.expanded.block_storage[entries.block],
+            np.where(held, blocks.bytes[entries.block], entries.bytes),
+            (entries.kind == HOLD_READ) | (entries.kind == STREAM_READ),
+            np.isin(entries.kind, WRITES),
+            held | (entries.share > 0),
+        )

@@ -1,0 +1,276 @@
+"""What the scheduler's kernels read and write: tables with named columns, and what belongs together as named tuples.
+
+Nodes are compute tiles and transfers, in the order in which resources serve them. A node has dependencies, bookings of
+resources with the ticks that it occupies each, and a latency that passes after them. Memory 0 is DRAM, numbers below
+zero stand for "none".
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from monet.arrays import F64, I64, U8, I32x2, Table
+
+# kinds of nodes, and by kind what they have to do with DRAM
+COMPUTE, READ, WRITE, MOVE, EVICT, JOIN = range(6)
+FROM_DRAM, TO_DRAM, ON_CHIP = range(3)
+DIRECTION = (ON_CHIP, FROM_DRAM, TO_DRAM, ON_CHIP, TO_DRAM, ON_CHIP)
+# reasons of a dependency; of a start also: the resource was taken
+DATA, SPACE, QUEUE = range(3)
+# kinds of entries: what a step does with a block
+HOLD_READ, STREAM_READ, HOLD_WRITE, STREAM_WRITE, WAIT, KEEP_WRITE, SPILL = range(7)
+WRITES = (HOLD_WRITE, STREAM_WRITE, KEEP_WRITE)
+# sources of an entry that are not a memory
+LEADS, FOLLOWS, UNWANTED = -1, -2, -3
+
+NEVER = 2**62
+NOT_YET = -2  # what has not come, or not gone
+
+
+class Nodes(Table):
+    """Compute tiles, transfers, and joins that only wait. Each depends on earlier ones only."""
+
+    kind: I64
+    step: I64
+    operator: I64
+    bytes: I64
+    bursts: I64  # bytes on the pins of DRAM: whole bursts
+    source: I64  # memory
+    target: I64
+    targets: I64  # memories that a multicast writes
+    latency: I64  # ticks, after the last resource is free
+    duration: I64  # ticks of the longest booking
+    dep_start: I64
+    dep_end: I64
+    book_start: I64
+    book_end: I64
+
+
+class Dependencies(Table):
+    """A node starts no earlier than ``lag`` ticks after the end of another."""
+
+    node: I64
+    lag: I64
+    reason: I64
+
+
+class Bookings(Table):
+    """A node occupies a resource for so many ticks."""
+
+    resource: I64
+    ticks: I64
+
+
+class Events(NamedTuple):
+    """Everything that takes time."""
+
+    nodes: Nodes
+    deps: Dependencies
+    bookings: Bookings
+
+
+class Copies(Table):
+    """A block in a memory (or, block -1, the buffers of a step), and the nodes with which it comes and goes."""
+
+    block: I64
+    memory: I64
+    bytes: I64
+    came: I64
+    went: I64  # NOT_YET: it is still there at the end
+
+
+class DramStays(Table):
+    """By block, the nodes with which it comes to DRAM (-1: it is there from the start, NOT_YET: never) and goes."""
+
+    came: I64
+    went: I64
+
+
+# --- a plan, expanded -------------------------------------------------------------------------------------------------
+
+
+class Gangs(Table):
+    """One tile of one operator, with a step on each core that takes part in it; in execution order."""
+
+    first_step: I64
+    last_step: I64  # the one after it
+    leaves_chip: I64  # 1: nothing stays on chip before it
+    ahead: I64  # gangs whose reads go before its writes
+
+
+class Steps(Table):
+    """What one core does of a gang."""
+
+    core: I64
+    ticks: I64
+    operator: I64
+    entry_start: I64
+    entry_end: I64
+    buffer_start: I64
+    buffer_end: I64
+    port_memory: I64  # a memory that other cores share, and for how long the step takes its busiest port
+    port_ticks: I64
+
+
+class TickParts(Table):
+    """The ticks of every step by use."""
+
+    useful: I64
+    under_used: I64
+    stalled: I64
+    switching: I64  # what a core does not pay when it goes on with the same operator, and changes of mode
+
+
+class Buffers(Table):
+    """Bytes that a step needs in a memory beside the blocks that it holds."""
+
+    memory: I64
+    bytes: I64
+
+
+class Entries(Table):
+    """One operand block of one step."""
+
+    block: I64
+    memory: I64
+    kind: I64
+    bytes: I64  # that pass, if it is streamed
+    first: I64  # of them, before the array can start (of results: after it has ended)
+    share: I64  # entries of a gang with the same number above zero read the same part: one multicast
+    rows: I64  # if it is a part of a block, the rows in which it lies in DRAM
+
+
+class Blocks(Table):
+    """Parts of storages that are held, moved and evicted as a whole."""
+
+    bytes: I64
+    in_dram: I64  # 1: from the start
+    persistent: I64  # 1: it is still there after the step
+    through: I64  # 1: what is written on chip must go to DRAM
+    writes: I64  # entries that write it
+    use_start: I64  # in ``uses``
+    use_end: I64
+
+
+class Tables(NamedTuple):
+    """A plan as ``decide`` walks it. ``uses``: gangs that use a block, block by block."""
+
+    gangs: Gangs
+    steps: Steps
+    buffers: Buffers
+    entries: Entries
+    blocks: Blocks
+    uses: I64
+
+
+class Routes(NamedTuple):
+    """Routes between all pairs of memories, by ``source · memories + target``, and their resources."""
+
+    pointer: I64  # into resource and ticks_per_byte
+    resource: I64
+    ticks_per_byte: F64
+    latency: I64  # ticks
+    exists: U8
+    port: I64  # by memory: the resource of its ports; -1 if nobody has to queue for them
+    dram: int  # resource
+    burst_bytes: int
+
+
+# --- what ``decide`` changes as it goes -------------------------------------------------------------------------------
+
+
+class Counters(Table):
+    """Rows in use, and where ``decide`` is: one row."""
+
+    nodes: I64
+    deps: I64
+    bookings: I64
+    copies: I64
+    chunks: I64
+    pending: I64
+    flushed: I64  # of those pending
+    gang: I64
+    operator: I64
+    failed_memory: I64
+    failed_bytes: I64
+
+
+class Memories(Table):
+    """Free bytes, the queue of chunks that they are in, and the copies that lie in a memory, newest first."""
+
+    free: I64
+    head: I64
+    tail: I64
+    newest: I64
+
+
+class Chunks(Table):
+    """Freed bytes, which may be taken once a node has ended."""
+
+    bytes: I64
+    event: I64
+    next: I64
+
+
+class StepState(Table):
+    """Nodes of a step."""
+
+    room: I64  # what its buffers wait for
+    first_in: I64  # what it streams for itself before it starts, then while it runs
+    through: I64
+    out: I64
+    run: I64
+    done: I64
+
+
+class EntryState(Table):
+    """What becomes of an entry in its gang."""
+
+    kind: I64  # once it is known whether a result stays
+    room: I64  # the node that its space waits for
+    is_new: I64  # 1: the block was not there before
+    source: I64  # memory, or LEADS, FOLLOWS, UNWANTED
+    first_in: I64
+    through: I64
+    next: I64  # the next entry that the same transfer serves
+
+
+class BlockState(Table):
+    """Where a block is at the moment."""
+
+    in_dram: I64
+    dram_ready: I64  # the node with which DRAM has it
+    writes_left: I64
+    use: I64  # the next one
+    pinned: I64  # by this gang
+    due: I64  # the gang after which it is to be written; negative: still accumulating
+    copies: I64
+    leader: I64  # the entry that leads its transfer
+
+
+class Guards(Table):
+    """When a copy is there and when it may go, as nodes, and its neighbours in its memory."""
+
+    ready: I64
+    until: I64  # it may not go before this one has ended
+    core: I64  # of all nodes that it waits for, if they are on one
+    previous: I64
+    next: I64
+
+
+class State(NamedTuple):
+    """All of it. ``at``: by block and memory, the copy there."""
+
+    counters: Counters
+    events: Events
+    copies: Copies
+    dram: DramStays
+    memories: Memories
+    chunks: Chunks
+    steps: StepState
+    buffer_copy: I64
+    entries: EntryState
+    blocks: BlockState
+    guards: Guards
+    at: I32x2
+    pending: I64  # blocks to be written, in the order in which they were made
