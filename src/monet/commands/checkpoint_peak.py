@@ -18,7 +18,7 @@ def by_peak(step: Graph, budget: str, pareto: bool, method: str, choices: tuple[
     from monet.report.checkpoint import summary
     from monet.search.checkpoint.liveness import peak_of
     from monet.search.checkpoint.outcome import baseline_outcomes, nearly_free, outcome_of_peak
-    from monet.search.checkpoint.problem import COUNTING, problem_of
+    from monet.transforms.checkpoint_problem import COUNTING, problem_of
 
     if method not in ("auto", "exact"):
         raise MonetError(f"--memory peak --method {method}: baselines and ga bound kept bytes; use --memory kept")
@@ -51,7 +51,7 @@ def _front(step: Graph, plain: int) -> list[Outcome]:
     from monet.report.terminal import screen
     from monet.search.checkpoint.outcome import outcome_of_peak
     from monet.search.checkpoint.peak import BudgetTooSmall
-    from monet.search.checkpoint.problem import problem_of
+    from monet.transforms.checkpoint_problem import problem_of
 
     problem = problem_of(step)
     found = [outcome_of_peak(step, problem, plain)]

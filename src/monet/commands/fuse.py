@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from monet.commands.options import with_request
+from monet.request import Request
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -17,24 +20,16 @@ if TYPE_CHECKING:
 INFEASIBLE, INTERRUPTED = 3, 130  # exit codes
 
 
+@with_request(
+    without=("fusion",), objective="What is to be least, and what mappings are chosen for: latency, energy or edp."
+)
 def fuse(
-    model: Annotated[str, typer.Argument(help="Zoo name, path to an ONNX file, or file.py:function that returns a torch module.")],
-    hardware: Annotated[str, typer.Option("--hardware", help="Preset name or path of a YAML file.")],
+    request: Request,
     limit: Annotated[int, typer.Option(min=1, max=12, help="Most operators of a group.")] = 6,
-    objective: Annotated[str, typer.Option(help="latency, energy or edp.")] = "latency",
     effort: Annotated[int, typer.Option(min=1, max=10, help="1: a quick look, 10: as thorough as it gets.")] = 5,
     seed: Annotated[int, typer.Option(help="Seed of all random choices; the same seed gives the same plan.")] = 0,
     manual: Annotated[str, typer.Option(metavar="FILE", help="YAML plan to compare with. [default: two forward stacks]", show_default=False)] = "",
-    batch: Annotated[int | None, typer.Option(help="Samples per step.")] = None,
-    image: Annotated[int | None, typer.Option(help="Image height and width.")] = None,
-    sequence: Annotated[int | None, typer.Option(help="Tokens per sample.")] = None,
-    optimizer: Annotated[str, typer.Option(help="sgd, momentum, adam or adamw.")] = "sgd",
-    precision: Annotated[str, typer.Option(help="fp32, bf16 or fp16 (mixed, fp32 master weights), int16, int8 (inference).")] = "fp32",
-    mode: Annotated[str, typer.Option(help="training, or inference: forward only.")] = "training",
-    boundary: Annotated[str, typer.Option(help="keep: results stay on chip until evicted; dram: written out.")] = "keep",
-    allocation: Annotated[str, typer.Option(metavar="FILE", help="YAML file that says which cores run which operators; of a whole plan its cores only.")] = "",
     joint: Annotated[bool, typer.Option("--joint", help="Then search fusion, tiles and allocation in turn until nothing improves.")] = False,
-    set_values: Annotated[list[str] | None, typer.Option("--set", help="Set a hardware parameter or path: NAME=VALUE.")] = None,
     save_plan: Annotated[str, typer.Option(metavar="FILE", help="Write the plan that was found as YAML, - for standard output; monet run --fusion takes it.")] = "",
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
     report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write a self-contained HTML page with the groups drawn on the graph.")] = "",
@@ -42,46 +37,25 @@ def fuse(
     """Find which operators to fuse, in what tiles: compared with unfused, the default, a manual plan and the bound."""
     from dataclasses import replace
 
-    from monet.commands.job import job_for
-    from monet.commands.run import overrides_of
-    from monet.errors import MonetError
     from monet.report.files import check_outputs
     from monet.report.fusion import summary
     from monet.report.terminal import screen
-    from monet.schedule.engine import NoSchedule, Scheduler
-    from monet.schedule.plan import BOUNDARIES, Plan, load_plan
-    from monet.search.fusion.evaluation import OBJECTIVES
+    from monet.schedule.engine import NoSchedule
+    from monet.schedule.plan import Plan
     from monet.search.fusion.search import Settings
 
-    for option, value, allowed in (
-        ("--mode", mode, ("training", "inference")),
-        ("--objective", objective, OBJECTIVES),
-        ("--boundary", boundary, BOUNDARIES),
-    ):
-        if value not in allowed:
-            raise MonetError(f"{option} {value!r}: allowed are {', '.join(allowed)}")
     check_outputs({"--report": report}, {"--json": json, "--save-plan": save_plan})
-    sizes = {"batch": batch, "image": image, "sequence": sequence}
-    job = job_for(
-        model,
-        hardware,
-        mode=mode,
-        sizes={key: value for key, value in sizes.items() if value is not None},
-        training={"optimizer": optimizer, "precision": precision},
-        overrides=overrides_of(set_values or []),
-    )
-    scheduler = Scheduler(job.graph(), job.accelerator(), objective)
-    placements = load_plan(allocation).placements if allocation else {}
-    base = Plan(placements=placements, boundary=boundary)
+    scheduler = request.scheduler()
+    base = Plan(placements=request.placements(), boundary=request.boundary or "keep")
     try:
-        found = _search(scheduler, Settings(objective, limit, effort, seed), base, manual)
+        found = _search(scheduler, Settings(request.objective, limit, effort, seed), base, manual)
     except NoSchedule as error:
         screen(errors=True).print(f"cannot run: {error}", soft_wrap=True)
         raise typer.Exit(INFEASIBLE) from None
     improved = _joint(scheduler, found) if joint and not found.interrupted else None
     if improved:
         found = replace(found, plans=found.plans | {"found": (improved.plan, improved.figures)})
-    values = summary(scheduler, found, job.to_json())
+    values = summary(scheduler, found, request.to_json())
     if improved:
         values["joint"] = [_step(one) for one in improved.steps]
     _write(scheduler, found, improved, values, json, save_plan, report)
