@@ -100,7 +100,7 @@ def options_of(declaring: type) -> dict[str, Option]:
 
 def read_options(values: object) -> None:
     """Check every option of a dataclass that is being made, and bring it to its type."""
-    for name, one in options_of(type(values)).items():
+    for name, one in options_of(type(values)).items():  # type: ignore[arg-type]  # a class is hashable
         object.__setattr__(values, name, one.read(getattr(values, name)))
 
 
