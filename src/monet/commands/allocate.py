@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,8 +12,6 @@ from monet.commands.options import with_request
 from monet.request import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from monet.schedule.engine import Scheduler
     from monet.search.allocation.comparison import Row
     from monet.search.allocation.evaluator import Evaluator
@@ -67,52 +67,34 @@ def _search(scheduler: Scheduler, fusion: str, boundary: str, objective: str, ef
     from monet.search.allocation.bases import FUSIONS, allocate_fused
 
     options: dict[str, Any] = {"objective": objective, "effort": effort, "seed": seed}
-    with _progress(objective) as watch:
+    with _progress() as watch:
         if fusion in FUSIONS or not fusion.endswith((".yaml", ".yml")):
             return allocate_fused(scheduler, fusion, boundary=boundary or "keep", watch=watch, **options)
         plan = load_plan(fusion)
         return search(scheduler, replace(plan, boundary=boundary or plan.boundary), watch=watch, **options)
 
 
-class _progress:  # noqa: N801  # reads as a with-statement
+@contextmanager
+def _progress() -> Iterator[Callable[[str, Evaluator], None]]:
     """A line on standard error, if that is a terminal: stage, plans tried, rate, best so far."""
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    def __init__(self, objective: str) -> None:
-        from rich.console import Console
-        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from monet.commands.progress import bars
+    from monet.report.quantities import joules, seconds
 
-        self._console = Console(stderr=True)
-        self._progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            TextColumn("{task.completed:,.0f} plans"),
-            TextColumn("{task.fields[rate]}"),
-            TextColumn("best {task.fields[best]}"),
-            TimeElapsedColumn(),
-            console=self._console,
-            transient=True,
-            disable=not self._console.is_terminal,
-        )
-        self._objective = objective
-        self._task = self._progress.add_task("placing operators", total=None, rate="", best="–")
+    texts = ("{task.description}", "{task.completed:,.0f} plans", "{task.fields[rate]}", "best {task.fields[best]}")
+    with bars(SpinnerColumn(), *map(TextColumn, texts), TimeElapsedColumn()) as shown:
+        number = shown.add_task("placing operators", total=None, rate="", best="–")
 
-    def __enter__(self) -> Callable[[str, Evaluator], None]:
-        self._progress.start()
-        return self._update
+        def watch(stage: str, evaluator: Evaluator) -> None:
+            task, best = shown.tasks[0], "–"
+            if evaluator.best is not None:
+                figures = evaluator.best_figures
+                best = f"{seconds(figures.latency_s)}, {joules(figures.energy_j)}"
+            rate = f"{task.completed / task.elapsed:,.0f}/s" if task.elapsed else ""
+            shown.update(number, advance=1, description=stage, best=best, rate=rate)
 
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def _update(self, stage: str, evaluator: Evaluator) -> None:
-        from monet.report.quantities import joules, seconds
-
-        task = self._progress.tasks[0]
-        best = ""
-        if evaluator.best is not None:
-            figures = evaluator.best_figures
-            best = f"{seconds(figures.latency_s)}, {joules(figures.energy_j)}"
-        rate = f"{task.completed / task.elapsed:,.0f}/s" if task.elapsed else ""
-        self._progress.update(self._task, advance=1, description=stage, best=best or "–", rate=rate)
+        yield watch
 
 
 def _show(scheduler: Scheduler, found: Allocation, rows: tuple[Row, ...], objective: str) -> None:

@@ -152,7 +152,7 @@ def _chosen(step: Graph, problem: Problem, limit: int | None, method: str, choic
 
 def _genetic(step: Graph, problem: Problem, narrow: bool, seed: int, effort: int) -> list[Outcome]:
     """The front of NSGA-II on repeated work and kept bytes, with progress on a terminal."""
-    from monet.commands.checkpoint_schedule import counted
+    from monet.commands.progress import counted
     from monet.search.checkpoint.genetic import exact_curve, genetic_outcomes, static_front
     from monet.search.genetic import Settings
     from monet.transforms.checkpoint_baselines import BASELINES
@@ -174,16 +174,12 @@ def _genetic(step: Graph, problem: Problem, narrow: bool, seed: int, effort: int
 
 def _front(step: Graph, problem: Problem, narrow: bool) -> list[Outcome]:
     """The exact front, with progress on a terminal."""
-    from rich.progress import Progress
-
-    from monet.report.terminal import screen
+    from monet.commands.progress import bars
     from monet.search.checkpoint.outcome import FRONT_SHARES, exact_front
 
-    with Progress(
-        console=(console := screen(errors=True)), transient=True, disable=not console.is_terminal
-    ) as progress:
-        task = progress.add_task("budgets", total=len(FRONT_SHARES))
-        return exact_front(step, problem, narrow, say=lambda _: progress.advance(task))
+    with bars() as shown:
+        task = shown.add_task("budgets", total=len(FRONT_SHARES))
+        return exact_front(step, problem, narrow, say=lambda _: shown.advance(task))
 
 
 def choices_of(text: str) -> tuple[str, ...]:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from monet.graph.graph import Graph
     from monet.request import Request
     from monet.schedule.engine import Scheduler
@@ -123,6 +119,7 @@ def _too_small(front: ScheduledFront, limit: int) -> Exception:
 
 
 def _front(costed: ScheduledCost, asked: Asked) -> ScheduledFront:
+    from monet.commands.progress import counted
     from monet.search.checkpoint.scheduled_search import baseline_points, exact_points, search_front
     from monet.search.genetic import Settings
 
@@ -141,37 +138,6 @@ def _front(costed: ScheduledCost, asked: Asked) -> ScheduledFront:
             jobs=asked.jobs,
             watch=watch,
         )
-
-
-@contextmanager
-def counted(what: str, expected: int) -> Iterator[Callable[[int], None]]:
-    """Progress on a terminal: plans costed, rate, time left."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    from monet.report.terminal import screen
-
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"),
-        TimeElapsedColumn(), TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(
-        *columns, console=(console := screen(errors=True)), transient=True, disable=not console.is_terminal
-    ) as progress:
-        task = progress.add_task(what, total=expected, rate="")
-
-        def watch(count: int) -> None:
-            elapsed = progress.tasks[0].elapsed or 0.0
-            rate = f"{count / elapsed:.1f}/s" if elapsed else ""
-            progress.update(task, completed=count, total=max(expected, count), rate=rate)
-
-        yield watch
 
 
 def _joint(costed: ScheduledCost, asked: Asked) -> JointFront:

@@ -45,18 +45,14 @@ def explain(
 
 def _effects(result: Result) -> tuple[list[Effect], str]:
     """Effects of doubling each parameter; or none, with the reason."""
-    from rich.console import Console
-    from rich.progress import Progress
-
+    from monet.commands.progress import bars
     from monet.commands.sensitivity import changes, effects
     from monet.errors import MonetError
     from monet.request import Request
 
     try:
         request = Request.of(result)
-        with Progress(
-            console=(console := Console(stderr=True)), transient=True, disable=not console.is_terminal
-        ) as progress:
+        with bars() as progress:
             task = progress.add_task("what if", total=len(changes(request.describe())))
 
             def step(path: str) -> None:

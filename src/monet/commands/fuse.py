@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from monet.schedule.engine import Scheduler
-    from monet.search.fusion.search import Found
+    from monet.schedule.plan import Plan
+    from monet.search.fusion.search import Found, Settings
     from monet.search.joint import Joint, Step
 
 
@@ -98,51 +99,32 @@ def _step(one: Step) -> dict[str, Any]:
     return gained | {"latency_s": one.figures.latency_s, "energy_j": one.figures.energy_j}
 
 
-def _search(scheduler: Scheduler, settings: Any, base: Any, manual: str) -> Found:
+def _search(scheduler: Scheduler, settings: Settings, base: Plan, manual: str) -> Found:
     """Run the search, with one line of progress on a terminal."""
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    from monet.report.terminal import screen
+    from monet.commands.progress import saying
     from monet.schedule.plan import load_plan
     from monet.search.fusion.search import find_fusion
 
     given = load_plan(manual) if manual else None
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(
-        *columns, console=(console := screen(errors=True)), transient=True, disable=not console.is_terminal
-    ) as progress:
-        task = progress.add_task("compiling, once")
-        return find_fusion(
-            scheduler, settings, base=base, manual=given, say=lambda line: progress.update(task, description=line)
-        )
+    with saying("compiling, once") as say:
+        return find_fusion(scheduler, settings, base=base, manual=given, say=say)
 
 
 def _joint(scheduler: Scheduler, found: Found) -> Joint:
     """Fusion, tiles and allocation in turn, from what fusion alone found."""
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
+    from monet.commands.progress import saying
     from monet.report.quantities import joules, seconds
-    from monet.report.terminal import screen
     from monet.search.allocation.evaluator import Evaluator
     from monet.search.joint import fusion_step, joint_search
 
     settings = found.settings
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(
-        *columns, console=(console := screen(errors=True)), transient=True, disable=not console.is_terminal
-    ) as progress:
-        task = progress.add_task("joint search")
-
-        def say(line: str) -> None:
-            progress.update(task, description=line)
+    with saying("joint search") as say:
 
         def watch(stage: str, evaluator: Evaluator) -> None:
             if evaluator.best is not None:
                 best = evaluator.best_figures
-                say(
-                    f"allocation, {stage}: {len(evaluator.known)} plans, "
-                    f"best {seconds(best.latency_s)}, {joules(best.energy_j)}"
-                )
+                so_far = f"best {seconds(best.latency_s)}, {joules(best.energy_j)}"
+                say(f"allocation, {stage}: {len(evaluator.known)} plans, {so_far}")
 
         effort = max(1, settings.effort // 2)
         fuse_step = fusion_step(scheduler, settings.objective, settings.limit, effort, say)
