@@ -13,8 +13,8 @@ import time
 from monet import load_model, training_step
 from monet.search.checkpoint.liveness import peak_of
 from monet.search.checkpoint.peak import best_under_peak
-from monet.search.checkpoint.problem import problem_of
 from monet.search.checkpoint.static import best_under
+from monet.transforms.checkpoint_problem import problem_of
 
 SHARES = (80, 60, 50, 40, 30, 20, 10, 5)
 NETWORKS: dict[str, tuple[str, dict[str, int], tuple[float, ...]]] = {

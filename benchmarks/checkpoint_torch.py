@@ -29,8 +29,8 @@ from torch.utils.flop_counter import flop_registry
 
 from monet import load_model, training_step
 from monet.graph.counts import macs_of
-from monet.search.checkpoint.problem import problem_of
 from monet.search.checkpoint.static import best_under
+from monet.transforms.checkpoint_problem import problem_of
 
 BUDGETS = (0.5, 0.25, 0.1)
 WORSE = 0.2  # points of forward work that ours may lie above

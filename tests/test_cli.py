@@ -73,7 +73,7 @@ def test_text_and_files(tmp_path: Path) -> None:
         (["graph", "unet", "--image", "100"], "multiple of 16"),
         (["graph", "resnet18", "--image", "8"], "batch norm"),
         (["graph", "resnet18", "--optimizer", "adan"], "did you mean 'adam'?"),
-        (["graph", "resnet18", "--precision", "fp8"], "unknown precision"),
+        (["graph", "resnet18", "--precision", "fp8"], "--precision 'fp8': allowed are fp64, fp32"),
         (["graph", "resnet18", "--loss", "mes"], "did you mean 'mse'?"),
         (["graph", "resnet18", "--micro-batches", "3", "--batch", "8"], "must divide"),
         (["graph", "resnet18", "--attention", "fused"], "no attention found"),

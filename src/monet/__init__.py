@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from monet.hardware import load_hardware
     from monet.numerics import execute
     from monet.report.graph_summary import summarise
-    from monet.schedule import Result, evaluate
+    from monet.request import Request
+    from monet.request.evaluation import evaluate
+    from monet.schedule import Result
     from monet.training import TrainingOptions, training_step
 
 __version__ = "0.1.0"
@@ -29,9 +31,10 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "Graph": "monet.graph",
     "MonetError": "monet.errors",
+    "Request": "monet.request",
     "Result": "monet.schedule",
     "TrainingOptions": "monet.training",
-    "evaluate": "monet.schedule",
+    "evaluate": "monet.request.evaluation",
     "execute": "monet.numerics",
     "load_hardware": "monet.hardware",
     "load_model": "monet.frontends",
@@ -42,6 +45,7 @@ _PUBLIC = {
 __all__ = [
     "Graph",
     "MonetError",
+    "Request",
     "Result",
     "TrainingOptions",
     "evaluate",

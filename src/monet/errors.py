@@ -12,6 +12,18 @@ class MonetError(Exception):
     """Bad input. The command line prints the message alone and exits with code 2."""
 
 
+class OptionError(MonetError):
+    """An option that cannot have its value. ``option`` is the name of a field; whoever took the value from a user says
+    it in the words of that place: ``--batch 0``, ``workloads.training.batch``. Here it is said as in Python."""
+
+    def __init__(self, option: str, value: object, reason: str) -> None:
+        self.option, self.value, self.reason = option, value, reason
+        super().__init__(f"{option}={value!r}: {reason}")
+
+    def __reduce__(self) -> tuple[type[OptionError], tuple[str, object, str]]:
+        return OptionError, (self.option, self.value, self.reason)
+
+
 class ModelError(MonetError):
     """A model cannot be read, or does not describe a valid graph."""
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from monet.errors import ModelError
+from monet.errors import ModelError, MonetError
 from monet.frontends.onnx import load_onnx, onnx_values
 from monet.graph.counts import macs_by_part, saved_bytes
 from monet.training import training_step
@@ -78,7 +78,7 @@ def test_an_open_axis_of_another_name_asks_for_it(tmp_path: Path) -> None:
     )  # fmt: skip
     assert load_onnx(path, batch=7).tensors["x"].shape == (7, 4)
     assert load_onnx(path, dimensions={"rows": 5}).tensors["x"].shape == (5, 4)
-    with pytest.raises(ModelError, match="no axis is called so; did you mean 'rows'"):
+    with pytest.raises(MonetError, match=r"no axis of .* is called so; did you mean 'rows'"):
         load_onnx(path, dimensions={"rows": 5, "row": 5})
 
 
@@ -91,7 +91,7 @@ def test_another_image_size(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("option", "size"), [("batch", 0), ("image", -3)])
 def test_sizes_must_be_positive(option: str, size: int, tmp_path: Path) -> None:
     path = export(Convolutional(), image(), tmp_path / "model.onnx", "training", 17)
-    with pytest.raises(ModelError, match=f"--{option} {size}"):
+    with pytest.raises(MonetError, match=f"{option}={size}"):
         load_onnx(path, **{option: size})
 
 

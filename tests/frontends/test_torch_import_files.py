@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from monet.errors import ModelError
+from monet.errors import ModelError, MonetError
 from monet.frontends.torch import load_module, load_python
 
 SOURCE = """
@@ -86,11 +86,11 @@ def test_batch_is_changed_where_inputs_share_it(source: Path) -> None:
         ("{file}:make_model", {"inputs": ["2xtwo"]}, "sizes joined by x"),
         ("{file}:make_model", {"inputs": ["2x5:int46"]}, "did you mean 'int64'"),
         ("{file}:make_model", {"inputs": ["2x5:int64"]}, "torch.export failed"),
-        ("{file}:make_with_inputs", {"batch": -1}, "--batch -1"),
+        ("{file}:make_with_inputs", {"batch": -1}, "batch=-1"),
     ],
 )  # fmt: skip
 def test_one_clear_error(source: Path, given: str, options: dict[str, object], says: str) -> None:
-    with pytest.raises(ModelError, match=says) as caught:
+    with pytest.raises(MonetError, match=says) as caught:
         load_python(given.format(file=source, folder=source.parent), **options)  # type: ignore[arg-type]
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__ or caught.value.__context__ is None

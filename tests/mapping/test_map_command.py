@@ -72,7 +72,7 @@ def test_constraints_hold_for_the_tile_from_dram_too() -> None:
 def test_an_integer_array_takes_a_model_in_its_own_type() -> None:
     found = json.loads(run("resnet18", "--hardware", "eyeriss", "--mode", "inference", "--json", "-"))
     assert found["macs"] == 1_814_073_344
-    with pytest.raises(MonetError, match="int16 is for inference"):
+    with pytest.raises(MonetError, match="--precision 'int16': is for inference"):
         run("resnet18", "--hardware", "eyeriss")
 
 
@@ -93,7 +93,7 @@ def test_a_model_layer_by_layer() -> None:
         (["conv", "--hardware", "tpu-like", "--dims", "Q=3"], "unknown dimension 'Q'"),
         (["conv", "--hardware", "tpu-like", "--dims", "K=0"], "positive whole number"),
         (["conv", "--hardware", "tpu-like", "--dims", "K=4", "--precision", "fp32"], "no rate for fp32"),
-        (["conv", "--hardware", "tpu-like", "--dims", "K=4", "--precision", "fp7"], "unknown number format 'fp7'"),
+        (["conv", "--hardware", "tpu-like", "--dims", "K=4", "--precision", "fp7"], "--precision 'fp7': allowed are"),
         (["conv", "--hardware", "tpu-like", "--dims", "K=4", "--objective", "speed"], "latency, energy, edp"),
         (["conv", "--hardware", "tpu-like", "--dims", "K=4", "--constraint", "please"], "keep W stationary"),
         (["conv", "--hardware", "tpu-like", "--dims", "K=4", "--constraint", "ZZ<=3"], "no dimension 'ZZ'"),

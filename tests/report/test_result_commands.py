@@ -10,10 +10,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from monet.commands import job as job_module
 from monet.commands.diff import diff
 from monet.commands.explain import change_text, explain
-from monet.commands.job import Job, job_for
 from monet.commands.rerun import differences, rerun
 from monet.commands.sensitivity import changes, effects
 from monet.errors import MonetError
@@ -22,6 +20,7 @@ from monet.report.difference import info as difference_info
 from monet.report.difference import unequal
 from monet.report.explanation import info as explanation_info
 from monet.report.result_file import read_result, write_result
+from monet.request import Request
 from monet.schedule.result import Result
 from tests.report.small import infeasible, other, small
 
@@ -35,13 +34,13 @@ runner = CliRunner()
 def evaluated(monkeypatch: pytest.MonkeyPatch) -> Result:
     """A result that can be rerun: the evaluation is that of a small schedule, its time set by the DRAM's bandwidth."""
 
-    def evaluate(self: Job, graph: object = None, overrides: dict[str, float] | None = None) -> Result:
+    def evaluate(self: Request, graph: object = None) -> Result:
         base = small()
-        speed = self.accelerator(overrides).drams[0].bandwidth_bytes_per_s / 6.4e9
+        speed = self.accelerator().drams[0].bandwidth_bytes_per_s / 6.4e9
         return dataclasses.replace(base, latency_s=base.latency_s / speed, inputs=self.to_json())
 
-    monkeypatch.setattr(job_module.Job, "evaluate", evaluate)
-    return job_for("mlp-cartpole", "edge-tpu", sizes={"batch": 1}).evaluate()
+    monkeypatch.setattr(Request, "evaluate", evaluate)
+    return Request("mlp-cartpole", "edge-tpu", batch=1).evaluate()
 
 
 @pytest.fixture
@@ -87,24 +86,24 @@ def test_explain_without_inputs_says_so(tmp_path: Path) -> None:
 
 
 def test_every_doubling_is_a_valid_description() -> None:
-    job = job_for("mlp-cartpole", "edge-tpu")
+    request = Request("mlp-cartpole", "edge-tpu")
     found = changes(load_description("edge-tpu"))
     assert {"clock_hz", "cores.pe.mesh.x", "cores.pe.axes.lanes.size", "network.noc.bandwidth_bits_per_cycle"} <= {
         change.path for change in found
     }
-    before = job.accelerator()
+    before = request.accelerator()
     for change in found:
-        assert job.accelerator({change.path: change.after}) != before, change.path
+        assert dataclasses.replace(request, set={change.path: change.after}).accelerator() != before, change.path
 
 
 def test_a_change_that_does_not_fit_is_kept_with_its_reason(evaluated: Result, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: Job, graph: object = None, overrides: dict[str, float] | None = None) -> Result:
-        if overrides and "clock_hz" in overrides:
+    def refuse(self: Request, graph: object = None) -> Result:
+        if "clock_hz" in self.set:
             raise MonetError("too fast\nfor this")
         return evaluated
 
-    monkeypatch.setattr(job_module.Job, "evaluate", refuse)
-    last = effects(Job.from_result(evaluated), evaluated)[-1]
+    monkeypatch.setattr(Request, "evaluate", refuse)
+    last = effects(Request.of(evaluated), evaluated)[-1]
     assert (last.change.path, last.latency, last.reason) == ("clock_hz", None, "too fast")
 
 

@@ -12,9 +12,9 @@ from monet.graph import Graph
 from monet.graph.counts import saved_bytes
 from monet.graph.kind import MAC_FAMILIES, kind_named
 from monet.graph.verify import verify
-from monet.search.checkpoint.baselines import BASELINES, baseline_named, block_of
-from monet.search.checkpoint.problem import problem_of
 from monet.search.checkpoint.static import PROOF, best_under
+from monet.transforms.checkpoint_baselines import BASELINES, baseline_named, block_of
+from monet.transforms.checkpoint_problem import problem_of
 from monet.transforms.recompute import recompute
 
 

@@ -9,10 +9,10 @@ import pytest
 
 import monet
 from monet.search.checkpoint.genetic import Genes, StaticCost, exact_curve, genes_of, narrowable, static_front
-from monet.search.checkpoint.problem import Problem, problem_of
 from monet.search.checkpoint.static import Choice, best_under
 from monet.search.genetic import Settings
 from monet.transforms.checkpoint_plan import CheckpointPlan
+from monet.transforms.checkpoint_problem import Problem, problem_of
 
 NETWORKS = {"resnet18": {"batch": 1}, "gpt2-mini": {"sequence": 64}}
 

@@ -16,9 +16,9 @@ from monet.graph.counts import saved_bytes
 from monet.search.checkpoint.blocks import blocks_of, bound_for_plans, plan_by_blocks
 from monet.search.checkpoint.liveness import memory_over_time, peak_of
 from monet.search.checkpoint.peak import BudgetTooSmall, best_under_peak
-from monet.search.checkpoint.problem import problem_of
 from monet.search.checkpoint.timeline import timeline_of
 from monet.transforms.checkpoint_plan import CheckpointPlan, saved_tensors
+from monet.transforms.checkpoint_problem import problem_of
 from monet.transforms.recompute import recompute
 from tests.search.test_checkpoint_static import convolutions
 

@@ -13,8 +13,8 @@ from monet.frontends.zoo.transformers import Gpt
 from monet.frontends.zoo.vision import ResNet, UNet
 from monet.graph import Graph, GraphBuilder
 from monet.graph.counts import macs_of, saved_bytes
-from monet.search.checkpoint.problem import Problem, flops_cost, problem_of
 from monet.search.checkpoint.static import PROOF, best_under
+from monet.transforms.checkpoint_problem import Problem, flops_cost, problem_of
 from monet.transforms.recompute import recompute
 
 SHARES = (80, 60, 50, 40, 30, 20, 10, 5)
@@ -96,7 +96,7 @@ def test_the_transform_keeps_and_repeats_what_the_optimum_says(model: str, narro
     step = {
         "resnet": lambda: training_step(ResNet(blocks=(1, 1), classes=10, image=32).build("r", 2)),
         "gpt": lambda: training_step(
-            Gpt(layers=2, hidden=16, heads=2, vocabulary=40, positions=8, sequence=8).build("g", 2), accumulate=2
+            Gpt(layers=2, hidden=16, heads=2, vocabulary=40, positions=8, sequence=8).build("g", 2), micro_batches=2
         ),
         "unet": lambda: training_step(UNet(width=2, image=16).build("unet", 2)),
     }[model]()

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from monet.frontends import load_model
@@ -63,4 +65,4 @@ def test_hardware_and_schedule_are_explored_together() -> None:
 def test_the_graph_is_that_of_the_library() -> None:
     workload = small_space().workloads["training"]
     assert str(graph_of(workload)) == str(training_step(load_model("mlp-robot", batch=2)))
-    assert graph_of(workload) is graph_of(workload.model_copy(update={"fusion": "none"}))
+    assert graph_of(workload) is graph_of(replace(workload, fusion="none"))

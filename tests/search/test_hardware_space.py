@@ -97,7 +97,7 @@ def parameter(**model: Any) -> dict[str, Any]:
         (parameter(valeus=[1]), "did you mean 'values'"),
         (parameter(sets="workloads.trainig.batch", values=[1]), "did you mean 'training'"),
         (parameter(sets="workloads.training.bath", values=[1]), "did you mean 'batch'"),
-        (parameter(sets="workloads.training.batch", values=[-1]), "greater than 0"),
+        (parameter(sets="workloads.training.batch", values=[-1]), "at least 1 is needed"),
         (parameter(sets="workloads.training.checkpoint", values=["per-blok"]), "did you mean 'per-block'"),
         ({"workloads": {"one": {"model": "mlp-robot", "fusion": "atuo"}}}, "did you mean 'auto'"),
         ({"parameters": {"speed": {"values": [1]}}}, "parameters.speed.sets: is required"),
@@ -110,7 +110,19 @@ def parameter(**model: Any) -> dict[str, Any]:
         ({"workloads": {"training": {"model": "mlp-robot", "mode": "inference"}}}, "take another name"),
         ({"hardware": "edge-tpo"}, "did you mean 'edge-tpu'"),
         ({"set": {"cores.pe.axes.lanes.size": "x"}}, "hardware"),
-        ({"workloads": {"one": {"model": "mlp-robot", "mode": "train"}}}, "workloads.one.mode: must be one of"),
+        (
+            {"workloads": {"one": {"model": "mlp-robot", "accumulate": 2}}},
+            "workloads.one.accumulate: is called micro_batches now",
+        ),
+        ({"workloads": {"one": {"model": "mlp-robot", "hardware": "edge-tpu"}}}, "workloads.one.hardware: unknown key"),
+        (
+            {"workloads": {"one": {"model": "mlp-robot", "batch": 4, "micro_batches": 3}}},
+            "workloads.one.micro_batches: must divide the batch (given: 4)",
+        ),
+        (
+            {"workloads": {"one": {"model": "mlp-robot", "mode": "train"}}},
+            "workloads.one.mode: allowed are training, inference",
+        ),
     ],
 )
 def test_errors_say_where_and_what_is_allowed(changes: dict[str, Any], said: str) -> None:

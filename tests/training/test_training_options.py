@@ -118,7 +118,7 @@ def test_compact_saving_of_resnet18() -> None:
 
 
 def test_accumulated_gradients_are_the_mean_over_micro_batches() -> None:
-    one, two = training_step(gpt(4)), verify(training_step(gpt(2), accumulate=2))
+    one, two = training_step(gpt(4)), verify(training_step(gpt(2), micro_batches=2))
     values = random_values(one)
     halves = {**values}
     for name in ("tokens", "label"):
@@ -129,7 +129,7 @@ def test_accumulated_gradients_are_the_mean_over_micro_batches() -> None:
 
 
 def test_running_statistics_pass_through_micro_batches() -> None:
-    step = verify(training_step(resnet(), accumulate=3))
+    step = verify(training_step(resnet(), micro_batches=3))
     readers = step.consumers["bn1.running_mean"]
     assert len(readers) == 1
     assert (
@@ -265,12 +265,12 @@ def test_class_axis_of_image_outputs() -> None:
         ({"optimizer": "adm"}, "did you mean 'adam'"),
         ({"precision": "bf61"}, "did you mean 'bf16'"),
         ({"precision": "int8"}, "for inference"),
-        ({"class_axis": 7}, "--class-axis 7"),
-        ({"clip_norm": -1.0}, "above 0"),
-        ({"accumulate": 0}, "at least one pass"),
+        ({"class_axis": 7}, "class_axis=7: the output"),
+        ({"clip_norm": -1.0}, "more than 0 is needed"),
+        ({"micro_batches": 0}, "at least 1 is needed"),
         ({"saved": "all"}, "framework, compact"),
         ({"attention": "flash"}, "explicit, fused"),
-        ({"lora": -1}, "rank must be at least 1"),
+        ({"lora": -1}, "lora=-1: at least 0 is needed"),
         ({"freeze": ("*",)}, "every parameter is frozen"),
     ],
 )

@@ -6,41 +6,37 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from monet.commands.options import with_request
+from monet.request import Request
+
 if TYPE_CHECKING:
     from monet.graph.graph import Graph
     from monet.search.checkpoint.outcome import Outcome
-    from monet.search.checkpoint.problem import Problem
     from monet.transforms.checkpoint_plan import Impossible
+    from monet.transforms.checkpoint_problem import Problem
 
 COSTS = ("flops", "schedule")
 INFEASIBLE, INTERRUPTED = 3, 130  # exit codes
 
 
+@with_request(
+    without=("mode", "checkpoint", "phases"),
+    needs_hardware=False,
+    hardware="Preset name or path of a YAML file; needed for --cost schedule.",
+    fusion="The plan to start from: auto, none, or a YAML file (--cost schedule).",
+)
 def checkpoint(
-    model: Annotated[str, typer.Argument(help="Zoo name, path to an ONNX file, or file.py:function that returns a torch module.")],
-    hardware: Annotated[str, typer.Option("--hardware", help="Preset name or path of a YAML file; needed for --cost schedule.")] = "",
+    request: Request,
     budget: Annotated[str, typer.Option(help="Most memory to keep: 12MB, 11.5MiB, or 50% of what is kept without a plan.")] = "",
     memory: Annotated[str, typer.Option(help="What the budget bounds: kept, bytes from forward to backward; peak, activations and their gradients over time (--cost flops).")] = "kept",
     pareto: Annotated[bool, typer.Option("--pareto", help="The whole front instead of one budget.")] = False,
     method: Annotated[str, typer.Option(help="auto, exact, ga, or a baseline: keep-all, recompute-all, sqrt-segments, per-block, selective-attention, cheap-operators; or the YAML file of a plan, to cost it.")] = "auto",
     cost: Annotated[str, typer.Option(help="schedule: through the full schedule; flops: repeated work only. [default: schedule if there is hardware]", show_default=False)] = "",
     choices: Annotated[str, typer.Option(help="What may be done with an activation: keep,recompute,offload,narrow.")] = "keep,recompute",
-    batch: Annotated[int | None, typer.Option(help="Samples per step.")] = None,
-    image: Annotated[int | None, typer.Option(help="Image height and width.")] = None,
-    sequence: Annotated[int | None, typer.Option(help="Tokens per sample.")] = None,
-    optimizer: Annotated[str, typer.Option(help="sgd, momentum, adam or adamw.")] = "sgd",
-    precision: Annotated[str, typer.Option(help="fp32, bf16 or fp16 (mixed, fp32 master weights), fp64.")] = "fp32",
-    attention: Annotated[str, typer.Option(help="explicit, or fused: keeps the log-sum-exp only.")] = "explicit",
-    lora: Annotated[int, typer.Option(help="Rank of low-rank adapters; everything else is frozen.")] = 0,
-    saved: Annotated[str, typer.Option(help="framework: what PyTorch keeps; compact: 1-bit masks, 1-byte indices.")] = "framework",
-    fusion: Annotated[str, typer.Option(help="The plan to start from: auto, none, or a YAML file (--cost schedule).")] = "auto",
-    boundary: Annotated[str, typer.Option(help="keep: results stay on chip until evicted; dram: written out.")] = "keep",
-    objective: Annotated[str, typer.Option(help="What mappings are chosen for: latency, energy or edp.")] = "latency",
     joint: Annotated[bool, typer.Option("--joint", help="Fusion and checkpointing in turn, until neither improves (--cost schedule).")] = False,
     effort: Annotated[int, typer.Option(min=1, max=10, help="1: a quick look, 10: as thorough as it gets (--method ga).")] = 5,
     seed: Annotated[int, typer.Option(help="Seed of all random choices; the same seed gives the same front.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Processes; does not change the answer.")] = 1,
-    set_values: Annotated[list[str] | None, typer.Option("--set", help="Set a hardware parameter or path: NAME=VALUE.")] = None,
     save_plan: Annotated[str, typer.Option(metavar="FILE", help="Write the chosen plan as YAML, - for standard output; monet run --checkpoint takes it.")] = "",
     save_schedule: Annotated[str, typer.Option(metavar="FILE", help="Write the schedule's plan as YAML; monet run --checkpoint … --fusion takes it (--cost schedule).")] = "",
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
@@ -48,22 +44,17 @@ def checkpoint(
 ) -> None:  # fmt: skip
     """Choose what to keep for the backward pass: exact optimum, front and baselines, with proof or gap."""
     from monet.errors import MonetError, nearest
-    from monet.frontends import load_model
     from monet.report.files import check_outputs
-    from monet.training import TrainingOptions, training_step
     from monet.transforms.checkpoint_plan import Impossible
 
-    cost = cost or ("schedule" if hardware else "flops")
+    cost = cost or ("schedule" if request.hardware else "flops")
     if cost not in COSTS:
         raise MonetError(f"--cost {cost!r}; {nearest(cost, COSTS)}")
-    if cost == "schedule" and not hardware:
+    if cost == "schedule" and not request.hardware:
         raise MonetError("--cost schedule needs --hardware, a preset or a YAML file; or use --cost flops")
     check_outputs({"--report": report}, {"--json": json, "--save-plan": save_plan, "--save-schedule": save_schedule})
     allowed = choices_of(choices)
-    step = training_step(
-        load_model(model, batch=batch, image=image, sequence=sequence),
-        TrainingOptions(optimizer=optimizer, precision=precision, attention=attention, lora=lora, saved=saved),
-    )
+    step = request.graph()
     if memory not in ("kept", "peak") or (memory == "peak" and cost != "flops"):
         raise MonetError(f"--memory {memory!r}: allowed are kept, and with --cost flops peak")
     try:
@@ -75,11 +66,9 @@ def checkpoint(
             values = _by_flops(step, budget, pareto, method, allowed, seed, effort)
         else:
             from monet.commands.checkpoint_schedule import Asked, by_schedule
-            from monet.commands.run import overrides_of
-            from monet.hardware import load_hardware
 
-            asked = Asked(budget, method, allowed, seed, effort, jobs, joint, fusion, boundary, objective)
-            values = by_schedule(step, load_hardware(hardware, overrides_of(set_values or [])), asked)
+            asked = Asked(request, budget, method, allowed, seed, effort, jobs, joint)
+            values = by_schedule(step, asked)
     except Impossible as error:
         _refuse(error, step.name, cost, budget, json)
         raise typer.Exit(INFEASIBLE) from None
@@ -112,7 +101,7 @@ def _by_flops(
     from monet.report.checkpoint import summary
     from monet.search.checkpoint.liveness import peak_of
     from monet.search.checkpoint.outcome import baseline_outcomes, nearly_free, within
-    from monet.search.checkpoint.problem import COUNTING, problem_of
+    from monet.transforms.checkpoint_problem import COUNTING, problem_of
 
     if "offload" in choices:
         raise MonetError("--choices offload: what paging costs depends on a link; use --hardware and --cost schedule")
@@ -143,9 +132,9 @@ def _by_flops(
 
 def _chosen(step: Graph, problem: Problem, limit: int | None, method: str, choices: tuple[str, ...]) -> Outcome:
     from monet.errors import MonetError
-    from monet.search.checkpoint.baselines import baseline_named
     from monet.search.checkpoint.outcome import baseline_outcome, narrowed_only, outcome_of, outcome_of_plan
     from monet.search.checkpoint.static import best_under
+    from monet.transforms.checkpoint_baselines import baseline_named
     from monet.transforms.checkpoint_plan import is_plan_file, load_checkpoint_plan
 
     if is_plan_file(method):
@@ -163,10 +152,10 @@ def _chosen(step: Graph, problem: Problem, limit: int | None, method: str, choic
 
 def _genetic(step: Graph, problem: Problem, narrow: bool, seed: int, effort: int) -> list[Outcome]:
     """The front of NSGA-II on repeated work and kept bytes, with progress on a terminal."""
-    from monet.commands.checkpoint_schedule import counted
-    from monet.search.checkpoint.baselines import BASELINES
+    from monet.commands.progress import counted
     from monet.search.checkpoint.genetic import exact_curve, genetic_outcomes, static_front
     from monet.search.genetic import Settings
+    from monet.transforms.checkpoint_baselines import BASELINES
 
     population, generations = 60, 10 * effort
     with counted("plans", population * generations) as watch:
@@ -185,16 +174,12 @@ def _genetic(step: Graph, problem: Problem, narrow: bool, seed: int, effort: int
 
 def _front(step: Graph, problem: Problem, narrow: bool) -> list[Outcome]:
     """The exact front, with progress on a terminal."""
-    from rich.progress import Progress
-
-    from monet.report.terminal import screen
+    from monet.commands.progress import bars
     from monet.search.checkpoint.outcome import FRONT_SHARES, exact_front
 
-    with Progress(
-        console=(console := screen(errors=True)), transient=True, disable=not console.is_terminal
-    ) as progress:
-        task = progress.add_task("budgets", total=len(FRONT_SHARES))
-        return exact_front(step, problem, narrow, say=lambda _: progress.advance(task))
+    with bars() as shown:
+        task = shown.add_task("budgets", total=len(FRONT_SHARES))
+        return exact_front(step, problem, narrow, say=lambda _: shown.advance(task))
 
 
 def choices_of(text: str) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ def by_peak(step: Graph, budget: str, pareto: bool, method: str, choices: tuple[
     from monet.report.checkpoint import summary
     from monet.search.checkpoint.liveness import peak_of
     from monet.search.checkpoint.outcome import baseline_outcomes, nearly_free, outcome_of_peak
-    from monet.search.checkpoint.problem import COUNTING, problem_of
+    from monet.transforms.checkpoint_problem import COUNTING, problem_of
 
     if method not in ("auto", "exact"):
         raise MonetError(f"--memory peak --method {method}: baselines and ga bound kept bytes; use --memory kept")
@@ -46,18 +46,14 @@ def by_peak(step: Graph, budget: str, pareto: bool, method: str, choices: tuple[
 
 def _front(step: Graph, plain: int) -> list[Outcome]:
     """Budgets from the plain peak downwards until none fits, with progress on a terminal."""
-    from rich.progress import Progress
-
-    from monet.report.terminal import screen
+    from monet.commands.progress import bars
     from monet.search.checkpoint.outcome import outcome_of_peak
     from monet.search.checkpoint.peak import BudgetTooSmall
-    from monet.search.checkpoint.problem import problem_of
+    from monet.transforms.checkpoint_problem import problem_of
 
     problem = problem_of(step)
     found = [outcome_of_peak(step, problem, plain)]
-    with Progress(
-        console=(console := screen(errors=True)), transient=True, disable=not console.is_terminal
-    ) as progress:
+    with bars() as progress:
         task = progress.add_task("budgets", total=len(SHARES))
         for share in SHARES:
             try:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from monet.graph.graph import Graph
-    from monet.hardware.accelerator import Accelerator
+    from monet.request import Request
+    from monet.schedule.engine import Scheduler
     from monet.schedule.plan import Plan
     from monet.search.checkpoint.scheduled import ScheduledCost
     from monet.search.checkpoint.scheduled_joint import JointFront
@@ -28,6 +25,7 @@ FEW_PLANS = 96  # about as many as the exact curves have points, twice
 class Asked:
     """What was asked for. ``budget`` is an amount or a share of the plain step's activation peak."""
 
+    request: Request
     budget: str
     method: str
     choices: tuple[str, ...]
@@ -35,9 +33,6 @@ class Asked:
     effort: int
     jobs: int
     joint: bool
-    fusion: str
-    boundary: str
-    objective: str
 
     @property
     def given(self) -> dict[str, CheckpointPlan]:
@@ -47,19 +42,20 @@ class Asked:
         return {self.method: load_checkpoint_plan(self.method)} if is_plan_file(self.method) else {}
 
 
-def by_schedule(step: Graph, accelerator: Accelerator, asked: Asked) -> dict[str, Any]:
+def by_schedule(step: Graph, asked: Asked) -> dict[str, Any]:
     """Search through the full schedule; everything worth keeping, as plain values."""
     from monet.errors import MonetError
     from monet.report.checkpoint_schedule import summary
     from monet.schedule.engine import NoSchedule, Scheduler
-    from monet.search.checkpoint.baselines import baseline_named
     from monet.search.checkpoint.scheduled import ScheduledCost
+    from monet.transforms.checkpoint_baselines import baseline_named
 
     if asked.method not in ("auto", "ga", "exact") and not asked.given:
         baseline_named(asked.method)
-    scheduler = Scheduler(step, accelerator, asked.objective)
+    accelerator = asked.request.accelerator()
+    scheduler = Scheduler(step, accelerator, asked.request.objective)
     try:
-        costed = ScheduledCost(scheduler, base_plan(scheduler, asked.fusion, asked.boundary))
+        costed = ScheduledCost(scheduler, base_plan(scheduler, asked.request))
         found = _joint(costed, asked) if asked.joint else None
         front = found.front if found else _front(costed, asked)
     except NoSchedule as error:
@@ -79,21 +75,20 @@ def by_schedule(step: Graph, accelerator: Accelerator, asked: Asked) -> dict[str
     }
 
 
-def base_plan(scheduler: Any, fusion: str, boundary: str) -> Plan:
-    """The plan that checkpoint plans are laid over: the default one, or one from a file."""
-    from monet.schedule.plan import load_plan
-    from monet.schedule.planning.default_plan import FUSIONS, default_plan
+def base_plan(scheduler: Scheduler, request: Request) -> Plan:
+    """The plan that checkpoint plans are laid over: the default one, or the one that is given."""
+    from monet.schedule.planning.default_plan import default_schedule
 
-    if fusion in FUSIONS:
-        return default_plan(scheduler, fusion, boundary or "keep")
-    plan: Plan = scheduler.complete(load_plan(fusion))
-    return plan
+    plan, placed = request.plan(), request.placements()
+    if plan is None:
+        return default_schedule(scheduler, str(request.fusion), request.boundary or "keep", placed).plan
+    return scheduler.complete(dataclasses.replace(plan, placements={**plan.placements, **placed}))
 
 
 def choose(front: ScheduledFront, asked: Asked) -> tuple[int | None, Point]:
     """(budget in bytes, plan): the fastest within the budget; without one the least memory at no loss of latency."""
     from monet.quantities import parse_bytes
-    from monet.search.checkpoint.baselines import BASELINES
+    from monet.transforms.checkpoint_baselines import BASELINES
 
     named = dict(front.baselines)
     if asked.method in named:
@@ -124,6 +119,7 @@ def _too_small(front: ScheduledFront, limit: int) -> Exception:
 
 
 def _front(costed: ScheduledCost, asked: Asked) -> ScheduledFront:
+    from monet.commands.progress import counted
     from monet.search.checkpoint.scheduled_search import baseline_points, exact_points, search_front
     from monet.search.genetic import Settings
 
@@ -142,37 +138,6 @@ def _front(costed: ScheduledCost, asked: Asked) -> ScheduledFront:
             jobs=asked.jobs,
             watch=watch,
         )
-
-
-@contextmanager
-def counted(what: str, expected: int) -> Iterator[Callable[[int], None]]:
-    """Progress on a terminal: plans costed, rate, time left."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    from monet.report.terminal import screen
-
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"),
-        TimeElapsedColumn(), TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(
-        *columns, console=(console := screen(errors=True)), transient=True, disable=not console.is_terminal
-    ) as progress:
-        task = progress.add_task(what, total=expected, rate="")
-
-        def watch(count: int) -> None:
-            elapsed = progress.tasks[0].elapsed or 0.0
-            rate = f"{count / elapsed:.1f}/s" if elapsed else ""
-            progress.update(task, completed=count, total=max(expected, count), rate=rate)
-
-        yield watch
 
 
 def _joint(costed: ScheduledCost, asked: Asked) -> JointFront:

@@ -45,24 +45,20 @@ def explain(
 
 def _effects(result: Result) -> tuple[list[Effect], str]:
     """Effects of doubling each parameter; or none, with the reason."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    from monet.commands.job import Job
+    from monet.commands.progress import bars
     from monet.commands.sensitivity import changes, effects
     from monet.errors import MonetError
+    from monet.request import Request
 
     try:
-        job = Job.from_result(result)
-        with Progress(
-            console=(console := Console(stderr=True)), transient=True, disable=not console.is_terminal
-        ) as progress:
-            task = progress.add_task("what if", total=len(changes(job.describe())))
+        request = Request.of(result)
+        with bars() as progress:
+            task = progress.add_task("what if", total=len(changes(request.describe())))
 
             def step(path: str) -> None:
                 progress.update(task, advance=1, description=path)
 
-            found = effects(job, result, step)
+            found = effects(request, result, step)
     except MonetError as error:
         return [], str(error)
     if found and all(one.latency is None for one in found):

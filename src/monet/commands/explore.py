@@ -11,8 +11,6 @@ from typer.core import TyperGroup
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from monet.commands.job import Job
-    from monet.search.hardware.description import WorkloadModel
     from monet.search.hardware.exploration import Exploration, Progress
     from monet.search.hardware.objectives import Objective
     from monet.search.hardware.record import Record
@@ -188,6 +186,7 @@ def _write_report(
 def _run_reports(space: Space, records: Sequence[Record], path: str, most: int) -> dict[str, dict[str, str]]:
     """Run reports of some designs of every front, evenly along it; point → mode or workload → file beside the page."""
     from monet.report.html import write_html
+    from monet.request import Request
     from monet.search.hardware.analysis import objectives_of, scopes
     from monet.search.hardware.exploration import pareto
 
@@ -200,27 +199,13 @@ def _run_reports(space: Space, records: Sequence[Record], path: str, most: int) 
         for number, record in enumerate(front[::step]):
             workloads = space.workloads_at(record.values)
             name = next(one for one, workload in workloads.items() if scope in (one, workload.mode))
-            job = _job(workloads[name], space.hardware_document(record.values))
+            design = {"hardware": space.hardware_document(record.values), "set": {}}
+            request = Request.from_json({**workloads[name].to_json(), **design})
             folder.mkdir(exist_ok=True)
             file = folder / f"{scope}-{number + 1:02}.html"
-            write_html(job.evaluate(), file)
+            write_html(request.evaluate(), file)
             links.setdefault(space.key(record.values), {})[scope] = f"{folder.name}/{file.name}"
     return links
-
-
-def _job(workload: WorkloadModel, hardware: dict[str, Any]) -> Job:
-    """The run of a workload on a design, as ``monet rerun`` would repeat it."""
-    from monet.commands.job import Job, digest_of
-    from monet.search.hardware.evaluation import checkpoint_plan, graph_of
-
-    checkpoint = {}
-    if workload.mode == "training" and workload.checkpoint != "keep-all":
-        plain = graph_of(workload.model_copy(update={"checkpoint": "keep-all"}))
-        checkpoint = checkpoint_plan(plain, workload.checkpoint).to_dict()
-    return Job(
-        workload.model, hardware, workload.mode, workload.sizes(), workload.training(), workload.schedule(),
-        model_digest=digest_of(workload.model), checkpoint=checkpoint,
-    )  # fmt: skip
 
 
 def _values(found: Exploration, method: str, seed: int) -> dict[str, Any]:

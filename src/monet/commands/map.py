@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from monet.commands.options import with_request
+from monet.request import Request
+
 if TYPE_CHECKING:
     from monet.graph.graph import Graph
     from monet.graph.loop_nest import LoopNest
@@ -16,41 +19,33 @@ if TYPE_CHECKING:
     from monet.mapping.vector import VectorCost
 
 _TARGET = "An operator (conv, conv_transpose, conv_weight_gradient, linear, linear_weight_gradient, matmul) or a model."
+_PRECISION = (
+    "fp32, bf16, fp16, fp64, int16, int8 …; default: what the core has, of a model the widest that some array has."
+)
 
 
+@with_request("model", "training", "checkpoint", "hardware", "phases", "objective", model=_TARGET, precision=_PRECISION)
 def map_command(
-    target: Annotated[str, typer.Argument(metavar="OPERATOR|MODEL", help=_TARGET)],
-    hardware: Annotated[str, typer.Option("--hardware", help="Preset name or path of a YAML file.")],
+    request: Request,
     core: Annotated[str, typer.Option("--core", help="Core instance; default: the one that does it best.")] = "",
     dims: Annotated[str, typer.Option("--dims", help="K=64,C=64,OY=56,OX=56,FY=3,FX=3; also N, G, stride, dilation, pad, B.")] = "",
-    objective: Annotated[str, typer.Option("--objective", help="latency, energy or edp.")] = "latency",
-    precision: Annotated[str, typer.Option("--precision", help="int8, int16, bf16, fp16, fp32 …; default: what the core has.")] = "",
-    mode: Annotated[str, typer.Option("--mode", help="training, or inference: forward only.")] = "training",
-    batch: Annotated[int | None, typer.Option("--batch", help="Samples per step.")] = None,
-    image: Annotated[int | None, typer.Option("--image", help="Image height and width.")] = None,
-    sequence: Annotated[int | None, typer.Option("--sequence", help="Tokens per sample.")] = None,
-    optimizer: Annotated[str, typer.Option("--optimizer", help="sgd, momentum, adam or adamw.")] = "sgd",
     mapping: Annotated[str, typer.Option("--mapping", metavar="FILE", help="Cost this mapping as it stands.")] = "",
     constraint: Annotated[list[str] | None, typer.Option("--constraint", help="'keep W stationary', 'OY<=4', 'LEVEL:OY<=4'.")] = None,
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
 ) -> None:  # fmt: skip
     """Show the best mapping of an operator, or what every operator of a model costs alone with its operands in DRAM."""
-    from monet.hardware.loading import load_hardware
     from monet.mapping.errors import MappingError
-    from monet.mapping.mapper.tiling import OBJECTIVES
     from monet.mapping.text.operator_arguments import OPERATORS
     from monet.report.files import write_json
 
-    if objective not in OBJECTIVES:
-        raise MappingError(f"--objective {objective!r}: allowed are {', '.join(OBJECTIVES)}")
-    accelerator = load_hardware(hardware)
-    if target in OPERATORS:
-        result, text = _operator(target, dims, accelerator, core, objective, precision, mapping, constraint or [])
+    accelerator, objective = request.accelerator(), request.objective
+    if request.model in OPERATORS:
+        kind, precision = str(request.model), request.precision
+        result, text = _operator(kind, dims, accelerator, core, objective, precision, mapping, constraint or [])
     else:
         if dims or mapping:
-            raise MappingError(f"{target!r} is not an operator, so --dims and --mapping do not apply; {_TARGET}")
-        graph = _graph(target, mode, precision or _usual_precision(accelerator), batch, image, sequence, optimizer)
-        result, text = _model(graph, accelerator, core, objective, constraint or [])
+            raise MappingError(f"{request.model!r} is not an operator, so --dims and --mapping do not apply; {_TARGET}")
+        result, text = _model(_graph(request, accelerator), accelerator, core, objective, constraint or [])
     if json:
         write_json(json, result)
     if json != "-":
@@ -286,21 +281,17 @@ def operator_text(kind: str, cost: Unfused, nest: LoopNest, accelerator: Acceler
 # --- a model ----------------------------------------------------------------------------------------------------------
 
 
-def _graph(
-    model: str, mode: str, precision: str, batch: int | None, image: int | None, sequence: int | None, optimizer: str
-) -> Graph:
-    from monet.errors import MonetError, nearest
-    from monet.frontends import FAMILIES, ZOO, is_zoo, load_model
-    from monet.mapping.text.operator_arguments import OPERATORS
-    from monet.training import TrainingOptions, prepare, training_step
+def _graph(request: Request, accelerator: Accelerator) -> Graph:
+    from dataclasses import replace
 
+    from monet.errors import MonetError, nearest
+    from monet.frontends import FAMILIES, ZOO, is_zoo
+    from monet.mapping.text.operator_arguments import OPERATORS
+
+    model = str(request.model)
     if model.isidentifier() and not is_zoo(model):
         raise MonetError(f"unknown operator or model {model!r}; {nearest(model, [*OPERATORS, *FAMILIES, *ZOO])}")
-    if mode not in ("training", "inference"):
-        raise MonetError(f"--mode {mode!r}: allowed are training, inference")
-    forward = load_model(model, batch=batch, image=image, sequence=sequence)
-    options = TrainingOptions(precision=precision, optimizer=optimizer)
-    return training_step(forward, options) if mode == "training" else prepare(forward, options)
+    return replace(request, precision=request.precision or _usual_precision(accelerator)).graph()
 
 
 def _usual_precision(accelerator: Accelerator) -> str:

@@ -18,13 +18,13 @@ def rerun(
 ) -> None:  # fmt: skip
     """Evaluate again from the inputs inside a result; exit code 1 when the outcome differs."""
     from monet import __version__
-    from monet.commands.job import Job
     from monet.report.result_file import read_result, write_result
     from monet.report.terminal import screen
+    from monet.request import Request
     from monet.schedule.result import Result
 
     before = read_result(result)
-    after: Result = Job.from_result(before).evaluate()
+    after: Result = Request.of(before).evaluate()
     if json:
         write_result(after, json)
     if report:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from monet.commands.job import Job
 from monet.errors import MonetError
 from monet.hardware.description import CoreModel, Description, StorageModel
+from monet.request import Request
 from monet.schedule.result import Result
 
 FACTOR = 2
@@ -91,18 +91,19 @@ def changes(description: Description) -> list[Change]:
     return found
 
 
-def effects(job: Job, base: Result, step: Callable[[str], None] | None = None) -> list[Effect]:
+def effects(request: Request, base: Result, step: Callable[[str], None] | None = None) -> list[Effect]:
     """Every change tried, largest gain in time first; those that cannot be evaluated last, with the reason."""
-    graph, area = job.graph(), job.accelerator().area_m2
+    graph, area = request.graph(), request.accelerator().area_m2
     found = []
-    for change in changes(job.describe()):
+    for change in changes(request.describe()):
         if step:
             step(change.path)
         try:
-            result = job.evaluate(graph, {change.path: change.after})
+            changed = replace(request, set={change.path: change.after})
+            result = changed.evaluate(graph)
             if not result.feasible:
                 raise MonetError(result.reason.message if result.reason else "does not fit")
-            ratio = job.accelerator({change.path: change.after}).area_m2 / area if area else 1.0
+            ratio = changed.accelerator().area_m2 / area if area else 1.0
             found.append(Effect(change, result.latency_s / base.latency_s, result.energy_j / base.energy_j, ratio))
         except MonetError as error:
             found.append(Effect(change, reason=str(error).splitlines()[0]))

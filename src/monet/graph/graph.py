@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from monet.graph.kind import Family, kind_named
 from monet.graph.op import Op, Phase
+from monet.graph.recipe import Recipe
 from monet.graph.tensor import Role, Tensor
 
 
@@ -20,7 +21,8 @@ class Graph:
 
     ``values`` holds arrays that are part of the program (masks, tables); parameters carry no values here, so a graph
     of any size takes megabytes. ``gradients`` maps a parameter to its complete gradient; ``usual_loss`` is
-    the loss that a model is trained with unless another is asked for.
+    the loss that a model is trained with unless another is asked for. ``recipe`` says how it was made, if that is
+    known; a graph made from this one by ``replace`` has none.
     """
 
     name: str
@@ -32,6 +34,13 @@ class Graph:
     values: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     gradients: Mapping[str, str] = field(default_factory=dict)
     usual_loss: str = "cross-entropy"
+    recipe: Recipe | None = field(default=None, init=False, compare=False, repr=False)
+
+    def made_by(self, recipe: Recipe | None) -> Graph:
+        """The same graph, with how it was made."""
+        graph = replace(self)
+        object.__setattr__(graph, "recipe", recipe)
+        return graph
 
     @cached_property
     def producer(self) -> dict[str, Op]:

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cached_property
+from typing import Any
 
 from monet.errors import nearest
 from monet.hardware.errors import HardwareError
@@ -430,6 +432,13 @@ class Accelerator:
     other_area_m2: float = 0.0  # chip area that nothing above stands for: control, I/O
     other_leakage_w: float = 0.0
     host: Host | None = None
+    description: Mapping[str, Any] | None = field(default=None, init=False, compare=False, repr=False)
+
+    def described_by(self, description: Mapping[str, Any]) -> Accelerator:
+        """The same accelerator, with the plain values it was made from; one made from it by ``replace`` has none."""
+        accelerator = replace(self)
+        object.__setattr__(accelerator, "description", description)
+        return accelerator
 
     @cached_property
     def designs(self) -> dict[str, Core]:

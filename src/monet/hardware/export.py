@@ -14,7 +14,9 @@ ATOMS = frozenset({str, int, float, bool, type(None)})  # most values: plain as 
 
 def as_json(accelerator: Accelerator) -> dict[str, Any]:
     """Everything in an accelerator, ready for ``json.dumps``."""
-    plain = {field.name: _plain(getattr(accelerator, field.name)) for field in dataclasses.fields(accelerator)}
+    plain = {
+        field.name: _plain(getattr(accelerator, field.name)) for field in dataclasses.fields(accelerator) if field.init
+    }
     designs = {name: _plain(core) for name, core in accelerator.designs.items()}
     return {"name": plain.pop("name"), "designs": designs, **plain}
 

@@ -56,7 +56,7 @@ def resolve(description: Description) -> Accelerator:
         for name, core in description.cores.items()
         for copy in copies(name, core)
     ]
-    return Accelerator(
+    accelerator = Accelerator(
         name=description.name,
         node_nm=description.node_nm,
         clock_hz=description.clock_hz,
@@ -68,6 +68,7 @@ def resolve(description: Description) -> Accelerator:
         other_leakage_w=technology.leakage_w(description.other_area_m2),
         host=_host(description.host),
     )
+    return accelerator.described_by(description._document) if description._document else accelerator
 
 
 # --- memories ---------------------------------------------------------------------------------------------------------

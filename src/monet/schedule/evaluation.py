@@ -13,7 +13,6 @@ import numpy as np
 from monet.graph.graph import Graph
 from monet.graph.op import Phase
 from monet.hardware.accelerator import Accelerator
-from monet.hardware.export import as_json
 from monet.hardware.summary import hardware_summary
 from monet.mapping.cost_store import CostStore
 from monet.schedule.engine import NoSchedule, Scheduler
@@ -38,18 +37,16 @@ def model_version() -> str:
 
 def select_phases(graph: Graph, phases: Iterable[str]) -> Graph:
     """Only the operators of some phases; what they read from others is taken to be in DRAM."""
-    from monet.errors import nearest
+    from monet.errors import OptionError, nearest
 
-    wanted = set()
-    for name in phases:
-        known = [one.value for one in Phase]
+    known, wanted = [one.value for one in Phase], tuple(phases)
+    for name in wanted:
         if name not in known:
-            raise PlanError(f"--phases {name!r}: {nearest(name, known)}")
-        wanted.add(Phase(name))
-    ops = tuple(op for op in graph.ops if op.phase in wanted)
+            raise OptionError("phases", name, nearest(name, known))
+    ops = tuple(op for op in graph.ops if op.phase.value in wanted)
     if not ops:
-        raise PlanError(f"the graph has no operators in {', '.join(sorted(one.value for one in wanted))}")
-    return replace(graph, ops=ops)
+        raise PlanError(f"the graph has no operators in {', '.join(sorted(wanted))}")
+    return replace(graph, ops=ops).made_by(graph.recipe.selected(wanted) if graph.recipe else None)
 
 
 def evaluate(
@@ -82,7 +79,6 @@ def evaluate(
     if isinstance(plan, Mapping):
         plan = Plan.from_dict(plan)
         check_connected(scheduler.workload, plan)
-    given = {"hardware": as_json(accelerator), "phases": list(phases), "objective": objective} | dict(inputs or {})
     placed = Plan.from_dict({"allocation": allocation}).placements if allocation else {}
     with without_collecting():
         try:
@@ -93,8 +89,8 @@ def evaluate(
                 schedule = scheduler.schedule(plan)
         except NoSchedule as error:
             plan, seconds = plan or Plan(boundary=boundary), time.perf_counter() - began
-            return infeasible(scheduler, plan, error.reason, given, seconds)
-        return measure(scheduler, schedule, given, began)
+            return infeasible(scheduler, plan, error.reason, inputs or {}, seconds)
+        return measure(scheduler, schedule, inputs or {}, began)
 
 
 def measure(scheduler: Scheduler, schedule: Schedule, inputs: Mapping[str, Any], began: float) -> Result:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -74,7 +75,7 @@ def energy_ratio_by_phase(space: Space) -> Finding:
     inference = evaluate(graph_of(space.workloads["inference"]), accelerator).energy_j
     ratios, parts = {}, {}
     for optimizer in ("adam", "sgd"):
-        workload = space.workloads["training"].model_copy(update={"optimizer": optimizer})
+        workload = replace(space.workloads["training"], optimizer=optimizer)
         result = evaluate(graph_of(workload), accelerator)
         ratios[optimizer] = result.energy_j / inference
         parts[optimizer] = {name: joules / inference for name, joules in result.energy_breakdown.by_phase.items()}

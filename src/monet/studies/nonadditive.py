@@ -22,11 +22,11 @@ def run(options: Options) -> Outcome:
     from monet.hardware import load_hardware
     from monet.schedule.engine import Scheduler
     from monet.schedule.planning.default_plan import default_plan
-    from monet.search.checkpoint.problem import problem_of
     from monet.search.checkpoint.scheduled import ScheduledCost
     from monet.search.checkpoint.scheduled_search import Evaluator, workers
     from monet.training import training_step
     from monet.transforms.checkpoint_plan import CheckpointPlan, saved_tensors
+    from monet.transforms.checkpoint_problem import problem_of
 
     step = training_step(load_model(MODEL, batch=1, image=224), precision=PRECISION)
     scheduler = Scheduler(step, load_hardware(HARDWARE))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from monet.errors import MonetError, nearest
+from monet.errors import MonetError, OptionError, nearest
 from monet.graph.builder import GraphBuilder
 from monet.graph.formats import FORMATS
 from monet.graph.op import Phase
@@ -20,7 +20,7 @@ def class_axis_of(shape: tuple[int, ...]) -> int:
 def attach_loss(builder: GraphBuilder, output: str, loss: str, class_axis: int | None, label: str = "label") -> str:
     """Append ``loss`` of ``output`` and return the scalar's name. ``label`` names the input it compares with."""
     if loss not in LOSSES:
-        raise MonetError(f"unknown loss {loss!r}; {nearest(loss, LOSSES)}")
+        raise OptionError("loss", loss, nearest(loss, LOSSES))
     tensor = builder.tensors[output]
     if not FORMATS[tensor.dtype].is_float:
         raise MonetError(f"output {output!r} is {tensor}; a loss needs floating-point values")
@@ -38,7 +38,7 @@ def _cross_entropy(builder: GraphBuilder, tensor: Tensor, class_axis: int | None
     rank = len(tensor.shape)
     axis = class_axis_of(tensor.shape) if class_axis is None else class_axis
     if rank == 0 or not -rank <= axis < rank:
-        raise MonetError(f"--class-axis {axis}: the output {list(tensor.shape)} has axes 0 to {rank - 1}")
+        raise OptionError("class_axis", axis, f"the output {list(tensor.shape)} has axes 0 to {rank - 1}")
     axis %= rank
     builder.label(label, without(tensor.shape, axis), "int64")
     dtype = tensor.dtype if tensor.dtype == "fp64" else "fp32"

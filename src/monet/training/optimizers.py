@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from monet.errors import MonetError, nearest
+from monet.errors import OptionError, nearest
 from monet.graph.builder import GraphBuilder
 from monet.graph.op import Phase
 
@@ -41,7 +41,7 @@ OPTIMIZERS = {
 def optimizer_named(name: str, *, rate: float | None = None, decay: float | None = None) -> Optimizer:
     """The optimizer called ``name``, with its defaults overridden where given."""
     if name not in OPTIMIZERS:
-        raise MonetError(f"unknown optimizer {name!r}; {nearest(name, OPTIMIZERS)}")
+        raise OptionError("optimizer", name, nearest(name, OPTIMIZERS))
     optimizer = OPTIMIZERS[name]
     if rate is not None:
         optimizer = replace(optimizer, rate=rate)
@@ -78,7 +78,7 @@ def emit_update(
 def emit_clip(builder: GraphBuilder, gradients: list[str], max_norm: float) -> str:
     """Append the global norm of all gradients and the coefficient that scales them; return the coefficient."""
     if not 0 < max_norm < math.inf:
-        raise MonetError(f"--clip-norm {max_norm}: the largest norm must be finite and above 0")
+        raise OptionError("clip_norm", max_norm, "the largest norm must be finite and above 0")
     with builder.at(Phase.UPDATE, "clip"):
         squares = [builder.emit("square_sum", gradient) for gradient in gradients]
         return builder.emit("clip_coefficient", *squares, max_norm=max_norm)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-
-from monet.errors import MonetError
+from monet.errors import MonetError, OptionError
 from monet.graph import Graph, GraphBuilder, Op, Phase
 from monet.graph.formats import FORMATS
 from monet.graph.rewrite import copy_root, prune, replay_op
 from monet.training.differentiate import differentiate
 from monet.training.losses import attach_loss
 from monet.training.optimizers import Optimizer, emit_clip, emit_update, optimizer_named
+from monet.training.options import TrainingOptions, training_values
 from monet.transforms.attention import fuse_attention
 from monet.transforms.compact import compact_saved
 from monet.transforms.freeze import freeze as freeze_parameters
@@ -19,80 +17,57 @@ from monet.transforms.lora import add_lora
 from monet.transforms.precision import POLICIES, Precision, precision_named, set_precision
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingOptions:
-    """How a model is trained. Empty values mean: as the model and the framework would have it.
-
-    ``loss`` is cross-entropy, mse or sum. ``accumulate`` runs that many passes before one update, each at the model's
-    batch size. ``freeze`` holds name patterns. ``lora`` is a rank, 0 for none. ``attention`` is explicit or fused.
-    ``saved`` is framework or compact.
-    """
-
-    loss: str = ""
-    class_axis: int | None = None
-    optimizer: str | Optimizer = "sgd"
-    rate: float | None = None
-    decay: float | None = None
-    clip_norm: float | None = None
-    accumulate: int = 1
-    precision: str = "fp32"
-    freeze: tuple[str, ...] = ()
-    lora: int = 0
-    attention: str = ""
-    saved: str = "framework"
-
-
 def prepare(model: Graph, options: TrainingOptions) -> Graph:
-    """The forward graph with everything applied that changes it before differentiation."""
-    if options.attention not in ("", "explicit", "fused"):
-        raise MonetError(f"--attention {options.attention!r}: allowed are explicit, fused")
+    """The forward graph with everything applied that changes it before differentiation: what inference runs."""
+    policy = _policy(options)
+    graph = _prepared(model, options, policy)
+    values = {**training_values(options), "precision": policy.name}
+    return graph.made_by(model.recipe.trained("inference", values)) if model.recipe else graph
+
+
+def _policy(options: TrainingOptions) -> Precision:
+    return precision_named(options.precision or "fp32")
+
+
+def _prepared(model: Graph, options: TrainingOptions, policy: Precision) -> Graph:
     if options.attention == "fused":
         model = fuse_attention(model)
     if options.freeze:
         model = freeze_parameters(model, options.freeze)
     if options.lora:
         model = add_lora(model, options.lora)
-    return set_precision(model, precision_named(options.precision))
+    return set_precision(model, policy)
 
 
 def training_step(model: Graph, options: TrainingOptions | None = None, **settings: object) -> Graph:
     """One training step of ``model``. Options may be given as keywords: ``training_step(model, optimizer="adam")``."""
     options = options or TrainingOptions(**settings)  # type: ignore[arg-type]
-    precision = precision_named(options.precision)
-    _check(model, options, precision)
-    forward = prepare(model, options)
+    policy = _policy(options)
+    if not policy.trainable:
+        names = [one.name for one in POLICIES.values() if one.trainable]
+        raise OptionError("precision", policy.name, f"is for inference; train in {', '.join(names)}")
+    if model.parameters and not any(FORMATS[tensor.dtype].is_float for tensor in model.parameters):
+        kinds = ", ".join(sorted({tensor.dtype for tensor in model.parameters}))
+        raise OptionError("mode", "training", f"{model.name} is for inference (its parameters are {kinds})")
+    if not model.outputs:
+        raise MonetError(f"{model.name}: the model has no output to attach a loss to")
+    forward = _prepared(model, options, policy)
     trained = [tensor.name for tensor in forward.parameters if tensor.trainable]
     if not trained:
         raise MonetError(f"{model.name}: every parameter is frozen, nothing is trained")
     builder, gradients, losses, outputs = _passes(forward, options, trained)
-    _update(builder, options, precision, gradients)
+    _update(builder, options, policy, gradients)
     step = prune(builder.build([*outputs, *losses], losses[-1], gradients))
-    return compact_saved(step) if options.saved == "compact" else step
-
-
-def _check(model: Graph, options: TrainingOptions, precision: Precision) -> None:
-    if not precision.trainable:
-        names = [one.name for one in POLICIES.values() if one.trainable]
-        raise MonetError(f"--precision {precision.name} is for inference; train in {', '.join(names)}")
-    if options.saved not in ("framework", "compact"):
-        raise MonetError(f"--saved {options.saved!r}: allowed are framework, compact")
-    if options.accumulate < 1:
-        raise MonetError(f"--accumulate {options.accumulate}: at least one pass is needed")
-    for option, number in (("--learning-rate", options.rate), ("--weight-decay", options.decay)):
-        if number is not None and not (math.isfinite(number) and number >= 0):
-            raise MonetError(f"{option} {number}: expected a finite number, not below 0")
-    if model.parameters and not any(FORMATS[tensor.dtype].is_float for tensor in model.parameters):
-        kinds = ", ".join(sorted({tensor.dtype for tensor in model.parameters}))
-        raise MonetError(f"{model.name} is for inference (its parameters are {kinds}): give --mode inference")
-    if not model.outputs:
-        raise MonetError(f"{model.name}: the model has no output to attach a loss to")
+    step = compact_saved(step) if options.saved == "compact" else step
+    values = {**training_values(options), "precision": policy.name}
+    return step.made_by(model.recipe.trained("training", values)) if model.recipe else step
 
 
 def _passes(
     forward: Graph, options: TrainingOptions, trained: list[str]
 ) -> tuple[GraphBuilder, dict[str, str], list[str], list[str]]:
     """Forward, loss and backward of every micro-batch, gradients accumulated in place over them."""
-    count = options.accumulate
+    count = options.micro_batches
     builder = GraphBuilder.resume(forward) if count == 1 else _roots_only(forward)
     latest = {name: name for name in forward.tensors if name not in forward.producer}
     gradients: dict[str, str] = {}
@@ -153,7 +128,9 @@ def _add(builder: GraphBuilder, earlier: str | None, gradient: str, parameter: s
 def _update(builder: GraphBuilder, options: TrainingOptions, precision: Precision, gradients: dict[str, str]) -> None:
     chosen = options.optimizer
     optimizer = (
-        chosen if isinstance(chosen, Optimizer) else optimizer_named(chosen, rate=options.rate, decay=options.decay)
+        chosen
+        if isinstance(chosen, Optimizer)
+        else optimizer_named(chosen, rate=options.learning_rate, decay=options.weight_decay)
     )
     clip = emit_clip(builder, list(gradients.values()), options.clip_norm) if options.clip_norm is not None else None
     for parameter, gradient in gradients.items():

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from monet.errors import MonetError, nearest
+from monet.errors import OptionError, nearest
 from monet.graph import Graph, Tensor
 from monet.graph.rewrite import map_parameters
 
@@ -16,7 +16,7 @@ def freeze(graph: Graph, patterns: Sequence[str]) -> Graph:
     names = [tensor.name for tensor in graph.parameters]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
-            raise MonetError(f"--freeze {pattern!r} matches no parameter; {nearest(pattern, names)}")
+            raise OptionError("freeze", pattern, f"matches no parameter; {nearest(pattern, names)}")
 
     def change(tensor: Tensor) -> Tensor:
         frozen = any(fnmatchcase(tensor.name, pattern) for pattern in patterns)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from monet.errors import MonetError
+from monet.errors import OptionError
 from monet.graph import Family, Graph, GraphBuilder, Op, Role
 from monet.graph.counts import call_of
 from monet.graph.kind import kind_named
@@ -23,7 +23,7 @@ def add_lora(graph: Graph, rank: int, alpha: float | None = None, pattern: str =
     ``heads`` is set. ``alpha`` defaults to the rank, that is, a scale of one.
     """
     if rank < 1:
-        raise MonetError(f"--lora {rank}: the rank must be at least 1")
+        raise OptionError("lora", rank, "the rank must be at least 1")
     builder = GraphBuilder(graph.name)
     builder.usual_loss = graph.usual_loss
     renamed: dict[str, str] = {}
@@ -39,7 +39,7 @@ def add_lora(graph: Graph, rank: int, alpha: float | None = None, pattern: str =
             adapted += 1
             renamed[op.outputs[0]] = _adapter(builder, graph, op, renamed, rank, scale)
     if not adapted:
-        raise MonetError(f"--lora: no linear layer or convolution matches {pattern!r}")
+        raise OptionError("lora", rank, f"no linear layer or convolution matches {pattern!r}")
     return builder.build([renamed[name] for name in graph.outputs])
 
 

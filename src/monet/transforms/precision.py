@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from monet.errors import MonetError, nearest
+from monet.errors import OptionError, nearest
 from monet.graph import Graph, GraphBuilder
 from monet.graph.formats import FORMATS, format_named
 from monet.graph.rewrite import copy_root, replay_op
@@ -49,7 +49,7 @@ def precision_named(name: str) -> Precision:
     try:
         return POLICIES[name]
     except KeyError:
-        raise MonetError(f"unknown precision {name!r}; {nearest(name, POLICIES)}") from None
+        raise OptionError("precision", name, nearest(name, POLICIES)) from None
 
 
 def set_precision(graph: Graph, precision: Precision) -> Graph:

@@ -29,6 +29,11 @@ def recompute(graph: Graph, plan: CheckpointPlan) -> Graph:
     plan = plan.checked(graph)
     if not plan.choices:
         return graph
+    step = _recomputed(graph, plan)
+    return step.made_by(graph.recipe.checkpointed(plan.to_dict())) if graph.recipe else step
+
+
+def _recomputed(graph: Graph, plan: CheckpointPlan) -> Graph:
     passes = corresponding_storages(graph)
     narrow, dropped, kept = (
         {other for name in plan.named(choice) for other in passes.get(name, (name,))}

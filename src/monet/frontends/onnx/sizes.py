@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from monet.errors import ModelError, nearest
+from monet.errors import ModelError, OptionError, nearest
 from monet.frontends.onnx.element_types import dtype_of
 from monet.frontends.onnx.file import File
 from monet.graph.formats import FORMATS
@@ -61,10 +61,10 @@ def input_shapes(file: File, sizes: Sizes) -> list[InputShape]:
 
 
 def _check(sizes: Sizes) -> None:
-    asked = {"--batch": sizes.batch, "--image": sizes.image, "--sequence": sizes.sequence, **(sizes.dimensions or {})}
+    asked = {"batch": sizes.batch, "image": sizes.image, "sequence": sizes.sequence, **(sizes.dimensions or {})}
     for option, size in asked.items():
         if size is not None and size < 1:
-            raise ModelError(f"{option} {size}: a size must be at least 1")
+            raise OptionError(option, size, "a size must be at least 1")
 
 
 def check_names(file: File, dimensions: Mapping[str, int]) -> None:
@@ -75,7 +75,7 @@ def check_names(file: File, dimensions: Mapping[str, int]) -> None:
             known |= {f"{entry.name}:{axis}", dim.dim_param} - {""}
     for name in dimensions:
         if name not in known:
-            raise ModelError(f"{file.path}: --dimension {name!r}: no axis is called so; {nearest(name, known)}")
+            raise OptionError("dimensions", name, f"no axis of {file.path} is called so; {nearest(name, known)}")
 
 
 def _batch_axis(file: File, name: str, rank: int) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from monet.errors import ModelError, nearest
+from monet.errors import ModelError, OptionError, nearest
 from monet.frontends.torch.library import require_torch, torch_dtype
 from monet.frontends.torch.module import load_module
 from monet.graph import Graph
@@ -126,7 +126,7 @@ def _example(torch: Any, text: str) -> Any:
 def _with_batch(torch: Any, examples: tuple[Any, ...], batch: int) -> tuple[Any, ...]:
     """Examples with another first size, rows repeated or dropped as needed."""
     if batch < 1:
-        raise ModelError(f"--batch {batch}: at least 1 is needed")
+        raise OptionError("batch", batch, "at least 1 is needed")
     first = next((x for x in examples if isinstance(x, torch.Tensor) and x.dim()), None)
     if first is None:
         raise ModelError("the example inputs have no batch axis to change")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from monet.errors import ModelError, nearest
+from monet.errors import ModelError, OptionError, nearest
 from monet.frontends.zoo.parameters import Family, changed, with_parameters
 from monet.frontends.zoo.published import Fsrcnn, ResNet50Segment, StreamResNet18
 from monet.frontends.zoo.small import Lstm, Mlp
@@ -39,7 +39,7 @@ class ZooModel:
         given = {key: size for key, size in (("image", image), ("sequence", sequence)) if size is not None}
         for key, size in given.items():
             if not hasattr(self.family, key):
-                raise ModelError(f"--{key} {size}: {self.name} has no such size")
+                raise OptionError(key, size, f"{self.name} has no such size")
         return changed(self.name, self.family, given).build(self.name, batch)
 
 

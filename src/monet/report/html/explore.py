@@ -255,7 +255,7 @@ def facts(space: Space, records: Sequence[Record]) -> list[str]:
     """The line under the title."""
     feasible = sum(one.ok for one in records)
     of = f" of {space.size:,}" if space.size else ""
-    runs = [f"{name}: {one.model}, {one.mode}, batch {one.batch or 1}, {one.precision}"
+    runs = [f"{name}: {one.model}, {one.mode}, batch {one.batch or 1}, {one.precision or 'fp32'}"
             for name, one in space.workloads.items()]  # fmt: skip
     versions = sorted({one.version for one in records})
     return [f"{len(records):,}{of} points, {feasible:,} with figures", *runs, *(f"model {one}" for one in versions)]

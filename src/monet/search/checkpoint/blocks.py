@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 
 from monet.graph.graph import Graph
 from monet.graph.op import Phase
-from monet.search.checkpoint.baselines import block_of
 from monet.search.checkpoint.liveness import memory_over_time, peak_of
-from monet.search.checkpoint.problem import Problem, Value
 from monet.search.checkpoint.static import best_under
 from monet.search.checkpoint.timeline import Timeline
+from monet.transforms.checkpoint_baselines import block_of
 from monet.transforms.checkpoint_plan import CheckpointPlan
+from monet.transforms.checkpoint_problem import Problem, Value
 from monet.transforms.recompute import recompute
 
 SHARES = tuple(share / 12 for share in range(13))

@@ -19,10 +19,10 @@ import numpy as np
 from monet.graph.graph import Graph
 from monet.search.checkpoint.liveness import peak_of
 from monet.search.checkpoint.outcome import Outcome
-from monet.search.checkpoint.problem import Problem
 from monet.search.checkpoint.static import PROOF, Choice, best_under
 from monet.search.genetic import Genome, Score, Settings, evolve
 from monet.transforms.checkpoint_plan import CheckpointPlan
+from monet.transforms.checkpoint_problem import Problem
 from monet.transforms.recompute import recompute
 
 Array = np.ndarray[Any, Any]

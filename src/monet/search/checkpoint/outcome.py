@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from monet.graph.graph import Graph
-from monet.search.checkpoint.baselines import BASELINES, Baseline
 from monet.search.checkpoint.liveness import Peak, peak_of
 from monet.search.checkpoint.peak import NODES, SMALL, WORK_PLANS, WORK_SCHEDULES, best_under_peak
-from monet.search.checkpoint.problem import Problem
 from monet.search.checkpoint.static import Choice, best_under
+from monet.transforms.checkpoint_baselines import BASELINES, Baseline
 from monet.transforms.checkpoint_plan import CheckpointPlan, Impossible
+from monet.transforms.checkpoint_problem import Problem
 from monet.transforms.recompute import recompute
 
 # of the bytes that the plain step keeps; finer where the first activations go

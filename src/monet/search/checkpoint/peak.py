@@ -20,9 +20,9 @@ from monet.graph.graph import Graph
 from monet.graph.op import Op
 from monet.search.checkpoint.blocks import bound_for_plans, plan_by_blocks
 from monet.search.checkpoint.liveness import Peak, peak_of
-from monet.search.checkpoint.problem import Problem, flops_cost
 from monet.search.checkpoint.timeline import Timeline, timeline_of
 from monet.transforms.checkpoint_plan import CheckpointPlan, Impossible
+from monet.transforms.checkpoint_problem import Problem, flops_cost
 from monet.transforms.recompute import recompute
 
 NODES = 200  # of a line that intervals decide; deeper networks are chained from blocks

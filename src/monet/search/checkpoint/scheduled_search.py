@@ -19,13 +19,13 @@ import numpy as np
 from monet.graph.graph import Graph
 from monet.graph.op import Op
 from monet.schedule.engine import NoSchedule
-from monet.search.checkpoint.baselines import BASELINES
 from monet.search.checkpoint.genetic import Genes, exact_curve, genes_of, least_work, narrowable
-from monet.search.checkpoint.problem import Problem, problem_of
 from monet.search.checkpoint.scheduled import PlanFigures, ScheduledCost
 from monet.search.checkpoint.static import Choice
 from monet.search.genetic import Genome, Score, Settings, evolve, non_dominated
+from monet.transforms.checkpoint_baselines import BASELINES
 from monet.transforms.checkpoint_plan import CheckpointError, CheckpointPlan, Impossible
+from monet.transforms.checkpoint_problem import Problem, problem_of
 
 GREEDY_PLANS = 12
 PAGED_BYTES = 64 * 1024  # smaller activations are not worth a page

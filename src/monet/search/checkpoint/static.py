@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from monet.search.checkpoint.problem import Problem
 from monet.transforms.checkpoint_plan import CheckpointError, CheckpointPlan
+from monet.transforms.checkpoint_problem import Problem
 
 # Turns of the race: solver, effort (nodes of HiGHS, deterministic seconds of CP-SAT), and what the forward pass counts
 # in the objective of HiGHS, whose search takes other paths at another scale. What is easy is proved in the first turn.

@@ -16,7 +16,7 @@ from monet.graph.graph import Graph
 from monet.graph.kind import kind_named
 from monet.graph.op import Op, Phase
 from monet.search.checkpoint.liveness import counted_storages
-from monet.search.checkpoint.problem import Problem, flops_cost, problem_of
+from monet.transforms.checkpoint_problem import Problem, flops_cost, problem_of
 from monet.transforms.recompute import Replay
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from monet.errors import MonetError, nearest
 from monet.hardware.description import Model
 from monet.quantities import plain_number
+from monet.search.hardware.workload import Workload
 
 WHOLE_LIMIT = 100_000  # values that one parameter may have
 
@@ -90,73 +89,6 @@ class ParameterModel(Model):
         return self.range.values(), float(plain_number(self.range.low)), float(plain_number(self.range.high))
 
 
-class WorkloadModel(Model):
-    """What is run on every design: a model, how it is trained, how it is scheduled."""
-
-    model: str
-    mode: Literal["training", "inference"] = "training"
-    batch: int | None = Field(None, gt=0)
-    image: int | None = Field(None, gt=0)
-    sequence: int | None = Field(None, gt=0)
-    precision: str = "fp32"
-    optimizer: str = "sgd"
-    attention: Literal["", "explicit", "fused"] = ""
-    saved: Literal["framework", "compact"] = "framework"
-    lora: int = Field(0, ge=0)
-    accumulate: int = Field(1, gt=0, description="passes before one update")
-    fusion: str | dict[str, Any] = Field("auto", description="auto, none, or a plan: a YAML file or its content")
-    boundary: Literal["keep", "dram"] = "keep"
-    checkpoint: str | dict[str, Any] = Field(
-        "keep-all", description="a baseline (keep-all, per-block …), or a checkpoint plan: a YAML file or its content"
-    )
-    objective: Literal["latency", "energy", "edp"] = Field("latency", description="what mappings are chosen for")
-    weight: float = Field(1.0, gt=0, description="exponent in the geometric mean over workloads")
-
-    def sizes(self) -> dict[str, Any]:
-        """Keywords of ``load_model``."""
-        given = {"batch": self.batch, "image": self.image, "sequence": self.sequence}
-        return {name: size for name, size in given.items() if size is not None}
-
-    def training(self) -> dict[str, Any]:
-        """Fields of ``TrainingOptions``."""
-        return self.model_dump(include={"optimizer", "precision", "attention", "saved", "lora", "accumulate"})
-
-    def schedule(self) -> dict[str, Any]:
-        """Keywords of ``monet.schedule.evaluate``."""
-        if isinstance(self.fusion, dict):
-            return {"objective": self.objective, "plan": self.fusion}
-        return {"objective": self.objective, "fusion": self.fusion, "boundary": self.boundary}
-
-    def inlined(self, folder: Path) -> WorkloadModel:
-        """With plans read and paths made absolute, so that it means the same everywhere."""
-        changed: dict[str, Any] = {}
-        beside = folder / self.model.split(":")[0]
-        if beside.is_file():
-            changed["model"] = str(beside.resolve()) + self.model[len(self.model.split(":")[0]) :]
-        if isinstance(self.fusion, str) and self.fusion not in ("auto", "none"):
-            from monet.schedule.plan import load_plan
-
-            plan = folder / self.fusion
-            if not plan.is_file():
-                raise MonetError(f"fusion {self.fusion!r}: {nearest(self.fusion, ('auto', 'none'))}, or a YAML file")
-            changed["fusion"] = load_plan(str(plan)).to_dict()
-        if isinstance(self.checkpoint, str):
-            changed["checkpoint"] = _checkpoint(self.checkpoint, folder)
-        return self.model_copy(update=changed)
-
-
-def _checkpoint(name: str, folder: Path) -> str | dict[str, Any]:
-    from monet.search.checkpoint.baselines import BASELINES
-    from monet.transforms.checkpoint_plan import load_checkpoint_plan
-
-    known = [one.name for one in BASELINES]
-    if name in known:
-        return name
-    if not (folder / name).is_file():
-        raise MonetError(f"checkpoint {name!r}: {nearest(name, known)}, or a YAML file")
-    return dict(load_checkpoint_plan(str(folder / name)).to_dict())
-
-
 class SpaceModel(Model):
     """A whole space as written."""
 
@@ -169,7 +101,7 @@ class SpaceModel(Model):
     set_values: dict[str, Any] = Field({}, alias="set", description="paths of the hardware set for every point")
     parameters: dict[str, ParameterModel] = Field(min_length=1)
     constraints: list[str] = Field([], description="comparisons: area_mm2 <= 100, x_pes * y_pes >= 2")
-    workloads: dict[str, WorkloadModel] = Field(min_length=1)
+    workloads: dict[str, Workload] = Field(min_length=1)
     objectives: list[str] = Field(
         ["latency", "energy"], min_length=1, description="latency, energy, edp, memory or area; training.latency"
     )
@@ -181,7 +113,7 @@ class SpaceModel(Model):
 
     @field_validator("workloads")
     @classmethod
-    def _names(cls, value: dict[str, WorkloadModel]) -> dict[str, WorkloadModel]:
+    def _names(cls, value: dict[str, Workload]) -> dict[str, Workload]:
         for name, one in value.items():
             if not name.isidentifier():
                 raise ValueError(f"the workload name {name!r} is not a plain word (letters, digits, _)")

@@ -11,17 +11,16 @@ from monet.errors import MonetError
 from monet.graph.graph import Graph
 from monet.hardware.accelerator import Accelerator
 from monet.mapping.cost_store import Section, default_store
+from monet.options import options_of
+from monet.request import Request
+from monet.request.evaluation import schedule_of
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.evaluation import model_version
 from monet.schedule.measurement.figures import Figures, figures_of
-from monet.schedule.plan import Plan
-from monet.schedule.planning.default_plan import default_schedule
-from monet.search.hardware.description import WorkloadModel
 from monet.search.hardware.objectives import hardware_figures, means
 from monet.search.hardware.record import Record
 from monet.search.hardware.space import Space, numeric, space_from_text
-from monet.transforms.checkpoint_plan import CheckpointPlan
-from monet.transforms.recompute import recompute
+from monet.search.hardware.workload import Workload
 
 SPACES, GRAPHS = Section[Space]("spaces", 4), Section[Graph]("graphs of workloads", 64)
 
@@ -78,13 +77,10 @@ def _require(space: Space, known: Mapping[str, Any]) -> None:
             raise _Infeasible(f"constraint: {one.explain(known)}")
 
 
-def _run(name: str, workload: WorkloadModel, accelerator: Accelerator) -> Figures:
+def _run(name: str, workload: Workload, accelerator: Accelerator) -> Figures:
     try:
         scheduler = Scheduler(graph_of(workload), accelerator, workload.objective)
-        if isinstance(workload.fusion, dict):
-            schedule = scheduler.schedule(Plan.from_dict(workload.fusion))
-        else:
-            schedule = default_schedule(scheduler, workload.fusion, workload.boundary, {})
+        schedule = schedule_of(workload, scheduler)
     except NoSchedule as error:
         raise _Infeasible(f"{name}: {error.reason.message}") from None
     except MonetError as error:
@@ -92,31 +88,13 @@ def _run(name: str, workload: WorkloadModel, accelerator: Accelerator) -> Figure
     return figures_of(scheduler, schedule)
 
 
-def graph_of(workload: WorkloadModel) -> Graph:
+def graph_of(workload: Workload) -> Graph:
     """The graph of a workload, built once per process for all that schedule it differently."""
-    kept = workload.model_dump(exclude={"fusion", "boundary", "objective", "weight"})
+    shaping = {name: one for name, one in options_of(Workload).items() if one.group not in ("hardware", "schedule")}
+    kept = {name: getattr(workload, name) for name in (*shaping, "phases", "model_digest")}
     text = json.dumps(kept, sort_keys=True)
     return default_store()[GRAPHS].get_or(text, lambda: _graph(text))
 
 
 def _graph(text: str) -> Graph:
-    from monet.frontends import load_model
-    from monet.training import TrainingOptions, prepare, training_step
-
-    workload = WorkloadModel.model_validate_json(text)
-    forward = load_model(workload.model, **workload.sizes())
-    options = TrainingOptions(**workload.training())
-    if workload.mode == "inference":
-        return prepare(forward, options)
-    step = training_step(forward, options)
-    return step if workload.checkpoint == "keep-all" else recompute(step, checkpoint_plan(step, workload.checkpoint))
-
-
-def checkpoint_plan(step: Graph, chosen: str | dict[str, Any]) -> CheckpointPlan:
-    """The plan of a plain step that a workload asks for."""
-    from monet.search.checkpoint.baselines import baseline_named
-    from monet.search.checkpoint.problem import problem_of
-
-    if isinstance(chosen, dict):
-        return CheckpointPlan.from_dict(chosen)
-    return baseline_named(chosen).plan(step, problem_of(step))
+    return Request.from_json(json.loads(text)).graph()

@@ -11,23 +11,25 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from monet.errors import MonetError, nearest
+from monet.errors import MonetError, OptionError, nearest
 from monet.hardware.accelerator import Accelerator
 from monet.hardware.document import Document, read_document, with_overrides
 from monet.hardware.errors import HardwareError, Problem
 from monet.hardware.loading import describe, load_description, problems_of
 from monet.hardware.resolve import resolve
 from monet.quantities import plain_number
-from monet.search.hardware.description import WHOLE_LIMIT, ParameterModel, SpaceModel, WorkloadModel
+from monet.request.files import inlined
+from monet.search.hardware.description import WHOLE_LIMIT, ParameterModel, SpaceModel
 from monet.search.hardware.expressions import Comparison, ExpressionError, parse_comparison
 from monet.search.hardware.objectives import HARDWARE_FIGURES, WORKLOAD_FIGURES, Objective, parse_objective
+from monet.search.hardware.workload import Workload, knobs
 
 SPACES = Path(__file__).parent.parent / "spaces"
 MOST_EXHAUSTIVE = 1_000_000  # points that an exhaustive search may have
@@ -105,7 +107,7 @@ class Space:
         return self.model.name
 
     @property
-    def workloads(self) -> dict[str, WorkloadModel]:
+    def workloads(self) -> dict[str, Workload]:
         """Workloads by name, as they are before parameters change them."""
         return self.model.workloads
 
@@ -140,7 +142,7 @@ class Space:
             path: values[one.name] for one in self.parameters for path in one.sets if not path.startswith("workloads.")
         }
 
-    def workloads_at(self, values: Mapping[str, Any]) -> dict[str, WorkloadModel]:
+    def workloads_at(self, values: Mapping[str, Any]) -> dict[str, Workload]:
         """The workloads of a point."""
         changed: dict[str, dict[str, Any]] = {name: {} for name in self.workloads}
         for one in self.parameters:
@@ -150,9 +152,7 @@ class Space:
                     for name in self.workloads if which == "*" else (which,):
                         changed[name][field] = values[one.name]
         return {
-            name: WorkloadModel.model_validate(self.workloads[name].model_dump() | new).inlined(Path())
-            if new
-            else self.workloads[name]
+            name: changed_workload(self.workloads[name], new) if new else self.workloads[name]
             for name, new in changed.items()
         }
 
@@ -167,7 +167,7 @@ class Space:
         decides = {
             "hardware": self.base,
             "sets": {one.name: one.sets for one in self.parameters},
-            "workloads": {name: one.model_dump() for name, one in self.workloads.items()},
+            "workloads": {name: [one.to_json(), one.weight] for name, one in self.workloads.items()},
             "constraints": [one.text for one in self.constraints],
         }
         return hashlib.blake2b(json.dumps(decides, sort_keys=True).encode(), digest_size=16).hexdigest()
@@ -252,16 +252,22 @@ def _base(model: SpaceModel, source: str, folder: Path) -> Document:
         raise SpaceError(source, [Problem("hardware", str(error))]) from None
 
 
-def _inlined(model: SpaceModel, folder: Path, problems: list[Problem]) -> dict[str, WorkloadModel]:
+def _inlined(model: SpaceModel, folder: Path, problems: list[Problem]) -> dict[str, Workload]:
     """Workloads with the files they name made independent of the current directory."""
     found = {}
     for name, one in model.workloads.items():
         try:
-            found[name] = one.inlined(folder)
+            found[name] = changed_workload(one, {}, folder)
         except MonetError as error:
             problems.append(Problem(f"workloads.{name}", str(error)))
             found[name] = one
     return found
+
+
+def changed_workload(workload: Workload, new: Mapping[str, Any], folder: Path = Path()) -> Workload:
+    """A workload with other values, and the files it names read."""
+    changed: Workload = inlined(replace(workload, **new), folder)
+    return changed
 
 
 def _parameter(name: str, model: ParameterModel, base: Document, problems: list[Problem]) -> Parameter:
@@ -328,13 +334,13 @@ def _workload_problem(model: SpaceModel, path: str, value: Any) -> str:
     _, which, field = parts
     if which not in names:
         return f"no workload {which!r}; {nearest(which, names)}"
-    if field not in WorkloadModel.model_fields:
-        return f"no knob {field!r}; {nearest(field, WorkloadModel.model_fields)}"
+    if field not in knobs():
+        return f"no knob {field!r}; {nearest(field, knobs())}"
     for name in model.workloads if which == "*" else (which,):
         try:
-            WorkloadModel.model_validate(model.workloads[name].model_dump() | {field: value}).inlined(Path())
-        except ValidationError as error:
-            return "; ".join(one.message for one in problems_of(error, WorkloadModel))
+            changed_workload(model.workloads[name], {field: value})
+        except OptionError as error:
+            return error.reason if error.option == field else str(error)
         except MonetError as error:
             return str(error)
     return ""

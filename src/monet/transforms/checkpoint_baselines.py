@@ -10,8 +10,8 @@ from monet.errors import nearest
 from monet.graph.graph import Graph
 from monet.graph.kind import MAC_FAMILIES, kind_named
 from monet.graph.op import Op
-from monet.search.checkpoint.problem import Problem
 from monet.transforms.checkpoint_plan import CheckpointError, CheckpointPlan
+from monet.transforms.checkpoint_problem import Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,42 @@
+"""The files that a request names, read: what is left means the same everywhere and later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from monet.schedule.plan import load_plan
+from monet.transforms.checkpoint_plan import is_plan_file, load_checkpoint_plan
+
+if TYPE_CHECKING:
+    from monet.request.request import Request
+
+Asked = TypeVar("Asked", bound="Request")
+
+
+def inlined(request: Asked, folder: Path | None) -> Asked:
+    """A request with plans in place of their files; paths start at ``folder``, by default the current one."""
+    at = folder or Path()
+    return replace(
+        request,
+        model=_model(request.model, folder),
+        fusion=_read(request.fusion, at, lambda path: load_plan(path).to_dict()),
+        allocation=_read(request.allocation, at, lambda path: load_plan(path).to_dict()["allocation"]),
+        checkpoint=_read(request.checkpoint, at, lambda path: load_checkpoint_plan(path).to_dict()),
+    )
+
+
+def _read(given: str | Mapping[str, Any], folder: Path, load: Any) -> str | Mapping[str, Any]:
+    if isinstance(given, str) and is_plan_file(given):
+        return dict(load(str(folder / given)))
+    return given
+
+
+def _model(model: str | Mapping[str, Any], folder: Path | None) -> str | Mapping[str, Any]:
+    """A model's file below ``folder`` by its whole path; anything else as it is."""
+    if folder is None or not isinstance(model, str):
+        return model
+    file, colon, function = model.rpartition(":") if ".py:" in model else (model, "", "")
+    return f"{(folder / file).resolve()}{colon}{function}" if (folder / file).is_file() else model

@@ -1,0 +1,80 @@
+"""From a request to its graph: a model loaded, trained, checkpointed, cut down to some phases."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from monet.errors import MonetError, OptionError
+from monet.frontends import load_model
+from monet.graph.document import graph_from
+from monet.graph.graph import Graph
+from monet.schedule.evaluation import select_phases
+from monet.training.options import TrainingOptions, training_values
+from monet.training.step import prepare, training_step
+from monet.transforms.checkpoint_baselines import baseline_named
+from monet.transforms.checkpoint_plan import CheckpointPlan, is_plan_file, load_checkpoint_plan
+from monet.transforms.checkpoint_problem import problem_of
+from monet.transforms.recompute import recompute
+
+if TYPE_CHECKING:
+    from monet.request.request import Request
+
+MODEL_FIELDS = ("image", "sequence", "inputs", "dimensions")
+
+
+def graph_of(request: Request) -> Graph:
+    """The graph that a request asks for."""
+    forward = _model(request)
+    if forward.loss:
+        graph = _checkpointed(_unchanged(forward, request), request)
+    elif request.mode == "training":
+        graph = _checkpointed(training_step(forward, request), request)
+    elif isinstance(request.model, str) or _changed(request):
+        graph = prepare(forward, request)
+    else:
+        graph = forward
+    return select_phases(graph, request.phases) if request.phases else graph
+
+
+def _model(request: Request) -> Graph:
+    if not isinstance(request.model, str):
+        for name in ("batch", *MODEL_FIELDS):
+            if value := getattr(request, name):
+                raise OptionError(name, value, "the sizes of a graph are its own")
+        return graph_from(request.model)
+    batch = request.batch // request.micro_batches if request.batch else None
+    forward = load_model(request.model, batch=batch, **{name: getattr(request, name) for name in MODEL_FIELDS})
+    digest = forward.recipe.values.get("model_digest", "") if forward.recipe else ""
+    if request.model_digest and digest != request.model_digest:
+        raise MonetError(f"{request.model}: the file has changed since the result was made")
+    return forward
+
+
+def _changed(request: Request) -> dict[str, object]:
+    """Training options that are not the default."""
+    usual = training_values(TrainingOptions())
+    return {name: value for name, value in training_values(request).items() if value != usual[name]}
+
+
+def _unchanged(step: Graph, request: Request) -> Graph:
+    for name, value in _changed(request).items():
+        raise OptionError(name, value, f"{step.name} is a whole training step already")
+    return step
+
+
+def _checkpointed(step: Graph, request: Request) -> Graph:
+    chosen = request.checkpoint
+    if not chosen or chosen == "keep-all":
+        return step
+    if isinstance(chosen, str) and not is_plan_file(chosen):
+        return recompute(step, baseline_named(chosen).plan(step, problem_of(step)))
+    plan = load_checkpoint_plan(chosen) if isinstance(chosen, str) else CheckpointPlan.from_dict(chosen)
+    if names := plan.named("offload"):
+        raise OptionError(
+            "checkpoint",
+            chosen,
+            f"offload {', '.join(names[:3])}{' …' if len(names) > 3 else ''}: the tables of a result have no place for "
+            "pages to the host; cost this plan, with latency, energy, traffic and peak, by: "
+            "monet checkpoint MODEL --hardware HW --method PLAN.yaml",
+        )
+    return recompute(step, plan)

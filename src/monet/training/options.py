@@ -1,0 +1,60 @@
+"""How a model is trained: the options of ``training_step``, declared once for every place that takes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from monet.options import option, read_options
+
+if TYPE_CHECKING:
+    from monet.training.optimizers import Optimizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """How a model is trained. Empty values mean: as the model and the framework would have it.
+
+    Of ``training_step`` itself, ``micro_batches`` are passes at the model's batch size; a request divides its batch.
+    """
+
+    # fmt: off
+    loss: str = option(
+        "", group="training", choices="monet.training.losses:LOSSES",
+        help="cross-entropy, mse or sum.", usual="as the model is trained",
+    )
+    class_axis: int | None = option(None, group="training", help="Axis of the output that holds the classes.")
+    optimizer: str | Optimizer = option(
+        "sgd", group="training", choices="monet.training.optimizers:OPTIMIZERS", help="sgd, momentum, adam or adamw."
+    )
+    learning_rate: float | None = option(None, group="training", minimum=0, help="Step size of the optimizer.")
+    weight_decay: float | None = option(None, group="training", minimum=0, help="Weight decay of the optimizer.")
+    clip_norm: float | None = option(None, group="training", above=0, help="Clip gradients to this global norm.")
+    micro_batches: int = option(
+        1, group="training", minimum=1, unit="passes", formerly="accumulate",
+        help="Split the batch and accumulate gradients over so many passes.",
+    )
+    precision: str = option(
+        "", group="training", choices="monet.transforms.precision:POLICIES",
+        help="fp32, bf16 or fp16 (mixed, fp32 master weights), fp64; int16, int8 (inference).",
+        usual="fp32",
+    )
+    freeze: tuple[str, ...] = option((), group="training", help="Do not train parameters that match this pattern.")
+    lora: int = option(0, group="training", minimum=0, help="Rank of low-rank adapters; everything else is frozen.")
+    attention: str = option(
+        "explicit", group="training", choices=("explicit", "fused"),
+        help="explicit, or fused: scores stay on chip, only the log-sum-exp is kept.",
+    )
+    saved: str = option(
+        "framework", group="training", choices=("framework", "compact"),
+        help="framework: what PyTorch keeps; compact: 1-bit masks, 1-byte indices.",
+    )
+    # fmt: on
+
+    def __post_init__(self) -> None:
+        read_options(self)
+
+
+def training_values(options: TrainingOptions) -> dict[str, Any]:
+    """The training options alone, by name."""
+    return {one.name: getattr(options, one.name) for one in fields(TrainingOptions)}
