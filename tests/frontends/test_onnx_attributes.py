@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx.reference
 import pytest
 import torch
 
@@ -113,8 +114,8 @@ def pools(rank: int, path: Path) -> int:
             continue  # the runtime refuses padding as large as the window
         rest = {**at, "kernel_shape": list(kernel), **({} if pad.startswith("SAME") else {"ceil_mode": ceil})}
         check(path, "MaxPool", [x], {**padded(pad, rank), **rest}, {**same, **rest})
-        for inside in (0, 1) if set(at["dilations"]) == {1} else ():
-            counted = {**rest, "count_include_pad": inside}
+        for inside in ({"count_include_pad": 0}, {"count_include_pad": 1}, {}) if set(at["dilations"]) == {1} else ():
+            counted = {**rest, **inside}
             check(path, "AveragePool", [x], {**padded(pad, rank), **counted}, {**same, **counted}, 19)
         count += 1
     return count
@@ -174,7 +175,7 @@ REDUCTIONS = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "
 ASYMMETRIC = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
 
 CASES = [
-    *each("Gemm", [SQUARE, OTHER, weight(4)], transA=(0, 1), transB=(0, 1), alpha=(None, 0.5), beta=(1.0, 3.0)),
+    *each("Gemm", [SQUARE, OTHER, weight(4)], transA=(None, 1), transB=(None, 1), alpha=(None, 0.5), beta=(None, 3.0)),
     *each("Gemm", [SQUARE, OTHER, weight(4, 1)], transB=(0, 1), beta=(None, 0.5)),
     *each("Gemm", [SQUARE, OTHER, scalar(2)], alpha=(None, 2.0)),
     *(case for op in ("Softmax", "LogSoftmax") for opset in (11, 12, 13)
@@ -188,7 +189,7 @@ CASES = [
     *each("ReduceProd", [X], axes=([1], [-1]), keepdims=(0, 1)),
     *each("ArgMax", [X], axis=(None, 1, -1), keepdims=(None, 0)),
     *each("ArgMin", [X], axis=(None, 1, -1), keepdims=(None, 0)),
-    *each("CumSum", [X, integers(-1)[0]], exclusive=(0, 1), reverse=(0, 1)),
+    *each("CumSum", [X, integers(-1)[0]], exclusive=(None, 1), reverse=(None, 1)),
     *each("TopK", [np.cos(X), integers(2)], axis=(None, 0, 1), largest=(None, 0)),
     *each("Pad", [X, integers(0, 2, 1, 1, 0, 3), scalar(2.5)]),
     *each("Pad", [X, integers(0, 2, 1, 1, 0, 3)], mode=(None, "edge")),
@@ -233,6 +234,8 @@ CASES = [
     *each("DepthToSpace", [IMAGE], blocksize=(2,), mode=(None, "DCR", "CRD")),
     *each("Trilu", [X, integers(-1)[0]], upper=(None, 0, 1)),
     *each("Trilu", [X], upper=(None, 0)),
+    *each("OneHot", [integers([0, 2], [1, 3]), integers(4)[0], np.asarray([-1, 3], F)], axis=(None, 0, 1, -2)),
+    *each("OneHot", [integers([0, 2], [1, 3]), integers(4)[0], np.asarray([0, 1], F)], axis=(1,)),
     *each("ScatterElements", [X, integers([[0, 1, 1]]), weight(1, 1, 3)], 18, axis=(1, -1), reduction=("none",)),
     *each("ScatterElements", [X, integers([[0, 1, 1]]), weight(1, 1, 3)], 18, axis=(None, 1, -1), reduction=("add",)),
     *each("Resize", [UNEVEN, NONE, np.asarray([1, 1, 2, 3], F)], mode=("nearest", "linear")),
@@ -267,6 +270,73 @@ def test_batch_norm_in_training_form(momentum: float | None, epsilon: float | No
         x, mean, variance, scale, bias, training=True, momentum=1 - (momentum or 0.9), eps=epsilon or 1e-5
     )
     assert_same([found[norm.outputs[0]], *(found[name] for name in norm.outputs[3:])], [expected, mean, variance])  # type: ignore[list-item]
+
+
+# --- recurrent layers and attention -----------------------------------------------------------------------------------
+
+TIME, BATCH, WIDTH, HIDDEN = 4, 2, 3, 5
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["bare", "with biases and states"])
+@pytest.mark.parametrize("direction", [None, "reverse", "bidirectional"])
+@pytest.mark.parametrize("op", GATES)
+def test_recurrent_layers(op: str, direction: str | None, full: bool, tmp_path: Path) -> None:
+    count, rows = 2 if direction == "bidirectional" else 1, GATES[op] * HIDDEN
+    numbers = np.random.default_rng(1)
+    arrays = [
+        numbers.standard_normal(shape).astype(F)
+        for shape in ((TIME, BATCH, WIDTH), (count, rows, WIDTH), (count, rows, HIDDEN))
+    ]
+    if full:
+        states = [numbers.standard_normal((count, BATCH, HIDDEN)).astype(F) for _ in range(1 + (op == "LSTM"))]
+        arrays += [numbers.standard_normal((count, 2 * rows)).astype(F), NONE, *states]
+    given: Attributes = {"hidden_size": HIDDEN}
+    given |= {"direction": direction} if direction else {}
+    given |= {"linear_before_reset": 1} if op == "GRU" else {}
+    path = tmp_path / "one.onnx"
+    feeds = node_file(path, op, arrays, given, 17, outputs=(F,) * (3 if op == "LSTM" else 2))
+    assert_same(imported_results(path, feeds), runtime_results(path, feeds))
+
+
+def attention_cases() -> Iterator[Any]:
+    for scale, causal, mask, heads in itertools.product((None, 0.3), (None, 1), (None, F, np.bool_), (2, 4)):
+        given = {"q_num_heads": 4, "kv_num_heads": heads}
+        given |= {"scale": scale} if scale else {}
+        given |= {"is_causal": causal} if causal else {}
+        yield pytest.param(given, mask, id=f"{given} {mask}")
+
+
+@pytest.mark.parametrize(("given", "mask"), attention_cases())
+def test_attention(given: Attributes, mask: type | None, tmp_path: Path) -> None:
+    """Opset 23 in the format's own reference evaluator."""
+    numbers, heads = np.random.default_rng(2), given["kv_num_heads"]
+    arrays = [numbers.standard_normal((2, 5, 4 * 4)).astype(F)]
+    arrays += [numbers.standard_normal((2, 5, heads * 4)).astype(F) for _ in range(2)]
+    if mask is not None:
+        hidden = numbers.random((5, 5)) < 0.3
+        np.fill_diagonal(hidden, False)
+        arrays.append(~hidden if mask is np.bool_ else numbers.standard_normal((5, 5)).astype(F))
+    path = tmp_path / "one.onnx"
+    feeds = node_file(path, "Attention", arrays, given, 23, data=(0, 1, 2))
+    expected = onnx.reference.ReferenceEvaluator(str(path)).run(None, feeds)
+    assert_same(imported_results(path, feeds), expected)
+
+
+@pytest.mark.parametrize("interleaved", [None, 1])
+@pytest.mark.parametrize("looked_up", [False, True])
+@pytest.mark.parametrize("half", [2, 4])
+def test_rotary_embedding(interleaved: int | None, looked_up: bool, half: int, tmp_path: Path) -> None:
+    numbers = np.random.default_rng(3)
+    tables = [numbers.standard_normal((9, half) if looked_up else (2, 5, half)).astype(F) for _ in range(2)]
+    arrays = [numbers.standard_normal((2, 3, 5, 8)).astype(F), *tables]
+    arrays += [integers([3, 1, 4, 1, 5], [2, 6, 5, 3, 8])] if looked_up else []
+    given = {"rotary_embedding_dim": 2 * half} if half < 4 else {}
+    given |= {"interleaved": interleaved} if interleaved else {}
+    path = tmp_path / "one.onnx"
+    feeds = node_file(path, "RotaryEmbedding", arrays, given, 23, data=range(len(arrays)))
+    expected = onnx.reference.ReferenceEvaluator(str(path)).run(None, feeds)
+    assert_same(imported_results(path, feeds), expected)
 
 
 # --- what no rule looks at --------------------------------------------------------------------------------------------

@@ -349,6 +349,7 @@ PRODUCTS: dict[str, Function] = {
 
 IMAGES: dict[str, Function] = {  # on (2, 4, 8, 8)
     "conv_same_even": lambda x: F.conv2d(x, x[:, :, :2, :2], padding="same"),
+    "conv_same_dilated": lambda x: F.conv2d(x, x[:, :, :3, :2], padding="same", dilation=(2, 3)),
     "conv_stride": lambda x: F.conv2d(x, x[:, :2, :3, :3], stride=2, padding=1, groups=2),
     "conv1d": lambda x: F.conv1d(x[:, 0], x[0, :, :, :3], dilation=2),
     "conv3d": lambda x: F.conv3d(x[:, None], x[:, None, :3, :3, :3], padding=1),

@@ -9,6 +9,7 @@ import math
 import random
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -24,6 +25,7 @@ from monet.mapping.nest.cost import Cost, cost, energy_j
 from monet.mapping.nest.mapping import Binding, Cut, Loop, Mapping, Unrolled
 from monet.mapping.nest.prices import prices_of
 from monet.mapping.nest.spatial import frame_of
+from monet.mapping.unfused.dram_route import DramRoute, OperandCost, passing, passing_energy
 from tests.mapping.cores import core as core_of
 from tests.mapping.cores import level, streaming, three_level, two_level
 from tests.mapping.nests import conv, linear, matmul
@@ -320,6 +322,43 @@ def test_narrow_accesses_are_paid_in_full() -> None:
     }
 
 
+# --- between DRAM and the core ----------------------------------------------------------------------------------------
+
+INPUT = OperandCost("I", 1000, 100, 0, 0, False)
+WEIGHT = OperandCost("W", 500, 500, 0, 0, True)  # streamed: it has no place in the core
+RESULT = OperandCost("O", 800, 90, 300, 0, False)  # 300 bytes of it come back once
+OPERANDS = ((False, INPUT), (False, WEIGHT), (True, RESULT))
+
+
+def test_what_passes_is_counted_once_in_whole_bursts() -> None:
+    """First 100 + 500 bytes in; meanwhile 900 + 300 in and 710 out; at last 90 out. Bursts of 64 bytes, two cycles a
+    byte at DRAM; the link takes one in each direction."""
+    route = DramRoute((("dram", 2.0), ("link in", 1.0)), (("dram", 2.0), ("link out", 1.0)), 64, 7.0)
+    found = passing(route, OPERANDS)
+    first, rest, leaving, last = 640, 1216, 768, 128
+    assert (found.read_bytes, found.write_bytes) == (600 + 1200, 710 + 90)
+    assert (found.read_burst_bytes, found.write_burst_bytes) == (first + rest, leaving + last)
+    assert found.dram_cycles == 2 * (first + rest + leaving + last)
+    assert found.fill_cycles == 7 + 2 * first
+    assert found.drain_cycles == 7 + 2 * last
+    assert found.stream_cycles == 2 * (first + rest + leaving + last)  # one wire carries both directions
+    apart = passing(replace(route, writing=(("other", 2.0),)), OPERANDS)
+    assert apart.stream_cycles == 2 * (first + max(rest, 710) + 90)
+
+
+def test_energy_of_what_passes() -> None:
+    """DRAM bursts, link bytes, and the top memory: what comes is written there, what leaves is read."""
+    core = two_level(2, 2, 16, 16, 16)
+    top = replace(core.level("sram"), read_energy_j=3 * 64e-12, write_energy_j=11 * 64e-12)  # 3 and 11 pJ a bit
+    core = replace(core, levels=(*core.levels[:-1], top))
+    route = DramRoute((("dram", 1.0),), (("dram", 1.0),), 64, 0.0)
+    found = passing_energy(passing(route, OPERANDS), OPERANDS, core, 20e-12, 50e-12, 1e-12)
+    assert found["dram"] == pytest.approx(8 * ((640 + 1216) * 20e-12 + (768 + 128) * 50e-12))
+    assert found["link"] == pytest.approx(8 * (1800 + 800) * 1e-12)
+    assert found["sram"] == pytest.approx(8 * ((1000 + 300) * 11e-12 + 800 * 3e-12))
+    assert set(found) == {"dram", "link", "sram"}
+
+
 # --- monet map --------------------------------------------------------------------------------------------------------
 
 
@@ -373,6 +412,37 @@ def test_figures_of_the_command_hang_together(hardware: str, kind: str, dims: di
         assert stalls[found["bound_by"]] == max(stalls.values())
     elif found["bound_by"] == "compute":
         assert not tile["stall_by_port"]
+
+
+NARROW = """
+name: narrow
+node_nm: 28
+clock_hz: 1 GHz
+cores:
+  pe:
+    kind: matrix
+    axes: {k: {size: 2, multicast: [I]}, c: {size: 2, reduce: true}}
+    rates: [int8]
+    memories:
+      - {name: rf, operands: [W], per: mac, size_bytes: 4, bandwidth_bits_per_cycle: 2}
+      - {name: local, size_bytes: 256, bandwidth_bits_per_cycle: 64}
+      - {name: sram, size_bytes: 64 KiB, bandwidth_bits_per_cycle: 8}
+dram: {main: {kind: LPDDR4, capacity_bytes: 1 GiB}}
+network: {bus: {bus: [pe, main], bandwidth_bits_per_cycle: 64}}
+"""
+
+
+def test_a_port_stalls_the_array_beyond_its_waiting_for_tiles(tmp_path: Path) -> None:
+    """Registers that are read 2 bits at a time take four cycles a step, and the local buffer is exchanged as well."""
+    (tmp_path / "narrow.yaml").write_text(NARROW)
+    found = mapped("linear", "--hardware", str(tmp_path / "narrow.yaml"), "--dims", "N=16,K=16,C=16")
+    tile = found["tile_cycles"]
+    steps = 16 * 16 * 16 / 4 / found["tiles"]
+    assert tile["compute"] == steps
+    assert tile["exposed"] > 0
+    assert tile["stall_by_port"]["rf.r0"] == pytest.approx(4 * steps - tile["compute"] - tile["exposed"])
+    assert tile["total"] == pytest.approx(4 * steps + tile["fill"] + tile["drain"])
+    assert found["bound_by"] == "rf.r0"
 
 
 def test_what_crosses_to_and_from_dram_is_the_operands() -> None:

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from monet.search.genetic import Evolution, Genome, Score, Settings, evolve, non_dominated
+from monet.search.genetic import Evolution, Genome, Score, Settings, _State, evolve, non_dominated
 
 CHOICES = (3, 2, 4, 1, 3, 2, 4)  # 576 genomes
 
@@ -151,3 +151,28 @@ def test_a_run_that_starts_infeasible_walks_to_where_it_is_feasible() -> None:
     found = evolve((2,) * length, evaluate, seed=5, settings=settings, seeds=seeds)
     assert found.front
     assert found.scores[found.front[0]].values == (-2.0, -2.0)
+
+
+def test_a_mutant_differs_and_every_other_value_is_as_likely() -> None:
+    state = _State(np.array(CHOICES), lambda some: [], lambda genome: genome, Settings(mutation=1e-9))
+    random, start = np.random.default_rng(0), (1, 0, 2, 0, 1, 1, 3)
+    seen: dict[tuple[int, int], int] = {}
+    for _ in range(3000):
+        child = state.mutated(start, random)
+        (gene,) = [at for at, (old, new) in enumerate(zip(start, child, strict=True)) if old != new]  # one, not none
+        assert 0 <= child[gene] < CHOICES[gene]
+        seen[gene, child[gene]] = seen.get((gene, child[gene]), 0) + 1
+    assert set(seen) == {(g, v) for g, count in enumerate(CHOICES) for v in range(count) if v != start[g]}
+    assert min(seen.values()) > 0.6 * 3000 / 6 / 3
+
+
+def test_children_take_every_gene_from_a_parent_and_both_keep_all() -> None:
+    state = _State(np.array(CHOICES), lambda some: [], lambda genome: genome, Settings())
+    random, first, second = np.random.default_rng(0), (0,) * 7, (2, 1, 3, 0, 2, 1, 3)
+    swapped = np.zeros(7)
+    for _ in range(500):
+        a, b = state.crossed(first, second, random)
+        assert all({x, y} == {p, q} for x, y, p, q in zip(a, b, first, second, strict=True))
+        swapped += np.array(a) == np.array(second)
+    assert (swapped[[0, 1, 2, 4, 5, 6]] > 100).all()
+    assert (swapped[[0, 1, 2, 4, 5, 6]] < 400).all()

@@ -251,6 +251,18 @@ def test_dropout_replays_its_mask_and_keeps_it_as_torch_does() -> None:
     assert_same(gradients(step, values), gradients(step, values), 0)
 
 
+@pytest.mark.parametrize(
+    ("shape", "label"),
+    [((4, 10), (4,)), ((2, 5, 10), (2, 5)), ((2, 10, 5, 6), (2, 5, 6)), ((2, 10, 3, 4, 5), (2, 3, 4, 5))],
+)
+def test_classes_lie_where_the_framework_has_them(shape: tuple[int, ...], label: tuple[int, ...]) -> None:
+    """On the last axis of tables and sequences, on axis 1 of images and volumes."""
+    builder = GraphBuilder("scores")
+    x, w = builder.input("x", shape), builder.parameter("w", shape[1:])
+    step = training_step(builder.build([builder.emit("mul", x, w)]), loss="cross-entropy")
+    assert step.tensors["label"].shape == label
+
+
 def test_class_axis_of_image_outputs() -> None:
     step = training_step(UNet(width=2, image=16).build("unet", 2))
     assert step.tensors["label"].shape == (2, 16, 16)

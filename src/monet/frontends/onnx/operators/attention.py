@@ -85,8 +85,8 @@ def _rotary(t: Translation, node: Node) -> str:
         tables = [t.emit(node, "embedding", table, rows) for table in tables]
     half = t.shape(tables[0])[-1]
     cos, sin = (t.reshape(node, table, (t.shape(table)[0], 1, tokens, half)) for table in tables)
-    if 2 * half > width:
-        raise ModelError(f"tables of {half} columns do not fit heads of {width}")
+    if 2 * half > width or int(node.get("rotary_embedding_dim", 0)) not in (0, 2 * half):
+        raise ModelError(f"tables of {half} columns do not fit heads of {width}, or the width to turn")
     turned, rest = (
         t.emit_all(node, "split", x, sizes=(2 * half, width - 2 * half), axis=3) if 2 * half < width else (x, "")
     )
