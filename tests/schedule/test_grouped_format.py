@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -66,7 +68,7 @@ def step_in(name: str, width: int = 64) -> Graph:
 
 def figures(result: Result) -> dict[str, object]:
     assert result.feasible, result.reason
-    rows = [{k: v for k, v in one.items() if k != "energy_j"} for one in result.operators]
+    rows = [dataclasses.replace(one, energy_j=0.0) for one in result.operators]
     return {
         "ticks": result.ticks,
         "energy": pytest.approx(result.energy_j),
@@ -117,24 +119,24 @@ def test_bytes_agree_from_tensor_to_traffic(width: int, padded: int) -> None:
     result = monet.evaluate(step, chip("grouped4"), fusion="none", boundary="dram")
     assert result.feasible, result.reason
     written = sum(tensors[name].bytes for op in step.ops for name in op.outputs)
-    assert result.dram_bytes["write"] == written
-    by_name = {row["name"]: row for row in result.operators}
+    assert result.dram_bytes.write == written
+    by_name = {row.name: row for row in result.operators}
     for op in step.ops:  # nothing that passes once is read twice
         row, once = by_name[op.name], sum(tensors[name].bytes for name in dict.fromkeys(op.inputs))
-        if row["family"] == "matmul":
-            assert row["dram_read_bytes"] % 1 == 0
-            assert row["dram_read_bytes"] >= once
+        if row.family == "matmul":
+            assert row.dram_read_bytes % 1 == 0
+            assert row.dram_read_bytes >= once
         elif "softmax" not in op.kind:
-            assert row["dram_read_bytes"] == once
-    weights = result.peak_memory_bytes["main"]["weights"]
+            assert row.dram_read_bytes == once
+    weights = result.peak_memory_bytes["main"].weights
     assert weights == tensors["first"].bytes + tensors["second"].bytes
 
 
 def test_padding_costs_what_the_padded_tensor_does() -> None:
     """Rows of 33 elements take two groups, as rows of 64 do: the same bytes to DRAM and back, though fewer products."""
     narrow, wide = (monet.evaluate(step_in("grouped4", width), chip("grouped4"), fusion="none") for width in (33, 64))
-    assert narrow.peak_memory_bytes["main"]["weights"] == wide.peak_memory_bytes["main"]["weights"]
-    assert sum(row["macs"] for row in narrow.operators) < sum(row["macs"] for row in wide.operators)
+    assert narrow.peak_memory_bytes["main"].weights == wide.peak_memory_bytes["main"].weights
+    assert sum(row.macs for row in narrow.operators) < sum(row.macs for row in wide.operators)
 
 
 def test_a_core_gives_what_no_published_unit_tells() -> None:
