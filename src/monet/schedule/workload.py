@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from monet.arrays import U8x2
 from monet.graph.counts import call_of
 from monet.graph.graph import Graph
 from monet.graph.kind import Call, Dimensions, Family, kind_named
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from monet.schedule.plan import Group
     from monet.schedule.planning.grouping import Ranges, TiledGroup
 
-Array = np.ndarray[Any, Any]
 WEIGHTS, ACTIVATIONS, GRADIENTS, OPTIMIZER_STATE, WORKSPACE = range(len(CATEGORIES))
 CATEGORY = 2  # column of ``flags_of`` storages
 MATRIX = frozenset({Family.CONVOLUTION, Family.MATMUL})
@@ -167,7 +167,7 @@ class Workload:
         return found
 
     @cached_property
-    def storage_flags(self) -> Array:
+    def storage_flags(self) -> U8x2:
         """``flags_of`` its storages."""
         return flags_of(self.storages)
 
@@ -272,7 +272,7 @@ def storage_of(graph: Graph, name: str, number: int, results: frozenset[str]) ->
     )
 
 
-def flags_of(storages: Mapping[str, Storage]) -> Array:
+def flags_of(storages: Mapping[str, Storage]) -> U8x2:
     """By number of a storage: whether it is a root, whether it is persistent, its category. The last row is for what is
     neither: sums that cores keep for themselves."""
     rows = [(one.is_root, one.persistent, one.category) for one in storages.values()]
@@ -283,7 +283,7 @@ def assembled(
     graph: Graph,
     operators: tuple[Operator, ...],
     storages: dict[str, Storage],
-    storage_flags: Array,
+    storage_flags: U8x2,
     ranges: dict[tuple[Any, ...], tuple[Ranges, ...]],
 ) -> Workload:
     """A workload whose parts were analysed before, for searches that switch operators on and off."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from monet.arrays import F64, I64, U8, F64x2, I64x2, U8x3
 from monet.hardware.accelerator import OPERANDS
 from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.mapper.branch_and_bound import best_tiling
@@ -32,7 +33,6 @@ from monet.mapping.nest.mapping import Cut, Loop, Mapping
 from monet.mapping.nest.prices import Prices
 from monet.mapping.nest.spatial import mirror_of
 
-Array = np.ndarray[Any, Any]
 OBJECTIVES = ("latency", "energy", "edp")
 FEW, MANY = 4, 10  # fewer divisors than FEW: add ceil(steps / m); more than MANY: keep a geometric selection
 MANY_TILINGS = 500  # tile combinations from which a coarse search first pays
@@ -86,9 +86,9 @@ class Arrays:
     tiles: tuple[tuple[int, ...], ...]
     problem: Problem  # without joules per entry and scalars
     flows: tuple[tuple[str, bool], ...]
-    bits: Array  # [flow]
-    bits_per_entry: Array  # [cut, flow]
-    coarse: Array | None  # tiles to search first, if there are many
+    bits: F64  # [flow]
+    bits_per_entry: F64x2  # [cut, flow]
+    coarse: U8x3 | None  # tiles to search first, if there are many
     mirrored: tuple[int, int]  # two dimensions that may change places (with their taps), or (-1, -1)
 
     @property
@@ -101,7 +101,7 @@ class Arrays:
 class Priced:
     """The part of a problem that depends on the energies of one core."""
 
-    per_cut: Array
+    per_cut: F64x2
     base_energy: float
     least_energy: float
 
@@ -144,7 +144,7 @@ def search_frame(
         ]
     )
     problem = arrays.problem._replace(per_cut=found.per_cut, scalars=scalars)
-    early: tuple[Array, Array] | None = None
+    early: tuple[F64, I64x2] | None = None
     if math.isinf(beat) and arrays.coarse is not None:  # a good score early prunes most of the rest
         early = best_tiling(problem._replace(nests=arrays.coarse))
         scalars[BEAT] = early[0][0]
@@ -157,7 +157,7 @@ def search_frame(
     return Tiling(float(result[0]), float(result[1]), joules, int(result[3]), _mapping(arrays, path))
 
 
-def _coarse(nests: Array, candidates: Array) -> Array:
+def _coarse(nests: U8x3, candidates: I64) -> U8x3:
     """Only three tiles of each dimension: one step, all, and one between."""
     coarse = np.zeros_like(nests)
     for d, count in enumerate(candidates):
@@ -253,7 +253,7 @@ def _mirrored(frame: Frame, constraints: Constraints, dims: tuple[str, ...]) -> 
     return (dims.index(first), dims.index(pairs[first])) if first else (-1, -1)
 
 
-def _flows(frame: Frame) -> tuple[tuple[tuple[str, bool], ...], Array, Array]:
+def _flows(frame: Frame) -> tuple[tuple[tuple[str, bool], ...], F64, F64x2]:
     """(level, whether it is read) of every flow that costs energy, its bits that always move, and those per entry."""
     flows = tuple(dict.fromkeys((term.level, term.flow.is_read) for term in frame.terms))
     bits, per_entry = np.zeros(len(flows)), np.zeros((len(frame.crossings), len(flows)))
@@ -326,10 +326,10 @@ def _fewest(windows: list[WindowTables], room: float) -> float:
     return max(least, float(fitting.min())) if fitting.size else least
 
 
-def _port_loads(frame: Frame, per_cut: Array) -> tuple[Array, Array]:
+def _port_loads(frame: Frame, per_cut: F64x2) -> tuple[F64x2, F64]:
     """Cycles per entry and port, base cycles of every port; fills in the most entries of every cut."""
     cuts = len(frame.crossings)
-    slopes: dict[str, Array] = {}
+    slopes: dict[str, F64] = {}
     bases: dict[str, float] = {}
     for term in frame.terms:
         port, cycles = frame.cycles_per_bit(term.level, term.slot, term.flow)
@@ -371,7 +371,7 @@ def resident_price(frame: Frame, prices: Prices | None) -> tuple[float, float]:
     return joules, cycles
 
 
-def _most_entries(frame: Frame) -> Array:
+def _most_entries(frame: Frame) -> F64:
     """Entries of every crossing with the smallest tiles everywhere."""
     most = np.empty(len(frame.crossings))
     for k, crossing in enumerate(frame.crossings):
@@ -383,7 +383,7 @@ def _most_entries(frame: Frame) -> Array:
     return most
 
 
-def _room(frame: Frame) -> tuple[Array, Array]:
+def _room(frame: Frame) -> tuple[I64, F64]:
     """Memory of every crossing and the bits that tiles may take there."""
     names = list(dict.fromkeys(crossing.level.name for crossing in frame.crossings))
     room = [frame.core.level(name).tile_bytes * 8.0 for name in names]
@@ -392,7 +392,7 @@ def _room(frame: Frame) -> tuple[Array, Array]:
 
 def _constraints(
     frame: Frame, constraints: Constraints, dims: tuple[str, ...], tiles: tuple[tuple[int, ...], ...]
-) -> tuple[Array, Array]:
+) -> tuple[I64x2, U8]:
     limits = np.full((len(frame.crossings), len(dims)), 1 << 30, np.int64)
     pinned = np.array([frame.binding.operand(one.slot) in constraints.stationary for one in frame.crossings], np.uint8)
     for k, crossing in enumerate(frame.crossings):
@@ -404,7 +404,7 @@ def _constraints(
     return limits, pinned
 
 
-def _mapping(arrays: Arrays, path: Array) -> Mapping:
+def _mapping(arrays: Arrays, path: I64x2) -> Mapping:
     """Loops and cuts from the kernel's path: each row adds the block of loops above its cut."""
     frame, loops, cuts = arrays.frame, [], []
     at = [len(tiles) - 1 for tiles in arrays.tiles]

@@ -10,15 +10,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
+from monet.arrays import I64x2, I64x3
 from monet.graph.loop_nest import Index, LoopNest, Operand
 from monet.mapping.errors import MappingError
-from monet.mapping.nest.window_counts import window_tables
-
-Array = np.ndarray[Any, Any]
+from monet.mapping.nest.window_counts import Geometry, window_tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +113,10 @@ class WindowTables:
     likewise along v. ``points``: (u, v) pairs that fall inside the tensor. ``distinct``: positions touched at all.
     """
 
-    largest: Array
-    total: Array
-    kept_u: Array
-    kept_v: Array
+    largest: I64x2
+    total: I64x2
+    kept_u: I64x3
+    kept_v: I64x3
     points: int
     distinct: int
 
@@ -126,10 +124,10 @@ class WindowTables:
 @lru_cache(maxsize=8192)
 def tables(window: Window, u: Extent, v: Extent, tiles_u: tuple[int, ...], tiles_v: tuple[int, ...]) -> WindowTables:
     """Tables of ``window`` for the given tile candidates (chunks)."""
-    geometry = np.array(
-        [window.a, window.b, window.offset, window.length, u.size, u.unrolled, u.inside, v.size, v.unrolled, v.inside],
-        dtype=np.int64,
-    )
+    geometry = Geometry(
+        window.a, window.b, window.offset, window.length,
+        u.size, u.unrolled, u.inside, -(-u.size // u.unrolled), v.size, v.unrolled, v.inside, -(-v.size // v.unrolled),
+    )  # fmt: skip
     largest, total, kept_u, kept_v, scalars = window_tables(geometry, np.array(tiles_u), np.array(tiles_v))
     return WindowTables(largest, total, kept_u, kept_v, int(scalars[0]), int(scalars[1]))
 

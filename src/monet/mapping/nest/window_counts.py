@@ -21,10 +21,10 @@ class Geometry(NamedTuple):
     size_u: int
     unrolled_u: int
     inside_u: int
+    chunks_u: int
     size_v: int
     unrolled_v: int
     inside_v: int
-    chunks_u: int
     chunks_v: int
 
 
@@ -38,9 +38,8 @@ class Tile(NamedTuple):
 
 
 @kernel
-def window_tables(geometry: I64, tiles_u: I64, tiles_v: I64) -> tuple[I64x2, I64x2, I64x3, I64x3, I64]:
+def window_tables(g: Geometry, tiles_u: I64, tiles_v: I64) -> tuple[I64x2, I64x2, I64x3, I64x3, I64]:
     """Counts for all pairs of tiles; see ``footprint.WindowTables`` for their meaning."""
-    g = geometry_of(geometry)
     many_u, many_v = tiles_u.size, tiles_v.size
     largest = np.zeros((many_u, many_v), np.int64)
     total = np.zeros((many_u, many_v), np.int64)
@@ -57,18 +56,6 @@ def window_tables(geometry: I64, tiles_u: I64, tiles_v: I64) -> tuple[I64x2, I64
                     tile = Tile(tiles_u[i], tiles_v[j], lane_u, lane_v)
                     stamp = count_tiles(i, j, tile, stamp, g, tiles_u, tiles_v, largest, total, kept_u, kept_v, marks)
     return largest, total, kept_u, kept_v, scalars
-
-
-@part(allocates=False)
-def geometry_of(given: I64) -> Geometry:
-    """A geometry from its numbers, in the order of its fields but for the last two."""
-    a, b, offset, length = given[0], given[1], given[2], given[3]
-    size_u, unrolled_u, inside_u = given[4], given[5], given[6]
-    size_v, unrolled_v, inside_v = given[7], given[8], given[9]
-    chunks_u, chunks_v = -(-size_u // unrolled_u), -(-size_v // unrolled_v)
-    return Geometry(
-        a, b, offset, length, size_u, unrolled_u, inside_u, size_v, unrolled_v, inside_v, chunks_u, chunks_v
-    )
 
 
 @part(allocates=False)

@@ -21,8 +21,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping as Dictionary
 from dataclasses import dataclass, replace
-from typing import Any
 
+from monet.arrays import I64
 from monet.graph.formats import whole_bytes
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core, Flow
@@ -246,7 +246,7 @@ class _Bench:
         self._choices: dict[tuple[int, ...], _Choice] = {}
         self._sums: dict[tuple[object, ...], TileSums] = {}
 
-    def choice(self, row: Any) -> _Choice:
+    def choice(self, row: I64) -> _Choice:
         """A row of the kernel's answer, with its most frequent tile mapped."""
         key = tuple(row.tolist())
         if key not in self._choices:

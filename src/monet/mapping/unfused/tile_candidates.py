@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping as Dictionary
-from typing import Any
 
 import numpy as np
 
+from monet.arrays import F64, I64, F64x2, F64x4, F64x5, I64x3
 from monet.hardware.accelerator import OPERANDS
 from monet.mapping.mapper.tiling import OBJECTIVES, Constraints
 from monet.mapping.nest.cost import Cost
@@ -20,7 +20,6 @@ from monet.mapping.unfused.border_traffic import Memories
 from monet.mapping.unfused.tile_ranking import SLOT_COLUMNS, Ranking
 
 MOST_TILES = 6
-Array = np.ndarray[Any, Any]
 SPARE = 1e-3  # at objective latency, doubling the energy counts as 0.1 % of the cycles
 
 
@@ -113,7 +112,9 @@ class TileArrays:
             keep=0,
         )
 
-    def _footprints(self, touched: list[Footprint], many: int) -> tuple[Array, tuple[Array, ...]]:
+    def _footprints(
+        self, touched: list[Footprint], many: int
+    ) -> tuple[F64x2, tuple[I64, I64x3, F64x4, F64x4, F64x5, F64x5]]:
         """Widths of plain dimensions by tile, and tables of all windows."""
         index = {dim: d for d, dim in enumerate(self.dims)}
         most = max(1, *(len(one.windows) for one in touched))
@@ -155,7 +156,7 @@ class TileArrays:
         leakage_j_per_cycle: float,
         streams: Dictionary[str, float],
         counts: Cost,
-    ) -> tuple[Array, Array]:
+    ) -> tuple[F64x2, F64]:
         """``per_slot`` and ``scalars`` of the ranking."""
         overhead = counts.fill_cycles + counts.drain_cycles - self.frame.transpose_cycles
         busy = counts.cycles - counts.fill_cycles - counts.drain_cycles
@@ -194,11 +195,11 @@ class TileArrays:
         )
         return per_slot, scalars
 
-    def tile(self, row: Any) -> dict[str, int]:
+    def tile(self, row: I64) -> dict[str, int]:
         """Tile sizes that a row of the kernel's answer stands for."""
         return {dim: tiles[pick] for dim, tiles, pick in zip(self.dims, self.tiles, row[2:], strict=True)}
 
-    def order(self, row: Any) -> tuple[Loop, ...]:
+    def order(self, row: I64) -> tuple[Loop, ...]:
         """Loops over tiles: those that leave the stationary slot in place innermost, the sliding one last."""
         tile, stays = self.tile(row), self.frame.footprints[OPERANDS[row[0]]].dims
         counts = {dim: -(-self.frame.sizes[dim] // tile[dim]) for dim in self.dims}

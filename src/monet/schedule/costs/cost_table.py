@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from monet.arrays import I64, I64x2
 from monet.errors import MonetError
 from monet.graph.loop_nest import LoopNest, Operand
 from monet.graph.tensor import Tensor
@@ -33,8 +34,6 @@ from monet.schedule.planning.grouping import TiledGroup, summed
 from monet.schedule.result_rows import Infeasible
 from monet.schedule.workload import Operator
 
-Array = np.ndarray[Any, Any]
-
 
 @dataclass(frozen=True)
 class Costed:
@@ -42,14 +41,14 @@ class Costed:
 
     instances: tuple[CoreInstance, ...]
     steps: StepRanges
-    classes: Array
+    classes: I64
     costs: tuple[StepCost, ...]
     is_summed: bool  # split along a dimension that it sums over
     mode: tuple[int, int]  # number of the mode that the arrays are in, ticks of changing to it; -1 if there is one only
     refills: bool  # nothing stays in the arrays from tile to tile
-    _edges: dict[int, dict[int, Array]] = field(default_factory=dict, compare=False)
+    _edges: dict[int, dict[int, I64]] = field(default_factory=dict, compare=False)
 
-    def edges(self, position: int, operand: Operand, nest: LoopNest) -> dict[int, Array]:
+    def edges(self, position: int, operand: Operand, nest: LoopNest) -> dict[int, I64]:
         """Where its steps cut an operand, by its position among the operator's (a bias is not in the nest)."""
         if position not in self._edges:
             self._edges[position] = cut_axes(operand, nest, self.steps)
@@ -73,7 +72,7 @@ class Costed:
 SURROUNDINGS = Section[int]("surroundings of steps", 1000)  # what a cost depends on outside of its step → a number
 STEPS = Section[StepCost]("costs of steps", 100_000)  # by content, for all accelerators
 UNFUSED_CYCLES = Section[float | None]("cycles of operators alone", 100_000)  # None where a core cannot run one
-UNTILED = Section[tuple[StepRanges, Array, Array]]("steps of operators alone", 10_000)
+UNTILED = Section[tuple[StepRanges, I64, I64]]("steps of operators alone", 10_000)
 
 
 class CostTable:
@@ -91,7 +90,7 @@ class CostTable:
         self.rows = Kept(ROWS)  # of operators whose surroundings have not changed either
         self.legal: set[tuple[str, Placement]] = set()  # (key of an operator, placement) that were checked
         self.contents: dict[tuple[Any, ...], int] = {}  # cuts of storages, numbered
-        self.orders: dict[tuple[Any, ...], Array] = {}  # of the tiles of groups, by the rows of their operators
+        self.orders: dict[tuple[Any, ...], I64x2] = {}  # of the tiles of groups, by the rows of their operators
 
     def cost(
         self, operator: Operator, steps: StepRanges, number: int, instance: CoreInstance, held: bool, share: float
@@ -195,7 +194,7 @@ class OperatorSteps:
     instances: tuple[CoreInstance, ...]
     steps: StepRanges
     held: bool
-    classes: Array
+    classes: I64
     costs: tuple[StepCost, ...]
     group: int
     tiled: Group | None  # the plan's group
@@ -290,10 +289,10 @@ def _nothing(like: StepCost) -> StepCost:
     return StepCost(0.0, 0.0, 0.0, 0.0, operands, (), like.bound_by)
 
 
-def _untiled(operator: Operator, split: str, pieces: int, store: CostStore) -> tuple[StepRanges, Array, Array]:
+def _untiled(operator: Operator, split: str, pieces: int, store: CostStore) -> tuple[StepRanges, I64, I64]:
     """Steps of an operator alone, with their classes of shape: the same on every machine."""
 
-    def compute() -> tuple[StepRanges, Array, Array]:
+    def compute() -> tuple[StepRanges, I64, I64]:
         steps = make_steps(operator.nest, {}, split, pieces)
         return steps, *shape_classes(operator.nest, steps)
 

@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from monet.arrays import F64, I64
 from monet.graph.loop_nest import Index, LoopNest, Operand
 from monet.graph.tensor import Tensor
 
-Array = np.ndarray[Any, Any]
 
-
-def even_cuts(size: int, parts: int) -> tuple[Array, Array]:
+def even_cuts(size: int, parts: int) -> tuple[I64, I64]:
     """Starts and ends of ``parts`` pieces of nearly equal size."""
     edges = np.arange(parts + 1) * size // parts
     return edges[:-1], edges[1:]
@@ -33,7 +32,7 @@ class StepRanges:
     count: int
     tiles: int
     pieces: int
-    ranges: Mapping[str, tuple[Array, Array]]
+    ranges: Mapping[str, tuple[I64, I64]]
 
     @property
     def whole(self) -> bool:
@@ -47,12 +46,12 @@ class StepRanges:
         return self.tiles, self.pieces, ranges
 
 
-def make_steps(nest: LoopNest, tiles: Mapping[str, tuple[Array, Array]], split: str, pieces: int) -> StepRanges:
+def make_steps(nest: LoopNest, tiles: Mapping[str, tuple[I64, I64]], split: str, pieces: int) -> StepRanges:
     """All combinations of tiles (by dimension, outermost first) and pieces along ``split``."""
     counts = [len(low) for low, _ in tiles.values()]
     total = math.prod(counts)
     index = np.unravel_index(np.arange(total), counts) if counts else ()
-    ranges: dict[str, tuple[Array, Array]] = {}
+    ranges: dict[str, tuple[I64, I64]] = {}
     for (dim, (low, high)), where in zip(tiles.items(), index, strict=True):
         ranges[dim] = np.repeat(low[where], pieces), np.repeat(high[where], pieces)
     if pieces > 1:
@@ -65,10 +64,10 @@ def make_steps(nest: LoopNest, tiles: Mapping[str, tuple[Array, Array]], split: 
     return StepRanges(total * pieces, total, pieces, ranges)
 
 
-def axis_range(index: Index, length: int, nest: LoopNest, steps: StepRanges) -> tuple[Array | int, Array | int, bool]:
+def axis_range(index: Index, length: int, nest: LoopNest, steps: StepRanges) -> tuple[I64 | int, I64 | int, bool]:
     """(start, end, varies) of one axis of an operand in every step, clipped to the tensor."""
-    low: Array | int = index.offset
-    high: Array | int = index.offset + 1
+    low: I64 | int = index.offset
+    high: I64 | int = index.offset + 1
     varies = False
     for name, factor in index.terms:
         if name in steps.ranges:
@@ -83,7 +82,7 @@ def axis_range(index: Index, length: int, nest: LoopNest, steps: StepRanges) -> 
     return max(0, int(low)), min(length, int(high)), False
 
 
-def box_elements(operand: Operand, nest: LoopNest, steps: StepRanges) -> Array:
+def box_elements(operand: Operand, nest: LoopNest, steps: StepRanges) -> I64:
     """Elements of an operand that every step touches."""
     count = np.ones(steps.count, np.int64)
     for index, length in zip(operand.indices, operand.shape, strict=True):
@@ -92,7 +91,7 @@ def box_elements(operand: Operand, nest: LoopNest, steps: StepRanges) -> Array:
     return count
 
 
-def box_rows(operand: Operand, tensor: Tensor, nest: LoopNest, steps: StepRanges) -> Array:
+def box_rows(operand: Operand, tensor: Tensor, nest: LoopNest, steps: StepRanges) -> I64:
     """Pieces of consecutive elements in which the box of every step lies: the innermost axis of which it is only a part
     ends them."""
     rows = np.ones(steps.count, np.int64)
@@ -137,7 +136,7 @@ def _cut_operand(operand: Operand, nest: LoopNest, at: Mapping[str, tuple[int, i
     return replace(operand, shape=tuple(shape), indices=tuple(indices))
 
 
-def shape_classes(nest: LoopNest, steps: StepRanges) -> tuple[Array, Array]:
+def shape_classes(nest: LoopNest, steps: StepRanges) -> tuple[I64, I64]:
     """Steps of equal shape: (class of every step, first step of every class)."""
     if steps.whole:
         return np.zeros(1, np.int64), np.zeros(1, np.int64)
@@ -171,9 +170,9 @@ class Grid:
     and the end of the last one. ``base`` is the number of its first block."""
 
     tensor: Tensor
-    edges: Mapping[int, Array]
+    edges: Mapping[int, I64]
     base: int
-    regions: Array | None = None  # recomputed halo: bytes of one block per tile; they overlap
+    regions: I64 | None = None  # recomputed halo: bytes of one block per tile; they overlap
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -192,7 +191,7 @@ class Grid:
         regions = None if self.regions is None else self.regions.tobytes()
         return self.tensor.shape, self.tensor.strides, edges, regions
 
-    def sizes(self, total_bytes: int) -> Array:
+    def sizes(self, total_bytes: int) -> I64:
         """Bytes of every block; they add up to ``total_bytes`` exactly, unless they overlap."""
         if self.regions is not None:
             return self.regions
@@ -209,14 +208,14 @@ class Grid:
 class Touch:
     """Blocks that every step touches, as CSR, and the share of the step's box that lies in each."""
 
-    pointer: Array
-    block: Array
-    share: Array
+    pointer: I64
+    block: I64
+    share: F64
 
 
-def cut_axes(operand: Operand, nest: LoopNest, steps: StepRanges) -> dict[int, Array]:
+def cut_axes(operand: Operand, nest: LoopNest, steps: StepRanges) -> dict[int, I64]:
     """Edges of the axes of an operand that differ from step to step: where a step's box starts."""
-    edges: dict[int, Array] = {}
+    edges: dict[int, I64] = {}
     if steps.whole:
         return edges
     for axis, (index, length) in enumerate(zip(operand.indices, operand.shape, strict=True)):
@@ -268,9 +267,7 @@ def touched_blocks(operand: Operand, seen: Tensor, nest: LoopNest, steps: StepRa
     return _enumerate(grid, firsts, lasts, lows, highs, steps.count)
 
 
-def _enumerate(
-    grid: Grid, firsts: list[Array], lasts: list[Array], lows: list[Array], highs: list[Array], count: int
-) -> Touch:
+def _enumerate(grid: Grid, firsts: list[I64], lasts: list[I64], lows: list[I64], highs: list[I64], count: int) -> Touch:
     widths = [last - first for first, last in zip(firsts, lasts, strict=True)]
     many = np.ones(count, np.int64)
     for width in widths:

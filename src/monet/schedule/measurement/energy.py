@@ -65,19 +65,19 @@ def _transfers(
     by_link = np.zeros(resources)
     by_link[machine.dram_resource] = joules.sum()
     booked = schedule.occupied(moves.node)
-    joules = booked.bytes * machine.link_j_per_byte[booked.resource]
+    joules = machine.link_j_per_byte[booked.resource] * booked.bytes
     by_link += np.bincount(booked.resource, joules, minlength=resources)
     by_operator += np.bincount(booked.operator, joules, minlength=many)
     _add(by_level, "link", joules.sum())
     _add(by_core, "links", joules.sum())
     levels = [memory.level for memory in accelerator.memories]
-    for side, size, per_bit in (
+    for side, size, prices in (
         (moves.target, moves.bytes * moves.targets, [level.write_energy_j_per_bit for level in levels]),
         (moves.source, moves.bytes, [level.read_energy_j_per_bit for level in levels]),
     ):
-        price = 8 * np.array([0.0, *per_bit])  # DRAM is paid above
+        price = 8 * np.array([0.0, *prices])  # DRAM is paid above
         where = np.maximum(side, 0)
-        joules = size * price[where]
+        joules = price[where] * size
         by_operator += np.bincount(moves.operator, joules, minlength=many)
         for memory, spent in zip(accelerator.memories, np.bincount(where, joules, len(price))[1:], strict=True):
             if spent:

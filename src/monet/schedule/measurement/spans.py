@@ -4,16 +4,14 @@ before."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from monet.arrays import I64
 
 
 def operator_spans(
-    count: int, tiles: tuple[Array, Array, Array, Array], moves: tuple[Array, Array, Array], slack: int
-) -> tuple[Array, Array]:
+    count: int, tiles: tuple[I64, I64, I64, I64], moves: tuple[I64, I64, I64], slack: int
+) -> tuple[I64, I64]:
     """(start, end) of every operator in ticks; operators are numbered up to ``count``.
 
     ``tiles``: operator, core, start and end of every tile. ``moves``: operator, start and end of every transfer;
@@ -38,7 +36,7 @@ def operator_spans(
     return np.where(idle, found_first, np.maximum(np.minimum(lead, first), free)), np.where(idle, found_last, trail)
 
 
-def _all(count: int, owner: Array, begins: Array, ends: Array) -> tuple[Array, Array]:
+def _all(count: int, owner: I64, begins: I64, ends: I64) -> tuple[I64, I64]:
     """From the first to the last transfer."""
     never = np.iinfo(np.int64).max
     first, last = np.full(count, never), np.zeros(count, np.int64)
@@ -47,7 +45,7 @@ def _all(count: int, owner: Array, begins: Array, ends: Array) -> tuple[Array, A
     return np.where(first == never, 0, first), last
 
 
-def _leading(reached: Array, owner: Array, begins: Array, ends: Array, slack: int) -> Array:
+def _leading(reached: I64, owner: I64, begins: I64, ends: I64, slack: int) -> I64:
     """Back from ``reached`` along transfers that touch, for every operator at once."""
     if not len(owner):
         return reached
@@ -62,7 +60,7 @@ def _leading(reached: Array, owner: Array, begins: Array, ends: Array, slack: in
     # of every operator the transfers before the first gap
     gaps = np.cumsum(apart)
     start_of = np.flatnonzero(new)
-    before: Array = np.repeat(gaps[start_of] - apart[start_of], np.diff(np.append(start_of, len(owner))))
+    before: I64 = np.repeat(gaps[start_of] - apart[start_of], np.diff(np.append(start_of, len(owner))))
     joined = gaps == before
     found = reached.copy()
     np.minimum.at(found, owner[joined], begins[joined])

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from monet.arrays import I64
 from monet.errors import nearest
 from monet.graph.kind import kind_named
 from monet.graph.loop_nest import Index, Operand
@@ -22,8 +23,7 @@ from monet.schedule.expansion.geometry import axis_map, even_cuts
 from monet.schedule.plan import Group, Plan, PlanError
 from monet.schedule.workload import Operator, Workload, dependencies_among
 
-Array = np.ndarray[Any, Any]
-Ranges = Mapping[str, tuple[Array, Array]]
+Ranges = Mapping[str, tuple[I64, I64]]
 Members = tuple[Group | None, list[int]]  # a group and the numbers of its operators
 
 
@@ -329,7 +329,7 @@ def _recomputed(operators: Sequence[Operator], tiles: dict[int, Ranges]) -> dict
 
 
 def _enlarge(
-    found: dict[int, dict[str, tuple[Array, Array]]],
+    found: dict[int, dict[str, tuple[I64, I64]]],
     producer: Operator,
     made: Operand,
     source: Tensor,
