@@ -1,4 +1,4 @@
-"""``docs/architecture.md`` names what there is: every stage, in the order of the import contract, and files that exist."""
+"""``docs/architecture.md`` names what there is: every stage in the order of the import contract, files that exist."""
 
 from __future__ import annotations
 

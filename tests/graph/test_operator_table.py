@@ -27,7 +27,6 @@ from monet.graph.verify import verify
 from monet.hardware.functions import DEFAULT_CYCLES
 from monet.numerics import execute
 from monet.report.onnx import to_model
-from monet.schedule.planning.grouping import splittable, summed
 from monet.schedule.planning.placement import disjoint_dims
 from monet.schedule.workload import operator_of
 from monet.transforms.lora import add_lora
@@ -277,7 +276,7 @@ def test_what_is_summed_over_adds_up(case: Case) -> None:
     graph, _ = applied(case)
     operator = operator_of(graph, graph.ops[0], 0)
     assert operator is not None
-    if not summed(operator):
+    if not operator.summed:
         return
     assert operator.dimensions.combine == "add"
     arrays = arguments(case)
@@ -431,7 +430,7 @@ def test_a_case_is_what_it_says() -> None:
     operator = operator_of(graph, graph.ops[0], 0)
     assert operator is not None
     free = replace(operator, dimensions=Dimensions())
-    assert splittable(free) - splittable(operator) == {"A1"}
+    assert free.splittable - operator.splittable == {"A1"}
 
 
 def test_excerpts_of_the_guide_are_in_the_files() -> None:

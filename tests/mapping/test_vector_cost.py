@@ -14,7 +14,6 @@ from monet.mapping.errors import MappingError
 from monet.mapping.unfused.border import border_of
 from monet.mapping.unfused.model_operators import map_graph
 from monet.mapping.vector import vector_cost
-from monet.schedule.planning.grouping import splittable
 from monet.schedule.workload import operator_of
 
 
@@ -78,8 +77,8 @@ def test_a_norm_over_groups_passes_twice_over_all_of_its_input(groups: int) -> N
 
 def test_statistics_of_an_instance_are_apart_from_those_of_others() -> None:
     """Samples may be cut, channels too if each is a group; positions never, nor a channel axis that holds groups."""
-    assert splittable(group_norm(8, 1)) == splittable(group_norm(8, 2)) == {"A0"}
-    assert splittable(group_norm(8, 8)) == {"A0", "A1"}
+    assert group_norm(8, 1).splittable == group_norm(8, 2).splittable == {"A0"}
+    assert group_norm(8, 8).splittable == {"A0", "A1"}
 
 
 def test_a_core_without_lanes_says_so(step) -> None:  # type: ignore[no-untyped-def]

@@ -86,11 +86,11 @@ def mlp(activation: str) -> partial[Graph]:
 
 
 IN_FP64 = {
-    "mlp sgd": (mlp("silu"), {"decay": 0.1}),
-    "mlp adam": (mlp("tanh"), {"optimizer": "adam", "decay": 0.1}),
+    "mlp sgd": (mlp("silu"), {"weight_decay": 0.1}),
+    "mlp adam": (mlp("tanh"), {"optimizer": "adam", "weight_decay": 0.1}),
     "gpt2 adamw": (GPT, {"optimizer": "adamw", "clip_norm": 0.05}),
     "gpt2 fused": (GPT, {"optimizer": "momentum", "attention": "fused"}),
-    "gpt2 accumulated": (GPT, {"accumulate": 2}),
+    "gpt2 accumulated": (GPT, {"micro_batches": 2}),
     "gpt2 lora": (GPT, {"lora": 2}),
     "llama": (LLAMA, {}),
     "llama fused": (LLAMA, {"attention": "fused"}),
@@ -106,9 +106,9 @@ IN_FP32 = {
         {},
     ),
     "resnet18-cifar": (partial(ZOO["resnet18-cifar"], 1, 32), {}),
-    "resnet": (RESNET, {"optimizer": "momentum", "decay": 0.01}),
+    "resnet": (RESNET, {"optimizer": "momentum", "weight_decay": 0.01}),
     "resnet compact": (RESNET, {"saved": "compact"}),
-    "resnet accumulated": (RESNET, {"accumulate": 2, "clip_norm": 1.0}),
+    "resnet accumulated": (RESNET, {"micro_batches": 2, "clip_norm": 1.0}),
     "mobilenet": (partial(MobileNet(classes=5, image=64).build, "mobilenet", 2), {}),
     "unet": (partial(UNet(width=4, image=16).build, "unet", 2), {}),
     "unet compact": (partial(UNet(width=2, image=32).build, "unet", 1), {"saved": "compact"}),

@@ -11,7 +11,6 @@ from monet.hardware.loading import describe_text
 from monet.hardware.resolve import resolve
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.plan import Group, Placement, Plan, PlanError
-from monet.schedule.planning.grouping import splittable, summed
 from monet.schedule.schedule import Schedule
 from monet.training import training_step
 
@@ -155,7 +154,7 @@ def random_plan(seed: random.Random, scheduler: Scheduler) -> Plan:
     for operator in workload.operators:
         if seed.random() < 0.3:
             wanted = [c for c in cores if (c.core.modes if operator.is_matrix else c.core.lanes)]
-            wanted_dims = seed.choice((splittable, summed))(operator)
+            wanted_dims = seed.choice((operator.splittable, operator.summed))
             dims = sorted(dim for dim in wanted_dims if operator.nest.sizes[dim] >= len(wanted) > 1)
             dim = seed.choice(dims) if dims else ""
             if dim and seed.random() < 0.5 and not _windowed(operator, dim):
@@ -183,7 +182,7 @@ def _group(seed: random.Random, scheduler: Scheduler, names: list[str]) -> list[
     if len(names) < 2:
         return []
     last = next(one for one in scheduler.workload.operators if one.op.name == names[-1])
-    dims = [dim for dim in sorted(splittable(last)) if last.nest.sizes[dim] > 1]
+    dims = [dim for dim in sorted(last.splittable) if last.nest.sizes[dim] > 1]
     if not dims:
         return []
     dim = seed.choice(dims)

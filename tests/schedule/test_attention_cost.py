@@ -142,11 +142,10 @@ def test_scheduled_as_an_operator_it_saves_traffic_and_keeps_no_scores() -> None
 
 
 def test_cut_along_samples_heads_and_rows_only() -> None:
-    from monet.schedule.planning.grouping import splittable
 
     forward, backward = attention_of(step(attention="fused"), load_hardware("fusemax"))[1]
-    assert splittable(forward) == {"B", "H", "N"}
-    assert splittable(backward) == {"B", "H"}
+    assert forward.splittable == {"B", "H", "N"}
+    assert backward.splittable == {"B", "H"}
 
 
 def test_tiles_of_rows_do_the_same_work() -> None:

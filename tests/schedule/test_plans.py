@@ -21,7 +21,6 @@ from monet.schedule import Group, Placement, Plan, Result, Scheduler, evaluate, 
 from monet.schedule.measurement.energy import energy_of
 from monet.schedule.plan import PlanError
 from monet.schedule.planning.default_plan import default_plan
-from monet.schedule.planning.grouping import summed
 from monet.schedule.planning.placement import scattered_dims
 from monet.schedule.schedule import Schedule
 from monet.schedule.simulation import records as d
@@ -335,7 +334,7 @@ def test_an_update_by_tiles_finds_its_weights_in_blocks_of_that_size(scheduler: 
 
 
 @pytest.mark.parametrize(
-    ("options", "message"), [({"clip_norm": 1.0}, "norm of all"), ({"accumulate": 2}, "accumulated by")]
+    ("options", "message"), [({"clip_norm": 1.0}, "norm of all"), ({"micro_batches": 2}, "accumulated by")]
 )
 def test_an_update_does_not_run_ahead_of_clipping_or_accumulation(options: dict[str, float], message: str) -> None:
     step = training_step(load_model("mlp-robot"), **options)
@@ -414,7 +413,7 @@ def test_matmul_and_weight_gradient_split_along_what_they_sum_over() -> None:
     cores = tuple(one.name for one in hardware.cores if one.core.modes)[:4]
     scheduler = Scheduler(step, hardware)
     for operator in scheduler.workload.operators:
-        for dim in sorted(summed(operator)):
+        for dim in sorted(operator.summed):
             if operator.is_matrix and operator.nest.sizes[dim] >= len(cores):
                 schedule = scheduler.schedule(Plan((), {operator.op.name: Placement(cores, dim)}))
                 found = next(one for one in schedule.expanded.operators if one.operator is operator)

@@ -9,7 +9,6 @@ from monet.hardware import load_hardware
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.plan import Plan
 from monet.schedule.planning.default_plan import default_schedule, fused_plans
-from monet.schedule.planning.grouping import tileable
 from monet.schedule.planning.stretches import stretches
 from monet.training import training_step
 
@@ -53,4 +52,4 @@ def test_stretches_stand_together_and_can_be_cut(before: bool) -> None:
         assert matrix == sorted(matrix, reverse=not before)
         assert len(set(matrix)) == 2
         for dims in one.cuts.values():
-            assert all(dims[operator.number] in tileable(operator) for operator in one.operators)
+            assert all(dims[operator.number] in operator.tileable for operator in one.operators)

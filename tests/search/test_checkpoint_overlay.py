@@ -22,7 +22,7 @@ from monet.transforms.recompute import Replay, recompute
 CASES = [
     ("resnet18-cifar", {"batch": 1, "image": 16}, {}, "edge-tpu"),
     ("gpt2-mini", {"sequence": 32}, {"optimizer": "adam"}, "fusemax"),
-    ("mobilenetv2", {"batch": 1, "image": 64}, {"accumulate": 2}, "edge-tpu"),
+    ("mobilenetv2", {"batch": 1, "image": 64}, {"micro_batches": 2}, "edge-tpu"),
 ]
 
 

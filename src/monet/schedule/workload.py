@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from monet.arrays import U8x2
 from monet.graph.counts import call_of
 from monet.graph.graph import Graph
 from monet.graph.kind import Call, Dimensions, Family, kind_named
-from monet.graph.loop_nest import LoopNest, Operand, index
+from monet.graph.loop_nest import Index, LoopNest, Operand, index
 from monet.graph.op import Op
 from monet.graph.tensor import Role, Tensor, view_strides
 from monet.mapping.errors import MappingError
@@ -51,36 +51,25 @@ class Operator:
     waits: tuple[Tensor, ...]  # inputs that it needs but does not read through its nest
     untouched: tuple[Tensor, ...]  # outputs that its nest does not write
     key: str  # equal keys cost the same
+    storages: tuple[str, ...]  # that it touches or waits for
+    written: tuple[str, ...]  # storages that its nest writes
+    identity: (
+        str  # equal for the same operator on the same storages, wherever it stands in whichever variant of a graph
+    )
+    alike: tuple[object, ...]  # equal where the same is done to tensors of the same layout, shared in the same way
+    splittable: frozenset[str]  # dimensions that can be cut into independent parts
+    summed: frozenset[str]  # dimensions that are summed over and can be cut: parts have sums of their own, to be added
+
+    @property
+    def tileable(self) -> frozenset[str]:
+        """Dimensions along which it can run tile by tile: also those that it sums over, as the results then stay in
+        place as accumulators from the first tile to the last."""
+        return self.splittable | self.summed
 
     @property
     def is_matrix(self) -> bool:
         """Whether it runs on a multiply-accumulate array."""
         return self.family in MATRIX
-
-    @cached_property
-    def identity(self) -> str:
-        """Equal for the same operator on the same storages, wherever it stands in whichever variant of a graph. One
-        text, as it is looked up often: a text knows its hash."""
-        return "\n".join((self.op.name, *self.op.inputs, *self.storages, self.key))
-
-    @cached_property
-    def storages(self) -> tuple[str, ...]:
-        """Storages it touches or waits for."""
-        tensors = (*(tensor for _, tensor in self.operands), *self.waits, *self.untouched)
-        return tuple(dict.fromkeys(tensor.storage for tensor in tensors))
-
-    @cached_property
-    def written(self) -> tuple[str, ...]:
-        """Storages that its nest writes."""
-        return tuple(dict.fromkeys(tensor.storage for operand, tensor in self.operands if operand.written))
-
-    @cached_property
-    def alike(self) -> tuple[object, ...]:
-        """Equal for operators that do the same to tensors of the same layout, shared among them in the same way."""
-        place = {storage: position for position, storage in enumerate(self.storages)}
-        tensors = ([tensor for _, tensor in self.operands], self.waits, self.untouched)
-        layouts = (tuple((one.shape, one.strides, place[one.storage]) for one in some) for some in tensors)
-        return (self.key, self.family, *layouts)
 
     @property
     def has_bias(self) -> bool:
@@ -133,43 +122,11 @@ class Workload:
     """A graph, analysed once; plans and accelerators come afterwards."""
 
     graph: Graph
-
-    @cached_property
-    def tiled(self) -> dict[Group, TiledGroup]:
-        """Groups of plans with their tiles, as far as they were asked for."""
-        return {}
-
-    @cached_property
-    def ranges(self) -> dict[tuple[Any, ...], tuple[Ranges, ...]]:
-        """Tiles of the operators of groups, by group and operators: variants of a graph share them."""
-        return {}
-
-    @cached_property
-    def operators(self) -> tuple[Operator, ...]:
-        """Executed operators in order; views execute nothing."""
-        found: list[Operator] = []
-        for op in self.graph.ops:
-            one = operator_of(self.graph, op, len(found))
-            if one is not None:
-                found.append(one)
-        return tuple(found)
-
-    @cached_property
-    def storages(self) -> dict[str, Storage]:
-        """Storages that executed operators touch, by the name of the tensor that owns them."""
-        graph, found = self.graph, dict[str, Storage]()
-        outputs = left_behind(graph)
-        for operator in self.operators:
-            for name in (*operator.op.inputs, *operator.op.outputs):
-                storage = graph.tensors[name].storage
-                if storage not in found:
-                    found[storage] = storage_of(graph, storage, len(found), outputs)
-        return found
-
-    @cached_property
-    def storage_flags(self) -> U8x2:
-        """``flags_of`` its storages."""
-        return flags_of(self.storages)
+    operators: tuple[Operator, ...]  # executed ones in order; views execute nothing
+    storages: dict[str, Storage]  # that executed operators touch, by the name of the tensor that owns them
+    storage_flags: U8x2  # ``flags_of`` its storages
+    ranges: dict[tuple[Any, ...], tuple[Ranges, ...]]  # tiles by group and operators: variants of a graph share them
+    tiled: dict[Group, TiledGroup] = field(default_factory=dict)  # groups of plans, as far as they were asked for
 
     @cached_property
     def dependencies(self) -> tuple[tuple[int, int], ...]:
@@ -240,18 +197,61 @@ def operator_of(graph: Graph, op: Op, number: int) -> Operator | None:
     operands = (*nest.operands, *((bias,) if bias else ()))
     touched = {operand.slot for operand in operands}
     retained = set(kind.retained)
+    seen = tuple((operand, _seen(operand, tensors[operand.slot], kind.family)) for operand in operands)
+    waits = tuple(one for slot, one in enumerate(call.inputs) if slot not in touched | retained)
+    untouched = tuple(one for slot, one in enumerate(call.outputs, len(call.inputs)) if slot not in touched)
+    family, dimensions = Family.MOVE if copies else kind.family, kind.dimensions_of(call, nest)
+    key = repr((op.kind, op.attrs, [(one.shape, one.dtype) for one in tensors]))
+    groups = [tensor for _, tensor in seen], waits, untouched
+    storages = tuple(dict.fromkeys(tensor.storage for some in groups for tensor in some))
+    place = {storage: position for position, storage in enumerate(storages)}
+    layouts = (tuple((one.shape, one.strides, place[one.storage]) for one in some) for some in groups)
     return Operator(
         number,
         op,
-        Family.MOVE if copies else kind.family,
+        family,
         nest,
         tuple(kind.work(call).items()),
-        kind.dimensions_of(call, nest),
-        tuple((operand, _seen(operand, tensors[operand.slot], kind.family)) for operand in operands),
-        tuple(one for slot, one in enumerate(call.inputs) if slot not in touched | retained),
-        tuple(one for slot, one in enumerate(call.outputs, len(call.inputs)) if slot not in touched),
-        repr((op.kind, op.attrs, [(one.shape, one.dtype) for one in tensors])),
+        dimensions,
+        seen,
+        waits,
+        untouched,
+        key,
+        storages,
+        written=tuple(dict.fromkeys(tensor.storage for operand, tensor in seen if operand.written)),
+        identity="\n".join((op.name, *op.inputs, *storages, key)),  # one text: it knows its hash
+        alike=(key, family, *layouts),
+        splittable=_splittable(nest, dimensions, seen),
+        summed=_summed(nest, dimensions, seen),
     )
+
+
+def moving_dim(index: Index, nest: LoopNest, taps: frozenset[str]) -> str:
+    """The dimension that moves an axis: the only one longer than one, or of a window the one that slides it."""
+    names = [name for name, factor in index.terms if factor and nest.sizes[name] > 1]
+    if len(names) <= 1:
+        return names[0] if names else ""
+    rest = [name for name in names if name not in taps]
+    return rest[0] if len(rest) == 1 else ""
+
+
+def _has_axes(operands: Sequence[tuple[Operand, Tensor]]) -> bool:
+    """Whether a nest says which of its dimensions move which axes of its tensors."""
+    return all(len(operand.indices) == len(tensor.shape) for operand, tensor in operands)
+
+
+def _splittable(nest: LoopNest, dims: Dimensions, operands: Sequence[tuple[Operand, Tensor]]) -> frozenset[str]:
+    """Dimensions that index the result, which does not need all of them."""
+    if not _has_axes(operands):
+        return frozenset()
+    found = {moving_dim(index, nest, dims.taps) for operand in nest.writes[:1] for index in operand.indices}
+    return frozenset(found - {""}) - dims.taps - dims.whole
+
+
+def _summed(nest: LoopNest, dims: Dimensions, operands: Sequence[tuple[Operand, Tensor]]) -> frozenset[str]:
+    if not dims.combine or len(nest.writes) != 1 or not _has_axes(operands):
+        return frozenset()
+    return nest.reduced - dims.taps
 
 
 def left_behind(graph: Graph) -> frozenset[str]:
@@ -279,24 +279,28 @@ def flags_of(storages: Mapping[str, Storage]) -> U8x2:
     return np.array([*rows, (0, 0, WORKSPACE)], np.uint8)
 
 
-def assembled(
-    graph: Graph,
-    operators: tuple[Operator, ...],
-    storages: dict[str, Storage],
-    storage_flags: U8x2,
-    ranges: dict[tuple[Any, ...], tuple[Ranges, ...]],
-) -> Workload:
-    """A workload whose parts were analysed before, for searches that switch operators on and off."""
-    workload = Workload(graph)
-    vars(workload).update(operators=operators, storages=storages, storage_flags=storage_flags, ranges=ranges)
-    return workload
-
-
 def workload_of(graph: Graph) -> Workload:
     """The analysis of a graph, made once."""
-    found = graph.analyses.setdefault(Workload, Workload(graph))
+    found = graph.analyses.get(Workload)
+    if found is None:
+        found = graph.analyses[Workload] = _analysed(graph)
     assert isinstance(found, Workload)
     return found
+
+
+def _analysed(graph: Graph) -> Workload:
+    operators: list[Operator] = []
+    for op in graph.ops:
+        one = operator_of(graph, op, len(operators))
+        if one is not None:
+            operators.append(one)
+    storages, results = dict[str, Storage](), left_behind(graph)
+    for operator in operators:
+        for name in (*operator.op.inputs, *operator.op.outputs):
+            storage = graph.tensors[name].storage
+            if storage not in storages:
+                storages[storage] = storage_of(graph, storage, len(storages), results)
+    return Workload(graph, tuple(operators), storages, flags_of(storages), {})
 
 
 def _copies(call: Call) -> bool:

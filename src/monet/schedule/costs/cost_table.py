@@ -30,7 +30,7 @@ from monet.schedule.expansion.geometry import StepRanges, cut_axes, make_steps, 
 from monet.schedule.expansion.operator_rows import ROWS
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Group, Placement, Plan
-from monet.schedule.planning.grouping import TiledGroup, summed
+from monet.schedule.planning.grouping import TiledGroup
 from monet.schedule.result_rows import Infeasible
 from monet.schedule.workload import Operator
 
@@ -263,7 +263,7 @@ def _costed(
         costed = tuple(costs.get(int(one), nothing) for one in first)
     else:
         costed = tuple(costs.values())
-    is_summed, core = pieces > 1 and placement.split in summed(operator), instances[0].core
+    is_summed, core = pieces > 1 and placement.split in operator.summed, instances[0].core
     mode = _mode(table.machine, instances[0], costed[0].mode)
     return Costed(instances, steps, classes, costed, is_summed, mode, core.refills_every_tile)
 

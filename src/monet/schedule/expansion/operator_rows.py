@@ -32,7 +32,6 @@ from monet.schedule.expansion.geometry import (
 from monet.schedule.expansion.split_reductions import accumulator_of, sum_cost
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Plan
-from monet.schedule.planning.grouping import splittable, tileable
 from monet.schedule.simulation.records import (
     HOLD_READ,
     HOLD_WRITE,
@@ -472,7 +471,7 @@ class _Building:
         """Tiles of a sum read what tiles before them have summed up, unless it lies where they continue it."""
         one, operator = self.one, self.one.operator
         operand, _ = operator.operands[position]
-        if not (tileable(operator) - splittable(operator)) & one.steps.ranges.keys() or one.steps.tiles == 1:
+        if not (operator.tileable - operator.splittable) & one.steps.ranges.keys() or one.steps.tiles == 1:
             return table, owner
         entries = Entries.of(table)
         writes = np.isin(entries.kind, WRITES)

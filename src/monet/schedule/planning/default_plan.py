@@ -18,7 +18,7 @@ from monet.errors import nearest
 from monet.hardware.accelerator import CoreInstance
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.plan import Group, Placement, Plan, PlanError
-from monet.schedule.planning.grouping import corresponding, splittable
+from monet.schedule.planning.grouping import corresponding
 from monet.schedule.schedule import Schedule
 from monet.schedule.workload import STAYS, Operator, Workload
 
@@ -124,7 +124,7 @@ def _runs(scheduler: Scheduler) -> Iterator[Run]:
 
 def may_fuse(operator: Operator) -> bool:
     """Whether an operator may be in a run: vector work that can be cut, and no update."""
-    return not operator.macs and bool(splittable(operator)) and operator.op.phase != "update"
+    return not operator.macs and bool(operator.splittable) and operator.op.phase != "update"
 
 
 def own_results(scheduler: Scheduler, run: list[Operator], operator: Operator) -> bool:
@@ -150,14 +150,14 @@ def _joins(scheduler: Scheduler, run: Run, operator: Operator) -> bool:
 def common_dims(run: list[Operator]) -> list[str]:
     """Dimensions of the last operator along which every operator of a run can be cut."""
     last, found = run[-1], []
-    for dim in splittable(last):
+    for dim in last.splittable:
         dims, reached = {last.number: dim}, [last]
         while reached:
             here = reached.pop()
             for there in run:
                 if there.number not in dims:
                     other = corresponding(here, dims[here.number], there)
-                    if other and other in splittable(there):
+                    if other and other in there.splittable:
                         dims[there.number] = other
                         reached.append(there)
         if len(dims) == len(run):

@@ -8,8 +8,7 @@ tiles, whose blocks are read again (cached halo), or a producer's tile is made l
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from monet.graph.loop_nest import Index, Operand
 from monet.graph.tensor import Tensor
 from monet.schedule.expansion.geometry import axis_map, even_cuts
 from monet.schedule.plan import Group, Plan, PlanError
-from monet.schedule.workload import Operator, Workload, dependencies_among
+from monet.schedule.workload import Operator, Workload, dependencies_among, moving_dim
 
 Ranges = Mapping[str, tuple[I64, I64]]
 Members = tuple[Group | None, list[int]]  # a group and the numbers of its operators
@@ -205,7 +204,7 @@ def _ranges(group: Group, operators: Sequence[Operator]) -> dict[int, Ranges]:
             dims[operator.number][g]: even_cuts(operator.nest.sizes[dims[operator.number][g]], counts[g])
             for g in range(len(counts))
             if g in dims[operator.number]
-            and dims[operator.number][g] in tileable(operator)
+            and dims[operator.number][g] in operator.tileable
             and operator.nest.sizes[dims[operator.number][g]] >= counts[g] > 1
         }
         tiles[operator.number] = cut
@@ -258,60 +257,8 @@ def corresponding(here: Operator, dim: str, there: Operator) -> str:
 
 
 def main_dim(index: Index, operator: Operator) -> str:
-    """The dimension that moves an axis: the only one longer than one, or of a window the one that slides it."""
-    sizes = operator.nest.sizes
-    names = [name for name, factor in index.terms if factor and sizes[name] > 1]
-    if len(names) <= 1:
-        return names[0] if names else ""
-    rest = [name for name in names if name not in operator.dimensions.taps]
-    return rest[0] if len(rest) == 1 else ""
-
-
-def _once(function: Callable[[Operator], frozenset[str]]) -> Callable[[Operator], frozenset[str]]:
-    """Compute a property of an operator once, and keep it with the operator."""
-    name = f"_{function.__name__}"
-
-    @wraps(function)
-    def look_up(operator: Operator) -> frozenset[str]:
-        found: frozenset[str] | None = operator.__dict__.get(name)
-        if found is None:
-            found = operator.__dict__[name] = function(operator)
-        return found
-
-    return look_up
-
-
-@_once
-def splittable(operator: Operator) -> frozenset[str]:
-    """Dimensions along which an operator can be cut into independent parts: they index its result, which does not need
-    all of them."""
-    nest = operator.nest
-    found: set[str] = set()
-    if any(len(operand.indices) != len(tensor.shape) for operand, tensor in operator.operands):
-        return frozenset()  # its nest says nothing about axes
-    for operand in nest.writes[:1]:
-        for index in operand.indices:
-            dim = main_dim(index, operator)
-            if dim:
-                found.add(dim)
-    return frozenset(found) - operator.dimensions.taps - operator.dimensions.whole
-
-
-@_once
-def summed(operator: Operator) -> frozenset[str]:
-    """Dimensions that an operator sums over and that can be cut: each part has sums of its own, to be added up."""
-    if not operator.dimensions.combine or len(operator.nest.writes) != 1:
-        return frozenset()
-    if any(len(operand.indices) != len(tensor.shape) for operand, tensor in operator.operands):
-        return frozenset()  # its nest says nothing about axes
-    return operator.nest.reduced - operator.dimensions.taps
-
-
-@_once
-def tileable(operator: Operator) -> frozenset[str]:
-    """Dimensions along which an operator can run tile by tile: also those that it sums over, as the results then
-    stay in place as accumulators from the first tile to the last."""
-    return splittable(operator) | summed(operator)
+    """The dimension of an operator that moves an axis."""
+    return moving_dim(index, operator.nest, operator.dimensions.taps)
 
 
 def _recomputed(operators: Sequence[Operator], tiles: dict[int, Ranges]) -> dict[int, Ranges]:

@@ -18,7 +18,7 @@ from monet.schedule.costs.cost_table import CostTable
 from monet.schedule.expansion.geometry import make_steps, step_nest
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Placement, Plan, PlanError
-from monet.schedule.planning.grouping import main_dim, splittable, summed
+from monet.schedule.planning.grouping import main_dim
 from monet.schedule.result_rows import Infeasible
 from monet.schedule.workload import Operator, Workload
 
@@ -72,7 +72,7 @@ def check_placement(operator: Operator, placement: Placement, machine: Machine) 
         raise PlanError(f"{place}: a core is named twice: {', '.join(cores)}")
     if len({machine.accelerator.instance(core).template for core in cores}) > 1:
         raise PlanError(f"{place}: {', '.join(cores)} are of different designs; pieces are equal, so cores must be too")
-    allowed = sorted(disjoint_dims(operator) | summed(operator))
+    allowed = sorted(disjoint_dims(operator) | operator.summed)
     if placement.split in scattered_dims(operator):
         others = ", ".join(allowed) or "nothing; name one core"
         raise PlanError(
@@ -190,7 +190,7 @@ def scattered_dims(operator: Operator) -> frozenset[str]:
 
 def disjoint_dims(operator: Operator) -> frozenset[str]:
     """Dimensions whose pieces write disjoint parts of every result."""
-    return splittable(operator) - scattered_dims(operator)
+    return operator.splittable - scattered_dims(operator)
 
 
 def _why_not(operator: Operator, errors: list[tuple[CoreInstance, MonetError]]) -> Infeasible:

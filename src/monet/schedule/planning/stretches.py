@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from monet.schedule.engine import Scheduler
 from monet.schedule.plan import Group, Placement, Plan
 from monet.schedule.planning.default_plan import LONGEST, ROOM, TILES, best_core, own_results, tensor_bytes, working_set
-from monet.schedule.planning.grouping import corresponding, splittable, tileable
+from monet.schedule.planning.grouping import corresponding
 from monet.schedule.workload import Operator, Workload
 
 
@@ -54,17 +54,17 @@ def _stretches(scheduler: Scheduler, before: bool) -> Iterator[Stretch]:
                 break
             if not (_may_join(one) and own_results(scheduler, run, one) and _reads(run, one)):
                 break
-            if not any(_cut_along([*run, one], dim) for dim in tileable(one)):
+            if not any(_cut_along([*run, one], dim) for dim in one.tileable):
                 break
             run.append(one)
         if len(run) > 1 and any(one.is_matrix for one in run):
             taken = position + len(run)
-            dims = [dim for dim, _ in run[-1].nest.dims if dim in tileable(run[-1])]
+            dims = [dim for dim, _ in run[-1].nest.dims if dim in run[-1].tileable]
             yield Stretch(tuple(run), {dim: cut for dim in dims if (cut := _cut_along(run, dim))})
 
 
 def _may_join(operator: Operator) -> bool:
-    return bool(splittable(operator)) and operator.op.phase != "update"
+    return bool(operator.splittable) and operator.op.phase != "update"
 
 
 def _reads(run: list[Operator], operator: Operator) -> bool:
@@ -81,7 +81,7 @@ def _cut_along(run: list[Operator], dim: str) -> dict[int, str]:
             if there.number in found:
                 continue
             other = corresponding(here, found[here.number], there)
-            if other and other in tileable(there):
+            if other and other in there.tileable:
                 found[there.number] = other
                 reached.append(there)
     return found if len(found) == len(run) else {}

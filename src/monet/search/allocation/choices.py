@@ -18,7 +18,6 @@ from monet.mapping.errors import DoesNotFit
 from monet.schedule.engine import Scheduler
 from monet.schedule.expansion.geometry import make_steps
 from monet.schedule.plan import Placement
-from monet.schedule.planning.grouping import summed
 from monet.schedule.planning.placement import cannot_run, disjoint_dims
 from monet.schedule.workload import Operator
 from monet.search.genetic import Genome
@@ -39,7 +38,7 @@ def forms_of(scheduler: Scheduler, operator: Operator, splits: bool = True) -> t
     """Every legal form of an operator, one-core forms first; those only without ``splits``."""
     able = [cores for cores in designs(scheduler).values() if _runs_on(scheduler, operator, cores[0])]
     found: list[Form] = [tuple(Placement((core.name,)) for core in cores) for cores in able]
-    allowed = disjoint_dims(operator) | summed(operator) if splits else frozenset[str]()
+    allowed = disjoint_dims(operator) | operator.summed if splits else frozenset[str]()
     dims = [(dim, size) for dim, size in operator.nest.dims if dim in allowed and size > 1]
     for cores in able:
         for dim, size in dims:

@@ -16,12 +16,10 @@ from monet.graph.graph import Graph
 from monet.graph.op import Op, Phase
 from monet.graph.rewrite import is_inplace
 from monet.graph.tensor import Tensor
-from monet.schedule.planning.grouping import splittable
 from monet.schedule.workload import (
     Operator,
     Storage,
     Workload,
-    assembled,
     flags_of,
     left_behind,
     operator_of,
@@ -82,8 +80,6 @@ class Superset:
         self._readers: dict[tuple[object, ...], Live] = {}
         self._storages: dict[str, Storage] = dict(self.base.storages)
         self._flags = self.base.storage_flags
-        for operator in self.base.operators:
-            _known(operator)
 
     @cached_property
     def base(self) -> Workload:
@@ -185,10 +181,10 @@ class Superset:
             if tensor.storage not in self._storages:
                 number = len(self._storages)
                 self._storages[tensor.storage] = storage_of(graph, tensor.storage, number, left_behind(graph))
-        numbered = tuple(map(_numbered, operators, range(len(operators))))
+        numbered = tuple(one if one.number == at else replace(one, number=at) for at, one in enumerate(operators))
         if len(self._flags) != len(self._storages) + 1:
             self._flags = flags_of(self._storages)
-        return assembled(graph, numbered, self._storages, self._flags, self.base.ranges)
+        return Workload(graph, numbered, self._storages, self._flags, self.base.ranges)
 
     def _chains(self, available: Collection[str]) -> list[tuple[int, list[int], list[str]]]:
         """(backward operator, operators repeated before it, tensors it reads from clones) in order."""
@@ -240,20 +236,4 @@ class Superset:
         return self._readers[key]
 
     def _analysed(self, op: Op, tensors: dict[str, Tensor]) -> Operator | None:
-        operator = operator_of(replace(self.graph, tensors=tensors, ops=()), op, 0)
-        return operator and _known(operator)
-
-
-def _known(operator: Operator) -> Operator:
-    """The operator with everything computed that schedulers ask of it, so that its copies need not."""
-    _ = operator.identity, operator.alike, operator.written, operator.macs, splittable(operator)
-    return operator
-
-
-def _numbered(operator: Operator, number: int) -> Operator:
-    """The operator at another place of the order; what is known about it stays known."""
-    if operator.number == number:
-        return operator
-    other = Operator.__new__(Operator)
-    object.__setattr__(other, "__dict__", {**vars(operator), "number": number})
-    return other
+        return operator_of(replace(self.graph, tensors=tensors, ops=()), op, 0)

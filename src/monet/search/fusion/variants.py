@@ -15,7 +15,7 @@ from monet.hardware.accelerator import CoreInstance
 from monet.schedule.engine import Scheduler
 from monet.schedule.expansion.geometry import make_steps
 from monet.schedule.plan import Group, Placement, Plan
-from monet.schedule.planning.grouping import corresponding, splittable, tileable
+from monet.schedule.planning.grouping import corresponding
 from monet.schedule.workload import Operator
 from monet.search.fusion.evaluation import Variant
 
@@ -51,7 +51,7 @@ def variants_of(scheduler: Scheduler, base: Plan, operators: Sequence[Operator])
 def tile_dims(operators: Sequence[Operator]) -> tuple[str, ...]:
     """Dimensions of a group's last operator that it can run along tile by tile, in the order of its nest."""
     last = operators[-1]
-    allowed = tileable(last)
+    allowed = last.tileable
     return tuple(dim for dim, size in last.nest.dims if dim in allowed and size > 1)
 
 
@@ -64,7 +64,7 @@ def cut_dims(operators: Sequence[Operator], dim: str) -> dict[int, str]:
         for there in operators:
             if there.number not in found:
                 other = corresponding(here, found[here.number], there)
-                if other and other in tileable(there):
+                if other and other in there.tileable:
                     found[there.number] = other
                     reached.append(there)
     return found if len(found) == len(operators) else {}
@@ -117,7 +117,7 @@ def _splits(base: Plan, operators: Sequence[Operator], cut: Mapping[int, str], t
         many, dim = len(placement.cores), cut[one.number]
         if many < 2 or placement.split != dim or one.nest.sizes[dim] // tiles >= many:
             continue
-        others = [(-size, name) for name, size in one.nest.dims if name in splittable(one) and name != dim]
+        others = [(-size, name) for name, size in one.nest.dims if name in one.splittable and name != dim]
         if others and -min(others)[0] >= many:
             found.append((one.op.name, Placement(placement.cores, min(others, key=lambda pair: pair[0])[1])))
     return tuple(found)
