@@ -171,35 +171,21 @@ def _gradient_function(entry: Unary) -> Callable[[Attributes, Array, Array], Arr
 
 
 for _entry in UNARY:
+    _rule = _unary_rule(_entry) if _entry.saves else None
+    _in_place = _entry.saves in ("output", "nothing") or _entry.inplace == "output"
     register(
         OpKind(
-            _entry.name,
-            Family.VECTOR,
-            _same,
-            _entry.function,
-            elementwise,
-            pointwise,
-            per_element(_entry.work),
-            _unary_rule(_entry) if _entry.saves else None,
-            _entry.onnx,
-            _entry.no_onnx,
-            in_place=_entry.saves in ("output", "nothing") or _entry.inplace == "output",
-            mask=_entry.mask,
+            _entry.name, Family.VECTOR, _same, _entry.function, elementwise, pointwise, per_element(_entry.work),
+            _rule, _entry.onnx, _entry.no_onnx, in_place=_in_place, mask=_entry.mask,
         )
-    )
+    )  # fmt: skip
     if _entry.saves in ("input", "output"):
         register(
             OpKind(
-                f"{_entry.name}_gradient",
-                Family.VECTOR,
-                _same,
-                _gradient_function(_entry),
-                elementwise,
-                pointwise,
-                per_element(_entry.gradient_work),
-                no_onnx=BACKWARD,
+                f"{_entry.name}_gradient", Family.VECTOR, _same, _gradient_function(_entry), elementwise, pointwise,
+                per_element(_entry.gradient_work), no_onnx=BACKWARD,
             )
-        )
+        )  # fmt: skip
 
 
 # --- binary ---------------------------------------------------------------------------------------------------------

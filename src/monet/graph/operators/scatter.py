@@ -123,16 +123,7 @@ for _kind, _infer, _evaluate, _onnx, _why in (
     _stores = _kind in ("index_copy", "scatter")
     register(
         OpKind(
-            _kind,
-            Family.MOVE if _stores else Family.VECTOR,
-            _infer,
-            _evaluate,
-            _nest,
-            displaced,
-            no_work if _stores else _adds,
-            _store_rule if _stores else _add_rule,
-            _onnx,
-            _why,
-            positions=axis_size,
+            _kind, Family.MOVE if _stores else Family.VECTOR, _infer, _evaluate, _nest, displaced,
+            no_work if _stores else _adds, _store_rule if _stores else _add_rule, _onnx, _why, positions=axis_size,
         )
-    )
+    )  # fmt: skip
