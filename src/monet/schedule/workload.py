@@ -145,6 +145,11 @@ class Workload:
         return {}
 
     @cached_property
+    def planned(self) -> dict[str, tuple[Any, ...]]:
+        """What planning has found in it, by what it looked for: no accelerator has a part in that."""
+        return {}
+
+    @cached_property
     def operators(self) -> tuple[Operator, ...]:
         """Executed operators in order; views execute nothing."""
         found: list[Operator] = []
