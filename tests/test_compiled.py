@@ -26,8 +26,8 @@ def tripled(value):
 KERNEL = """from monet.compiled import kernel
 from tripling import tripled
 
-@kernel("int64(int64)")
-def small(value):
+@kernel
+def small(value: int) -> int:
     return tripled(value) + 1
 
 def unrelated():
@@ -90,7 +90,7 @@ def test_signature_and_options_are_part_of_the_digest(tmp_path: Path, monkeypatc
 
 def test_all_kernels_of_the_package_are_compiled_ahead() -> None:
     compiled._import_kernels()
-    written = sum(path.read_text(encoding="utf-8").count("\n@kernel(") for path in PACKAGE.rglob("*.py"))
+    written = sum(path.read_text(encoding="utf-8").count("\n@kernel\n") for path in PACKAGE.rglob("*.py"))
     known = [function for function, _ in compiled._kernels.values() if function.__module__.startswith("monet.")]
     assert len(known) == written > 5
 

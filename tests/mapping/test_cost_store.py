@@ -3,7 +3,9 @@ sources that change find nothing."""
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -134,6 +136,17 @@ def test_one_default_store_until_it_is_forgotten(monkeypatch: pytest.MonkeyPatch
     assert cost_store.default_store() is first
     cost_store.forget_default_store()
     assert cost_store.default_store() is not first
+
+
+def test_what_else_a_process_remembers_is_listed() -> None:
+    remembered = set()
+    for path in sources.PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and any(
+                re.fullmatch(r"(functools\.)?(lru_)?cache(\(.*\))?", ast.unparse(one)) for one in node.decorator_list
+            ):
+                remembered.add(f"{path.stem}.{node.name}")
+    assert remembered == set(re.findall(r"``(\w+\.\w+)``", cost_store.__doc__ or ""))
 
 
 # --- sources ----------------------------------------------------------------------------------------------------------

@@ -127,6 +127,7 @@ class Workload:
     storage_flags: U8x2  # ``flags_of`` its storages
     ranges: dict[tuple[Any, ...], tuple[Ranges, ...]]  # tiles by group and operators: variants of a graph share them
     tiled: dict[Group, TiledGroup] = field(default_factory=dict)  # groups of plans, as far as they were asked for
+    planned: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # what planning found, by what it looked for
 
     @cached_property
     def dependencies(self) -> tuple[tuple[int, int], ...]:

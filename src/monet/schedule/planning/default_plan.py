@@ -10,7 +10,6 @@ made outside of the run does not join: its blocks are not the run's to cut.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -20,7 +19,7 @@ from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.plan import Group, Placement, Plan, PlanError
 from monet.schedule.planning.grouping import corresponding
 from monet.schedule.schedule import Schedule
-from monet.schedule.workload import STAYS, Operator, Workload
+from monet.schedule.workload import STAYS, Operator
 
 FUSIONS = ("auto", "none")
 LONGEST = 8  # operators in a run
@@ -93,18 +92,12 @@ def _with_stretches(
     return replace(plain, groups=tuple(groups), placements=placements)
 
 
-_recent: deque[tuple[Workload, tuple[Run, ...]]] = deque(maxlen=4)
-
-
 def runs(scheduler: Scheduler) -> tuple[Run, ...]:
-    """Maximal stretches of connected operators that one core can run. Those of the same graph a moment ago are used
-    again: no accelerator has a part in them."""
-    for workload, known in tuple(_recent):
-        if workload is scheduler.workload:
-            return known
-    found = tuple(_runs(scheduler))
-    _recent.append((scheduler.workload, found))
-    return found
+    """Maximal stretches of connected operators that one core can run."""
+    known = scheduler.workload.planned
+    if "runs" not in known:
+        known["runs"] = tuple(_runs(scheduler))
+    return known["runs"]
 
 
 def _runs(scheduler: Scheduler) -> Iterator[Run]:

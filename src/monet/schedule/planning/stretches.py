@@ -8,7 +8,6 @@ Matrix operators keep their cores; the vector operators of a stretch share one.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,7 +15,7 @@ from monet.schedule.engine import Scheduler
 from monet.schedule.plan import Group, Placement, Plan
 from monet.schedule.planning.default_plan import LONGEST, ROOM, TILES, best_core, own_results, tensor_bytes, working_set
 from monet.schedule.planning.grouping import corresponding
-from monet.schedule.workload import Operator, Workload
+from monet.schedule.workload import Operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +26,12 @@ class Stretch:
     cuts: dict[str, dict[int, str]]
 
 
-_recent: deque[tuple[Workload, bool, tuple[Stretch, ...]]] = deque(maxlen=8)
-
-
 def stretches(scheduler: Scheduler, before: bool) -> tuple[Stretch, ...]:
-    """Stretches with their vector work ``before`` the matrix operators, or after the one that they begin with. Those of
-    the same graph a moment ago are used again: no accelerator has a part in them."""
-    for workload, kind, known in tuple(_recent):
-        if workload is scheduler.workload and kind == before:
-            return known
-    found = tuple(_stretches(scheduler, before))
-    _recent.append((scheduler.workload, before, found))
-    return found
+    """Stretches with their vector work ``before`` the matrix operators, or after the one that they begin with."""
+    known, what = scheduler.workload.planned, f"stretches {'before' if before else 'after'}"
+    if what not in known:
+        known[what] = tuple(_stretches(scheduler, before))
+    return known[what]
 
 
 def _stretches(scheduler: Scheduler, before: bool) -> Iterator[Stretch]:
