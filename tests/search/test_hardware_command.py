@@ -137,7 +137,7 @@ def test_bad_requests_are_errors_before_anything_runs(explored: Path, tmp_path: 
     ("changes", "said"),
     [
         ({"workloads": {"net": {"model": "mlp-robo"}}}, r"workloads.net: unknown model 'mlp-robo'; did you mean"),
-        ({"workloads": {"net": {"model": "mlp-robot", "precision": "fp31"}}}, "workloads.net.precision: allowed are .* did you mean 'fp32'"),
+        ({"workloads": {"net": {"model": "mlp-robot", "precision": "fp31"}}}, r"net.precision: allowed are .* 'fp32'"),
         ({"parameters": {"x_pess": {"values": [1]}}}, "did you mean 'x_pes'"),
         ({"parameters": {"x_pes": {"range": [1, 4]}}}, "must be a mapping with low, high, step, log"),
     ],
