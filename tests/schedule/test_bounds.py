@@ -49,12 +49,12 @@ dram:
     capacity_bytes: 1 GiB
     bandwidth_bytes_per_s: 4 GB/s
     latency_s: 50 ns
-    burst_bytes: 32
+    burst_bytes: 4
     read_energy_j_per_bit: 7 pJ/bit
     write_energy_j_per_bit: 9 pJ/bit
     static_power_w: 64 mW
 network:
-  bus: {bus: [fast, slow, simd, main], bandwidth_bits_per_cycle: 256}
+  bus: {bus: [fast, slow, simd, main], bandwidth_bits_per_cycle: 256, energy_j_per_bit: 2 pJ/bit}
 """
 MATRIX_PEAK = 2 * 16 * 1e9 + 4 * 0.5e9
 LANE_PEAK = 2 * 2 * 1e9
@@ -111,6 +111,16 @@ def test_static_energy_is_that_of_everything(result: Result, machine: Accelerato
     assert machine.static_power_w == pytest.approx(STATIC_W)
     assert result.energy_breakdown.static == pytest.approx(STATIC_W * result.latency_s)
     assert result.energy_breakdown.static + result.energy_breakdown.dynamic == pytest.approx(result.energy_j)
+
+
+def test_energy_of_transfers(result: Result) -> None:
+    """DRAM by direction, and the bus for every byte that it carries."""
+    by_level, moved = result.energy_breakdown.by_level, result.dram_bytes
+    assert moved.read != moved.write
+    assert by_level["dram"] == pytest.approx(8 * (moved.read * 7e-12 + moved.write * 9e-12))
+    (bus,) = (link for link in result.links if link.name == "bus")
+    assert bus.bytes >= moved.total
+    assert by_level["link"] == pytest.approx(8 * bus.bytes * 2e-12)
 
 
 def test_energy_bound(step: Graph, result: Result) -> None:
