@@ -114,10 +114,10 @@ def test_static_energy_is_that_of_everything(result: Result, machine: Accelerato
 
 
 def test_energy_of_transfers(result: Result) -> None:
-    """DRAM by direction, and the bus for every byte that it carries."""
+    """DRAM by direction (in bursts of four bytes, so that hardly any is not full), the bus for every byte."""
     by_level, moved = result.energy_breakdown.by_level, result.dram_bytes
     assert moved.read != moved.write
-    assert by_level["dram"] == pytest.approx(8 * (moved.read * 7e-12 + moved.write * 9e-12))
+    assert by_level["dram"] == pytest.approx(8 * (moved.read * 7e-12 + moved.write * 9e-12), rel=1e-3)
     (bus,) = (link for link in result.links if link.name == "bus")
     assert bus.bytes >= moved.total
     assert by_level["link"] == pytest.approx(8 * bus.bytes * 2e-12)
