@@ -125,12 +125,11 @@ class Touched(NamedTuple):
     is_shared: Bool  # all cores of the operator take the same
 
 
-def bookings_of(nodes: Nodes) -> tuple[I64, I64]:
-    """(node, row in the bookings) of everything that some nodes occupy, node by node."""
-    counts = nodes.book_end - nodes.book_start
-    owner = np.repeat(np.arange(len(nodes)), counts)
-    offset = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return owner, nodes.book_start[owner] + offset
+def bookings_of(first: I64, end: I64) -> tuple[I64, I64]:
+    """(position, row in the bookings) of all that some nodes occupy, given where their bookings start and end."""
+    counts = end - first
+    owner = np.repeat(np.arange(len(first)), counts)
+    return owner, np.arange(len(owner)) + np.repeat(first - (np.cumsum(counts) - counts), counts)
 
 
 @dataclass(frozen=True)
@@ -192,7 +191,7 @@ class Schedule:
     def occupied(self, nodes: I64) -> Occupied:
         """What some nodes occupy, node by node."""
         table, bookings = self.decided.events.nodes, self.decided.events.bookings
-        owner, rows = bookings_of(table.some(nodes))
+        owner, rows = bookings_of(table.book_start[nodes], table.book_end[nodes])
         node, ticks = nodes[owner], bookings.ticks[rows]
         return Occupied(
             owner, bookings.resource[rows], self.timed.start[node], ticks,

@@ -180,7 +180,7 @@ class Expansion:
         owner, flags = np.repeat(np.array(numbers, np.int64), many), np.repeat(np.array(flagged, np.int64), many)
         blocks = Blocks.zeros(len(sizes))
         blocks.bytes[:] = sizes
-        blocks.in_dram[:], blocks.persistent[:] = self.workload.storage_flags[:, :2].T[:, flags]
+        blocks.in_dram[:], blocks.persistent[:], _ = self.workload.storage_flags[flags].T
         blocks.through[:] = blocks.persistent
         uses = np.empty(len(entries), np.int64)
         tables = Tables(self._gangs(is_dram), Steps.of(steps), Buffers.of(buffers), Entries.of(entries), blocks, uses)

@@ -67,11 +67,11 @@ def charge(nodes: Nodes, timed: Timed, core: int, number: int) -> None:
     blame, at = timed.why[number], timed.cause[number]
     while until > since and at >= 0:
         kind = nodes[at].kind
-        if blame == SPACE and kind != JOIN:
+        if blame == SPACE:
             timed.waits[core, WAIT_SPACE] += until - since
             return
         if kind == JOIN:
-            blame, at = timed.why[at] if blame != SPACE else SPACE, timed.cause[at]
+            blame, at = timed.why[at], timed.cause[at]
             continue
         column = WAIT_DEPENDENCY if kind == COMPUTE else WAIT_LINK if kind == MOVE else WAIT_DRAM
         if kind == COMPUTE and blame == QUEUE:
