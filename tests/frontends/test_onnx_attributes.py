@@ -307,7 +307,7 @@ def attention_cases() -> Iterator[Any]:
         yield pytest.param(given, mask, id=f"{given} {mask}")
 
 
-@pytest.mark.parametrize(("given", "mask"), attention_cases())
+@pytest.mark.parametrize(("given", "mask"), list(attention_cases()))
 def test_attention(given: Attributes, mask: type | None, tmp_path: Path) -> None:
     """Opset 23 in the format's own reference evaluator."""
     numbers, heads = np.random.default_rng(2), given["kv_num_heads"]

@@ -73,8 +73,8 @@ class Copy:
         shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
         return cls(folder)
 
-    def passes(self, tests: tuple[str, ...], workers: int = 0) -> bool:
-        """Whether some tests pass on it."""
+    def failures(self, tests: tuple[str, ...], workers: int = 0) -> str:
+        """What pytest says of tests that do not pass on it; empty if all do."""
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "", "-p", "no:cacheprovider"]
         command += [f"-n{workers}"] if workers > 1 else []
         with tempfile.TemporaryDirectory() as fresh:
@@ -89,10 +89,10 @@ class Copy:
                     [*command, *tests], cwd=ROOT, env=environment, capture_output=True, timeout=SECONDS, check=False
                 )
             except subprocess.TimeoutExpired:
-                return False
+                return f"no end after {SECONDS} s"
         if done.returncode not in (0, 1, 2):  # passed; failed; did not even import
             raise SystemExit(f"pytest {' '.join(tests)} ended with {done.returncode}:\n{done.stdout.decode()[-2000:]}")
-        return done.returncode == 0
+        return done.stdout.decode()[-2000:] if done.returncode else ""
 
     def notices(self, one: Mutation) -> bool:
         """Whether the tests of a mutation fail on the copy with it; the copy is whole again afterwards."""
@@ -100,7 +100,7 @@ class Copy:
         original, times = file.read_text(), file.stat()
         file.write_text(original.replace(one.old, one.new))
         try:
-            return not self.passes(one.tests)
+            return bool(self.failures(one.tests))
         finally:
             file.write_text(original)
             os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))  # compiled kernels know their file by it
@@ -150,8 +150,8 @@ def main() -> int:
         folder = arguments.folder or Path(temporary)
         copies = [Copy.make(folder / str(number)) for number in range(arguments.jobs)]
         print(f"{len(chosen)} mutations; first their {len(every)} tests as they are ...", flush=True)
-        if not copies[0].passes(every, arguments.jobs):
-            print("some of these tests fail without any mutation")
+        if failures := copies[0].failures(every, arguments.jobs):
+            print(f"{failures}\nsome of these tests fail without any mutation")
             return 2
         survived = run(chosen, copies)
     for area, count in Counter(one.area for one in chosen).items():
