@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 from monet.frontends.torch.library import dtype_name
 from monet.graph import GraphBuilder, Op
@@ -25,13 +25,14 @@ class Unsupported(Exception):
 
 
 Rule = Callable[["Translation", Any], Any]
+R = TypeVar("R", bound=Rule)
 RULES: dict[str, Rule] = {}
 
 
-def aten(*overloads: str) -> Callable[[Rule], Rule]:
+def aten(*overloads: str) -> Callable[[R], R]:
     """Register a rule under the names of the ATen overloads it covers, such as ``conv2d.default``."""
 
-    def register(rule: Rule) -> Rule:
+    def register(rule: R) -> R:
         for overload in overloads:
             if overload in RULES:
                 raise ValueError(f"ATen operator {overload!r} is registered twice")
@@ -39,6 +40,12 @@ def aten(*overloads: str) -> Callable[[Rule], Rule]:
         return rule
 
     return register
+
+
+def aten_table(rows: Mapping[str, Rule]) -> None:
+    """Register rules of one expression each; a row begins with the overloads it covers, separated by spaces."""
+    for overloads, rule in rows.items():
+        aten(*overloads.split())(rule)
 
 
 # Kinds that prepare the operands of a layer's own operator, which is the one that bears the layer's name.

@@ -57,13 +57,9 @@ def _conv_named(t: Translation, a: Any) -> Ref:
 
 @aten("conv_transpose1d.default", "conv_transpose2d.input", "conv_transpose3d.input")
 def _conv_transpose(t: Translation, a: Any) -> Ref:
-    return _transposed(t, a, a.padding)
-
-
-def _transposed(t: Translation, a: Any, padding: Any) -> Ref:
     rank = t.rank(a.weight) - 2
     x, added = batched(t, a.input, rank)
-    pads = tuple((pad, pad) for pad in per_axis(padding, rank))
+    pads = tuple((pad, pad) for pad in per_axis(a.padding, rank))
     out = t.emit(
         "conv_transpose", x, a.weight, *((a.bias,) if a.bias is not None else ()), stride=per_axis(a.stride, rank),
         padding=pads, dilation=per_axis(a.dilation, rank), groups=a.groups, spatial=t.out_shape[-rank:],
@@ -73,4 +69,4 @@ def _transposed(t: Translation, a: Any, padding: Any) -> Ref:
 
 @aten("convolution.default", "_convolution.default")
 def _convolution(t: Translation, a: Any) -> Ref:
-    return _transposed(t, a, a.padding) if a.transposed else _conv_plain(t, a)
+    return _conv_transpose(t, a) if a.transposed else _conv_plain(t, a)
