@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from monet.graph import Graph, GraphBuilder, Op
-from monet.graph.rewrite import copy_root, prune, replay_op
+from monet.graph.rewrite import prune, replay_op, with_roots
 from monet.graph.tensor import Role, view_strides
 
 
@@ -327,12 +327,7 @@ def _applied(graph: Graph, patterns: Mapping[str, tuple[Callable[[View, Op], Mat
 
 
 def _replaced(graph: Graph, found: dict[str, Match]) -> Graph:
-    builder = GraphBuilder(graph.name)
-    builder.usual_loss = graph.usual_loss
-    renamed: dict[str, str] = {}
-    for name, tensor in graph.tensors.items():
-        if name not in graph.producer:
-            renamed[name] = copy_root(builder, graph, tensor)
+    builder, renamed = with_roots(graph)
     for op in graph.ops:
         if op.name in found:
             renamed[op.outputs[0]] = _emitted(builder, op, found[op.name], renamed)
