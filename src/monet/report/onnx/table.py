@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from monet.report.onnx.body import Writer
+from monet.report.onnx.body import Value, Writer
 
 WRITERS: dict[str, Writer] = {}
 
@@ -20,3 +20,18 @@ def writes(*kinds: str) -> Callable[[Writer], Writer]:
         return writer
 
     return register
+
+
+def writer_table(rows: Mapping[str, Writer]) -> None:
+    """Register writers of one expression each."""
+    for kind, writer in rows.items():
+        writes(kind)(writer)
+
+
+def formula_table(rows: Mapping[str, Callable[..., Value | tuple[Value, ...]]]) -> None:
+    """Register writers that are one formula over ``body.inputs``, which follow the body as arguments."""
+
+    def writer(formula: Callable[..., Value | tuple[Value, ...]]) -> Writer:
+        return lambda b: formula(b, *b.inputs)
+
+    writer_table({kind: writer(formula) for kind, formula in rows.items()})
