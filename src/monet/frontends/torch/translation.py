@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any
 
 from monet.frontends.torch.library import dtype_name
 from monet.graph import GraphBuilder, Op
 from monet.graph.formats import FORMATS
 from monet.graph.kind import kind_named
 from monet.graph.tensor import Tensor, view_strides
+from monet.registry import Registry
 
 
 class Ref(str):
@@ -25,28 +26,8 @@ class Unsupported(Exception):
 
 
 Rule = Callable[["Translation", Any], Any]
-R = TypeVar("R", bound=Rule)
-RULES: dict[str, Rule] = {}
-
-
-def aten(*overloads: str) -> Callable[[R], R]:
-    """Register a rule under the names of the ATen overloads it covers, such as ``conv2d.default``."""
-
-    def register(rule: R) -> R:
-        for overload in overloads:
-            if overload in RULES:
-                raise ValueError(f"ATen operator {overload!r} is registered twice")
-            RULES[overload] = rule
-        return rule
-
-    return register
-
-
-def aten_table(rows: Mapping[str, Rule]) -> None:
-    """Register rules of one expression each; a row begins with the overloads it covers, separated by spaces."""
-    for overloads, rule in rows.items():
-        aten(*overloads.split())(rule)
-
+RULES: Registry[Rule] = Registry("ATen operator")  # by overload, such as ``conv2d.default``
+aten = RULES.entry
 
 # Kinds that prepare the operands of a layer's own operator, which is the one that bears the layer's name.
 _PREPARATION = frozenset({"copy", "reshape", "transpose", "slice", "expand", "split", "cast", "fill", "pad"})

@@ -4,28 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from monet.registry import Registry
 from monet.report.onnx.body import Value, Writer
 
-WRITERS: dict[str, Writer] = {}
-
-
-def writes(*kinds: str) -> Callable[[Writer], Writer]:
-    """Register the decorated function as the writer of ``kinds``."""
-
-    def register(writer: Writer) -> Writer:
-        for kind in kinds:
-            if kind in WRITERS:
-                raise ValueError(f"operator kind {kind!r} has two ONNX writers")
-            WRITERS[kind] = writer
-        return writer
-
-    return register
-
-
-def writer_table(rows: Mapping[str, Writer]) -> None:
-    """Register writers of one expression each."""
-    for kind, writer in rows.items():
-        writes(kind)(writer)
+WRITERS: Registry[Writer] = Registry("ONNX writer of operator kind")
+writes = WRITERS.entry
 
 
 def formula_table(rows: Mapping[str, Callable[..., Value | tuple[Value, ...]]]) -> None:
@@ -34,4 +17,4 @@ def formula_table(rows: Mapping[str, Callable[..., Value | tuple[Value, ...]]]) 
     def writer(formula: Callable[..., Value | tuple[Value, ...]]) -> Writer:
         return lambda b: formula(b, *b.inputs)
 
-    writer_table({kind: writer(formula) for kind, formula in rows.items()})
+    WRITERS.rows({kind: writer(formula) for kind, formula in rows.items()})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from monet.frontends.torch.translation import Ref, Translation, aten
+from monet.frontends.torch.translation import RULES, Ref, Translation, aten
 
 
 def per_axis(value: int | Sequence[int], rank: int) -> tuple[int, ...]:
@@ -36,7 +36,6 @@ def _conv(t: Translation, a: Any, padding: tuple[tuple[int, int], ...]) -> Ref:
     return unbatched(t, out, added)
 
 
-@aten("conv1d.default", "conv2d.default", "conv3d.default")
 def _conv_plain(t: Translation, a: Any) -> Ref:
     return _conv(t, a, tuple((pad, pad) for pad in per_axis(a.padding, t.rank(a.weight) - 2)))
 
@@ -55,7 +54,6 @@ def _conv_named(t: Translation, a: Any) -> Ref:
     return _conv(t, a, tuple((total // 2, total // 2) for total in totals))
 
 
-@aten("conv_transpose1d.default", "conv_transpose2d.input", "conv_transpose3d.input")
 def _conv_transpose(t: Translation, a: Any) -> Ref:
     rank = t.rank(a.weight) - 2
     x, added = batched(t, a.input, rank)
@@ -67,6 +65,12 @@ def _conv_transpose(t: Translation, a: Any) -> Ref:
     return unbatched(t, out, added)
 
 
-@aten("convolution.default", "_convolution.default")
-def _convolution(t: Translation, a: Any) -> Ref:
-    return _conv_transpose(t, a) if a.transposed else _conv_plain(t, a)
+RULES.rows(
+    {
+        "conv1d.default conv2d.default conv3d.default": _conv_plain,
+        "conv_transpose1d.default conv_transpose2d.input conv_transpose3d.input": _conv_transpose,
+        "convolution.default _convolution.default": (
+            lambda t, a: _conv_transpose(t, a) if a.transposed else _conv_plain(t, a)
+        ),
+    }
+)

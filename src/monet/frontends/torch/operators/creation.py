@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from monet.frontends.torch.translation import Ref, Translation, aten, aten_table
+from monet.frontends.torch.translation import RULES, Ref, Translation, aten
 from monet.graph.formats import FORMATS
 
-aten_table(
+RULES.rows(
     {
         "zeros.default zeros_like.default new_zeros.default": lambda t, a: t.fill(0, t.out_shape, t.out_dtype),
         "ones.default ones_like.default new_ones.default": lambda t, a: t.fill(1, t.out_shape, t.out_dtype),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from monet.frontends.torch.translation import Ref, Rule, Translation, Unsupported, aten, aten_table
+from monet.frontends.torch.translation import RULES, Ref, Rule, Translation, Unsupported, aten
 from monet.graph.formats import FORMATS
 
 # --- functions of one tensor ------------------------------------------------------------------------------------------
@@ -25,7 +25,7 @@ def _plain(kind: str) -> Rule:
     return lambda t, a: t.emit(kind, t.cast(a.self, t.out_dtype))
 
 
-aten_table(
+RULES.rows(
     {
         **{f"{name}.default": _plain(kind) for name, kind in _PLAIN.items()},
         "special_expit.default": lambda t, a: t.emit("sigmoid", a.self),
@@ -114,12 +114,13 @@ def _binary(t: Translation, kind: str, left: Any, right: Any) -> Ref:
     return t.emit(kind, t.operand(left, dtype), t.operand(right, dtype))
 
 
-aten_table(
+RULES.rows(
     {
         "remainder.Tensor remainder.Scalar fmod.Tensor fmod.Scalar": lambda t, a: _binary(t, "modulo", a.self, a.other),
         "pow.Tensor_Tensor": lambda t, a: _binary(t, "pow", a.self, a.exponent),
         "maximum.default max.other": lambda t, a: _binary(t, "maximum", a.self, a.other),
         "minimum.default min.other": lambda t, a: _binary(t, "minimum", a.self, a.other),
+        "div.Tensor div.Scalar true_divide.Tensor div.out": lambda t, a: _quotient(t, a),
         "addcmul.default": lambda t, a: t.emit("add", a.self, t.scale(t.emit("mul", a.tensor1, a.tensor2), a.value)),
         "addcdiv.default": lambda t, a: t.emit("add", a.self, t.scale(t.emit("div", a.tensor1, a.tensor2), a.value)),
     }
@@ -161,7 +162,6 @@ def _mul(t: Translation, a: Any) -> Ref:
     return _binary(t, "mul", a.self, a.other)
 
 
-@aten("div.Tensor", "div.Scalar", "true_divide.Tensor", "div.out")
 def _quotient(t: Translation, a: Any) -> Ref:
     """The form with a place for the result is spectral norm's; what it leaves in that buffer is not followed."""
     if _scalar(a.other):
@@ -265,7 +265,7 @@ def _logical(kind: str, negated: bool = False) -> Rule:
     return rule
 
 
-aten_table(
+RULES.rows(
     {
         "eq.Tensor eq.Scalar": _compare("equal"),
         "ne.Tensor ne.Scalar": _compare("equal", negated=True),

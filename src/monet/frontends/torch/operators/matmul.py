@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from monet.frontends.torch.translation import Ref, Translation, Unsupported, aten, aten_table
+from monet.frontends.torch.translation import RULES, Ref, Translation, Unsupported, aten
 
-aten_table(
+RULES.rows(
     {
         "linear.default": lambda t, a: linear(t, a.input, a.weight, a.bias),
         "mm.default": lambda t, a: _by_matrix(t, a.self, a.mat2),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from monet.frontends.torch.operators.convolution import batched, per_axis, unbatched
-from monet.frontends.torch.translation import Ref, Translation, Unsupported, aten_table
+from monet.frontends.torch.translation import RULES, Ref, Translation, Unsupported
 
-aten_table(
+RULES.rows(
     {
         "max_pool1d.default": lambda t, a: _max_pool(t, a, 1)[0],
         "max_pool2d.default": lambda t, a: _max_pool(t, a, 2)[0],

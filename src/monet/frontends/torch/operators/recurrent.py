@@ -6,7 +6,7 @@ from typing import Any
 
 from monet.frontends.recurrent import STEPS, CellWeights, unroll
 from monet.frontends.torch.operators.matmul import linear, with_merged_rows
-from monet.frontends.torch.translation import Ref, Translation, Unsupported, aten_table
+from monet.frontends.torch.translation import RULES, Ref, Translation, Unsupported
 
 
 def _cells(a: Any) -> list[CellWeights]:
@@ -60,7 +60,7 @@ def _cell(t: Translation, a: Any, cell: str, state: tuple[str, ...]) -> tuple[Re
     return names
 
 
-aten_table(
+RULES.rows(
     {
         "lstm.input": lambda t, a: _layers(t, a, "lstm", list(a.hx)),
         "gru.input": lambda t, a: _layers(t, a, "gru", [a.hx]),

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from monet.frontends.torch.operators.elementwise import truth
-from monet.frontends.torch.translation import Ref, Translation, Unsupported, aten, aten_table
+from monet.frontends.torch.translation import RULES, Ref, Translation, Unsupported, aten
 
-aten_table(
+RULES.rows(
     {
         "sum.default sum.dim_IntList": lambda t, a: _reduced(t, "reduce_sum", t.cast(a.self, t.out_dtype), a),
         "mean.default mean.dim": lambda t, a: _reduced(t, "reduce_mean", t.cast(a.self, t.out_dtype), a),

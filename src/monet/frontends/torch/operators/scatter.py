@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from monet.frontends.torch.operators.indexing import joined
-from monet.frontends.torch.translation import Ref, Translation, Unsupported, aten, aten_table
+from monet.frontends.torch.translation import RULES, Ref, Translation, Unsupported, aten
 
 
 def _source(t: Translation, a: Any, source: Any) -> Ref:
@@ -39,7 +39,7 @@ def _scatter(t: Translation, a: Any, kind: str, source: Any, x: str = "") -> Ref
     return t.emit("index_add" if kind == "scatter_add" else "index_copy", x or a.self, rows, written, axis=axis)
 
 
-aten_table(
+RULES.rows(
     {
         "scatter.src": lambda t, a: _scatter(t, a, "scatter", a.src),
         "scatter.value": lambda t, a: _scatter(t, a, "scatter", a.value),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from monet.frontends.torch.translation import Ref, Translation, Unsupported, aten, aten_table
+from monet.frontends.torch.translation import RULES, Ref, Translation, Unsupported, aten
 
 
 def _alias(t: Translation, a: Any) -> Ref:
@@ -17,7 +17,7 @@ def _nothing(t: Translation, a: Any) -> None:
     """Checks that compute nothing."""
 
 
-aten_table(
+RULES.rows(
     {
         "view.default reshape.default _unsafe_view.default view_as.default reshape_as.default flatten.using_ints "
         "unflatten.int ravel.default": lambda t, a: t.reshape(a.self, t.out_shape),

@@ -11,7 +11,7 @@ import numpy as np
 from monet.graph.formats import FORMATS
 from monet.graph.op import Attributes
 from monet.report.onnx.body import Body, Value, Writer
-from monet.report.onnx.table import formula_table, writer_table, writes
+from monet.report.onnx.table import WRITERS, formula_table, writes
 
 # --- kinds that are one standard operator -----------------------------------------------------------------------------
 
@@ -55,7 +55,7 @@ def _with_number(op_type: str, key: str) -> Writer:
     return write
 
 
-writer_table(
+WRITERS.rows(
     {
         **{kind: _same(op_type) for kind, op_type in _SAME.items()},
         **{kind: _same(op_type, "bool") for kind, op_type in _COMPARE.items()},

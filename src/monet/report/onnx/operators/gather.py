@@ -8,7 +8,7 @@ import numpy as np
 
 from monet.graph.operators.reduction import normalise_axes
 from monet.report.onnx.body import Body, Value
-from monet.report.onnx.table import writer_table, writes
+from monet.report.onnx.table import WRITERS, writes
 
 
 def _positions(value: Value) -> Value:
@@ -21,7 +21,7 @@ def _look_up(b: Body, op_type: str, axis: int) -> Value:
     return b.node(op_type, x, _positions(positions), axis=axis)
 
 
-writer_table(
+WRITERS.rows(
     {
         "embedding": lambda b: _look_up(b, "Gather", 0),
         "gather": lambda b: _look_up(b, "Gather", b.call.attrs["axis"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from monet.graph.operators.reduction import normalise_axes
 from monet.report.onnx.body import Body, Value
 from monet.report.onnx.element_types import accepts, stored
-from monet.report.onnx.table import writer_table, writes
+from monet.report.onnx.table import WRITERS, writes
 
 
 def _in_output_type(b: Body, op_type: str) -> Value:
@@ -23,7 +23,7 @@ def _softmax(b: Body, op_type: str) -> Value:
     return b.node(op_type, _in_output_type(b, op_type), axis=b.call.attrs["axis"])
 
 
-writer_table(
+WRITERS.rows(
     {
         "reduce_sum": lambda b: _reduction(b, "ReduceSum"),
         "reduce_mean": lambda b: _reduction(b, "ReduceMean"),

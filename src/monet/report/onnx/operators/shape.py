@@ -7,7 +7,7 @@ import numpy as np
 from monet.graph.op import Attributes
 from monet.graph.operators.reduction import normalise_axes
 from monet.report.onnx.body import Body, Value
-from monet.report.onnx.table import writer_table, writes
+from monet.report.onnx.table import WRITERS, writes
 
 _BEFORE_FIRST = -(2**31)  # an end that lies before every element, for slices that run backwards
 
@@ -20,7 +20,7 @@ def scatter_axis(b: Body, x: Value, positions: Value, size: int, axis: int, shap
     return out.transpose([int(place) for place in np.argsort(order)])
 
 
-writer_table(
+WRITERS.rows(
     {
         "reshape": lambda b: b.raw[0].reshape(b.call.out.shape),
         "transpose": lambda b: b.node("Transpose", b.raw[0], perm=list(b.call.attrs["order"])),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from monet.report.onnx.body import Body, Value, Writer
-from monet.report.onnx.table import writer_table, writes
+from monet.report.onnx.table import WRITERS, writes
 
 Step = Callable[[Body, Value, Value, tuple[Value, ...]], tuple[Value, ...]]
 
@@ -56,7 +56,7 @@ def _update(step: Step) -> Writer:
     return write
 
 
-writer_table(
+WRITERS.rows(
     {
         "sgd_update": _update(_sgd),
         "momentum_update": _update(_momentum),
