@@ -18,10 +18,11 @@ from monet.graph.counts import call_of
 from monet.graph.kind import kind_named
 from monet.graph.loop_nest import LoopNest
 from monet.hardware import load_hardware
-from monet.mapping import OBJECTIVES, border_of
 from monet.mapping.cost_store import CostStore
 from monet.mapping.mapper.search import NO_CONSTRAINTS, best_tiling_of
+from monet.mapping.mapper.tiling import OBJECTIVES
 from monet.mapping.nest.spatial import MAX_UNROLLINGS
+from monet.mapping.unfused.border import border_of
 from monet.mapping.unfused.model_operators import MATRIX
 
 MODELS = {"resnet18": 4, "mobilenetv2": 4, "gpt2-small": 1}
@@ -63,7 +64,8 @@ def main() -> None:
                 f"worst {worst:6.1f} ms ({worst / WORST_MS:.2f})"
             )
     program = (
-        "from monet.mapping import *; from monet.hardware import load_hardware\n"
+        "from monet.mapping.cost_store import CostStore; from monet.hardware import load_hardware\n"
+        "from monet.mapping.unfused.border import border_of; from monet.mapping.unfused.operator import unfused\n"
         "from monet.mapping.text.operator_arguments import *\n"
         "a = load_hardware('tpu-like'); c = a.cores[0]; store = CostStore()\n"
         "nest = operator_nest('conv', 'K=64,C=64,OY=56,OX=56,FY=3,FX=3', 'int8')\n"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from monet.report.graph_summary import summarise
     from monet.request import Request
     from monet.request.evaluation import evaluate
-    from monet.schedule import Result
+    from monet.schedule.result import Result
     from monet.training import TrainingOptions, training_step
 
 __version__ = "0.1.0"
@@ -32,7 +32,7 @@ _PUBLIC = {
     "Graph": "monet.graph",
     "MonetError": "monet.errors",
     "Request": "monet.request",
-    "Result": "monet.schedule",
+    "Result": "monet.schedule.result",
     "TrainingOptions": "monet.training",
     "evaluate": "monet.request.evaluation",
     "execute": "monet.numerics",

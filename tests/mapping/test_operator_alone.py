@@ -129,7 +129,7 @@ def test_analog_cells_hold_one_tile_and_are_loaded_while_the_array_waits() -> No
 def test_rare_tiles_with_wider_windows_get_a_mapping_of_their_own() -> None:
     """Strided depthwise convolutions in registers of one value: the clipped tile is frequent, the full one rare."""
     from monet import load_hardware, load_model, training_step
-    from monet.mapping import border_of
+    from monet.mapping.unfused.border import border_of
     from monet.mapping.unfused.model_operators import cost_op
 
     npu = load_hardware("micro-npu")
@@ -144,7 +144,7 @@ def test_rare_tiles_with_wider_windows_get_a_mapping_of_their_own() -> None:
 
 def test_operands_that_dram_cannot_hold_are_an_error() -> None:
     from monet import load_hardware
-    from monet.mapping import border_of
+    from monet.mapping.unfused.border import border_of
 
     npu = load_hardware("micro-npu")  # 32 MiB outside
     instance = next(one for one in npu.cores if one.core.modes)

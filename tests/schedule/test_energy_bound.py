@@ -6,7 +6,7 @@ import pytest
 
 from monet.frontends import load_model
 from monet.hardware import load_hardware
-from monet.schedule import evaluate
+from monet.schedule.evaluation import evaluate
 from monet.training import training_step
 
 

@@ -14,7 +14,7 @@ from monet.graph.formats import FORMATS, Format, Group
 from monet.hardware import Accelerator, DescriptionError
 from monet.hardware.loading import describe_text
 from monet.hardware.resolve import resolve
-from monet.schedule import Result
+from monet.schedule.result import Result
 from monet.search.checkpoint.liveness import peak_of
 from monet.transforms.precision import POLICIES, Precision
 

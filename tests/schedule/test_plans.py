@@ -17,11 +17,13 @@ from monet.frontends.zoo.published import convolution_chain
 from monet.graph import GraphBuilder
 from monet.graph.formats import format_named
 from monet.hardware import load_hardware
-from monet.schedule import Group, Placement, Plan, Result, Scheduler, evaluate, load_plan, plan_text
+from monet.schedule.engine import Scheduler
+from monet.schedule.evaluation import evaluate
 from monet.schedule.measurement.energy import energy_of
-from monet.schedule.plan import PlanError
+from monet.schedule.plan import Group, Placement, Plan, PlanError, load_plan, plan_text
 from monet.schedule.planning.default_plan import default_plan
 from monet.schedule.planning.placement import scattered_dims
+from monet.schedule.result import Result
 from monet.schedule.schedule import Schedule
 from monet.schedule.simulation import records as d
 from monet.training import training_step

@@ -16,8 +16,8 @@ from monet.frontends import load_model
 from monet.frontends.zoo.published import convolution_chain
 from monet.graph.graph import Graph
 from monet.hardware import load_hardware
-from monet.schedule import evaluate
 from monet.schedule.engine import Scheduler
+from monet.schedule.evaluation import evaluate
 from monet.schedule.plan import Group, Placement, Plan, plan_text
 from monet.schedule.schedule import Schedule
 from monet.schedule.simulation import records as n

@@ -15,8 +15,10 @@ from monet.frontends import load_model
 from monet.graph import GraphBuilder
 from monet.graph.op import Phase
 from monet.hardware import load_hardware
-from monet.schedule import Plan, Scheduler, evaluate, load_plan, plan_text
+from monet.schedule.engine import Scheduler
+from monet.schedule.evaluation import evaluate
 from monet.schedule.measurement.figures import figures_of
+from monet.schedule.plan import Plan, load_plan, plan_text
 from monet.search.fusion import candidates, improve
 from monet.search.fusion.bound import bound_of
 from monet.search.fusion.candidates import folded, hopeful_groups

@@ -13,7 +13,7 @@ from monet.cli import app
 from monet.errors import MonetError
 from monet.frontends import load_model
 from monet.hardware import load_hardware
-from monet.schedule import evaluate
+from monet.schedule.evaluation import evaluate
 from monet.training import TrainingOptions, prepare, training_step
 from tests.search.spaces import document
 

@@ -58,9 +58,10 @@ def search(
     """Evaluate designs of SPACE and keep every one: parameters, figures or the reason there are none."""
     from monet.errors import MonetError
     from monet.report.files import check_outputs
-    from monet.search.hardware import explore, load_space
+    from monet.search.hardware.exploration import explore
     from monet.search.hardware.objectives import parse_objective
     from monet.search.hardware.samplers import SEARCHES
+    from monet.search.hardware.space import load_space
 
     if method not in SEARCHES:
         raise MonetError(f"--search {method!r}: allowed are {', '.join(SEARCHES)}")

@@ -15,14 +15,24 @@ from monet.graph.tensor import Role, Tensor
 LASTING = (Role.PARAMETER, Role.BUFFER, Role.STATE)
 
 
-def copy_root(builder: GraphBuilder, graph: Graph, tensor: Tensor, name: str = "", dtype: str = "") -> str:
-    """Declare a root of ``graph`` again, optionally under another name or dtype."""
-    target = builder.root(name or tensor.name, tensor.shape, dtype or tensor.dtype, tensor.role, tensor.trainable)
+def copy_root(builder: GraphBuilder, graph: Graph, tensor: Tensor, name: str = "") -> str:
+    """Declare a root of ``graph`` again, optionally under another name."""
+    target = builder.root(name or tensor.name, tensor.shape, tensor.dtype, tensor.role, tensor.trainable)
     if tensor.role in (Role.INPUT, Role.LABEL):
         builder.inputs.append(target)
     if tensor.name in graph.values:
         builder.values[target] = graph.values[tensor.name]
     return target
+
+
+def with_roots(
+    graph: Graph, change: Callable[[Tensor], Tensor] = lambda tensor: tensor
+) -> tuple[GraphBuilder, dict[str, str]]:
+    """A builder that holds the roots of ``graph``, each as ``change`` makes it, and what each is called there."""
+    builder = GraphBuilder(graph.name)
+    builder.usual_loss = graph.usual_loss
+    roots = [tensor for name, tensor in graph.tensors.items() if name not in graph.producer]
+    return builder, {tensor.name: copy_root(builder, graph, change(tensor)) for tensor in roots}
 
 
 def is_inplace(graph: Graph, op: Op) -> bool:

@@ -68,7 +68,7 @@ def energy_ratio_by_phase(space: Space) -> Finding:
 
     The paper's graph shares the weights of its four layers, so Adam updates 4.64 M of 11.9 M elements there.
     """
-    from monet.schedule import evaluate
+    from monet.schedule.evaluation import evaluate
 
     middle = {one.name: one.values[len(one.values) // 2] for one in space.parameters}
     accelerator = space.hardware(middle)

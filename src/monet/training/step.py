@@ -5,7 +5,7 @@ from __future__ import annotations
 from monet.errors import MonetError, OptionError
 from monet.graph import Graph, GraphBuilder, Op, Phase
 from monet.graph.formats import FORMATS
-from monet.graph.rewrite import copy_root, prune, replay_op
+from monet.graph.rewrite import copy_root, prune, replay_op, with_roots
 from monet.training.differentiate import differentiate
 from monet.training.losses import attach_loss
 from monet.training.optimizers import Optimizer, emit_clip, emit_update, optimizer_named
@@ -68,7 +68,7 @@ def _passes(
 ) -> tuple[GraphBuilder, dict[str, str], list[str], list[str]]:
     """Forward, loss and backward of every micro-batch, gradients accumulated in place over them."""
     count = options.micro_batches
-    builder = GraphBuilder.resume(forward) if count == 1 else _roots_only(forward)
+    builder = GraphBuilder.resume(forward) if count == 1 else with_roots(forward)[0]
     latest = {name: name for name in forward.tensors if name not in forward.producer}
     gradients: dict[str, str] = {}
     losses, outputs = [], []
@@ -88,15 +88,6 @@ def _passes(
         losses.append(loss)
         outputs.append(output)
     return builder, gradients, losses, outputs
-
-
-def _roots_only(forward: Graph) -> GraphBuilder:
-    builder = GraphBuilder(forward.name)
-    builder.usual_loss = forward.usual_loss
-    for tensor in forward.tensors.values():
-        if tensor.name not in forward.producer:
-            copy_root(builder, forward, tensor)
-    return builder
 
 
 def _replay_forward(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from monet.errors import MonetError
 from monet.graph import Graph, GraphBuilder, Op
-from monet.graph.rewrite import copy_root, prune, replay_op
+from monet.graph.rewrite import prune, replay_op, with_roots
 
 _NEGLIGIBLE = -1e4  # a filled score at or below this has no weight after the softmax
 
@@ -27,12 +27,7 @@ def fuse_attention(graph: Graph) -> Graph:
     found = {match.values.name: match for op in graph.ops if (match := _match(graph, op))}
     if not found:
         raise MonetError(f"{graph.name}: no attention found to fuse (softmax between two matrix products)")
-    builder = GraphBuilder(graph.name)
-    builder.usual_loss = graph.usual_loss
-    renamed: dict[str, str] = {}
-    for name, tensor in graph.tensors.items():
-        if name not in graph.producer:
-            renamed[name] = copy_root(builder, graph, tensor)
+    builder, renamed = with_roots(graph)
     for op in graph.ops:
         match = found.get(op.name)
         if match is None:

@@ -13,7 +13,7 @@ from monet.errors import OptionError
 from monet.graph import Family, Graph, GraphBuilder, Op, Role
 from monet.graph.counts import call_of
 from monet.graph.kind import kind_named
-from monet.graph.rewrite import copy_root, is_inplace, replay_op
+from monet.graph.rewrite import is_inplace, replay_op, with_roots
 
 
 def add_lora(graph: Graph, rank: int, alpha: float | None = None, pattern: str = "*", heads: bool = False) -> Graph:
@@ -24,12 +24,7 @@ def add_lora(graph: Graph, rank: int, alpha: float | None = None, pattern: str =
     """
     if rank < 1:
         raise OptionError("lora", rank, "the rank must be at least 1")
-    builder = GraphBuilder(graph.name)
-    builder.usual_loss = graph.usual_loss
-    renamed: dict[str, str] = {}
-    for name, tensor in graph.tensors.items():
-        if name not in graph.producer:
-            renamed[name] = copy_root(builder, graph, replace(tensor, trainable=False))
+    builder, renamed = with_roots(graph, lambda tensor: replace(tensor, trainable=False))
     scale = (rank if alpha is None else alpha) / rank
     adapted = 0
     for op in graph.ops:

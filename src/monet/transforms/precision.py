@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from monet.errors import OptionError, nearest
-from monet.graph import Graph, GraphBuilder
+from monet.graph import Graph
 from monet.graph.formats import FORMATS, format_named
-from monet.graph.rewrite import copy_root, replay_op
+from monet.graph.rewrite import replay_op, with_roots
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +62,7 @@ def set_precision(graph: Graph, precision: Precision) -> Graph:
         narrowed(tensor.dtype) == tensor.dtype for tensor in graph.tensors.values() if tensor.name not in graph.producer
     ):
         return graph
-    builder = GraphBuilder(graph.name)
-    builder.usual_loss = graph.usual_loss
-    renamed: dict[str, str] = {}
-    for name, tensor in graph.tensors.items():
-        if name not in graph.producer:
-            renamed[name] = copy_root(builder, graph, tensor, dtype=narrowed(tensor.dtype))
+    builder, renamed = with_roots(graph, lambda tensor: replace(tensor, dtype=narrowed(tensor.dtype)))
     for op in graph.ops:
         attrs = {**op.attrs}
         if "dtype" in attrs:

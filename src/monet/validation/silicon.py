@@ -37,7 +37,7 @@ def aimc_segment() -> tuple[Graph, Plan]:
 
 def _cycles(graph: Graph, plan: Plan, preset: str, overrides: dict[str, int] | None = None) -> float:
     from monet.hardware import load_hardware
-    from monet.schedule import evaluate
+    from monet.schedule.evaluation import evaluate
 
     result = evaluate(graph, load_hardware(preset, overrides), plan)
     if not result.feasible:

@@ -93,7 +93,7 @@ def _result(fused: bool, split: bool, as_stream: bool) -> Result:
 def _evaluated(fused: bool, split: bool, as_stream: bool) -> Result:
     from monet.frontends import load_model
     from monet.hardware import load_hardware
-    from monet.schedule import evaluate
+    from monet.schedule.evaluation import evaluate
 
     graph = load_model("resnet18-stream:activations=yes")
     plan, links = stream_plan(graph, fused, split), dict[str, Any]()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from monet.graph import Graph, GraphBuilder, Op
-from monet.graph.rewrite import copy_root, prune, replay_op
+from monet.graph.rewrite import prune, replay_op, with_roots
 from monet.graph.tensor import Role, view_strides
 
 
@@ -162,32 +162,28 @@ def _is_parameter(view: View, name: str) -> bool:
 
 def _gelu(view: View, op: Op) -> Match | None:
     """½ · (x · (1 + f(x))): the exporter's spelling of both forms, the half applied last."""
-    if not math.isclose(op.attrs["factor"], 0.5):
-        return None
-    outer = view.made(op.inputs[0], "mul")
-    for x, other in _orders(outer) if outer else ():
-        one = view.made(other, "shift")
-        if one is None or one.attrs["offset"] != 1:
-            continue
-        if _is_erf(view, one.inputs[0], x):
-            return (Step("gelu", (x,), {"approximate": False}),)
-        if _is_tanh(view, one.inputs[0], x):
-            return (Step("gelu", (x,), {"approximate": True}),)
-    return None
+    outer = view.made(op.inputs[0], "mul") if math.isclose(op.attrs["factor"], 0.5) else None
+    orders = _orders(outer) if outer else ()
+    return next((match for x, other in orders if (match := _one_plus(view, other, x))), None)
 
 
 def _gelu_product(view: View, op: Op) -> Match | None:
     """x · (½ · (1 + f(x))): the dynamo exporter's spelling, below opset 20."""
     for x, other in _orders(op):
         half = view.made(other, "scale")
-        one = view.made(half.inputs[0], "shift") if half and math.isclose(half.attrs["factor"], 0.5) else None
-        if one is None or one.attrs["offset"] != 1:
-            continue
-        if _is_erf(view, one.inputs[0], x):
-            return (Step("gelu", (x,), {"approximate": False}),)
-        if _is_tanh(view, one.inputs[0], x):
-            return (Step("gelu", (x,), {"approximate": True}),)
+        if half and math.isclose(half.attrs["factor"], 0.5) and (match := _one_plus(view, half.inputs[0], x)):
+            return match
     return None
+
+
+def _one_plus(view: View, name: str, x: str) -> Match | None:
+    """GELU of ``x`` where ``name`` is 1 + f(x), exact or by tanh."""
+    one = view.made(name, "shift")
+    if one is None or one.attrs["offset"] != 1:
+        return None
+    if _is_erf(view, one.inputs[0], x):
+        return (Step("gelu", (x,), {"approximate": False}),)
+    return (Step("gelu", (x,), {"approximate": True}),) if _is_tanh(view, one.inputs[0], x) else None
 
 
 def _is_erf(view: View, name: str, x: str) -> bool:
@@ -327,12 +323,7 @@ def _applied(graph: Graph, patterns: Mapping[str, tuple[Callable[[View, Op], Mat
 
 
 def _replaced(graph: Graph, found: dict[str, Match]) -> Graph:
-    builder = GraphBuilder(graph.name)
-    builder.usual_loss = graph.usual_loss
-    renamed: dict[str, str] = {}
-    for name, tensor in graph.tensors.items():
-        if name not in graph.producer:
-            renamed[name] = copy_root(builder, graph, tensor)
+    builder, renamed = with_roots(graph)
     for op in graph.ops:
         if op.name in found:
             renamed[op.outputs[0]] = _emitted(builder, op, found[op.name], renamed)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from monet.errors import ModelError, UnsupportedOperators
+from monet.frontends.onnx import operators as _operators  # noqa: F401  fills the table of rules
 from monet.frontends.onnx.file import File, read_file
 from monet.frontends.onnx.folding import Array
-from monet.frontends.onnx.operators import RULES
 from monet.frontends.onnx.patterns import recover
 from monet.frontends.onnx.sizes import InputShape, Sizes, changed, check_names, input_shapes
 from monet.frontends.onnx.translation import Translation, Unsupported
@@ -75,7 +75,7 @@ def _translate(
     inputs: list[InputShape],
     stored: dict[str, tuple[int, ...]] | None,
 ) -> Translation:
-    translation = Translation(file, RULES, file.graph.name if _is_title(file.graph.name) else file.path.stem, stored)
+    translation = Translation(file, file.graph.name if _is_title(file.graph.name) else file.path.stem, stored)
     for entry in inputs:
         translation.set_input(entry.name, translation.builder.input(entry.name, shapes[entry.name], entry.dtype))
     for node in file.nodes:

@@ -23,16 +23,8 @@ _PLACES = {
     *((op, slot) for op in ("LSTM", "GRU", "RNN") for slot in (1, 2, 3)),
 }
 _PARAMETER_NAMES = (
-    "weight",
-    "bias",
-    "gamma",
-    "beta",
-    "running_mean",
-    "running_var",
-    "embedding",
-    "embeddings",
-    "token",
-)
+    "weight", "bias", "gamma", "beta", "running_mean", "running_var", "embedding", "embeddings", "token",
+)  # fmt: skip
 _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
 

@@ -18,9 +18,12 @@ from monet.graph import GraphBuilder
 from monet.graph.formats import FORMATS
 from monet.graph.op import Phase
 from monet.graph.tensor import Tensor
+from monet.registry import Registry
 
 Value = Known | str
 Rule = Callable[["Translation", Node], "Value | tuple[Value, ...]"]
+RULES: Registry[Rule] = Registry("ONNX operator")
+reads = RULES.entry
 
 
 class Unsupported(Exception):
@@ -37,28 +40,17 @@ class Source:
 
 
 _NOT_KNOWN = object()
-_FRESH = (
-    "Dropout",
-    "RandomNormal",
-    "RandomUniform",
-    "RandomNormalLike",
-    "RandomUniformLike",
-    "Bernoulli",
-    "Multinomial",
-)
+_NOT_FOLDED = {  # drawn anew each time, or known from shapes alone
+    "Dropout", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial",
+    "Shape", "Size",
+}  # fmt: skip
 
 
 class Translation:
     """One pass over a file at given input shapes. ``stored_shapes`` are those of an earlier pass at the file's own."""
 
-    def __init__(
-        self,
-        file: File,
-        rules: Mapping[str, Rule],
-        name: str,
-        stored_shapes: Mapping[str, tuple[int, ...]] | None = None,
-    ) -> None:
-        self.file, self.rules = file, rules
+    def __init__(self, file: File, name: str, stored_shapes: Mapping[str, tuple[int, ...]] | None = None) -> None:
+        self.file = file
         self.builder = GraphBuilder(name)
         self.weights = Weights(file)
         self.stored_shapes = stored_shapes
@@ -77,20 +69,15 @@ class Translation:
         """Translate one node: fold it if everything it reads is known, else apply its rule."""
         if node.op == "Identity" and node.outputs[0] in self.weights:
             return  # a parameter of its own, of which the exporter wrote the values only once
-        if any(name and self._values.get(name) is _NOT_KNOWN for name in node.inputs):
-            if node.label not in self.rules:
-                self._miss(node, node.label)
-            self._store(node, ())
-            return
-        if self._fold(node):
-            return
-        if node.label not in self.rules:
-            self._miss(node, node.label)
-            self._store(node, ())
+        blocked = any(name and self._values.get(name) is _NOT_KNOWN for name in node.inputs)
+        if not blocked and self._fold(node):
             return
         outcome: tuple[Value, ...] = ()
         try:
-            outcome = self._applied(node)
+            if node.label not in RULES:
+                self._miss(node, node.label)
+            elif not blocked:
+                outcome = self._applied(node)
         except Unsupported as reason:
             self._miss(node, f"{node.label} ({reason})")
         except ModelError as error:
@@ -104,7 +91,7 @@ class Translation:
 
     def _applied(self, node: Node) -> tuple[Value, ...]:
         """What the rule of a node gives; an attribute that it did not look at must say nothing."""
-        outcome = self.rules[node.label](self, node)
+        outcome = RULES[node.label](self, node)
         if ignored := node.ignored(self.file.opset):
             raise Unsupported(", ".join(f"{name} = {value}" for name, value in ignored.items()))
         return outcome if isinstance(outcome, tuple) else (outcome,)
@@ -125,9 +112,7 @@ class Translation:
         self.missing[what] = (count + 1, place)
 
     def _fold(self, node: Node) -> bool:
-        if node.op in _FRESH or any(attribute.HasField("g") for attribute in node.proto.attribute):
-            return False
-        if node.op in ("Shape", "Size"):
+        if node.op in _NOT_FOLDED or any(attribute.HasField("g") for attribute in node.proto.attribute):
             return False
         given = [self.value(name) if name else None for name in node.inputs]
         if any(isinstance(value, str) for value in given):
@@ -136,19 +121,14 @@ class Translation:
         arrays = fold(node, tuple(value.array if value else None for value in known), self.file.versions)
         if arrays is None:
             return False
-        follows = any(value.follows_shapes for value in known if value)
-        literal = not node.inputs
         if node.op == "Identity" and known[0] is not None:
             self._store(node, (known[0],))
             return True
+        follows = any(value.follows_shapes for value in known if value)
+        literal = not node.inputs
         maker = None if literal else node
-        self._store(
-            node,
-            tuple(
-                Known(array, name, maker, follows, literal)
-                for name, array in zip((name for name in node.outputs), arrays, strict=False)
-            ),
-        )
+        named = zip(node.outputs, arrays, strict=False)
+        self._store(node, tuple(Known(array, name, maker, follows, literal) for name, array in named))
         return True
 
     def inline(self, graph: Any) -> tuple[Value, ...]:
@@ -211,6 +191,19 @@ class Translation:
         if array is None:
             raise Unsupported(f"{what} that depends on data")
         return array
+
+    def integers(self, node: Node, position: int, what: str, attribute: str) -> tuple[int, ...] | None:
+        """A known list of integers, which older versions have as ``attribute``; None if it is left out."""
+        if node.input(position):
+            return tuple(int(entry) for entry in self.required(node, position, what).ravel())
+        stored = node.get(attribute)
+        return None if stored is None else tuple(int(entry) for entry in np.atleast_1d(stored))
+
+    def number(self, node: Node, position: int, what: str, attribute: str = "", default: float = 0.0) -> float:
+        """A known number, which older versions have as ``attribute``; the default if it is left out."""
+        if node.input(position):
+            return float(self.required(node, position, what).flat[0])
+        return float(node.get(attribute, default))
 
     def tensor(self, node: Node, position: int) -> str:
         """An input as one of our tensors; a known value is made into one."""
@@ -409,7 +402,7 @@ class Translation:
 
     def _recompute(self, value: Known, node: Node) -> str | None:
         """Emit the operator that computes a known value, or None if no rule can."""
-        if node.label not in self.rules:
+        if node.label not in RULES:
             return None
         marks = len(self.builder.ops), dict(self.builder.tensors), dict(self._made)
         try:

@@ -33,19 +33,8 @@ _MADE_UP = re.compile(
     r"|slice|select|cat|where|eq|lt|gt|le|ge|pow|rsqrt|reciprocal|masked_fill|logical_\w+|bitwise_\w+)(_\d+)?)$"
 )
 _TABLE_WORDS = {
-    "mask",
-    "masks",
-    "freq",
-    "freqs",
-    "cos",
-    "sin",
-    "cached",
-    "tril",
-    "triu",
-    "causal",
-    "sinusoid",
-    "sinusoidal",
-}
+    "mask", "masks", "freq", "freqs", "cos", "sin", "cached", "tril", "triu", "causal", "sinusoid", "sinusoidal",
+}  # fmt: skip
 _CONSTANT_SLOTS = {
     *(("Resize", slot) for slot in (1, 2, 3)), ("Upsample", 1), ("Pad", 2), ("Clip", 1), ("Clip", 2), ("Dropout", 1),
     ("Pow", 1), ("OneHot", 2), *(("Range", slot) for slot in (0, 1, 2)),

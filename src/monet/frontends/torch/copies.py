@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from monet.graph import Graph, GraphBuilder
-from monet.graph.rewrite import copy_root, replay_op
+from monet.graph import Graph
+from monet.graph.rewrite import replay_op, with_roots
 
 
 def copy_partial_operands(graph: Graph, copied: Mapping[str, set[int]]) -> Graph:
@@ -30,13 +30,8 @@ def copy_partial_operands(graph: Graph, copied: Mapping[str, set[int]]) -> Graph
 
 
 def _with_copies(graph: Graph, partial: set[str], copied: Mapping[str, set[int]]) -> Graph:
-    builder = GraphBuilder(graph.name)
-    builder.usual_loss = graph.usual_loss
-    renamed: dict[str, str] = {}
+    builder, renamed = with_roots(graph)
     written: dict[str, str] = {}
-    for name, tensor in graph.tensors.items():
-        if name not in graph.producer:
-            renamed[name] = copy_root(builder, graph, tensor)
     for op in graph.ops:
         operands = dict(renamed)
         for slot in copied.get(op.name, ()):

@@ -85,8 +85,8 @@ class ProgramReader:
         now = self.translation
         now.meta = node.meta.get("val")
         changed = next(iter(vars(arguments).values())) if inplace else ""
-        writes_through = bool(changed) and self._is_read_elsewhere(node, changed)
-        now.overwrites = changed if inplace and not writes_through else ""
+        stale = self._stale(node, changed) if changed else set()
+        now.overwrites = "" if stale else changed
         try:
             result = rule(now, arguments)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -94,7 +94,7 @@ class ProgramReader:
         finally:
             now.overwrites = ""
         if inplace and result is not None:
-            self._changed(node, changed, result, writes_through)
+            self._changed(changed, result, stale)
         return result
 
     def _region(self, node: Any, name: str) -> Any:
@@ -129,10 +129,6 @@ class ProgramReader:
 
     # --- in-place calls ---------------------------------------------------------------------------------------------
 
-    def _is_read_elsewhere(self, node: Any, changed: str) -> bool:
-        """Whether the changed tensor is a view, and its base or another view of it is read later."""
-        return bool(self._stale(node, changed))
-
     def _stale(self, node: Any, changed: str) -> set[str]:
         """Other tensors in the changed one's storage that later nodes read."""
         storage = self.builder.tensors[changed].storage
@@ -146,9 +142,9 @@ class ProgramReader:
             and any(user in later for user in other.users)
         }
 
-    def _changed(self, node: Any, changed: str, result: str, writes_through: bool) -> None:
-        """Let every name of the changed tensor mean the result from now on, and write it through to its base."""
-        stale = self._stale(node, changed) if writes_through else set()
+    def _changed(self, changed: str, result: str, stale: set[str]) -> None:
+        """Let every name of the changed tensor mean the result from now on; write it through to its base if others
+        read that, or another view of it, later."""
         self._rename(changed, result)
         while stale:
             stale.discard(changed)

@@ -12,6 +12,7 @@ from monet.graph import GraphBuilder, Op
 from monet.graph.formats import FORMATS
 from monet.graph.kind import kind_named
 from monet.graph.tensor import Tensor, view_strides
+from monet.registry import Registry
 
 
 class Ref(str):
@@ -25,21 +26,8 @@ class Unsupported(Exception):
 
 
 Rule = Callable[["Translation", Any], Any]
-RULES: dict[str, Rule] = {}
-
-
-def aten(*overloads: str) -> Callable[[Rule], Rule]:
-    """Register a rule under the names of the ATen overloads it covers, such as ``conv2d.default``."""
-
-    def register(rule: Rule) -> Rule:
-        for overload in overloads:
-            if overload in RULES:
-                raise ValueError(f"ATen operator {overload!r} is registered twice")
-            RULES[overload] = rule
-        return rule
-
-    return register
-
+RULES: Registry[Rule] = Registry("ATen operator")  # by overload, such as ``conv2d.default``
+aten = RULES.entry
 
 # Kinds that prepare the operands of a layer's own operator, which is the one that bears the layer's name.
 _PREPARATION = frozenset({"copy", "reshape", "transpose", "slice", "expand", "split", "cast", "fill", "pad"})

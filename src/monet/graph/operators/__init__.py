@@ -1,35 +1,7 @@
 """The operator table. Importing this package registers every kind; one file holds one family of operators."""
 
-from monet.graph.operators import (
-    attention,
-    convolution,
-    elementwise,
-    gather,
-    loss,
-    matmul,
-    normalization,
-    pooling,
-    recurrent,
-    reduction,
-    scatter,
-    shape,
-    source,
-    update,
-)
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = [
-    "attention",
-    "convolution",
-    "elementwise",
-    "gather",
-    "loss",
-    "matmul",
-    "normalization",
-    "pooling",
-    "recurrent",
-    "reduction",
-    "scatter",
-    "shape",
-    "source",
-    "update",
-]
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

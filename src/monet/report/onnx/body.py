@@ -20,6 +20,14 @@ from monet.report.onnx.element_types import accepts, element_type, stored, tenso
 Number = float | int | bool
 
 
+def _operator(op_type: str, dtype: str = "") -> Callable[[Value, Operand], Value]:
+    return lambda value, other: value.body.binary(op_type, value, other, dtype)
+
+
+def _reflected(op_type: str) -> Callable[[Value, Operand], Value]:
+    return lambda value, other: value.body.binary(op_type, other, value)
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """A named value inside a body, with its element type."""
@@ -28,44 +36,15 @@ class Value:
     name: str
     dtype: str
 
-    def __add__(self, other: Operand) -> Value:
-        return self.body.binary("Add", self, other)
-
-    def __radd__(self, other: Operand) -> Value:
-        return self.body.binary("Add", other, self)
-
-    def __sub__(self, other: Operand) -> Value:
-        return self.body.binary("Sub", self, other)
-
-    def __rsub__(self, other: Operand) -> Value:
-        return self.body.binary("Sub", other, self)
-
-    def __mul__(self, other: Operand) -> Value:
-        return self.body.binary("Mul", self, other)
-
-    def __rmul__(self, other: Operand) -> Value:
-        return self.body.binary("Mul", other, self)
-
-    def __truediv__(self, other: Operand) -> Value:
-        return self.body.binary("Div", self, other)
-
-    def __rtruediv__(self, other: Operand) -> Value:
-        return self.body.binary("Div", other, self)
-
-    def __pow__(self, other: Operand) -> Value:
-        return self.body.binary("Pow", self, other)
+    __add__, __radd__ = _operator("Add"), _reflected("Add")
+    __sub__, __rsub__ = _operator("Sub"), _reflected("Sub")
+    __mul__, __rmul__ = _operator("Mul"), _reflected("Mul")
+    __truediv__, __rtruediv__ = _operator("Div"), _reflected("Div")
+    __pow__ = _operator("Pow")
+    __gt__, __lt__, __le__ = _operator("Greater", "bool"), _operator("Less", "bool"), _operator("LessOrEqual", "bool")
 
     def __neg__(self) -> Value:
         return self.body.node("Neg", self)
-
-    def __gt__(self, other: Operand) -> Value:
-        return self.body.binary("Greater", self, other, "bool")
-
-    def __lt__(self, other: Operand) -> Value:
-        return self.body.binary("Less", self, other, "bool")
-
-    def __le__(self, other: Operand) -> Value:
-        return self.body.binary("LessOrEqual", self, other, "bool")
 
     def __and__(self, other: Value) -> Value:
         return self.body.node("And", self, other)
@@ -205,11 +184,12 @@ class Body:
 
     def binary(self, op_type: str, left: Operand, right: Operand, dtype: str = "") -> Value:
         """A broadcasting operator; a number takes the type of the other side."""
-        like = left if isinstance(left, Value) else right
-        kind = like.dtype if isinstance(like, Value) else self.compute
-        first = left if isinstance(left, Value) else self.scalar(left, kind)
-        second = right if isinstance(right, Value) else self.scalar(right, kind)
-        return self.node(op_type, first, second, dtype=dtype)
+        return self.node(op_type, *self._alike(left, right), dtype=dtype)
+
+    def _alike(self, left: Operand, right: Operand) -> tuple[Value, ...]:
+        """Both sides as values, a number in the type of the other side."""
+        dtype = next((side.dtype for side in (left, right) if isinstance(side, Value)), self.compute)
+        return tuple(side if isinstance(side, Value) else self.scalar(side, dtype) for side in (left, right))
 
     def array(self, array: Any, dtype: str) -> Value:
         """A constant; equal ones are written once."""
@@ -243,10 +223,8 @@ class Body:
 
     def where(self, condition: Value, left: Operand, right: Operand) -> Value:
         """``left`` where ``condition`` holds, else ``right``."""
-        like = left if isinstance(left, Value) else right
-        kind = like.dtype if isinstance(like, Value) else self.compute
-        parts = [side if isinstance(side, Value) else self.scalar(side, kind) for side in (left, right)]
-        return self.node("Where", condition.cast("bool"), *parts, dtype=kind)
+        parts = self._alike(left, right)
+        return self.node("Where", condition.cast("bool"), *parts, dtype=parts[0].dtype)
 
     def slice(self, value: Value, cuts: dict[int, tuple[int, int, int]]) -> Value:
         """Cut ``axis: (start, stop, step)`` out of a value."""

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from monet.report.onnx.body import Writer
+from monet.registry import Registry
+from monet.report.onnx.body import Value, Writer
 
-WRITERS: dict[str, Writer] = {}
+WRITERS: Registry[Writer] = Registry("ONNX writer of operator kind")
+writes = WRITERS.entry
 
 
-def writes(*kinds: str) -> Callable[[Writer], Writer]:
-    """Register the decorated function as the writer of ``kinds``."""
+def formula_table(rows: Mapping[str, Callable[..., Value | tuple[Value, ...]]]) -> None:
+    """Register writers that are one formula over ``body.inputs``, which follow the body as arguments."""
 
-    def register(writer: Writer) -> Writer:
-        for kind in kinds:
-            if kind in WRITERS:
-                raise ValueError(f"operator kind {kind!r} has two ONNX writers")
-            WRITERS[kind] = writer
-        return writer
+    def writer(formula: Callable[..., Value | tuple[Value, ...]]) -> Writer:
+        return lambda b: formula(b, *b.inputs)
 
-    return register
+    WRITERS.rows({kind: writer(formula) for kind, formula in rows.items()})

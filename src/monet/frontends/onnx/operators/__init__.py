@@ -1,28 +1,11 @@
-"""The table of ONNX operators: operator name → the rule that emits ours. One file holds one family."""
+"""The rules of ONNX operators, one file per family. Importing this package registers them all."""
 
-from __future__ import annotations
+from importlib import import_module
+from pkgutil import iter_modules
 
-from monet.frontends.onnx.operators.attention import ATTENTION
-from monet.frontends.onnx.operators.elementwise import ELEMENTWISE
-from monet.frontends.onnx.operators.gather import GATHER
-from monet.frontends.onnx.operators.layers import LAYERS
-from monet.frontends.onnx.operators.matmul import MATMUL
-from monet.frontends.onnx.operators.pooling import POOLING
-from monet.frontends.onnx.operators.recurrent import RECURRENT
-from monet.frontends.onnx.operators.reduction import REDUCTION
-from monet.frontends.onnx.operators.scatter import SCATTER
-from monet.frontends.onnx.operators.shape import SHAPE
-from monet.frontends.onnx.translation import Rule
+from monet.frontends.onnx.translation import RULES
 
-RULES: dict[str, Rule] = {
-    **ELEMENTWISE,
-    **SHAPE,
-    **GATHER,
-    **SCATTER,
-    **MATMUL,
-    **LAYERS,
-    **POOLING,
-    **REDUCTION,
-    **ATTENTION,
-    **RECURRENT,
-}
+__all__ = ["RULES"]
+
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

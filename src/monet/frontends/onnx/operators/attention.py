@@ -9,7 +9,7 @@ import numpy as np
 from monet.errors import ModelError
 from monet.frontends.onnx.file import Node
 from monet.frontends.onnx.folding import Known
-from monet.frontends.onnx.translation import Rule, Translation, Unsupported
+from monet.frontends.onnx.translation import Translation, Unsupported, reads
 from monet.graph.formats import FORMATS
 
 
@@ -19,6 +19,7 @@ def _heads(t: Translation, node: Node, x: str, count: int) -> str:
     return t.emit(node, "transpose", t.reshape(node, x, (batch, tokens, count, width // count)), order=(0, 2, 1, 3))
 
 
+@reads("Attention")
 def _attention(t: Translation, node: Node) -> str:
     if node.input(4) or node.get("softcap", 0.0):
         raise Unsupported("a cache or softcap")
@@ -73,6 +74,7 @@ def _masked(t: Translation, node: Node, scores: str) -> str:
     return t.emit(node, "masked_fill", scores, t.emit(node, "logical_not", name), value=-math.inf)
 
 
+@reads("RotaryEmbedding")
 def _rotary(t: Translation, node: Node) -> str:
     """Rotate pairs of channels by tables of cosines and sines, looked up by position or given row by row."""
     x, tables = t.tensor(node, 0), [t.tensor(node, 1), t.tensor(node, 2)]
@@ -117,6 +119,3 @@ def _pairs(t: Translation, node: Node, x: str, half: int, interleaved: bool) -> 
         t.emit(node, "slice", x, axes=(3,), starts=(start,), stops=(2 * half,), steps=(2,)) for start in (0, 1)
     )
     return left, right
-
-
-ATTENTION: dict[str, Rule] = {"Attention": _attention, "RotaryEmbedding": _rotary}

@@ -11,7 +11,7 @@ from monet.errors import ModelError
 from monet.frontends.onnx.element_types import dtype_of, dtype_of_array
 from monet.frontends.onnx.file import Node
 from monet.frontends.onnx.folding import Known
-from monet.frontends.onnx.translation import Rule, Translation, Value, is_causal
+from monet.frontends.onnx.translation import RULES, Rule, Translation, Value, is_causal, reads
 from monet.graph.formats import FORMATS
 
 _NEGLIGIBLE = -1e4  # a score at or below this has no weight after the softmax
@@ -27,21 +27,20 @@ def with_alpha(kind: str, default: float) -> Rule:
     return lambda t, node: t.emit(node, kind, t.tensor(node, 0), alpha=round(float(node.get("alpha", default)), 7))
 
 
-def _gelu(t: Translation, node: Node) -> str:
-    return t.emit(node, "gelu", t.tensor(node, 0), approximate=node.get("approximate", "none") == "tanh")
-
-
+@reads("HardSigmoid")
 def _hard_sigmoid(t: Translation, node: Node) -> str:
     alpha, beta = float(node.get("alpha", 0.2)), float(node.get("beta", 0.5))
     alpha = 1 / 6 if abs(alpha - 1 / 6) < 1e-6 else alpha
     return t.emit(node, "hard_sigmoid", t.tensor(node, 0), alpha=alpha, beta=beta)
 
 
+@reads("Selu")
 def _selu(t: Translation, node: Node) -> str:
     alpha, gamma = float(node.get("alpha", 1.6732632423543772)), float(node.get("gamma", 1.0507009873554805))
     return t.emit(node, "scale", t.emit(node, "elu", t.tensor(node, 0), alpha=alpha), factor=gamma)
 
 
+@reads("Celu")
 def _celu(t: Translation, node: Node) -> str:
     alpha = float(node.get("alpha", 1.0))
     if alpha == 1.0:
@@ -50,16 +49,13 @@ def _celu(t: Translation, node: Node) -> str:
     return t.emit(node, "scale", inner, factor=alpha)
 
 
-def _prelu(t: Translation, node: Node) -> str:
-    """The slope is one for all, or one per channel under an axis for each position."""
-    return t.emit(node, "prelu", t.tensor(node, 0), t.weight(node, 1))
-
-
+@reads("Softsign")
 def _softsign(t: Translation, node: Node) -> str:
     x = t.tensor(node, 0)
     return t.emit(node, "div", x, t.emit(node, "shift", t.emit(node, "abs", x), offset=1.0))
 
 
+@reads("ThresholdedRelu")
 def _thresholded(t: Translation, node: Node) -> str:
     x, alpha = t.tensor(node, 0), float(node.get("alpha", 1.0))
     bound = t.emit(node, "fill", shape=(), value=alpha, dtype=t.of(x).dtype)
@@ -67,6 +63,7 @@ def _thresholded(t: Translation, node: Node) -> str:
     return t.emit(node, "masked_fill", x, below, value=0.0)
 
 
+@reads("Shrink")
 def _shrink(t: Translation, node: Node) -> str:
     x, bound, bias = t.tensor(node, 0), float(node.get("lambd", 0.5)), float(node.get("bias", 0.0))
     limit = t.emit(node, "fill", shape=(), value=bound, dtype=t.of(x).dtype)
@@ -76,16 +73,10 @@ def _shrink(t: Translation, node: Node) -> str:
     return t.emit(node, "masked_fill", x, inside, value=0.0)
 
 
+@reads("Clip")
 def _clip(t: Translation, node: Node) -> str:
-    bounds = []
-    for position, name, default in ((1, "min", -math.inf), (2, "max", math.inf)):
-        if node.input(position):
-            bounds.append(float(t.required(node, position, "a bound").flat[0]))
-        else:
-            bounds.append(float(node.get(name, default)))
+    bounds = t.number(node, 1, "a bound", "min", -math.inf), t.number(node, 2, "a bound", "max", math.inf)
     low, high = (value if abs(value) < 3e38 else math.copysign(math.inf, value) for value in bounds)
-    if (low, high) == (0.0, math.inf):
-        return t.emit(node, "clip", t.tensor(node, 0), low=0.0, high=math.inf)
     return t.emit(node, "clip", t.tensor(node, 0), low=low, high=high)
 
 
@@ -150,6 +141,7 @@ def _with_scalar(t: Translation, node: Node, kind: str, position: int, value: fl
     return inverse if value == 1 else t.emit(node, "scale", inverse, factor=value)
 
 
+@reads("Pow")
 def _pow(t: Translation, node: Node) -> str:
     exponent = t.operand(node, 1)
     if not isinstance(exponent, Known) or not exponent.is_scalar:
@@ -177,13 +169,10 @@ def binary(kind: str) -> Rule:
     return lambda t, node: t.emit(node, kind, *t.fitted(node, t.tensor(node, 0), t.tensor(node, 1)))
 
 
-def _xor(t: Translation, node: Node) -> str:
-    return t.emit(node, "logical_not", t.emit(node, "equal", t.tensor(node, 0), t.tensor(node, 1)))
-
-
 # --- selection, types ------------------------------------------------------------------------------------------------
 
 
+@reads("Where")
 def _where(t: Translation, node: Node) -> Value:
     condition, chosen, other = (t.operand(node, position) for position in range(3))
     if condition is None or chosen is None or other is None:
@@ -202,6 +191,7 @@ def _where(t: Translation, node: Node) -> Value:
     return t.emit(node, "where", t.make(condition), t.make(chosen), t.make(other))
 
 
+@reads("Cast", "CastLike")
 def _cast(t: Translation, node: Node) -> Value:
     x = t.tensor(node, 0)
     if node.op == "CastLike":
@@ -212,17 +202,17 @@ def _cast(t: Translation, node: Node) -> Value:
     return x if dtype == t.of(x).dtype else t.emit(node, "cast", x, dtype=dtype)
 
 
+@reads("Dropout")
 def _dropout(t: Translation, node: Node) -> Value | tuple[Value, ...]:
     """Random only where the file says it is training; the framework keeps its mask in the type of the values."""
     x = t.tensor(node, 0)
-    ratio = float(t.required(node, 1, "a ratio").flat[0]) if node.input(1) else float(node.get("ratio", 0.5))
-    training = bool(t.required(node, 2, "a training mode").flat[0]) if node.input(2) else False
-    if not training or ratio == 0:
+    ratio = t.number(node, 1, "a ratio", "ratio", 0.5)
+    if not t.number(node, 2, "a training mode") or ratio == 0:
         return x
-    seed = len(t.builder.ops)
-    return t.emit_all(node, "dropout", x, p=round(ratio, 7), seed=seed)
+    return t.emit_all(node, "dropout", x, p=round(ratio, 7), seed=len(t.builder.ops))
 
 
+@reads("Identity")
 def _identity(t: Translation, node: Node) -> Value:
     value = t.operand(node, 0)
     if value is None:
@@ -230,47 +220,39 @@ def _identity(t: Translation, node: Node) -> Value:
     return value
 
 
-ELEMENTWISE: dict[str, Rule] = {
-    **{
-        op: unary(kind)
-        for op, kind in {
-            "Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Softplus": "softplus", "Mish": "mish",
-            "HardSwish": "hard_swish", "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Reciprocal": "reciprocal",
-            "Erf": "erf", "Sin": "sin", "Cos": "cos", "Abs": "abs", "Neg": "neg", "Sign": "sign", "Floor": "floor",
-            "Ceil": "ceil", "Round": "round", "Not": "logical_not", "IsNaN": "isnan", "Swish": "silu",
-        }.items()
-    },
-    **{
-        op: binary(kind)
-        for op, kind in {
-            "Equal": "equal", "Greater": "greater", "GreaterOrEqual": "greater_equal", "Less": "less",
-            "LessOrEqual": "less_equal", "And": "logical_and", "Or": "logical_or", "Mod": "modulo",
-        }.items()
-    },
-    "Gelu": _gelu,
-    "LeakyRelu": with_alpha("leaky_relu", 0.01),
-    "Elu": with_alpha("elu", 1.0),
-    "Selu": _selu,
-    "Celu": _celu,
-    "PRelu": _prelu,
-    "HardSigmoid": _hard_sigmoid,
-    "Softsign": _softsign,
-    "ThresholdedRelu": _thresholded,
-    "Shrink": _shrink,
-    "Clip": _clip,
-    "Add": _arithmetic("add"),
-    "Sub": _arithmetic("sub"),
-    "Mul": _arithmetic("mul"),
-    "Div": _arithmetic("div"),
-    "Pow": _pow,
-    "Sum": _variadic("add"),
-    "Mean": _variadic("add", mean=True),
-    "Max": _variadic("maximum"),
-    "Min": _variadic("minimum"),
-    "Xor": _xor,
-    "Where": _where,
-    "Cast": _cast,
-    "CastLike": _cast,
-    "Dropout": _dropout,
-    "Identity": _identity,
-}  # fmt: skip
+RULES.rows(
+    {
+        **{
+            op: unary(kind)
+            for op, kind in {
+                "Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Softplus": "softplus", "Mish": "mish",
+                "HardSwish": "hard_swish", "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Reciprocal": "reciprocal",
+                "Erf": "erf", "Sin": "sin", "Cos": "cos", "Abs": "abs", "Neg": "neg", "Sign": "sign", "Floor": "floor",
+                "Ceil": "ceil", "Round": "round", "Not": "logical_not", "IsNaN": "isnan", "Swish": "silu",
+            }.items()
+        },
+        **{
+            op: binary(kind)
+            for op, kind in {
+                "Equal": "equal", "Greater": "greater", "GreaterOrEqual": "greater_equal", "Less": "less",
+                "LessOrEqual": "less_equal", "And": "logical_and", "Or": "logical_or", "Mod": "modulo",
+            }.items()
+        },
+        "Gelu": lambda t, node: t.emit(
+            node, "gelu", t.tensor(node, 0), approximate=node.get("approximate", "none") == "tanh"
+        ),
+        # the slope is one for all, or one per channel under an axis for each position
+        "PRelu": lambda t, node: t.emit(node, "prelu", t.tensor(node, 0), t.weight(node, 1)),
+        "LeakyRelu": with_alpha("leaky_relu", 0.01),
+        "Elu": with_alpha("elu", 1.0),
+        "Add": _arithmetic("add"),
+        "Sub": _arithmetic("sub"),
+        "Mul": _arithmetic("mul"),
+        "Div": _arithmetic("div"),
+        "Sum": _variadic("add"),
+        "Mean": _variadic("add", mean=True),
+        "Max": _variadic("maximum"),
+        "Min": _variadic("minimum"),
+        "Xor": lambda t, node: t.emit(node, "logical_not", t.emit(node, "equal", t.tensor(node, 0), t.tensor(node, 1))),
+    }
+)  # fmt: skip

@@ -9,11 +9,12 @@ import numpy as np
 from monet.frontends.onnx.element_types import dtype_of, dtype_of_array
 from monet.frontends.onnx.file import Node
 from monet.frontends.onnx.folding import Known
-from monet.frontends.onnx.translation import Rule, Translation, Unsupported, Value
+from monet.frontends.onnx.translation import Translation, Unsupported, Value, reads
 from monet.graph.formats import FORMATS
 from monet.graph.tensor import Role
 
 
+@reads("Gather")
 def _gather(t: Translation, node: Node) -> Value:
     x = t.tensor(node, 0)
     shape = t.shape(x)
@@ -40,6 +41,7 @@ def _select(t: Translation, node: Node, x: str, axis: int, position: int) -> str
     return t.reshape(node, x, (*shape[:axis], *shape[axis + 1 :]))
 
 
+@reads("GatherElements")
 def _gather_elements(t: Translation, node: Node) -> str:
     x, positions = t.tensor(node, 0), t.tensor(node, 1)
     axis = node.get("axis", 0) % len(t.shape(x))
@@ -51,6 +53,7 @@ def _gather_elements(t: Translation, node: Node) -> str:
     return t.emit(node, "gather_elements", x, positions, axis=axis, keeps_input=True)
 
 
+@reads("GatherND")
 def _gather_nd(t: Translation, node: Node) -> str:
     """The leading axes are looked up together: merge them, and merge the coordinates into one position."""
     if node.get("batch_dims", 0):
@@ -83,6 +86,7 @@ def _flat_positions(t: Translation, node: Node, positions: str, steps: list[int]
     return t.reshape(node, flat, shape[:-1])
 
 
+@reads("OneHot")
 def _one_hot(t: Translation, node: Node) -> str:
     rows = t.tensor(node, 0)
     depth = int(t.required(node, 1, "a depth").flat[0])
@@ -99,6 +103,7 @@ def _one_hot(t: Translation, node: Node) -> str:
     return t.emit(node, "shift", hot, offset=off) if off else hot
 
 
+@reads("Range")
 def _range(t: Translation, node: Node) -> Value:
     start, limit, step = (t.required(node, position, "a bound").flat[0].item() for position in range(3))
     dtype = dtype_of_array(t.required(node, 0, "a bound"))
@@ -106,6 +111,7 @@ def _range(t: Translation, node: Node) -> Value:
     return t.emit(node, "iota", size=size, start=start, step=step, dtype=dtype)
 
 
+@reads("ConstantOfShape")
 def _constant_of_shape(t: Translation, node: Node) -> str:
     from onnx import numpy_helper  # the only attribute that is a tensor
 
@@ -115,20 +121,10 @@ def _constant_of_shape(t: Translation, node: Node) -> str:
     return t.emit(node, "fill", shape=shape, value=array.flat[0].item(), dtype=dtype_of_array(array))
 
 
+@reads("EyeLike")
 def _eye_like(t: Translation, node: Node) -> Value:
     like = t.of(t.tensor(node, 0))
     dtype = like.dtype if node.get("dtype") is None else dtype_of(node.get("dtype"), "the result")
     rows, columns = like.shape
     array = np.eye(rows, columns, k=node.get("k", 0), dtype=FORMATS[dtype].numpy)
     return Known(array, node.outputs[0])
-
-
-GATHER: dict[str, Rule] = {
-    "Gather": _gather,
-    "GatherElements": _gather_elements,
-    "GatherND": _gather_nd,
-    "OneHot": _one_hot,
-    "Range": _range,
-    "ConstantOfShape": _constant_of_shape,
-    "EyeLike": _eye_like,
-}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from monet.errors import ModelError
 from monet.frontends.onnx.file import Node
 from monet.frontends.onnx.folding import Known
-from monet.frontends.onnx.translation import Rule, Translation, Unsupported
+from monet.frontends.onnx.translation import Translation, Unsupported, reads
 from monet.frontends.onnx.weights import made_up
 
 Pads = tuple[tuple[int, int], ...]
@@ -39,6 +38,7 @@ def ones(node: Node, name: str, rank: int) -> tuple[int, ...]:
     return tuple(int(entry) for entry in node.get(name) or (1,) * rank)
 
 
+@reads("Conv")
 def _conv(t: Translation, node: Node) -> str:
     x, w = t.tensor(node, 0), t.weight(node, 1)
     rank, kernel = len(t.shape(x)) - 2, t.shape(w)[2:]
@@ -84,6 +84,7 @@ def _put_back(t: Translation, node: Node, y: str, module: str, bias: str) -> str
     return t.emit(node, "batch_norm", y, *operands, epsilon=1e-5, momentum=0.1)
 
 
+@reads("ConvTranspose")
 def _conv_transpose(t: Translation, node: Node) -> str:
     x, w = t.tensor(node, 0), t.weight(node, 1)
     spatial, kernel, rank = t.shape(x)[2:], t.shape(w)[2:], len(t.shape(x)) - 2
@@ -114,6 +115,7 @@ def _conv_transpose(t: Translation, node: Node) -> str:
 # --- normalisation ---------------------------------------------------------------------------------------------------
 
 
+@reads("BatchNormalization")
 def _batch_norm(t: Translation, node: Node) -> str:
     """In training form whatever the file says: batch statistics, running ones updated."""
     x = t.tensor(node, 0)
@@ -157,6 +159,7 @@ def _trailing(t: Translation, node: Node, x: str) -> int:
     return rank - (axis % rank)
 
 
+@reads("LayerNormalization")
 def _layer_norm(t: Translation, node: Node) -> tuple[str, ...]:
     x = t.tensor(node, 0)
     axes = _trailing(t, node, x)
@@ -166,6 +169,7 @@ def _layer_norm(t: Translation, node: Node) -> tuple[str, ...]:
     return t.emit_all(node, "layer_norm", x, *affine, axes=axes, epsilon=_epsilon(node))
 
 
+@reads("RMSNormalization", "SimplifiedLayerNormalization")
 def _rms_norm(t: Translation, node: Node) -> str:
     x = t.tensor(node, 0)
     axes = _trailing(t, node, x)
@@ -174,6 +178,7 @@ def _rms_norm(t: Translation, node: Node) -> str:
     return t.emit(node, "rms_norm", x, *(() if plain else (t.weight(node, 1),)), axes=axes, epsilon=_epsilon(node))
 
 
+@reads("GroupNormalization")
 def _group_norm(t: Translation, node: Node) -> str:
     x, groups = t.tensor(node, 0), int(node.get("num_groups"))
     affine = _affine(t, node)
@@ -182,11 +187,13 @@ def _group_norm(t: Translation, node: Node) -> str:
     return t.emit(node, "group_norm", x, *affine, groups=groups, epsilon=_epsilon(node))
 
 
+@reads("InstanceNormalization")
 def _instance_norm(t: Translation, node: Node) -> str:
     x = t.tensor(node, 0)
     return t.emit(node, "group_norm", x, *_affine(t, node), groups=t.shape(x)[1], epsilon=_epsilon(node))
 
 
+@reads("LpNormalization")
 def _lp_normalization(t: Translation, node: Node) -> str:
     x, axis = t.tensor(node, 0), int(node.get("axis", -1))
     axes = (axis % len(t.shape(x)),)
@@ -198,6 +205,7 @@ def _lp_normalization(t: Translation, node: Node) -> str:
     return t.emit(node, "div", x, norm)
 
 
+@reads("LRN")
 def _local_response(t: Translation, node: Node) -> str:
     """x / (bias + alpha · mean of squares over neighbouring channels) ^ beta, as the framework writes it."""
     x, size = t.tensor(node, 0), int(node.get("size"))
@@ -206,28 +214,11 @@ def _local_response(t: Translation, node: Node) -> str:
     squares = t.reshape(node, t.emit(node, "mul", x, x), flat)
     pads = ((0, 0), (0, 0), ((size - 1) // 2, size // 2), (0, 0), (0, 0))
     squares = t.emit(node, "pad", squares, padding=pads, mode="constant", value=0.0)
-    window: dict[str, Any] = {
-        "kernel": (size, 1, 1),
-        "stride": (1, 1, 1),
-        "padding": ((0, 0),) * 3,
-        "dilation": (1, 1, 1),
-    }
-    mean = t.emit(node, "avg_pool", squares, **window, ceil=False, count_padding=True)
+    mean = t.emit(
+        node, "avg_pool", squares, kernel=(size, 1, 1), stride=(1,) * 3, padding=((0, 0),) * 3, dilation=(1,) * 3,
+        ceil=False, count_padding=True,
+    )  # fmt: skip
     mean = t.reshape(node, mean, (n, c, *spatial))
     scaled = t.emit(node, "scale", mean, factor=float(node.get("alpha", 1e-4)))
     shifted = t.emit(node, "shift", scaled, offset=float(node.get("bias", 1.0)))
     return t.emit(node, "div", x, t.emit(node, "pow_scalar", shifted, exponent=float(node.get("beta", 0.75))))
-
-
-LAYERS: dict[str, Rule] = {
-    "Conv": _conv,
-    "ConvTranspose": _conv_transpose,
-    "BatchNormalization": _batch_norm,
-    "LayerNormalization": _layer_norm,
-    "RMSNormalization": _rms_norm,
-    "SimplifiedLayerNormalization": _rms_norm,
-    "GroupNormalization": _group_norm,
-    "InstanceNormalization": _instance_norm,
-    "LpNormalization": _lp_normalization,
-    "LRN": _local_response,
-}

@@ -6,7 +6,7 @@ import math
 
 from monet.errors import ModelError
 from monet.frontends.onnx.file import Node
-from monet.frontends.onnx.translation import Rule, Translation, Unsupported
+from monet.frontends.onnx.translation import Translation, Unsupported, reads
 from monet.graph.op import Op
 from monet.graph.tensor import Role, view_strides
 
@@ -28,6 +28,7 @@ def _producer(t: Translation, name: str) -> Op | None:
     return next((op for op in reversed(t.builder.ops) if name in op.outputs), None)
 
 
+@reads("MatMul")
 def _matmul(t: Translation, node: Node) -> str:
     left, right = t.tensor(node, 0), t.weight(node, 1)
     matrix = stored_matrix(t, right)
@@ -62,6 +63,7 @@ def product(t: Translation, node: Node, left: str, right: str) -> str:
     return t.reshape(node, out, tuple(shape))
 
 
+@reads("Gemm")
 def _gemm(t: Translation, node: Node) -> str:
     x, w = t.tensor(node, 0), t.weight(node, 1)
     alpha, beta = float(node.get("alpha", 1.0)), float(node.get("beta", 1.0))
@@ -97,6 +99,7 @@ def _labels(term: str, rank: int, ellipsis_rank: int) -> list[str]:
     return labels
 
 
+@reads("Einsum")
 def _einsum(t: Translation, node: Node) -> str:
     equation = str(node.get("equation")).replace(" ", "")
     left, arrow, out = equation.partition("->")
@@ -168,6 +171,3 @@ def _contracted(t: Translation, node: Node, names: list[str], axes: list[list[st
     if set(labels) != set(wanted):
         raise ModelError(f"cannot form the axes {''.join(wanted)}")
     return _arranged(t, node, y, labels, wanted)
-
-
-MATMUL: dict[str, Rule] = {"MatMul": _matmul, "Gemm": _gemm, "Einsum": _einsum}

@@ -7,7 +7,7 @@ from typing import Any
 
 from monet.frontends.onnx.file import Node
 from monet.frontends.onnx.operators.layers import ones, padding_of
-from monet.frontends.onnx.translation import Rule, Translation, Unsupported
+from monet.frontends.onnx.translation import Translation, Unsupported, reads
 
 
 def _window(t: Translation, node: Node, x: str) -> dict[str, Any]:
@@ -21,11 +21,13 @@ def _window(t: Translation, node: Node, x: str) -> dict[str, Any]:
     return {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation, "ceil": ceil}
 
 
+@reads("MaxPool")
 def _max_pool(t: Translation, node: Node) -> tuple[str, ...]:
     x = t.tensor(node, 0)
     return t.emit_all(node, "max_pool", x, **_window(t, node, x), index_dtype="int64")
 
 
+@reads("AveragePool")
 def _average_pool(t: Translation, node: Node) -> str:
     x = t.tensor(node, 0)
     window = _window(t, node, x)
@@ -34,6 +36,7 @@ def _average_pool(t: Translation, node: Node) -> str:
     return t.emit(node, "avg_pool", x, **window, count_padding=bool(node.get("count_include_pad", 0)))
 
 
+@reads("LpPool")
 def _lp_pool(t: Translation, node: Node) -> str:
     """(Σ |x|^p)^(1/p) over each window, through the mean of the window."""
     x, p = t.tensor(node, 0), int(node.get("p", 2))
@@ -51,11 +54,13 @@ def _lp_pool(t: Translation, node: Node) -> str:
     return t.emit(node, "pow_scalar", total, exponent=1.0 / p)
 
 
+@reads("GlobalAveragePool")
 def _global_average(t: Translation, node: Node) -> str:
     x = t.tensor(node, 0)
     return t.emit(node, "reduce_mean", x, axes=tuple(range(2, len(t.shape(x)))), keepdims=True)
 
 
+@reads("GlobalMaxPool")
 def _global_max(t: Translation, node: Node) -> str:
     x = t.tensor(node, 0)
     kernel = t.shape(x)[2:]
@@ -71,6 +76,7 @@ def _global_max(t: Translation, node: Node) -> str:
 _LINEAR_RULES = {"half_pixel": False, "pytorch_half_pixel": False, "align_corners": True}
 
 
+@reads("Resize", "Upsample")
 def _resize(t: Translation, node: Node) -> str:
     x = t.tensor(node, 0)
     shape, mode = t.shape(x), node.get("mode", "nearest")
@@ -124,14 +130,3 @@ def _followed(
         size * new // before if new != before else size for size, new, before in zip(sizes, shape, old, strict=True)
     )
     return tuple(size / new for size, new in zip(moved, shape, strict=True)), moved
-
-
-POOLING: dict[str, Rule] = {
-    "MaxPool": _max_pool,
-    "AveragePool": _average_pool,
-    "LpPool": _lp_pool,
-    "GlobalAveragePool": _global_average,
-    "GlobalMaxPool": _global_max,
-    "Resize": _resize,
-    "Upsample": _resize,
-}

@@ -9,7 +9,7 @@ import numpy as np
 from monet.errors import ModelError
 from monet.frontends.onnx.file import Node
 from monet.frontends.onnx.folding import Array, Known
-from monet.frontends.onnx.translation import Rule, Translation, Unsupported, Value
+from monet.frontends.onnx.translation import Translation, Unsupported, Value, reads
 from monet.frontends.onnx.weights import made_up
 from monet.frontends.recurrent import CellWeights, stack, unroll, zero_state
 from monet.graph.kind import kind_named
@@ -43,6 +43,7 @@ def _cell(node: Node) -> str:
     return node.op.lower()
 
 
+@reads("LSTM", "GRU", "RNN")
 def _recurrent(t: Translation, node: Node) -> tuple[Value, ...]:
     cell, x = _cell(node), t.tensor(node, 0)
     layout = bool(node.get("layout", 0))
@@ -174,6 +175,3 @@ def _initial(
             raise ModelError(f"the initial state {list(t.shape(name))} does not fit a batch of {shape[0]}")
         states.append(t.reshape(node, name, shape))
     return tuple(states)
-
-
-RECURRENT: dict[str, Rule] = {"LSTM": _recurrent, "GRU": _recurrent, "RNN": _recurrent}

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 
 from monet.frontends.onnx.file import Node
-from monet.frontends.onnx.translation import Rule, Translation, Unsupported, Value
+from monet.frontends.onnx.translation import RULES, Rule, Translation, Unsupported, Value, reads
 
 
 def _axes(t: Translation, node: Node, rank: int) -> tuple[int, ...]:
-    if node.input(1):
-        given = tuple(int(axis) for axis in t.required(node, 1, "axes").ravel())
-    else:
-        given = tuple(int(axis) for axis in node.get("axes") or ())
+    given = t.integers(node, 1, "axes", "axes")
     if node.get("noop_with_empty_axes", 0) and not given:
         return ()
     return tuple(sorted(axis % rank for axis in given)) if given else tuple(range(rank))
@@ -56,6 +53,7 @@ def _extreme(kind: str, sign: int) -> Rule:
     return rule
 
 
+@reads("TopK")
 def _top_k(t: Translation, node: Node) -> tuple[str, ...]:
     """How many is an input, an attribute in old files."""
     x = t.tensor(node, 0)
@@ -64,6 +62,7 @@ def _top_k(t: Translation, node: Node) -> tuple[str, ...]:
     return t.emit_all(node, "topk", x, axis=axis, k=k, largest=bool(node.get("largest", 1)))
 
 
+@reads("ReduceLogSumExp")
 def _log_sum_exp(t: Translation, node: Node) -> str:
     """Shifted by the maximum, which takes no gradient of its own."""
     x = t.tensor(node, 0)
@@ -98,6 +97,7 @@ def _extreme_position(sign: int) -> Rule:
     return rule
 
 
+@reads("CumSum")
 def _cumulative_sum(t: Translation, node: Node) -> str:
     x = t.tensor(node, 0)
     axis = int(t.required(node, 1, "an axis").flat[0]) % len(t.shape(x))
@@ -105,6 +105,7 @@ def _cumulative_sum(t: Translation, node: Node) -> str:
     return t.emit(node, "sub", y, x) if node.get("exclusive", 0) else y
 
 
+@reads("MeanVarianceNormalization")
 def _mean_variance(t: Translation, node: Node) -> str:
     x, axes = t.tensor(node, 0), tuple(node.get("axes") or (0, 2, 3))
     axes = tuple(axis % len(t.shape(x)) for axis in axes)
@@ -114,6 +115,7 @@ def _mean_variance(t: Translation, node: Node) -> str:
     return t.emit(node, "div", centred, t.emit(node, "shift", t.emit(node, "sqrt", variance), offset=1e-9))
 
 
+@reads("ReduceProd")
 def _product(t: Translation, node: Node) -> str:
     """A product over a short axis is a chain of multiplications."""
     x = t.tensor(node, 0)
@@ -129,22 +131,19 @@ def _product(t: Translation, node: Node) -> str:
     return t.reshape(node, y, tuple(1 if a == axis else n for a, n in enumerate(shape) if keep or a != axis))
 
 
-REDUCTION: dict[str, Rule] = {
-    "TopK": _top_k,
-    "ReduceSum": reduction("reduce_sum"),
-    "ReduceMean": reduction("reduce_mean"),
-    "ReduceMax": _extreme("reduce_max", 1),
-    "ReduceMin": _extreme("reduce_min", -1),
-    "ReduceL1": reduction("reduce_sum", before="abs"),
-    "ReduceL2": reduction("reduce_sum", before="square", after="sqrt"),
-    "ReduceSumSquare": reduction("reduce_sum", before="square"),
-    "ReduceLogSum": reduction("reduce_sum", after="log"),
-    "ReduceLogSumExp": _log_sum_exp,
-    "ReduceProd": _product,
-    "Softmax": _softmax("softmax"),
-    "LogSoftmax": _softmax("log_softmax"),
-    "ArgMax": _extreme_position(1),
-    "ArgMin": _extreme_position(-1),
-    "CumSum": _cumulative_sum,
-    "MeanVarianceNormalization": _mean_variance,
-}
+RULES.rows(
+    {
+        "ReduceSum": reduction("reduce_sum"),
+        "ReduceMean": reduction("reduce_mean"),
+        "ReduceMax": _extreme("reduce_max", 1),
+        "ReduceMin": _extreme("reduce_min", -1),
+        "ReduceL1": reduction("reduce_sum", before="abs"),
+        "ReduceL2": reduction("reduce_sum", before="square", after="sqrt"),
+        "ReduceSumSquare": reduction("reduce_sum", before="square"),
+        "ReduceLogSum": reduction("reduce_sum", after="log"),
+        "Softmax": _softmax("softmax"),
+        "LogSoftmax": _softmax("log_softmax"),
+        "ArgMax": _extreme_position(1),
+        "ArgMin": _extreme_position(-1),
+    }
+)

@@ -9,7 +9,7 @@ import numpy as np
 from monet.frontends.onnx.file import Node
 from monet.frontends.onnx.folding import Known
 from monet.frontends.onnx.operators.gather import merged
-from monet.frontends.onnx.translation import Rule, Translation, Unsupported
+from monet.frontends.onnx.translation import Translation, Unsupported, reads
 
 
 def _kind(node: Node, store: str, add: str) -> str:
@@ -19,6 +19,7 @@ def _kind(node: Node, store: str, add: str) -> str:
     return add if reduction == "add" else store
 
 
+@reads("ScatterElements", "Scatter")
 def _scatter_elements(t: Translation, node: Node) -> str:
     x, positions, source = t.tensor(node, 0), t.operand(node, 1), t.tensor(node, 2)
     axis = node.get("axis", 0) % len(t.shape(x))
@@ -29,6 +30,7 @@ def _scatter_elements(t: Translation, node: Node) -> str:
     return t.emit(node, _kind(node, "scatter", "scatter_add"), x, rows, source, axis=axis)
 
 
+@reads("ScatterND")
 def _scatter_nd(t: Translation, node: Node) -> str:
     """The leading axes are addressed together: merge them, and write whole rows of what follows."""
     x, rows = merged(t, node)
@@ -37,10 +39,3 @@ def _scatter_nd(t: Translation, node: Node) -> str:
     kind = _kind(node, "index_copy", "index_add")
     out = t.emit(node, kind, x, t.reshape(node, rows, (count,)), source, axis=0)
     return t.reshape(node, out, t.shape(t.tensor(node, 0)))
-
-
-SCATTER: dict[str, Rule] = {
-    "ScatterElements": _scatter_elements,
-    "Scatter": _scatter_elements,
-    "ScatterND": _scatter_nd,
-}

@@ -10,15 +10,7 @@ import numpy as np
 from monet.errors import ModelError
 from monet.frontends.onnx.file import Node
 from monet.frontends.onnx.folding import Known
-from monet.frontends.onnx.translation import Rule, Translation, Unsupported, Value
-
-
-def _integers(t: Translation, node: Node, position: int, attribute: str, what: str) -> tuple[int, ...] | None:
-    """A list of integers that older versions have as attribute and newer ones as input; None if it is left out."""
-    if node.input(position):
-        return tuple(int(entry) for entry in t.required(node, position, what).ravel())
-    stored = node.get(attribute)
-    return None if stored is None else tuple(int(entry) for entry in np.atleast_1d(stored))
+from monet.frontends.onnx.translation import Translation, Unsupported, Value, reads
 
 
 def _axis(axis: int, rank: int) -> int:
@@ -84,9 +76,10 @@ def _place(stored: tuple[int, ...], lead: int, before: int, unit: int, following
     return right[-1] if right else None
 
 
+@reads("Reshape")
 def _reshape(t: Translation, node: Node) -> Value:
     x, target = t.tensor(node, 0), t.operand(node, 1)
-    asked = _integers(t, node, 1, "shape", "a shape") or ()
+    asked = t.integers(node, 1, "a shape", "shape") or ()
     source, allow_zero = t.shape(x), bool(node.get("allowzero", 0))
     fixed = not isinstance(target, Known) or not target.follows_shapes
     old = (t.stored_shapes or {}).get(node.input(0))
@@ -102,6 +95,7 @@ def _reshape(t: Translation, node: Node) -> Value:
     return t.reshape(node, x, _resolved(asked, source, allow_zero))
 
 
+@reads("Flatten")
 def _flatten(t: Translation, node: Node) -> str:
     x = t.tensor(node, 0)
     shape = t.shape(x)
@@ -110,24 +104,27 @@ def _flatten(t: Translation, node: Node) -> str:
     return t.reshape(node, x, (math.prod(shape[:axis]), math.prod(shape[axis:])))
 
 
+@reads("Squeeze")
 def _squeeze(t: Translation, node: Node) -> str:
     x = t.tensor(node, 0)
     shape = t.shape(x)
-    axes = _integers(t, node, 1, "axes", "axes")
+    axes = t.integers(node, 1, "axes", "axes")
     chosen = {_axis(a, len(shape)) for a in axes} if axes is not None else {a for a, n in enumerate(shape) if n == 1}
     if any(shape[axis] != 1 for axis in chosen):
         raise ModelError(f"cannot squeeze axes {sorted(chosen)} of {list(shape)}")
     return t.reshape(node, x, tuple(size for axis, size in enumerate(shape) if axis not in chosen))
 
 
+@reads("Unsqueeze")
 def _unsqueeze(t: Translation, node: Node) -> str:
     x = t.tensor(node, 0)
-    axes = _integers(t, node, 1, "axes", "axes") or ()
+    axes = t.integers(node, 1, "axes", "axes") or ()
     rank = len(t.shape(x)) + len(axes)
     places, rest = {_axis(axis, rank) for axis in axes}, iter(t.shape(x))
     return t.reshape(node, x, tuple(1 if axis in places else next(rest) for axis in range(rank)))
 
 
+@reads("Transpose")
 def _transpose(t: Translation, node: Node) -> str:
     x = t.tensor(node, 0)
     order = tuple(node.get("perm") or reversed(range(len(t.shape(x)))))
@@ -137,6 +134,7 @@ def _transpose(t: Translation, node: Node) -> str:
     return x if order == tuple(range(len(order))) else t.emit(node, "transpose", x, order=order)
 
 
+@reads("Expand")
 def _expand(t: Translation, node: Node) -> str:
     x, target = t.tensor(node, 0), t.operand(node, 1)
     asked = [int(size) for size in t.required(node, 1, "a shape").ravel()]
@@ -151,6 +149,7 @@ def _expand(t: Translation, node: Node) -> str:
     return x if shape == t.shape(x) else t.emit(node, "expand", x, shape=shape)
 
 
+@reads("Tile")
 def _tile(t: Translation, node: Node) -> str:
     x, times = t.tensor(node, 0), tuple(int(n) for n in t.required(node, 1, "repeats").ravel())
     return x if set(times) == {1} else t.emit(node, "repeat", x, times=times)
@@ -159,13 +158,14 @@ def _tile(t: Translation, node: Node) -> str:
 # --- cutting and joining ---------------------------------------------------------------------------------------------
 
 
+@reads("Slice")
 def _slice(t: Translation, node: Node) -> Value:
     x = t.tensor(node, 0)
     shape = t.shape(x)
-    starts = _integers(t, node, 1, "starts", "a start") or ()
-    ends = _integers(t, node, 2, "ends", "an end") or ()
-    axes = _integers(t, node, 3, "axes", "axes") or tuple(range(len(starts)))
-    steps = _integers(t, node, 4, "steps", "steps") or (1,) * len(starts)
+    starts = t.integers(node, 1, "a start", "starts") or ()
+    ends = t.integers(node, 2, "an end", "ends") or ()
+    axes = t.integers(node, 3, "axes", "axes") or tuple(range(len(starts)))
+    steps = t.integers(node, 4, "steps", "steps") or (1,) * len(starts)
     old = (t.stored_shapes or {}).get(node.input(0))
     cuts: list[tuple[int, int, int, int]] = []
     flipped: list[int] = []
@@ -191,10 +191,11 @@ def _slice(t: Translation, node: Node) -> Value:
     return t.emit(node, "slice", x, axes=axes, starts=starts, stops=ends, steps=steps)
 
 
+@reads("Split")
 def _split(t: Translation, node: Node) -> tuple[Value, ...]:
     x = t.tensor(node, 0)
     axis = _axis(node.get("axis", 0), len(t.shape(x)))
-    size, sizes = t.shape(x)[axis], _integers(t, node, 1, "split", "parts")
+    size, sizes = t.shape(x)[axis], t.integers(node, 1, "parts", "split")
     count = len(node.outputs)
     if sizes is None:
         part = -(-size // count)
@@ -204,6 +205,7 @@ def _split(t: Translation, node: Node) -> tuple[Value, ...]:
     return (x,) if len(sizes) == 1 else t.emit_all(node, "split", x, sizes=sizes, axis=axis)
 
 
+@reads("Concat")
 def _concat(t: Translation, node: Node) -> str:
     parts = [t.operand(node, position) for position in range(len(node.inputs))]
     names = [t.make(part) for part in parts if part is not None and 0 not in t.shape_of(part)]
@@ -224,12 +226,13 @@ def _same_sizes(t: Translation, node: Node, names: list[str], axis: int) -> list
     return names
 
 
+@reads("Pad")
 def _pad(t: Translation, node: Node) -> str:
     x = t.tensor(node, 0)
     rank, mode = len(t.shape(x)), node.get("mode", "constant")
-    pads = _integers(t, node, 1, "pads", "padding") or ()
-    axes = _integers(t, node, 3, "axes", "axes") or tuple(range(len(pads) // 2))
-    value = float(t.required(node, 2, "a fill").flat[0]) if node.input(2) else float(node.get("value", 0.0))
+    pads = t.integers(node, 1, "padding", "pads") or ()
+    axes = t.integers(node, 3, "axes", "axes") or tuple(range(len(pads) // 2))
+    value = t.number(node, 2, "a fill", "value")
     if mode == "wrap":
         raise Unsupported("mode wrap")
     padding = [(0, 0)] * rank
@@ -240,6 +243,7 @@ def _pad(t: Translation, node: Node) -> str:
     return t.emit(node, "pad", x, padding=tuple(padding), mode=mode, value=value)
 
 
+@reads("DepthToSpace")
 def _depth_to_space(t: Translation, node: Node) -> str:
     x, block = t.tensor(node, 0), int(node.get("blocksize"))
     n, c, h, w = t.shape(x)
@@ -253,6 +257,7 @@ def _depth_to_space(t: Translation, node: Node) -> str:
     return t.reshape(node, x, (n, inner, h * block, w * block))
 
 
+@reads("SpaceToDepth")
 def _space_to_depth(t: Translation, node: Node) -> str:
     x, block = t.tensor(node, 0), int(node.get("blocksize"))
     n, c, h, w = t.shape(x)
@@ -261,9 +266,10 @@ def _space_to_depth(t: Translation, node: Node) -> str:
     return t.reshape(node, x, (n, c * block * block, h // block, w // block))
 
 
+@reads("Trilu")
 def _trilu(t: Translation, node: Node) -> str:
     x = t.tensor(node, 0)
-    offset = int(t.required(node, 1, "a diagonal").flat[0]) if node.input(1) else 0
+    offset = int(t.number(node, 1, "a diagonal"))
     ones = np.ones(t.shape(x)[-2:])
     kept = np.triu(ones, offset) if node.get("upper", 1) else np.tril(ones, offset)
     if t.of(x).dtype == "bool":
@@ -276,6 +282,7 @@ def _trilu(t: Translation, node: Node) -> str:
 # --- shapes as values ------------------------------------------------------------------------------------------------
 
 
+@reads("Shape")
 def _shape(t: Translation, node: Node) -> Value:
     value = t.operand(node, 0)
     if value is None:
@@ -284,6 +291,7 @@ def _shape(t: Translation, node: Node) -> Value:
     return Known(sizes[slice(node.get("start", 0), node.get("end"))], node.outputs[0], None, True, True)
 
 
+@reads("Size")
 def _size(t: Translation, node: Node) -> Value:
     value = t.operand(node, 0)
     if value is None:
@@ -291,30 +299,10 @@ def _size(t: Translation, node: Node) -> Value:
     return Known(np.asarray(np.prod(t.shape_of(value)), np.int64), node.outputs[0], None, True, True)
 
 
+@reads("If")
 def _if(t: Translation, node: Node) -> tuple[Value, ...]:
     condition = t.known(node, 0)
     if condition is None:
         raise Unsupported("a condition that depends on data")
     branches = node.get("else_branch"), node.get("then_branch")
     return t.inline(branches[bool(condition.flat[0])])
-
-
-SHAPE: dict[str, Rule] = {
-    "Reshape": _reshape,
-    "Flatten": _flatten,
-    "Squeeze": _squeeze,
-    "Unsqueeze": _unsqueeze,
-    "Transpose": _transpose,
-    "Expand": _expand,
-    "Tile": _tile,
-    "Slice": _slice,
-    "Split": _split,
-    "Concat": _concat,
-    "Pad": _pad,
-    "DepthToSpace": _depth_to_space,
-    "SpaceToDepth": _space_to_depth,
-    "Trilu": _trilu,
-    "Shape": _shape,
-    "Size": _size,
-    "If": _if,
-}

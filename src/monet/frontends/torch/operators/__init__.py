@@ -1,35 +1,7 @@
 """The table of rules: one small function per ATen operator. Importing this package registers them all."""
 
-from monet.frontends.torch.operators import (
-    attention,
-    convolution,
-    creation,
-    elementwise,
-    indexing,
-    loss,
-    matmul,
-    normalization,
-    pooling,
-    recurrent,
-    reduction,
-    scatter,
-    views,
-    windows,
-)
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = [
-    "attention",
-    "convolution",
-    "creation",
-    "elementwise",
-    "indexing",
-    "loss",
-    "matmul",
-    "normalization",
-    "pooling",
-    "recurrent",
-    "reduction",
-    "scatter",
-    "views",
-    "windows",
-]
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

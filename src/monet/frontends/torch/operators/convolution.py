@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from monet.frontends.torch.translation import Ref, Translation, aten
+from monet.frontends.torch.translation import RULES, Ref, Translation, aten
 
 
 def per_axis(value: int | Sequence[int], rank: int) -> tuple[int, ...]:
@@ -36,7 +36,6 @@ def _conv(t: Translation, a: Any, padding: tuple[tuple[int, int], ...]) -> Ref:
     return unbatched(t, out, added)
 
 
-@aten("conv1d.default", "conv2d.default", "conv3d.default")
 def _conv_plain(t: Translation, a: Any) -> Ref:
     return _conv(t, a, tuple((pad, pad) for pad in per_axis(a.padding, t.rank(a.weight) - 2)))
 
@@ -55,15 +54,10 @@ def _conv_named(t: Translation, a: Any) -> Ref:
     return _conv(t, a, tuple((total // 2, total // 2) for total in totals))
 
 
-@aten("conv_transpose1d.default", "conv_transpose2d.input", "conv_transpose3d.input")
 def _conv_transpose(t: Translation, a: Any) -> Ref:
-    return _transposed(t, a, a.padding)
-
-
-def _transposed(t: Translation, a: Any, padding: Any) -> Ref:
     rank = t.rank(a.weight) - 2
     x, added = batched(t, a.input, rank)
-    pads = tuple((pad, pad) for pad in per_axis(padding, rank))
+    pads = tuple((pad, pad) for pad in per_axis(a.padding, rank))
     out = t.emit(
         "conv_transpose", x, a.weight, *((a.bias,) if a.bias is not None else ()), stride=per_axis(a.stride, rank),
         padding=pads, dilation=per_axis(a.dilation, rank), groups=a.groups, spatial=t.out_shape[-rank:],
@@ -71,6 +65,12 @@ def _transposed(t: Translation, a: Any, padding: Any) -> Ref:
     return unbatched(t, out, added)
 
 
-@aten("convolution.default", "_convolution.default")
-def _convolution(t: Translation, a: Any) -> Ref:
-    return _transposed(t, a, a.padding) if a.transposed else _conv_plain(t, a)
+RULES.rows(
+    {
+        "conv1d.default conv2d.default conv3d.default": _conv_plain,
+        "conv_transpose1d.default conv_transpose2d.input conv_transpose3d.input": _conv_transpose,
+        "convolution.default _convolution.default": (
+            lambda t, a: _conv_transpose(t, a) if a.transposed else _conv_plain(t, a)
+        ),
+    }
+)

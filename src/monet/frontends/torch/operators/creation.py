@@ -5,24 +5,25 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from monet.frontends.torch.translation import Ref, Translation, aten
+from monet.frontends.torch.translation import RULES, Ref, Translation, aten
 from monet.graph.formats import FORMATS
 
-
-@aten("zeros.default", "zeros_like.default", "new_zeros.default")
-def _zeros(t: Translation, a: Any) -> Ref:
-    return t.fill(0, t.out_shape, t.out_dtype)
-
-
-@aten("ones.default", "ones_like.default", "new_ones.default")
-def _ones(t: Translation, a: Any) -> Ref:
-    return t.fill(1, t.out_shape, t.out_dtype)
-
-
-@aten("empty.memory_format", "empty_like.default", "new_empty.default")
-def _empty(t: Translation, a: Any) -> Ref:
-    """Whatever is in it is overwritten; zeros are as good as anything."""
-    return t.fill(0, t.out_shape, t.out_dtype)
+RULES.rows(
+    {
+        "zeros.default zeros_like.default new_zeros.default": lambda t, a: t.fill(0, t.out_shape, t.out_dtype),
+        "ones.default ones_like.default new_ones.default": lambda t, a: t.fill(1, t.out_shape, t.out_dtype),
+        # whatever is in an empty tensor is overwritten; zeros are as good as anything
+        "empty.memory_format empty_like.default new_empty.default": lambda t, a: t.fill(0, t.out_shape, t.out_dtype),
+        "scalar_tensor.default": lambda t, a: t.fill(a.s, (), t.out_dtype),
+        "copy.default": lambda t, a: t.emit("copy", t.expand(t.cast(a.src, t.out_dtype), t.out_shape)),
+        "tril.default": lambda t, a: _triangle(t, a, lower=True),
+        "triu.default": lambda t, a: _triangle(t, a, lower=False),
+        # random: the values differ from the framework's, the work and the bytes do not
+        "randn.default randn_like.default": lambda t, a: _random(t, "normal"),
+        "rand.default rand_like.default": lambda t, a: _random(t, "uniform"),
+        "bernoulli.p bernoulli.float": lambda t, a: _random(t, "bernoulli", a.p),
+    }
+)
 
 
 @aten("full.default", "full_like.default", "new_full.default")
@@ -32,23 +33,12 @@ def _full(t: Translation, a: Any) -> Ref:
     return t.fill(a.fill_value, t.out_shape, t.out_dtype)
 
 
-@aten("scalar_tensor.default")
-def _scalar_tensor(t: Translation, a: Any) -> Ref:
-    return t.fill(a.s, (), t.out_dtype)
-
-
 @aten("fill.Scalar", "fill.Tensor", "zero.default")
 def _fill(t: Translation, a: Any) -> Ref:
     value = getattr(a, "value", 0)
     if isinstance(value, Ref):
         return t.emit("copy", t.expand(t.cast(value, t.out_dtype), t.out_shape))
     return t.fill(value, t.out_shape, t.out_dtype)
-
-
-@aten("copy.default")
-def _copy(t: Translation, a: Any) -> Ref:
-    """Take over another tensor's values."""
-    return t.emit("copy", t.expand(t.cast(a.src, t.out_dtype), t.out_shape))
 
 
 @aten("arange.default", "arange.start", "arange.start_step")
@@ -93,16 +83,6 @@ def _triangle(t: Translation, a: Any, lower: bool) -> Ref:
     return t.emit("masked_fill", a.self, mask, value=value)
 
 
-@aten("tril.default")
-def _tril(t: Translation, a: Any) -> Ref:
-    return _triangle(t, a, lower=True)
-
-
-@aten("triu.default")
-def _triu(t: Translation, a: Any) -> Ref:
-    return _triangle(t, a, lower=False)
-
-
 @aten("meshgrid.default", "meshgrid.indexing")
 def _meshgrid(t: Translation, a: Any) -> tuple[Ref, ...]:
     swapped = getattr(a, "indexing", "ij") == "xy" and len(a.tensors) > 1
@@ -115,26 +95,8 @@ def _meshgrid(t: Translation, a: Any) -> tuple[Ref, ...]:
     return tuple(result)
 
 
-# --- random numbers: the values differ from the framework's, the work and the bytes do not --------------------------
-
-
 def _random(t: Translation, distribution: str, probability: float = 0.5) -> Ref:
     return t.emit(
         "random", shape=t.out_shape, dtype=t.out_dtype, distribution=distribution, probability=float(probability),
         seed=len(t.builder.ops),
     )  # fmt: skip
-
-
-@aten("randn.default", "randn_like.default")
-def _randn(t: Translation, a: Any) -> Ref:
-    return _random(t, "normal")
-
-
-@aten("rand.default", "rand_like.default")
-def _rand(t: Translation, a: Any) -> Ref:
-    return _random(t, "uniform")
-
-
-@aten("bernoulli.p", "bernoulli.float")
-def _bernoulli(t: Translation, a: Any) -> Ref:
-    return _random(t, "bernoulli", a.p)

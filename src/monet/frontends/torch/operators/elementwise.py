@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from monet.frontends.torch.translation import RULES, Ref, Translation, Unsupported, aten
+from monet.frontends.torch.translation import RULES, Ref, Rule, Translation, Unsupported, aten
 from monet.graph.formats import FORMATS
 
 # --- functions of one tensor ------------------------------------------------------------------------------------------
@@ -18,40 +18,51 @@ _PLAIN = {
 }  # fmt: skip
 
 
-def _plain(kind: str) -> Any:
-    def rule(t: Translation, a: Any) -> Ref:
-        return t.emit(kind, t.cast(a.self, t.out_dtype))
-
-    return rule
+_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805  # Klambauer et al. 2017
 
 
-for _name, _kind in _PLAIN.items():
-    RULES[f"{_name}.default"] = _plain(_kind)
+def _plain(kind: str) -> Rule:
+    return lambda t, a: t.emit(kind, t.cast(a.self, t.out_dtype))
 
 
-@aten("special_expit.default")
-def _expit(t: Translation, a: Any) -> Ref:
-    return t.emit("sigmoid", a.self)
+RULES.rows(
+    {
+        **{f"{name}.default": _plain(kind) for name, kind in _PLAIN.items()},
+        "special_expit.default": lambda t, a: t.emit("sigmoid", a.self),
+        "gelu.default": lambda t, a: t.emit("gelu", a.self, approximate=a.approximate == "tanh"),
+        "relu6.default": lambda t, a: _clip(t, a.self, 0, 6),
+        "hardtanh.default": lambda t, a: _clip(t, a.self, a.min_val, a.max_val),
+        "hardsigmoid.default": lambda t, a: t.emit("hard_sigmoid", a.self, alpha=1 / 6, beta=0.5),
+        "elu.default": lambda t, a: _elu(t, t.scale(a.self, a.input_scale), float(a.alpha), a.scale),
+        "celu.default": lambda t, a: _elu(t, t.scale(a.self, 1 / a.alpha), 1.0, a.alpha),
+        "selu.default": lambda t, a: _elu(t, a.self, _SELU_ALPHA, _SELU_SCALE),
+        "softplus.default": lambda t, a: t.scale(t.emit("softplus", t.scale(a.self, a.beta)), 1 / a.beta),
+        "log_sigmoid.default": lambda t, a: t.emit("neg", t.emit("softplus", t.emit("neg", a.self))),
+        "softshrink.default": lambda t, a: t.emit("sub", a.self, _clip(t, a.self, -a.lambd, a.lambd)),
+        "glu.default": lambda t, a: t.emit("glu", a.self, axis=t.axis(a.self, a.dim)),
+        "expm1.default": lambda t, a: t.emit("shift", t.emit("exp", a.self), offset=-1.0),
+        "log1p.default": lambda t, a: t.emit("log", t.emit("shift", a.self, offset=1.0)),
+        "log2.default": lambda t, a: t.scale(t.emit("log", a.self), 1 / math.log(2.0)),
+        "log10.default": lambda t, a: t.scale(t.emit("log", a.self), 1 / math.log(10.0)),
+        "square.default": lambda t, a: t.emit("pow_scalar", a.self, exponent=2.0),
+        "exp2.default": lambda t, a: t.emit("exp", t.scale(a.self, math.log(2.0))),
+        "trunc.default": lambda t, a: truncated(t, a.self),
+        "isnan.default": lambda t, a: t.emit("isnan", a.self),
+    }
+)
 
 
-@aten("gelu.default")
-def _gelu(t: Translation, a: Any) -> Ref:
-    return t.emit("gelu", a.self, approximate=a.approximate == "tanh")
+def _clip(t: Translation, x: str, low: float, high: float) -> Ref:
+    return t.emit("clip", x, low=float(low), high=float(high))
 
 
-@aten("relu6.default")
-def _relu6(t: Translation, a: Any) -> Ref:
-    return t.emit("clip", a.self, low=0.0, high=6.0)
+def _elu(t: Translation, x: str, alpha: float, scale: float) -> Ref:
+    return t.scale(t.emit("elu", x, alpha=alpha), scale)
 
 
-@aten("hardtanh.default")
-def _hardtanh(t: Translation, a: Any) -> Ref:
-    return t.emit("clip", a.self, low=float(a.min_val), high=float(a.max_val))
-
-
-@aten("hardsigmoid.default")
-def _hardsigmoid(t: Translation, a: Any) -> Ref:
-    return t.emit("hard_sigmoid", a.self, alpha=1 / 6, beta=0.5)
+def truncated(t: Translation, x: str) -> Ref:
+    """``x`` rounded towards zero."""
+    return t.emit("mul", t.emit("sign", x), t.emit("floor", t.emit("abs", x)))
 
 
 @aten("leaky_relu.default")
@@ -61,46 +72,11 @@ def _leaky_relu(t: Translation, a: Any) -> Ref:
     return t.emit("leaky_relu", a.self, alpha=float(a.negative_slope))
 
 
-@aten("elu.default")
-def _elu(t: Translation, a: Any) -> Ref:
-    inner = t.scale(a.self, a.input_scale)
-    return t.scale(t.emit("elu", inner, alpha=float(a.alpha)), a.scale)
-
-
-@aten("celu.default")
-def _celu(t: Translation, a: Any) -> Ref:
-    return t.scale(t.emit("elu", t.scale(a.self, 1 / a.alpha), alpha=1.0), a.alpha)
-
-
-_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805  # Klambauer et al. 2017
-
-
-@aten("selu.default")
-def _selu(t: Translation, a: Any) -> Ref:
-    return t.scale(t.emit("elu", a.self, alpha=_SELU_ALPHA), _SELU_SCALE)
-
-
-@aten("softplus.default")
-def _softplus(t: Translation, a: Any) -> Ref:
-    return t.scale(t.emit("softplus", t.scale(a.self, a.beta)), 1 / a.beta)
-
-
-@aten("log_sigmoid.default")
-def _log_sigmoid(t: Translation, a: Any) -> Ref:
-    return t.emit("neg", t.emit("softplus", t.emit("neg", a.self)))
-
-
 @aten("prelu.default")
 def _prelu(t: Translation, a: Any) -> Ref:
     rank, count = t.rank(a.self), t.tensor(a.weight).elements
     shape = (1, count, *([1] * (rank - 2))) if count > 1 else (1,) * max(rank, 1)
     return t.emit("prelu", a.self, t.reshape(a.weight, shape))
-
-
-@aten("softshrink.default")
-def _softshrink(t: Translation, a: Any) -> Ref:
-    inside = t.emit("clip", a.self, low=-float(a.lambd), high=float(a.lambd))
-    return t.emit("sub", a.self, inside)
 
 
 @aten("hardshrink.default")
@@ -115,56 +91,6 @@ def _threshold(t: Translation, a: Any) -> Ref:
         return t.emit("relu", a.self)
     mask = t.emit("less_equal", a.self, t.fill(a.threshold, (), t.out_dtype))
     return t.emit("masked_fill", a.self, mask, value=float(a.value))
-
-
-@aten("glu.default")
-def _glu(t: Translation, a: Any) -> Ref:
-    return t.emit("glu", a.self, axis=t.axis(a.self, a.dim))
-
-
-@aten("expm1.default")
-def _expm1(t: Translation, a: Any) -> Ref:
-    return t.emit("shift", t.emit("exp", a.self), offset=-1.0)
-
-
-@aten("log1p.default")
-def _log1p(t: Translation, a: Any) -> Ref:
-    return t.emit("log", t.emit("shift", a.self, offset=1.0))
-
-
-@aten("log2.default")
-def _log2(t: Translation, a: Any) -> Ref:
-    return t.scale(t.emit("log", a.self), 1 / math.log(2.0))
-
-
-@aten("log10.default")
-def _log10(t: Translation, a: Any) -> Ref:
-    return t.scale(t.emit("log", a.self), 1 / math.log(10.0))
-
-
-@aten("square.default")
-def _square(t: Translation, a: Any) -> Ref:
-    return t.emit("pow_scalar", a.self, exponent=2.0)
-
-
-@aten("exp2.default")
-def _exp2(t: Translation, a: Any) -> Ref:
-    return t.emit("exp", t.scale(a.self, math.log(2.0)))
-
-
-@aten("trunc.default")
-def _trunc(t: Translation, a: Any) -> Ref:
-    return truncated(t, a.self)
-
-
-def truncated(t: Translation, x: str) -> Ref:
-    """``x`` rounded towards zero."""
-    return t.emit("mul", t.emit("sign", x), t.emit("floor", t.emit("abs", x)))
-
-
-@aten("isnan.default")
-def _isnan(t: Translation, a: Any) -> Ref:
-    return t.emit("isnan", a.self)
 
 
 @aten("logical_not.default", "bitwise_not.default")
@@ -186,6 +112,19 @@ def _scalar(x: Any) -> bool:
 def _binary(t: Translation, kind: str, left: Any, right: Any) -> Ref:
     dtype = t.out_dtype
     return t.emit(kind, t.operand(left, dtype), t.operand(right, dtype))
+
+
+RULES.rows(
+    {
+        "remainder.Tensor remainder.Scalar fmod.Tensor fmod.Scalar": lambda t, a: _binary(t, "modulo", a.self, a.other),
+        "pow.Tensor_Tensor": lambda t, a: _binary(t, "pow", a.self, a.exponent),
+        "maximum.default max.other": lambda t, a: _binary(t, "maximum", a.self, a.other),
+        "minimum.default min.other": lambda t, a: _binary(t, "minimum", a.self, a.other),
+        "div.Tensor div.Scalar true_divide.Tensor div.out": lambda t, a: _quotient(t, a),
+        "addcmul.default": lambda t, a: t.emit("add", a.self, t.scale(t.emit("mul", a.tensor1, a.tensor2), a.value)),
+        "addcdiv.default": lambda t, a: t.emit("add", a.self, t.scale(t.emit("div", a.tensor1, a.tensor2), a.value)),
+    }
+)
 
 
 @aten("add.Tensor", "add.Scalar")
@@ -223,13 +162,8 @@ def _mul(t: Translation, a: Any) -> Ref:
     return _binary(t, "mul", a.self, a.other)
 
 
-@aten("div.Tensor", "div.Scalar", "true_divide.Tensor", "div.out")
-def _div(t: Translation, a: Any) -> Ref:
-    """The form with a place for the result is spectral norm's; what it leaves in that buffer is not followed."""
-    return _quotient(t, a)
-
-
 def _quotient(t: Translation, a: Any) -> Ref:
+    """The form with a place for the result is spectral norm's; what it leaves in that buffer is not followed."""
     if _scalar(a.other):
         return t.emit("scale", t.cast(a.self, t.out_dtype), factor=1.0 / a.other)
     if _scalar(a.self):
@@ -249,11 +183,6 @@ def _whole_division(t: Translation, a: Any) -> Ref:
     return t.cast(whole, result)
 
 
-@aten("remainder.Tensor", "remainder.Scalar", "fmod.Tensor", "fmod.Scalar")
-def _remainder(t: Translation, a: Any) -> Ref:
-    return _binary(t, "modulo", a.self, a.other)
-
-
 @aten("pow.Tensor_Scalar", "float_power.Tensor_Scalar")
 def _power(t: Translation, a: Any) -> Ref:
     if a.exponent == 0.5:
@@ -261,11 +190,6 @@ def _power(t: Translation, a: Any) -> Ref:
     if a.exponent == 1:
         return t.emit("copy", a.self)
     return t.emit("pow_scalar", t.cast(a.self, t.out_dtype), exponent=float(a.exponent))
-
-
-@aten("pow.Tensor_Tensor")
-def _power_of_tensors(t: Translation, a: Any) -> Ref:
-    return _binary(t, "pow", a.self, a.exponent)
 
 
 @aten("pow.Scalar")
@@ -276,31 +200,11 @@ def _exponential(t: Translation, a: Any) -> Ref:
     return t.emit("exp", t.scale(t.cast(a.exponent, t.out_dtype), math.log(a.self)))
 
 
-@aten("addcmul.default")
-def _addcmul(t: Translation, a: Any) -> Ref:
-    return t.emit("add", a.self, t.scale(t.emit("mul", a.tensor1, a.tensor2), a.value))
-
-
-@aten("addcdiv.default")
-def _addcdiv(t: Translation, a: Any) -> Ref:
-    return t.emit("add", a.self, t.scale(t.emit("div", a.tensor1, a.tensor2), a.value))
-
-
 @aten("lerp.Scalar", "lerp.Tensor")
 def _lerp(t: Translation, a: Any) -> Ref:
     step = t.emit("sub", a.end, a.self)
     step = t.scale(step, a.weight) if _scalar(a.weight) else t.emit("mul", step, a.weight)
     return t.emit("add", a.self, step)
-
-
-@aten("maximum.default", "max.other")
-def _maximum(t: Translation, a: Any) -> Ref:
-    return _binary(t, "maximum", a.self, a.other)
-
-
-@aten("minimum.default", "min.other")
-def _minimum(t: Translation, a: Any) -> Ref:
-    return _binary(t, "minimum", a.self, a.other)
 
 
 @aten("clamp.default", "clamp_min.default", "clamp_max.default", "clip.default")
@@ -334,22 +238,6 @@ def _common(t: Translation, left: Any, right: Any) -> str:
     return t.tensor(max(tensors, key=lambda x: FORMATS[t.tensor(x).dtype].bits)).dtype
 
 
-def _compare(kind: str, negated: bool = False) -> Any:
-    def rule(t: Translation, a: Any) -> Ref:
-        dtype = _common(t, a.self, a.other)
-        result = t.emit(kind, t.operand(a.self, dtype), t.operand(a.other, dtype))
-        return t.emit("logical_not", result) if negated else result
-
-    return rule
-
-
-for _name, _kind, _negated in (
-    ("eq", "equal", False), ("ne", "equal", True), ("gt", "greater", False), ("ge", "greater_equal", False),
-    ("lt", "less", False), ("le", "less_equal", False),
-):  # fmt: skip
-    RULES[f"{_name}.Tensor"] = RULES[f"{_name}.Scalar"] = _compare(_kind, _negated)
-
-
 def truth(t: Translation, x: str) -> Ref:
     """A tensor as booleans."""
     if t.tensor(x).dtype == "bool":
@@ -358,25 +246,38 @@ def truth(t: Translation, x: str) -> Ref:
     return t.emit("logical_not", t.emit("equal", x, zero))
 
 
-@aten("logical_and.default", "bitwise_and.Tensor", "__and__.Tensor")
-def _and(t: Translation, a: Any) -> Ref:
-    if t.out_dtype != "bool":
-        raise Unsupported("bits of integers")
-    return t.emit("logical_and", truth(t, a.self), truth(t, a.other))
+def _compare(kind: str, negated: bool = False) -> Rule:
+    def rule(t: Translation, a: Any) -> Ref:
+        dtype = _common(t, a.self, a.other)
+        result = t.emit(kind, t.operand(a.self, dtype), t.operand(a.other, dtype))
+        return t.emit("logical_not", result) if negated else result
+
+    return rule
 
 
-@aten("logical_or.default", "bitwise_or.Tensor", "__or__.Tensor")
-def _or(t: Translation, a: Any) -> Ref:
-    if t.out_dtype != "bool":
-        raise Unsupported("bits of integers")
-    return t.emit("logical_or", truth(t, a.self), truth(t, a.other))
+def _logical(kind: str, negated: bool = False) -> Rule:
+    def rule(t: Translation, a: Any) -> Ref:
+        if t.out_dtype != "bool":
+            raise Unsupported("bits of integers")
+        result = t.emit(kind, truth(t, a.self), truth(t, a.other))
+        return t.emit("logical_not", result) if negated else result
+
+    return rule
 
 
-@aten("logical_xor.default", "bitwise_xor.Tensor", "__xor__.Tensor")
-def _xor(t: Translation, a: Any) -> Ref:
-    if t.out_dtype != "bool":
-        raise Unsupported("bits of integers")
-    return t.emit("logical_not", t.emit("equal", truth(t, a.self), truth(t, a.other)))
+RULES.rows(
+    {
+        "eq.Tensor eq.Scalar": _compare("equal"),
+        "ne.Tensor ne.Scalar": _compare("equal", negated=True),
+        "gt.Tensor gt.Scalar": _compare("greater"),
+        "ge.Tensor ge.Scalar": _compare("greater_equal"),
+        "lt.Tensor lt.Scalar": _compare("less"),
+        "le.Tensor le.Scalar": _compare("less_equal"),
+        "logical_and.default bitwise_and.Tensor __and__.Tensor": _logical("logical_and"),
+        "logical_or.default bitwise_or.Tensor __or__.Tensor": _logical("logical_or"),
+        "logical_xor.default bitwise_xor.Tensor __xor__.Tensor": _logical("equal", negated=True),
+    }
+)
 
 
 @aten("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")

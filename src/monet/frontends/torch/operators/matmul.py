@@ -5,12 +5,19 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from monet.frontends.torch.translation import Ref, Translation, Unsupported, aten
+from monet.frontends.torch.translation import RULES, Ref, Translation, Unsupported, aten
 
-
-@aten("linear.default")
-def _linear(t: Translation, a: Any) -> Ref:
-    return linear(t, a.input, a.weight, a.bias)
+RULES.rows(
+    {
+        "linear.default": lambda t, a: linear(t, a.input, a.weight, a.bias),
+        "mm.default": lambda t, a: _by_matrix(t, a.self, a.mat2),
+        "bmm.default": lambda t, a: product(t, a.self, a.mat2),
+        "mv.default": lambda t, a: dot_rows(t, a.self, a.vec),
+        "dot.default": lambda t, a: _dot(t, a.self, a.tensor),
+        "vdot.default": lambda t, a: _dot(t, a.self, a.other),
+        "outer.default ger.default": lambda t, a: t.emit("mul", t.reshape(a.self, (*t.shape(a.self), 1)), a.vec2),
+    }
+)
 
 
 def linear(t: Translation, x: str, weight: str, bias: str | None) -> Ref:
@@ -63,16 +70,6 @@ def _by_matrix(t: Translation, x: str, matrix: str) -> Ref:
     return t.emit("linear", x, swapped or matrix, transpose=swapped is None)
 
 
-@aten("mm.default")
-def _mm(t: Translation, a: Any) -> Ref:
-    return _by_matrix(t, a.self, a.mat2)
-
-
-@aten("bmm.default")
-def _bmm(t: Translation, a: Any) -> Ref:
-    return product(t, a.self, a.mat2)
-
-
 @aten("addmm.default")
 def _addmm(t: Translation, a: Any) -> Ref:
     swapped = _is_swap(t, a.mat2)
@@ -88,27 +85,15 @@ def _baddbmm(t: Translation, a: Any) -> Ref:
     return scaled if a.beta == 0 else t.emit("add", scaled, t.scale(a.self, a.beta))
 
 
-@aten("mv.default")
-def _mv(t: Translation, a: Any) -> Ref:
-    return dot_rows(t, a.self, a.vec)
-
-
-@aten("dot.default", "vdot.default")
-def _dot(t: Translation, a: Any) -> Ref:
-    other = a.tensor if hasattr(a, "tensor") else a.other
-    return t.emit("reduce_sum", t.emit("mul", a.self, other), axes=(0,), keepdims=False)
-
-
-@aten("outer.default", "ger.default")
-def _outer(t: Translation, a: Any) -> Ref:
-    return t.emit("mul", t.reshape(a.self, (t.shape(a.self)[0], 1)), a.vec2)
+def _dot(t: Translation, left: str, right: str) -> Ref:
+    return t.emit("reduce_sum", t.emit("mul", left, right), axes=(0,), keepdims=False)
 
 
 @aten("matmul.default", "linalg_matmul.default", "__matmul__.Tensor")
 def _matmul(t: Translation, a: Any) -> Ref:
     left, right = a.self, a.other
     if t.rank(left) == 1 and t.rank(right) == 1:
-        return t.emit("reduce_sum", t.emit("mul", left, right), axes=(0,), keepdims=False)
+        return _dot(t, left, right)
     if t.rank(right) == 1:
         return dot_rows(t, left, right)
     if t.rank(left) == 1:

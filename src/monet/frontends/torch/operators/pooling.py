@@ -5,7 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 from monet.frontends.torch.operators.convolution import batched, per_axis, unbatched
-from monet.frontends.torch.translation import Ref, Translation, Unsupported, aten
+from monet.frontends.torch.translation import RULES, Ref, Translation, Unsupported
+
+RULES.rows(
+    {
+        "max_pool1d.default": lambda t, a: _max_pool(t, a, 1)[0],
+        "max_pool2d.default": lambda t, a: _max_pool(t, a, 2)[0],
+        "max_pool3d.default": lambda t, a: _max_pool(t, a, 3)[0],
+        "max_pool1d_with_indices.default": lambda t, a: _max_pool(t, a, 1),
+        "max_pool2d_with_indices.default": lambda t, a: _max_pool(t, a, 2),
+        "avg_pool1d.default": lambda t, a: _avg_pool(t, a, 1),
+        "avg_pool2d.default": lambda t, a: _avg_pool(t, a, 2),
+        "avg_pool3d.default": lambda t, a: _avg_pool(t, a, 3),
+        "adaptive_avg_pool1d.default": lambda t, a: _adaptive_avg(t, a, 1),
+        "adaptive_avg_pool2d.default _adaptive_avg_pool2d.default": lambda t, a: _adaptive_avg(t, a, 2),
+        "adaptive_avg_pool3d.default": lambda t, a: _adaptive_avg(t, a, 3),
+        "adaptive_max_pool1d.default": lambda t, a: _adaptive_max(t, a, 1),
+        "adaptive_max_pool2d.default": lambda t, a: _adaptive_max(t, a, 2),
+        "upsample_nearest1d.vec upsample_nearest2d.vec upsample_nearest3d.vec": lambda t, a: _resize(t, a, "nearest"),
+        "upsample_linear1d.vec upsample_bilinear2d.vec upsample_trilinear3d.vec": lambda t, a: _resize(t, a, "linear"),
+    }
+)
 
 
 def _window(a: Any, rank: int) -> dict[str, Any]:
@@ -22,52 +42,12 @@ def _max_pool(t: Translation, a: Any, rank: int) -> tuple[Ref, Ref]:
     return unbatched(t, out, added), unbatched(t, places, added)
 
 
-@aten("max_pool1d.default")
-def _max_pool1d(t: Translation, a: Any) -> Ref:
-    return _max_pool(t, a, 1)[0]
-
-
-@aten("max_pool2d.default")
-def _max_pool2d(t: Translation, a: Any) -> Ref:
-    return _max_pool(t, a, 2)[0]
-
-
-@aten("max_pool3d.default")
-def _max_pool3d(t: Translation, a: Any) -> Ref:
-    return _max_pool(t, a, 3)[0]
-
-
-@aten("max_pool1d_with_indices.default")
-def _max_pool1d_places(t: Translation, a: Any) -> tuple[Ref, Ref]:
-    return _max_pool(t, a, 1)
-
-
-@aten("max_pool2d_with_indices.default")
-def _max_pool2d_places(t: Translation, a: Any) -> tuple[Ref, Ref]:
-    return _max_pool(t, a, 2)
-
-
 def _avg_pool(t: Translation, a: Any, rank: int) -> Ref:
     if getattr(a, "divisor_override", None):
         raise Unsupported("a divisor of its own")
     x, added = batched(t, a.self, rank)
     out = t.emit("avg_pool", x, **_window(a, rank), dilation=(1,) * rank, count_padding=bool(a.count_include_pad))
     return unbatched(t, out, added)
-
-
-@aten("avg_pool1d.default")
-def _avg_pool1d(t: Translation, a: Any) -> Ref:
-    return _avg_pool(t, a, 1)
-
-
-@aten("avg_pool2d.default")
-def _avg_pool2d(t: Translation, a: Any) -> Ref:
-    return _avg_pool(t, a, 2)
-
-
-@aten("avg_pool3d.default")
-def _avg_pool3d(t: Translation, a: Any) -> Ref:
-    return _avg_pool(t, a, 3)
 
 
 # --- adaptive: the output size is given -----------------------------------------------------------------------------
@@ -94,58 +74,22 @@ def _adaptive_avg(t: Translation, a: Any, rank: int) -> Ref:
     return unbatched(t, t.emit("avg_pool", x, **_adaptive_window(t, x, rank), count_padding=False), added)
 
 
-@aten("adaptive_avg_pool1d.default")
-def _adaptive_avg1d(t: Translation, a: Any) -> Ref:
-    return _adaptive_avg(t, a, 1)
-
-
-@aten("adaptive_avg_pool2d.default", "_adaptive_avg_pool2d.default")
-def _adaptive_avg2d(t: Translation, a: Any) -> Ref:
-    return _adaptive_avg(t, a, 2)
-
-
-@aten("adaptive_avg_pool3d.default")
-def _adaptive_avg3d(t: Translation, a: Any) -> Ref:
-    return _adaptive_avg(t, a, 3)
-
-
 def _adaptive_max(t: Translation, a: Any, rank: int) -> tuple[Ref, Ref]:
     x, added = batched(t, a.self, rank)
     out, places = t.emit_all("max_pool", x, **_adaptive_window(t, x, rank), index_dtype="int64")
     return unbatched(t, out, added), unbatched(t, places, added)
 
 
-@aten("adaptive_max_pool1d.default")
-def _adaptive_max1d(t: Translation, a: Any) -> tuple[Ref, Ref]:
-    return _adaptive_max(t, a, 1)
-
-
-@aten("adaptive_max_pool2d.default")
-def _adaptive_max2d(t: Translation, a: Any) -> tuple[Ref, Ref]:
-    return _adaptive_max(t, a, 2)
-
-
 # --- resampling -----------------------------------------------------------------------------------------------------
 
 
 def _resize(t: Translation, a: Any, mode: str) -> Ref:
-    rank = t.rank(a.input if hasattr(a, "input") else a.self) - 2
     x = a.input if hasattr(a, "input") else a.self
     sizes, out = t.shape(x)[2:], t.out_shape[2:]
     given = getattr(a, "scale_factors", None)
     scales = tuple(map(float, given)) if given else tuple(o / s for o, s in zip(out, sizes, strict=True))
-    if len(scales) != rank:
+    if len(scales) != len(sizes):
         raise Unsupported("a scale per axis is needed")
     return t.emit(
         "resize", x, mode=mode, spatial=out, scales=scales, align_corners=bool(getattr(a, "align_corners", False))
     )
-
-
-@aten("upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec")
-def _nearest(t: Translation, a: Any) -> Ref:
-    return _resize(t, a, "nearest")
-
-
-@aten("upsample_linear1d.vec", "upsample_bilinear2d.vec", "upsample_trilinear3d.vec")
-def _linear(t: Translation, a: Any) -> Ref:
-    return _resize(t, a, "linear")

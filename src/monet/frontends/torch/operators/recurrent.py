@@ -6,7 +6,7 @@ from typing import Any
 
 from monet.frontends.recurrent import STEPS, CellWeights, unroll
 from monet.frontends.torch.operators.matmul import linear, with_merged_rows
-from monet.frontends.torch.translation import Ref, Translation, Unsupported, aten
+from monet.frontends.torch.translation import RULES, Ref, Translation, Unsupported
 
 
 def _cells(a: Any) -> list[CellWeights]:
@@ -18,8 +18,8 @@ def _cells(a: Any) -> list[CellWeights]:
     return [CellWeights(*a.params[start : start + each]) for start in range(0, len(a.params), each)]
 
 
-def _layers(t: Translation, a: Any, cell: str, initial: list[str]) -> tuple[Ref, list[Ref]]:
-    """All layers and directions, from states of (layers · directions, batch, hidden); returns output and finals."""
+def _layers(t: Translation, a: Any, cell: str, initial: list[str]) -> tuple[Ref, ...]:
+    """All layers and directions, from states of (layers · directions, batch, hidden); the output, then finals."""
     x, added = a.input, t.rank(a.input) == 2
     if added:
         x = t.emit("reshape", x, shape=(t.shape(x)[0], 1, t.shape(x)[1]))
@@ -43,37 +43,13 @@ def _layers(t: Translation, a: Any, cell: str, initial: list[str]) -> tuple[Ref,
             x = t.emit("dropout", x, p=float(a.dropout), seed=len(t.builder.ops))
     states = [_stacked(t, [final[part] for final in finals], added) for part in range(len(initial))]
     x = t.transpose(x, (1, 0, 2)) if swapped else x
-    return (t.emit("reshape", x, shape=(t.shape(x)[0], t.shape(x)[2])) if added else Ref(x)), states
+    return (t.emit("reshape", x, shape=(t.shape(x)[0], t.shape(x)[2])) if added else Ref(x)), *states
 
 
 def _stacked(t: Translation, finals: list[str], added: bool) -> Ref:
     rows = [t.emit("reshape", final, shape=(1, *t.shape(final))) for final in finals]
     joined = t.emit("concat", *rows, axis=0) if len(rows) > 1 else rows[0]
     return t.emit("reshape", joined, shape=(len(rows), t.shape(joined)[-1])) if added else joined
-
-
-@aten("lstm.input")
-def _lstm(t: Translation, a: Any) -> tuple[Ref, ...]:
-    out, states = _layers(t, a, "lstm", list(a.hx))
-    return (out, *states)
-
-
-@aten("gru.input")
-def _gru(t: Translation, a: Any) -> tuple[Ref, ...]:
-    out, states = _layers(t, a, "gru", [a.hx])
-    return (out, *states)
-
-
-@aten("rnn_tanh.input")
-def _rnn_tanh(t: Translation, a: Any) -> tuple[Ref, ...]:
-    out, states = _layers(t, a, "tanh", [a.hx])
-    return (out, *states)
-
-
-@aten("rnn_relu.input")
-def _rnn_relu(t: Translation, a: Any) -> tuple[Ref, ...]:
-    out, states = _layers(t, a, "relu", [a.hx])
-    return (out, *states)
 
 
 def _cell(t: Translation, a: Any, cell: str, state: tuple[str, ...]) -> tuple[Ref, ...]:
@@ -84,21 +60,15 @@ def _cell(t: Translation, a: Any, cell: str, state: tuple[str, ...]) -> tuple[Re
     return names
 
 
-@aten("lstm_cell.default")
-def _lstm_cell(t: Translation, a: Any) -> tuple[Ref, ...]:
-    return _cell(t, a, "lstm", tuple(a.hx))
-
-
-@aten("gru_cell.default")
-def _gru_cell(t: Translation, a: Any) -> Ref:
-    return _cell(t, a, "gru", (a.hx,))[0]
-
-
-@aten("rnn_tanh_cell.default")
-def _rnn_tanh_cell(t: Translation, a: Any) -> Ref:
-    return _cell(t, a, "tanh", (a.hx,))[0]
-
-
-@aten("rnn_relu_cell.default")
-def _rnn_relu_cell(t: Translation, a: Any) -> Ref:
-    return _cell(t, a, "relu", (a.hx,))[0]
+RULES.rows(
+    {
+        "lstm.input": lambda t, a: _layers(t, a, "lstm", list(a.hx)),
+        "gru.input": lambda t, a: _layers(t, a, "gru", [a.hx]),
+        "rnn_tanh.input": lambda t, a: _layers(t, a, "tanh", [a.hx]),
+        "rnn_relu.input": lambda t, a: _layers(t, a, "relu", [a.hx]),
+        "lstm_cell.default": lambda t, a: _cell(t, a, "lstm", tuple(a.hx)),
+        "gru_cell.default": lambda t, a: _cell(t, a, "gru", (a.hx,))[0],
+        "rnn_tanh_cell.default": lambda t, a: _cell(t, a, "tanh", (a.hx,))[0],
+        "rnn_relu_cell.default": lambda t, a: _cell(t, a, "relu", (a.hx,))[0],
+    }
+)

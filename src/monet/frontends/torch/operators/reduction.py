@@ -6,47 +6,43 @@ import math
 from typing import Any
 
 from monet.frontends.torch.operators.elementwise import truth
-from monet.frontends.torch.translation import Ref, Translation, Unsupported, aten
+from monet.frontends.torch.translation import RULES, Ref, Translation, Unsupported, aten
 
-
-def _count(t: Translation, x: str, axes: tuple[int, ...]) -> int:
-    return math.prod(t.shape(x)[axis] for axis in axes)
+RULES.rows(
+    {
+        "sum.default sum.dim_IntList": lambda t, a: _reduced(t, "reduce_sum", t.cast(a.self, t.out_dtype), a),
+        "mean.default mean.dim": lambda t, a: _reduced(t, "reduce_mean", t.cast(a.self, t.out_dtype), a),
+        "amax.default max.default": lambda t, a: _reduced(t, "reduce_max", a.self, a),
+        "amin.default min.default": lambda t, a: _reduced(t, "reduce_min", a.self, a),
+        "any.default any.dim": lambda t, a: _reduced(t, "reduce_max", truth(t, a.self), a),
+        "all.default all.dim": lambda t, a: _reduced(t, "reduce_min", truth(t, a.self), a),
+        "argmax.default": lambda t, a: _place_of_largest(t, a, a.self),
+        "argmin.default": lambda t, a: _place_of_largest(t, a, t.emit("neg", a.self)),
+        "max.dim": lambda t, a: _with_indices(t, a, a.self),
+        "min.dim": lambda t, a: _with_indices(t, a, t.emit("neg", a.self)),
+        "topk.default": lambda t, a: _ordered(t, a, int(a.k), bool(a.largest)),
+        "sort.default sort.stable": lambda t, a: _sorted(t, a),
+        "argsort.default argsort.stable": lambda t, a: _sorted(t, a)[1],
+        "var.correction var.default var.dim": lambda t, a: _variance(t, a)[0],
+        "std.correction std.default std.dim": lambda t, a: t.emit("sqrt", _variance(t, a)[0]),
+        "var_mean.correction var_mean.dim var_mean.default": lambda t, a: _variance(t, a),
+        "softmax.int _softmax.default special_softmax.int": lambda t, a: _along_axis(t, "softmax", a),
+        "log_softmax.int _log_softmax.default special_log_softmax.int": lambda t, a: _along_axis(t, "log_softmax", a),
+        "cumsum.default": lambda t, a: _along_axis(t, "cumsum", a, reverse=False),
+    }
+)
 
 
 def _dims(a: Any) -> Any:
     return getattr(a, "dim", None)
 
 
-@aten("sum.default", "sum.dim_IntList")
-def _sum(t: Translation, a: Any) -> Ref:
-    x = t.cast(a.self, t.out_dtype)
-    return t.reduce("reduce_sum", x, t.axes(x, _dims(a)), getattr(a, "keepdim", False))
+def _reduced(t: Translation, kind: str, x: str, a: Any) -> Ref:
+    return t.reduce(kind, x, t.axes(x, _dims(a)), getattr(a, "keepdim", False))
 
 
-@aten("mean.default", "mean.dim")
-def _mean(t: Translation, a: Any) -> Ref:
-    x = t.cast(a.self, t.out_dtype)
-    return t.reduce("reduce_mean", x, t.axes(x, _dims(a)), getattr(a, "keepdim", False))
-
-
-@aten("amax.default", "max.default")
-def _amax(t: Translation, a: Any) -> Ref:
-    return t.reduce("reduce_max", a.self, t.axes(a.self, _dims(a)), getattr(a, "keepdim", False))
-
-
-@aten("amin.default", "min.default")
-def _amin(t: Translation, a: Any) -> Ref:
-    return t.reduce("reduce_min", a.self, t.axes(a.self, _dims(a)), getattr(a, "keepdim", False))
-
-
-@aten("any.default", "any.dim")
-def _any(t: Translation, a: Any) -> Ref:
-    return t.reduce("reduce_max", truth(t, a.self), t.axes(a.self, _dims(a)), getattr(a, "keepdim", False))
-
-
-@aten("all.default", "all.dim")
-def _all(t: Translation, a: Any) -> Ref:
-    return t.reduce("reduce_min", truth(t, a.self), t.axes(a.self, _dims(a)), getattr(a, "keepdim", False))
+def _along_axis(t: Translation, kind: str, a: Any, **attrs: Any) -> Ref:
+    return t.emit(kind, t.cast(a.self, t.out_dtype), axis=t.axis(a.self, a.dim), **attrs)
 
 
 def _place_of_largest(t: Translation, a: Any, x: str) -> Ref:
@@ -54,16 +50,6 @@ def _place_of_largest(t: Translation, a: Any, x: str) -> Ref:
         flat = t.reshape(x, (math.prod(t.shape(x)),))
         return t.reshape(t.emit("argmax", flat, axes=(0,), keepdims=False), t.out_shape)
     return t.emit("argmax", x, axes=(t.axis(x, a.dim),), keepdims=a.keepdim)
-
-
-@aten("argmax.default")
-def _argmax(t: Translation, a: Any) -> Ref:
-    return _place_of_largest(t, a, a.self)
-
-
-@aten("argmin.default")
-def _argmin(t: Translation, a: Any) -> Ref:
-    return _place_of_largest(t, a, t.emit("neg", a.self))
 
 
 def _with_indices(t: Translation, a: Any, x: str) -> tuple[Ref, Ref]:
@@ -74,49 +60,12 @@ def _with_indices(t: Translation, a: Any, x: str) -> tuple[Ref, Ref]:
     return t.reshape(value, t.out_shape), t.reshape(place, t.out_shape)
 
 
-@aten("max.dim")
-def _max_dim(t: Translation, a: Any) -> tuple[Ref, Ref]:
-    return _with_indices(t, a, a.self)
+def _ordered(t: Translation, a: Any, count: int, largest: bool) -> tuple[Ref, ...]:
+    return t.emit_all("topk", a.self, axis=t.axis(a.self, a.dim), k=count, largest=largest)
 
 
-@aten("min.dim")
-def _min_dim(t: Translation, a: Any) -> tuple[Ref, Ref]:
-    return _with_indices(t, a, t.emit("neg", a.self))
-
-
-@aten("topk.default")
-def _topk(t: Translation, a: Any) -> tuple[Ref, ...]:
-    return t.emit_all("topk", a.self, axis=t.axis(a.self, a.dim), k=int(a.k), largest=bool(a.largest))
-
-
-def _ordered(t: Translation, a: Any) -> tuple[Ref, ...]:
-    axis = t.axis(a.self, a.dim)
-    return t.emit_all("topk", a.self, axis=axis, k=t.shape(a.self)[axis], largest=bool(a.descending))
-
-
-@aten("sort.default", "sort.stable")
-def _sort(t: Translation, a: Any) -> tuple[Ref, ...]:
-    return _ordered(t, a)
-
-
-@aten("argsort.default", "argsort.stable")
-def _argsort(t: Translation, a: Any) -> Ref:
-    return _ordered(t, a)[1]
-
-
-@aten("var.correction", "var.default", "var.dim")
-def _var(t: Translation, a: Any) -> Ref:
-    return _variance(t, a)[0]
-
-
-@aten("std.correction", "std.default", "std.dim")
-def _std(t: Translation, a: Any) -> Ref:
-    return t.emit("sqrt", _variance(t, a)[0])
-
-
-@aten("var_mean.correction", "var_mean.dim", "var_mean.default")
-def _var_mean(t: Translation, a: Any) -> tuple[Ref, Ref]:
-    return _variance(t, a)
+def _sorted(t: Translation, a: Any) -> tuple[Ref, ...]:
+    return _ordered(t, a, t.shape(a.self)[t.axis(a.self, a.dim)], bool(a.descending))
 
 
 def _variance(t: Translation, a: Any) -> tuple[Ref, Ref]:
@@ -124,12 +73,11 @@ def _variance(t: Translation, a: Any) -> tuple[Ref, Ref]:
     correction = getattr(a, "correction", None)
     if correction is None:
         correction = int(getattr(a, "unbiased", True))
-    count = _count(t, a.self, axes)
+    count = math.prod(t.shape(a.self)[axis] for axis in axes)
     mean = t.emit("reduce_mean", a.self, axes=axes, keepdims=True)
     squares = t.emit("pow_scalar", t.emit("sub", a.self, mean), exponent=2.0)
     average = t.emit("reduce_mean", squares, axes=axes, keepdims=keepdim)
-    kept = t.shape(average)
-    return t.scale(average, count / max(count - correction, 1)), t.reshape(mean, kept)
+    return t.scale(average, count / max(count - correction, 1)), t.reshape(mean, t.shape(average))
 
 
 @aten("norm.Scalar", "norm.ScalarOpt_dim", "linalg_vector_norm.default", "frobenius_norm.dim", "linalg_norm.default")
@@ -137,25 +85,13 @@ def _norm(t: Translation, a: Any) -> Ref:
     """Norms of order 1, 2 and infinity over axes."""
     order = getattr(a, "p", getattr(a, "ord", 2))
     order = 2 if order is None else order
-    axes, keepdim = t.axes(a.self, _dims(a)), getattr(a, "keepdim", False)
     if order == 2:
-        squares = t.emit("pow_scalar", a.self, exponent=2.0)
-        return t.emit("sqrt", t.reduce("reduce_sum", squares, axes, keepdim))
+        return t.emit("sqrt", _reduced(t, "reduce_sum", t.emit("pow_scalar", a.self, exponent=2.0), a))
     if order == 1:
-        return t.reduce("reduce_sum", t.emit("abs", a.self), axes, keepdim)
+        return _reduced(t, "reduce_sum", t.emit("abs", a.self), a)
     if order == math.inf:
-        return t.reduce("reduce_max", t.emit("abs", a.self), axes, keepdim)
+        return _reduced(t, "reduce_max", t.emit("abs", a.self), a)
     raise Unsupported(f"order {order}")
-
-
-@aten("softmax.int", "_softmax.default", "special_softmax.int")
-def _softmax(t: Translation, a: Any) -> Ref:
-    return t.emit("softmax", t.cast(a.self, t.out_dtype), axis=t.axis(a.self, a.dim))
-
-
-@aten("log_softmax.int", "_log_softmax.default", "special_log_softmax.int")
-def _log_softmax(t: Translation, a: Any) -> Ref:
-    return t.emit("log_softmax", t.cast(a.self, t.out_dtype), axis=t.axis(a.self, a.dim))
 
 
 @aten("logsumexp.default")
@@ -165,11 +101,6 @@ def _logsumexp(t: Translation, a: Any) -> Ref:
     top = t.emit("detach", t.emit("reduce_max", a.self, axes=axes, keepdims=True))
     total = t.emit("reduce_sum", t.emit("exp", t.emit("sub", a.self, top)), axes=axes, keepdims=a.keepdim)
     return t.emit("add", t.emit("log", total), t.reshape(top, t.shape(total)))
-
-
-@aten("cumsum.default")
-def _cumsum(t: Translation, a: Any) -> Ref:
-    return t.emit("cumsum", t.cast(a.self, t.out_dtype), axis=t.axis(a.self, a.dim), reverse=False)
 
 
 @aten("cosine_similarity.default")

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from monet.frontends.torch.operators.indexing import joined
-from monet.frontends.torch.translation import Ref, Translation, Unsupported, aten
+from monet.frontends.torch.translation import RULES, Ref, Translation, Unsupported, aten
 
 
 def _source(t: Translation, a: Any, source: Any) -> Ref:
@@ -39,19 +39,14 @@ def _scatter(t: Translation, a: Any, kind: str, source: Any, x: str = "") -> Ref
     return t.emit("index_add" if kind == "scatter_add" else "index_copy", x or a.self, rows, written, axis=axis)
 
 
-@aten("scatter.src")
-def _scatter_source(t: Translation, a: Any) -> Ref:
-    return _scatter(t, a, "scatter", a.src)
-
-
-@aten("scatter.value")
-def _scatter_value(t: Translation, a: Any) -> Ref:
-    return _scatter(t, a, "scatter", a.value)
-
-
-@aten("scatter_add.default")
-def _scatter_add(t: Translation, a: Any) -> Ref:
-    return _scatter(t, a, "scatter_add", a.src)
+RULES.rows(
+    {
+        "scatter.src": lambda t, a: _scatter(t, a, "scatter", a.src),
+        "scatter.value": lambda t, a: _scatter(t, a, "scatter", a.value),
+        "scatter_add.default": lambda t, a: _scatter(t, a, "scatter_add", a.src),
+        "index_copy.default": lambda t, a: t.emit("index_copy", a.self, a.index, a.source, axis=t.axis(a.self, a.dim)),
+    }
+)
 
 
 @aten("scatter_reduce.two", "scatter.reduce")
@@ -70,11 +65,6 @@ def _scatter_reduce(t: Translation, a: Any) -> Ref:
 def _index_add(t: Translation, a: Any) -> Ref:
     source = t.scale(t.cast(a.source, t.out_dtype), a.alpha)
     return t.emit("index_add", a.self, a.index, source, axis=t.axis(a.self, a.dim))
-
-
-@aten("index_copy.default")
-def _index_copy(t: Translation, a: Any) -> Ref:
-    return t.emit("index_copy", a.self, a.index, a.source, axis=t.axis(a.self, a.dim))
 
 
 @aten("index_fill.int_Scalar", "index_fill.int_Tensor")

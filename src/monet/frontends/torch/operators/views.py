@@ -5,15 +5,42 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from monet.frontends.torch.translation import Ref, Translation, Unsupported, aten
+from monet.frontends.torch.translation import RULES, Ref, Translation, Unsupported, aten
 
 
-@aten(
-    "view.default", "reshape.default", "_unsafe_view.default", "view_as.default", "reshape_as.default",
-    "flatten.using_ints", "unflatten.int", "ravel.default",
-)  # fmt: skip
-def _reshape(t: Translation, a: Any) -> Ref:
-    return t.reshape(a.self, t.out_shape)
+def _alias(t: Translation, a: Any) -> Ref:
+    """Another name for the same tensor. In an exported program ``detach_`` marks constants only."""
+    return t.cast(a.self, t.out_dtype)
+
+
+def _nothing(t: Translation, a: Any) -> None:
+    """Checks that compute nothing."""
+
+
+RULES.rows(
+    {
+        "view.default reshape.default _unsafe_view.default view_as.default reshape_as.default flatten.using_ints "
+        "unflatten.int ravel.default": lambda t, a: t.reshape(a.self, t.out_shape),
+        "expand.default expand_as.default broadcast_to.default": lambda t, a: t.expand(a.self, t.out_shape),
+        "broadcast_tensors.default": lambda t, a: tuple(t.expand(x, t.out_shape) for x in a.tensors),
+        "contiguous.default": lambda t, a: a.self if t.is_contiguous(a.self) else t.emit("copy", a.self),
+        "clone.default": lambda t, a: t.emit("copy", a.self),
+        "detach.default detach_copy.default": lambda t, a: t.emit("detach", a.self),
+        "alias.default lift_fresh_copy.default lift_fresh.default view.dtype positive.default detach_.default": _alias,
+        "pad.default": lambda t, a: _pad_as(t, a.self, a.pad, a.mode, a.value or 0.0),
+        "constant_pad_nd.default": lambda t, a: _pad_as(t, a.self, a.pad, "constant", a.value or 0.0),
+        "reflection_pad1d.default reflection_pad2d.default reflection_pad3d.default": (
+            lambda t, a: _pad_as(t, a.self, a.padding, "reflect")
+        ),
+        "replication_pad1d.default replication_pad2d.default replication_pad3d.default": (
+            lambda t, a: _pad_as(t, a.self, a.padding, "replicate")
+        ),
+        "flip.default fliplr.default flipud.default": lambda t, a: t.emit("flip", a.self, axes=t.axes(a.self, a.dims)),
+        "sym_size.int _assert_tensor_metadata.default _assert_async.msg _assert_scalar.default _assert_async.default": (
+            _nothing
+        ),
+    }
+)
 
 
 @aten("squeeze.default", "squeeze.dim", "squeeze.dims", "unsqueeze.default")
@@ -44,44 +71,6 @@ def _transpose(t: Translation, a: Any) -> Ref:
 def _t(t: Translation, a: Any) -> Ref:
     rank = t.rank(a.self)
     return t.transpose(a.self, (*range(rank - 2), *range(rank - 1, max(rank - 3, -1), -1)) if rank > 1 else range(rank))
-
-
-@aten("expand.default", "expand_as.default", "broadcast_to.default")
-def _expand(t: Translation, a: Any) -> Ref:
-    return t.expand(a.self, t.out_shape)
-
-
-@aten("broadcast_tensors.default")
-def _broadcast_tensors(t: Translation, a: Any) -> tuple[Ref, ...]:
-    return tuple(t.expand(x, t.out_shape) for x in a.tensors)
-
-
-@aten("contiguous.default")
-def _contiguous(t: Translation, a: Any) -> Ref:
-    return a.self if t.is_contiguous(a.self) else t.emit("copy", a.self)
-
-
-@aten("clone.default")
-def _clone(t: Translation, a: Any) -> Ref:
-    return t.emit("copy", a.self)
-
-
-@aten("detach.default", "detach_copy.default")
-def _detach(t: Translation, a: Any) -> Ref:
-    return t.emit("detach", a.self)
-
-
-@aten(
-    "alias.default",
-    "lift_fresh_copy.default",
-    "lift_fresh.default",
-    "view.dtype",
-    "positive.default",
-    "detach_.default",
-)
-def _alias(t: Translation, a: Any) -> Ref:
-    """Another name for the same tensor. In an exported program ``detach_`` marks constants only."""
-    return t.cast(a.self, t.out_dtype)
 
 
 @aten("repeat.default", "tile.default")
@@ -168,23 +157,7 @@ def _select(t: Translation, a: Any) -> Ref:
 _MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
 
 
-@aten("pad.default", "constant_pad_nd.default")
-def _pad(t: Translation, a: Any) -> Ref:
-    mode = getattr(a, "mode", "constant")
-    return _pad_as(t, a.self, a.pad, mode, a.value or 0.0)
-
-
-@aten("reflection_pad1d.default", "reflection_pad2d.default", "reflection_pad3d.default")
-def _reflect(t: Translation, a: Any) -> Ref:
-    return _pad_as(t, a.self, a.padding, "reflect", 0.0)
-
-
-@aten("replication_pad1d.default", "replication_pad2d.default", "replication_pad3d.default")
-def _replicate(t: Translation, a: Any) -> Ref:
-    return _pad_as(t, a.self, a.padding, "replicate", 0.0)
-
-
-def _pad_as(t: Translation, x: str, pads: list[int], mode: str, value: float) -> Ref:
+def _pad_as(t: Translation, x: str, pads: list[int], mode: str, value: float = 0.0) -> Ref:
     """``pads`` lists (before, after) from the last axis on."""
     if mode not in _MODES:
         raise Unsupported(f"padding mode {mode!r}")
@@ -193,11 +166,6 @@ def _pad_as(t: Translation, x: str, pads: list[int], mode: str, value: float) ->
     if not any(any(pair) for pair in padding):
         return t.emit("copy", x)
     return t.emit("pad", x, padding=tuple(padding), mode=_MODES[mode], value=value)
-
-
-@aten("flip.default", "fliplr.default", "flipud.default")
-def _flip(t: Translation, a: Any) -> Ref:
-    return t.emit("flip", a.self, axes=t.axes(a.self, a.dims))
 
 
 @aten("roll.default")
@@ -231,14 +199,3 @@ def _channel_shuffle(t: Translation, a: Any) -> Ref:
     x = t.emit("reshape", a.self, shape=(batch, a.groups, channels // a.groups, *spatial))
     order = (0, 2, 1, *range(3, t.rank(x)))
     return t.reshape(t.transpose(x, order), t.out_shape)
-
-
-@aten(
-    "sym_size.int",
-    "_assert_tensor_metadata.default",
-    "_assert_async.msg",
-    "_assert_scalar.default",
-    "_assert_async.default",
-)
-def _nothing(t: Translation, a: Any) -> None:
-    """Checks that compute nothing."""

@@ -1,35 +1,7 @@
 """Writers of every operator kind, one file per family, as the operator table has them."""
 
-from monet.report.onnx.operators import (
-    attention,
-    convolution,
-    elementwise,
-    gather,
-    loss,
-    matmul,
-    normalization,
-    pooling,
-    recurrent,
-    reduction,
-    scatter,
-    shape,
-    source,
-    update,
-)
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = [
-    "attention",
-    "convolution",
-    "elementwise",
-    "gather",
-    "loss",
-    "matmul",
-    "normalization",
-    "pooling",
-    "recurrent",
-    "reduction",
-    "scatter",
-    "shape",
-    "source",
-    "update",
-]
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

@@ -11,7 +11,7 @@ import numpy as np
 from monet.graph.formats import FORMATS
 from monet.graph.op import Attributes
 from monet.report.onnx.body import Body, Value, Writer
-from monet.report.onnx.table import writes
+from monet.report.onnx.table import WRITERS, formula_table, writes
 
 # --- kinds that are one standard operator -----------------------------------------------------------------------------
 
@@ -26,21 +26,11 @@ _COMPARE = {
     "equal": "Equal", "greater": "Greater", "greater_equal": "GreaterOrEqual", "less": "Less",
     "less_equal": "LessOrEqual", "isnan": "IsNaN",
 }  # fmt: skip
-_WITH_ATTRIBUTES: dict[str, tuple[str, Callable[[Attributes], dict[str, Any]]]] = {
-    "gelu": ("Gelu", lambda a: {"approximate": "tanh" if a["approximate"] else "none"}),
-    "elu": ("Elu", lambda a: {"alpha": a["alpha"]}),
-    "leaky_relu": ("LeakyRelu", lambda a: {"alpha": a["alpha"]}),
-    "hard_sigmoid": ("HardSigmoid", lambda a: {"alpha": a["alpha"], "beta": a["beta"]}),
-}
 _LOGICAL = {"logical_and": "And", "logical_or": "Or", "logical_not": "Not"}
 
 
-def _same(op_type: str) -> Writer:
-    return lambda b: b.node(op_type, *b.native(op_type))
-
-
-def _compare(op_type: str) -> Writer:
-    return lambda b: b.node(op_type, *b.native(op_type), dtype="bool")
+def _same(op_type: str, dtype: str = "") -> Writer:
+    return lambda b: b.node(op_type, *b.native(op_type), dtype=dtype)
 
 
 def _with_attributes(op_type: str, attributes: Callable[[Attributes], dict[str, Any]]) -> Writer:
@@ -49,16 +39,6 @@ def _with_attributes(op_type: str, attributes: Callable[[Attributes], dict[str, 
 
 def _logical(op_type: str) -> Writer:
     return lambda b: b.node(op_type, *(value.cast("bool") for value in b.raw))
-
-
-for _kind, _op in _SAME.items():
-    writes(_kind)(_same(_op))
-for _kind, _op in _COMPARE.items():
-    writes(_kind)(_compare(_op))
-for _kind, (_op, _attributes) in _WITH_ATTRIBUTES.items():
-    writes(_kind)(_with_attributes(_op, _attributes))
-for _kind, _op in _LOGICAL.items():
-    writes(_kind)(_logical(_op))
 
 
 def _with_number(op_type: str, key: str) -> Writer:
@@ -75,9 +55,21 @@ def _with_number(op_type: str, key: str) -> Writer:
     return write
 
 
-writes("scale")(_with_number("Mul", "factor"))
-writes("shift")(_with_number("Add", "offset"))
-writes("pow_scalar")(_with_number("Pow", "exponent"))
+WRITERS.rows(
+    {
+        **{kind: _same(op_type) for kind, op_type in _SAME.items()},
+        **{kind: _same(op_type, "bool") for kind, op_type in _COMPARE.items()},
+        **{kind: _logical(op_type) for kind, op_type in _LOGICAL.items()},
+        "gelu": _with_attributes("Gelu", lambda a: {"approximate": "tanh" if a["approximate"] else "none"}),
+        "elu": _with_attributes("Elu", lambda a: {"alpha": a["alpha"]}),
+        "leaky_relu": _with_attributes("LeakyRelu", lambda a: {"alpha": a["alpha"]}),
+        "hard_sigmoid": _with_attributes("HardSigmoid", lambda a: {"alpha": a["alpha"], "beta": a["beta"]}),
+        "scale": _with_number("Mul", "factor"),
+        "shift": _with_number("Add", "offset"),
+        "pow_scalar": _with_number("Pow", "exponent"),
+        "cast": lambda b: b.raw[0].cast(b.call.attrs["dtype"]),
+    }
+)
 
 
 @writes("clip")
@@ -86,18 +78,6 @@ def _clip(b: Body) -> Value:
     low, high = (b.call.attrs[key] for key in ("low", "high"))
     bounds = [None if bound is None or math.isinf(bound) else b.scalar(bound, x.dtype) for bound in (low, high)]
     return b.node("Clip", x, *bounds[: 2 if bounds[1] else 1])
-
-
-@writes("rsqrt")
-def _rsqrt(b: Body) -> Value:
-    (x,) = b.inputs
-    return b.node("Reciprocal", b.node("Sqrt", x))
-
-
-@writes("silu")
-def _silu(b: Body) -> Value:
-    (x,) = b.inputs
-    return x * b.node("Sigmoid", x)
 
 
 @writes("modulo")
@@ -182,49 +162,29 @@ _DERIVATIVES: dict[str, Callable[[Body, Value], Value]] = {
 }
 
 
-def _gradient(derivative: Callable[[Body, Value], Value]) -> Writer:
-    def write(b: Body) -> Value:
-        gradient, saved = b.inputs
-        return gradient * derivative(b, saved)
-
-    return write
-
-
-for _kind, _derivative in _DERIVATIVES.items():
-    writes(f"{_kind}_gradient")(_gradient(_derivative))
-
-
-@writes("div_gradient")
-def _div_gradient(b: Body) -> Value:
-    g, x, y = b.inputs
-    return -(g * x / (y * y))
-
-
-@writes("pow_base_gradient")
-def _pow_base_gradient(b: Body) -> Value:
-    g, x, y = b.inputs
-    return g * y * x ** (y - 1.0)
-
-
-@writes("pow_exponent_gradient")
-def _pow_exponent_gradient(b: Body) -> Value:
-    g, x, out = b.inputs
-    return g * out * b.node("Log", x)
-
-
-def _chosen(op_type: str) -> Writer:
+def _chosen(b: Body, op_type: str, g: Value, x: Value, y: Value) -> Value:
     """Gradient of the larger (smaller) of two: all to the chosen side, half each on a tie."""
-
-    def write(b: Body) -> Value:
-        g, x, y = b.inputs
-        first = b.node(op_type, x, y, dtype="bool").cast(g.dtype) + 0.5 * x.same_as(y).cast(g.dtype)
-        return g * (first if b.call.attrs["position"] == 0 else 1.0 - first)
-
-    return write
+    first = b.node(op_type, x, y, dtype="bool").cast(g.dtype) + 0.5 * x.same_as(y).cast(g.dtype)
+    return g * (first if b.call.attrs["position"] == 0 else 1.0 - first)
 
 
-writes("maximum_gradient")(_chosen("Greater"))
-writes("minimum_gradient")(_chosen("Less"))
+def _gradient(derivative: Callable[[Body, Value], Value]) -> Callable[[Body, Value, Value], Value]:
+    return lambda b, gradient, saved: gradient * derivative(b, saved)
+
+
+formula_table(
+    {
+        **{f"{kind}_gradient": _gradient(derivative) for kind, derivative in _DERIVATIVES.items()},
+        "rsqrt": lambda b, x: b.node("Reciprocal", b.node("Sqrt", x)),
+        "silu": lambda b, x: x * b.node("Sigmoid", x),
+        "div_gradient": lambda b, g, x, y: -(g * x / (y * y)),
+        "pow_base_gradient": lambda b, g, x, y: g * y * x ** (y - 1.0),
+        "pow_exponent_gradient": lambda b, g, x, out: g * out * b.node("Log", x),
+        "maximum_gradient": lambda b, g, x, y: _chosen(b, "Greater", g, x, y),
+        "minimum_gradient": lambda b, g, x, y: _chosen(b, "Less", g, x, y),
+        "dropout_gradient": lambda b, g, mask: g * mask.cast(g.dtype) / (1.0 - float(b.call.attrs["p"])),
+    }
+)
 
 
 @writes("prelu_gradient")
@@ -294,14 +254,3 @@ def _dropout(b: Body) -> tuple[Value, ...]:
     (x,) = b.raw
     ratio, training = b.scalar(p, "fp32"), b.scalar(True, "bool")
     return b.node_all("Dropout", x, ratio, training, dtypes=(x.dtype, "bool"), seed=int(seed))
-
-
-@writes("dropout_gradient")
-def _dropout_gradient(b: Body) -> Value:
-    g, mask = b.inputs
-    return g * mask.cast(g.dtype) / (1.0 - float(b.call.attrs["p"]))
-
-
-@writes("cast")
-def _cast(b: Body) -> Value:
-    return b.raw[0].cast(b.call.attrs["dtype"])

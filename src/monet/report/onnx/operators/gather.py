@@ -8,7 +8,7 @@ import numpy as np
 
 from monet.graph.operators.reduction import normalise_axes
 from monet.report.onnx.body import Body, Value
-from monet.report.onnx.table import writes
+from monet.report.onnx.table import WRITERS, writes
 
 
 def _positions(value: Value) -> Value:
@@ -16,22 +16,18 @@ def _positions(value: Value) -> Value:
     return value if value.dtype in ("int32", "int64") else value.cast("int64")
 
 
-@writes("embedding")
-def _embedding(b: Body) -> Value:
-    table, rows = b.raw
-    return b.node("Gather", table, _positions(rows), axis=0)
-
-
-@writes("gather")
-def _gather(b: Body) -> Value:
+def _look_up(b: Body, op_type: str, axis: int) -> Value:
     x, positions = b.raw
-    return b.node("Gather", x, _positions(positions), axis=b.call.attrs["axis"])
+    return b.node(op_type, x, _positions(positions), axis=axis)
 
 
-@writes("gather_elements")
-def _gather_elements(b: Body) -> Value:
-    x, positions = b.raw
-    return b.node("GatherElements", x, _positions(positions), axis=b.call.attrs["axis"])
+WRITERS.rows(
+    {
+        "embedding": lambda b: _look_up(b, "Gather", 0),
+        "gather": lambda b: _look_up(b, "Gather", b.call.attrs["axis"]),
+        "gather_elements": lambda b: _look_up(b, "GatherElements", b.call.attrs["axis"]),
+    }
+)
 
 
 @writes("embedding_gradient")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from monet.graph.operators.reduction import normalise_axes
-from monet.report.onnx.body import Body, Value, Writer
+from monet.report.onnx.body import Body, Value
 from monet.report.onnx.element_types import accepts, stored
-from monet.report.onnx.table import writes
+from monet.report.onnx.table import WRITERS, writes
 
 
 def _in_output_type(b: Body, op_type: str) -> Value:
@@ -14,21 +14,25 @@ def _in_output_type(b: Body, op_type: str) -> Value:
     return b.raw[0].cast(dtype if accepts(op_type, dtype) else b.compute)
 
 
-def _reduction(op_type: str) -> Writer:
-    def write(b: Body) -> Value:
-        axes = normalise_axes(b.call.attrs["axes"], len(b.shape(0)))
-        return _in_output_type(b, op_type).reduce(op_type, axes, b.call.attrs["keepdims"])
-
-    return write
+def _reduction(b: Body, op_type: str) -> Value:
+    axes = normalise_axes(b.call.attrs["axes"], len(b.shape(0)))
+    return _in_output_type(b, op_type).reduce(op_type, axes, b.call.attrs["keepdims"])
 
 
-for _kind, _op in (
-    ("reduce_sum", "ReduceSum"),
-    ("reduce_mean", "ReduceMean"),
-    ("reduce_max", "ReduceMax"),
-    ("reduce_min", "ReduceMin"),
-):
-    writes(_kind)(_reduction(_op))
+def _softmax(b: Body, op_type: str) -> Value:
+    return b.node(op_type, _in_output_type(b, op_type), axis=b.call.attrs["axis"])
+
+
+WRITERS.rows(
+    {
+        "reduce_sum": lambda b: _reduction(b, "ReduceSum"),
+        "reduce_mean": lambda b: _reduction(b, "ReduceMean"),
+        "reduce_max": lambda b: _reduction(b, "ReduceMax"),
+        "reduce_min": lambda b: _reduction(b, "ReduceMin"),
+        "softmax": lambda b: _softmax(b, "Softmax"),
+        "log_softmax": lambda b: _softmax(b, "LogSoftmax"),
+    }
+)
 
 
 @writes("reduce_extreme_gradient")
@@ -57,14 +61,6 @@ def _topk(b: Body) -> tuple[Value, ...]:
 def _cumsum(b: Body) -> Value:
     (x,) = b.native("CumSum")
     return b.node("CumSum", x, b.scalar(b.call.attrs["axis"], "int64"), reverse=int(b.call.attrs["reverse"]))
-
-
-def _softmax(op_type: str) -> Writer:
-    return lambda b: b.node(op_type, _in_output_type(b, op_type), axis=b.call.attrs["axis"])
-
-
-writes("softmax")(_softmax("Softmax"))
-writes("log_softmax")(_softmax("LogSoftmax"))
 
 
 @writes("softmax_gradient")

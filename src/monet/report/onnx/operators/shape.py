@@ -7,7 +7,7 @@ import numpy as np
 from monet.graph.op import Attributes
 from monet.graph.operators.reduction import normalise_axes
 from monet.report.onnx.body import Body, Value
-from monet.report.onnx.table import writes
+from monet.report.onnx.table import WRITERS, writes
 
 _BEFORE_FIRST = -(2**31)  # an end that lies before every element, for slices that run backwards
 
@@ -20,33 +20,23 @@ def scatter_axis(b: Body, x: Value, positions: Value, size: int, axis: int, shap
     return out.transpose([int(place) for place in np.argsort(order)])
 
 
-# --- views ------------------------------------------------------------------------------------------------------------
-
-
-@writes("reshape")
-def _reshape(b: Body) -> Value:
-    return b.raw[0].reshape(b.call.out.shape)
-
-
-@writes("transpose")
-def _transpose(b: Body) -> Value:
-    return b.node("Transpose", b.raw[0], perm=list(b.call.attrs["order"]))
-
-
-@writes("expand")
-def _expand(b: Body) -> Value:
-    return b.raw[0].expand(b.call.out.shape)
+WRITERS.rows(
+    {
+        "reshape": lambda b: b.raw[0].reshape(b.call.out.shape),
+        "transpose": lambda b: b.node("Transpose", b.raw[0], perm=list(b.call.attrs["order"])),
+        "expand": lambda b: b.raw[0].expand(b.call.out.shape),
+        "slice": lambda b: b.slice(b.raw[0], _cuts(b.call.attrs, b.shape(0))),
+        "copy": lambda b: b.node("Identity", b.raw[0]),
+        "detach": lambda b: b.node("Identity", b.raw[0]),
+        "repeat": lambda b: b.node("Tile", b.raw[0], b.integers(*b.call.attrs["times"])),
+    }
+)
 
 
 def _cuts(attrs: Attributes, shape: tuple[int, ...]) -> dict[int, tuple[int, int, int]]:
     """axis → (start, stop, step), as positions of an axis of known size."""
     rows = zip(attrs["axes"], attrs["starts"], attrs["stops"], attrs["steps"], strict=True)
     return {axis: slice(start, stop, step).indices(shape[axis]) for axis, start, stop, step in rows}
-
-
-@writes("slice")
-def _slice(b: Body) -> Value:
-    return b.slice(b.raw[0], _cuts(b.call.attrs, b.shape(0)))
 
 
 @writes("split")
@@ -70,14 +60,6 @@ def _slice_gradient(b: Body) -> Value:
             x = x.reshape(apart).pad([0] * len(apart), gap).reshape(current)
         before[axis], after[axis] = start, shape[axis] - start - current[axis]
     return x.pad(before, after)
-
-
-# --- moves ------------------------------------------------------------------------------------------------------------
-
-
-@writes("copy", "detach")
-def _copy(b: Body) -> Value:
-    return b.node("Identity", b.raw[0])
 
 
 @writes("concat")
@@ -113,11 +95,6 @@ def _pad_gradient(b: Body) -> Value:
             x = scatter_axis(b, x, b.integers(*positions), shape[axis], axis, tuple(current))
             current[axis] = shape[axis]
     return x
-
-
-@writes("repeat")
-def _repeat(b: Body) -> Value:
-    return b.node("Tile", b.raw[0], b.integers(*b.call.attrs["times"]))
 
 
 @writes("flip")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from monet.report.onnx.body import Body, Value, Writer
-from monet.report.onnx.table import writes
+from monet.report.onnx.table import WRITERS, writes
 
 Step = Callable[[Body, Value, Value, tuple[Value, ...]], tuple[Value, ...]]
 
@@ -56,14 +56,14 @@ def _update(step: Step) -> Writer:
     return write
 
 
-writes("sgd_update")(_update(_sgd))
-writes("momentum_update")(_update(_momentum))
-writes("adam_update")(_update(_adam))
-
-
-@writes("square_sum")
-def _square_sum(b: Body) -> Value:
-    return b.node("ReduceSumSquare", b.inputs[0], keepdims=0)
+WRITERS.rows(
+    {
+        "sgd_update": _update(_sgd),
+        "momentum_update": _update(_momentum),
+        "adam_update": _update(_adam),
+        "square_sum": lambda b: b.node("ReduceSumSquare", b.inputs[0], keepdims=0),
+    }
+)
 
 
 @writes("clip_coefficient")
