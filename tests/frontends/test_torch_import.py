@@ -80,7 +80,7 @@ def test_counts_equal_torch(graphs: dict[str, Graph], name: str) -> None:
     assert parameter_count(graph) == sum(parameter.numel() for parameter in module.parameters())
     with sdpa_kernel(SDPBackend.MATH):  # the counter does not see the fused kernel
         assert 2 * macs_by_part(graph).forward == torch_oracle.forward_flops(module, inputs)
-    step = training_step(graph, loss=loss, attention="fused" if name in FUSED else "")
+    step = training_step(graph, loss=loss, attention="fused" if name in FUSED else "explicit")
     with torch.backends.mkldnn.flags(enabled=not name.startswith("lstm")):  # its LSTM has a workspace of its own
         kept = torch_oracle.saved_bytes(FirstOutput(module), inputs, loss)
     assert abs(saved_bytes(step) + TORCH_KEEPS_MORE.get(name, 0) - kept) <= 8

@@ -203,7 +203,7 @@ def test_a_published_network_has_one_size_and_is_not_trained(name: str) -> None:
         ({"image": 32}, "no such size"),
         ({"sequence": 8}, "no such size"),
     ):
-        with pytest.raises(ModelError, match=f"{next(iter(sizes))} .*{message}"):
+        with pytest.raises(MonetError, match=f"{next(iter(sizes))}.*{message}"):
             load_model(name, **sizes)
     assert load_model(name, batch=1).ops
     with pytest.raises(MonetError, match=rf"{name} is for inference \(its parameters are int8\)"):

@@ -108,9 +108,9 @@ def test_rates_in_products_or_cycles(chip: Accelerator) -> None:
     assert (slow.products_per_step, slow.cycles_per_step, slow.products_per_cycle) == (1, 2, 0.5)
     assert core.peak_macs_per_s(fast) == pytest.approx(4 * 8 * 4 * 250e6)
     assert core.peak_macs_per_s(slow) == pytest.approx(4 * 8 * 250e6 / 2)
-    assert lanes.vector_rate("bf16").elements_per_cycle == 2
-    assert lanes.vector_rate("bf16").energy_j == pytest.approx(0.5e-12)
-    assert lanes.vector_rate("fp32").energy_j == Technology(28).mac_energy_j("fp32", "fp32", "fp32")
+    assert lanes.lane_rate("bf16").elements_per_cycle == 2
+    assert lanes.lane_rate("bf16").energy_j == pytest.approx(0.5e-12)
+    assert lanes.lane_rate("fp32").energy_j == Technology(28).energy_j("mac", "fp32", "fp32", "fp32")
     assert (lanes.function_cycles("exp"), lanes.function_cycles("add")) == (7, 1)
 
 
@@ -157,7 +157,7 @@ def test_nodes_between_two_known_ones_lie_on_a_power_law() -> None:
         middle = Technology(math.sqrt(low * high))
         ends = [getattr(Technology(node), between) for node in (low, high)]
         assert getattr(middle, between) == pytest.approx(math.sqrt(ends[0] * ends[1]))
-    energies = [Technology(node).mac_energy_j("int8", "int8", "int32") for node in (65.0, math.sqrt(65 * 90), 90.0)]
+    energies = [Technology(node).energy_j("mac", "int8", "int8", "int32") for node in (65.0, math.sqrt(65 * 90), 90.0)]
     assert energies[1] == pytest.approx(math.sqrt(energies[0] * energies[2]))
 
 

@@ -213,7 +213,16 @@ def test_the_front_of_every_seed_covers_the_baselines() -> None:
 
 
 def test_an_impossible_budget_says_what_is_short(front: ScheduledFront) -> None:
-    asked = Asked("1kB", "auto", ("keep", "recompute"), 0, 1, 1, False, "auto", "keep", "latency")
+    asked = Asked(
+        monet.Request("resnet18-cifar", "edge-tpu"),
+        "1kB",
+        "auto",
+        ("keep", "recompute"),
+        seed=0,
+        effort=1,
+        jobs=1,
+        joint=False,
+    )
     with pytest.raises(monet.errors.MonetError, match=r"reached in .* bytes short"):
         choose(front, asked)
 
