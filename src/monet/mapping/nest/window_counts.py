@@ -37,25 +37,41 @@ class Tile(NamedTuple):
     lane_v: int
 
 
+class Counts(NamedTuple):
+    """What is counted, by tile of u and tile of v, and the stamp of the tile that last touched each position."""
+
+    tiles_u: I64
+    tiles_v: I64
+    largest: I64x2
+    total: I64x2
+    kept_u: I64x3
+    kept_v: I64x3
+    marks: I64
+
+
 @kernel
 def window_tables(g: Geometry, tiles_u: I64, tiles_v: I64) -> tuple[I64x2, I64x2, I64x3, I64x3, I64]:
     """Counts for all pairs of tiles; see ``footprint.WindowTables`` for their meaning."""
     many_u, many_v = tiles_u.size, tiles_v.size
-    largest = np.zeros((many_u, many_v), np.int64)
-    total = np.zeros((many_u, many_v), np.int64)
-    kept_u = np.zeros((many_u, many_u, many_v), np.int64)
-    kept_v = np.zeros((many_v, many_v, many_u), np.int64)
+    counts = Counts(
+        tiles_u,
+        tiles_v,
+        np.zeros((many_u, many_v), np.int64),
+        np.zeros((many_u, many_v), np.int64),
+        np.zeros((many_u, many_u, many_v), np.int64),
+        np.zeros((many_v, many_v, many_u), np.int64),
+        np.zeros(g.length, np.int64),
+    )
     scalars = np.zeros(2, np.int64)
-    marks = np.zeros(g.length, np.int64)
-    scalars[0], scalars[1] = whole_window(g, marks)
+    scalars[0], scalars[1] = whole_window(g, counts.marks)
     stamp = 1
     for i in range(many_u):
         for j in range(many_v):
             for lane_u in range(g.unrolled_u // g.inside_u):
                 for lane_v in range(g.unrolled_v // g.inside_v):
                     tile = Tile(tiles_u[i], tiles_v[j], lane_u, lane_v)
-                    stamp = count_tiles(i, j, tile, stamp, g, tiles_u, tiles_v, largest, total, kept_u, kept_v, marks)
-    return largest, total, kept_u, kept_v, scalars
+                    stamp = count_tiles(i, j, tile, stamp, g, counts)
+    return counts.largest, counts.total, counts.kept_u, counts.kept_v, scalars
 
 
 @part(allocates=False)
@@ -74,29 +90,26 @@ def whole_window(g: Geometry, marks: I64) -> tuple[int, int]:
 
 
 @part(allocates=False)
-def count_tiles(
-    i: int, j: int, tile: Tile, stamp: int, g: Geometry, tiles_u: I64, tiles_v: I64, largest: I64x2, total: I64x2,
-    kept_u: I64x3, kept_v: I64x3, marks: I64,
-) -> int:  # fmt: skip
+def count_tiles(i: int, j: int, tile: Tile, stamp: int, g: Geometry, counts: Counts) -> int:
     """Count all tiles of a size, each alone and with its next along u and along v; returns the last stamp used."""
     count_u, count_v = -(-g.chunks_u // tile.size_u), -(-g.chunks_v // tile.size_v)
     for p in range(count_u):
         for q in range(count_v):
             stamp += 1
-            here = mark(stamp, p, q, tile, g, marks)
-            total[i, j] += here
-            largest[i, j] = max(largest[i, j], here)
+            here = mark(stamp, p, q, tile, g, counts.marks)
+            counts.total[i, j] += here
+            counts.largest[i, j] = max(counts.largest[i, j], here)
             for along_u in (True, False):
                 next_p, next_q = (p + 1, q) if along_u else (p, q + 1)
                 if next_p >= count_u or next_q >= count_v:
                     continue
                 stamp += 1
-                mark(stamp, next_p, next_q, tile, g, marks)
-                kept = here - mark(stamp, p, q, tile, g, marks)  # what the tile does not add to its successor
+                mark(stamp, next_p, next_q, tile, g, counts.marks)
+                kept = here - mark(stamp, p, q, tile, g, counts.marks)  # what the tile does not add to its successor
                 if along_u:
-                    keep_within_spans(i, next_p * tile.size_u, kept, tiles_u, kept_u[:, :, j])
+                    keep_within_spans(i, next_p * tile.size_u, kept, counts.tiles_u, counts.kept_u[:, :, j])
                 else:
-                    keep_within_spans(j, next_q * tile.size_v, kept, tiles_v, kept_v[:, :, i])
+                    keep_within_spans(j, next_q * tile.size_v, kept, counts.tiles_v, counts.kept_v[:, :, i])
     return stamp
 
 
