@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test lint regress bench clean
+.PHONY: demo test slow lint regress bench clean
 
 demo: $(READY)            ## from a fresh machine to a report of one training step of ResNet-18
 	@mkdir -p out
@@ -13,6 +13,9 @@ demo: $(READY)            ## from a fresh machine to a report of one training st
 
 test: $(READY) lint       ## lint, types, import boundaries, tests
 	$(BIN)/python -m pytest -n 2
+
+slow: $(READY)            ## the second tier: large random grids, whole searches, studies
+	$(BIN)/python -m pytest -n 2 -m slow
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -42,7 +42,7 @@ def compare(number: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", [pytest.param(block, marks=[pytest.mark.slow] * (block >= 3)) for block in range(10)])
 def test_kernels_do_what_the_plain_reading_says(block: int) -> None:
     ran = sum(compare(number) for number in range(40 * block, 40 * block + 40))
     assert ran >= 25

@@ -177,6 +177,7 @@ def test_stacks_end_after_residual_blocks() -> None:
         assert all(group.operators[-1].endswith((".add", "maxpool")) for group in plan.groups)
 
 
+@pytest.mark.slow
 def test_bars_on_the_quad_core() -> None:
     """Better in latency and in energy-delay product than one core per layer, than the default and than any rule."""
     scheduler = Scheduler(load_model("resnet18-stream"), load_hardware("tpu-like-quad"))

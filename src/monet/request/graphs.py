@@ -72,7 +72,7 @@ def _checkpointed(step: Graph, request: Request) -> Graph:
     if names := plan.named("offload"):
         raise OptionError(
             "checkpoint",
-            chosen,
+            chosen if isinstance(chosen, str) else "the plan",
             f"offload {', '.join(names[:3])}{' …' if len(names) > 3 else ''}: the tables of a result have no place for "
             "pages to the host; cost this plan, with latency, energy, traffic and peak, by: "
             "monet checkpoint MODEL --hardware HW --method PLAN.yaml",
