@@ -17,7 +17,6 @@ def rerun(
     report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write an HTML report of the new result.")] = "",
 ) -> None:  # fmt: skip
     """Evaluate again from the inputs inside a result; exit code 1 when the outcome differs."""
-    from monet import __version__
     from monet.report.result_file import read_result, write_result
     from monet.report.terminal import screen
     from monet.request import Request
@@ -35,7 +34,7 @@ def rerun(
     found = differences(before, after)
     if not found:
         console.print(
-            f"equal: {before!r}, made by monet {before.version}, evaluated again by {__version__}", markup=False
+            f"equal: {before!r}, made by monet {before.version}, evaluated again by {after.version}", markup=False
         )
         return
     version = "" if before.version == after.version else f" (monet {before.version} then, {after.version} now)"
