@@ -15,7 +15,8 @@ from monet.commands.checkpoint_schedule import Asked, choose
 from monet.schedule.engine import Scheduler
 from monet.schedule.plan import Plan
 from monet.schedule.planning.default_plan import default_plan
-from monet.search.checkpoint import scheduled_joint, scheduled_search
+from monet.schedule.simulation.records import READ
+from monet.search.checkpoint import offload, scheduled_joint, scheduled_search
 from monet.search.checkpoint.offload import paged
 from monet.search.checkpoint.scheduled import ScheduledCost
 from monet.search.checkpoint.scheduled_search import NoPlanFits, ScheduledFront, search_front
@@ -213,16 +214,7 @@ def test_the_front_of_every_seed_covers_the_baselines() -> None:
 
 
 def test_an_impossible_budget_says_what_is_short(front: ScheduledFront) -> None:
-    asked = Asked(
-        monet.Request("resnet18-cifar", "edge-tpu"),
-        "1kB",
-        "auto",
-        ("keep", "recompute"),
-        seed=0,
-        effort=1,
-        jobs=1,
-        joint=False,
-    )
+    asked = Asked(monet.Request("mlp-robot", "edge-tpu"), "1kB", "auto", ("keep", "recompute"), 0, 1, 1, False)
     with pytest.raises(monet.errors.MonetError, match=r"reached in .* bytes short"):
         choose(front, asked)
 
@@ -236,7 +228,8 @@ def paging_case(bandwidth: str = "4 GB/s") -> ScheduledCost:
     return ScheduledCost(scheduler := Scheduler(graph, accelerator), default_plan(scheduler))
 
 
-def test_paged_activations_are_away_between_forward_and_backward() -> None:
+def test_paged_activations_are_away_between_forward_and_backward(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offload, "PAGE_BYTES", 1 << 16)
     costed, names = paging_case(), ["bn1", "maxpool"]
     scheduler, schedule = costed.schedule(CheckpointPlan())
     found = paged(schedule, scheduler.workload, scheduler.machine, names)
@@ -251,7 +244,13 @@ def test_paged_activations_are_away_between_forward_and_backward() -> None:
     assert timed.makespan >= schedule.timed.makespan  # the same order with more in it
     for gone, back in found.away.values():
         assert 0 < gone < back < timed.makespan
-    ticks = bookings.ticks[bookings.resource == len(scheduler.machine.resource_names)].sum()
+    host = len(scheduler.machine.resource_names)
+    pages = [at for at in range(len(nodes)) if host in bookings.resource[nodes.book_start[at] : nodes.book_end[at]]]
+    out = [at for at in pages if nodes.kind[at] == READ]  # from DRAM to the host
+    assert len(out) > len(names)
+    assert max(gone for gone, _ in found.away.values()) == timed.end[out].max()  # when the last page has left
+    assert min(back for _, back in found.away.values()) == min(timed.start[at] for at in pages if at not in out)
+    ticks = bookings.ticks[bookings.resource == host].sum()
     assert ticks / scheduler.machine.ticks_per_second == pytest.approx(2 * size / 4e9, rel=1e-3)
 
 

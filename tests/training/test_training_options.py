@@ -13,6 +13,7 @@ from monet.frontends.zoo.transformers import Bert, Gpt, Llama
 from monet.frontends.zoo.vision import ResNet, UNet
 from monet.graph import Graph, GraphBuilder, Phase, Role
 from monet.graph.counts import macs_by_part, saved_bytes, saved_for_backward
+from monet.graph.formats import FORMATS
 from monet.graph.verify import verify
 from monet.numerics import execute, random_values
 from monet.transforms.attention import fuse_attention
@@ -157,6 +158,16 @@ def test_mixed_precision_runs_close_to_fp32() -> None:
     values = random_values(mixed)
     a, b = execute(plain, values), execute(mixed, values, compute=None)
     assert abs(float(a[plain.loss]) - float(b[mixed.loss])) < 0.05
+
+
+def test_without_a_type_to_compute_in_every_value_has_its_own() -> None:
+    step = training_step(gpt(), precision="bf16", optimizer="adam")
+    found = execute(step, random_values(step), want=step.tensors, compute=None)
+    for name, value in found.items():
+        tensor = step.tensors[name]
+        assert value.dtype == FORMATS[tensor.dtype].numpy, name
+    wide = execute(step, random_values(step), want=step.gradients.values())
+    assert {value.dtype for value in wide.values()} == {np.dtype(np.float64)}
 
 
 def test_freezing_stops_differentiation_upstream() -> None:
