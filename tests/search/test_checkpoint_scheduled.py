@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import monet
 from monet.cli import app
 from monet.commands.checkpoint_schedule import Asked, choose
+from monet.request import Request
 from monet.schedule.engine import Scheduler
 from monet.schedule.plan import Plan
 from monet.schedule.planning.default_plan import default_plan
@@ -213,7 +214,7 @@ def test_the_front_of_every_seed_covers_the_baselines() -> None:
 
 
 def test_an_impossible_budget_says_what_is_short(front: ScheduledFront) -> None:
-    asked = Asked("1kB", "auto", ("keep", "recompute"), 0, 1, 1, False, "auto", "keep", "latency")
+    asked = Asked(Request(model="mlp-robot"), "1kB", "auto", ("keep", "recompute"), 0, 1, 1, False)
     with pytest.raises(monet.errors.MonetError, match=r"reached in .* bytes short"):
         choose(front, asked)
 
