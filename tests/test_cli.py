@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from monet.cli import command_named
+from monet.commands import COMMANDS
 from monet.errors import nearest
 
 
@@ -149,3 +151,13 @@ def test_a_fusion_that_is_no_file_is_told_the_names() -> None:
 def test_a_hint_does_not_list_every_operator_of_a_network() -> None:
     hint = nearest("zzz", [f"conv{number}" for number in range(500)])
     assert hint.endswith("and 420 more")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
+    assert COMMANDS[name][1] == command_named(name).help
+
+
+def test_help_imports_no_command() -> None:
+    code = "import sys, monet.cli; monet.cli.app(['--help'], standalone_mode=False); sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0

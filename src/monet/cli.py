@@ -1,48 +1,49 @@
-"""The command line. Commands import what they need when they run, so that help is instant."""
+"""The command line. A command is imported when it is called, so that help is instant."""
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
+from typing import Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from monet.commands import allocate as allocate_command
-from monet.commands import checkpoint as checkpoint_command
-from monet.commands import diff as diff_command
-from monet.commands import explain as explain_command
-from monet.commands import explore as explore_command
-from monet.commands import fuse as fuse_command
-from monet.commands import graph as graph_command
-from monet.commands import hardware as hardware_command
-from monet.commands import map as map_command
-from monet.commands import models as models_command
-from monet.commands import reproduce as reproduce_command
-from monet.commands import rerun as rerun_command
-from monet.commands import run as run_command
-from monet.commands import validate as validate_command
+from monet.commands import COMMANDS
 from monet.errors import MonetError
+
+
+class _Commands(TyperGroup):
+    """Commands that are imported when they are called; until then there is only what help says of them."""
+
+    def __init__(self, **given: Any) -> None:
+        listed = {name: TyperCommand(name, help=text) for name, (_, text) in COMMANDS.items()}
+        super().__init__(**given | {"commands": listed})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, command_named(str(name)), rest
+
+
+def command_named(name: str) -> Any:
+    """A command, ready to be called."""
+    module, _, attribute = COMMANDS[name][0].partition(":")
+    found = getattr(import_module(f"monet.commands.{module}"), attribute)
+    if isinstance(found, typer.Typer):
+        return typer.main.get_group(found)
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
+    alone.command(name)(found)
+    return typer.main.get_command(alone)
+
 
 app = typer.Typer(
     name="monet",
+    cls=_Commands,
     help="What it costs to train a neural network on a given accelerator: time, energy, memory.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-app.command("run")(run_command.run)
-app.command("graph")(graph_command.graph)
-app.command("map")(map_command.map_command)
-app.command("allocate")(allocate_command.allocate)
-app.command("fuse")(fuse_command.fuse)
-app.command("checkpoint")(checkpoint_command.checkpoint)
-app.command("explain")(explain_command.explain)
-app.command("diff")(diff_command.diff)
-app.command("rerun")(rerun_command.rerun)
-app.command("validate")(validate_command.validate)
-app.command("reproduce")(reproduce_command.reproduce)
-app.command("models")(models_command.models)
-app.add_typer(hardware_command.app, name="hardware")
-app.add_typer(explore_command.app, name="explore")
 
 
 @app.callback(invoke_without_command=True)

@@ -12,7 +12,7 @@ import yaml
 from typer.testing import CliRunner
 
 from monet.cli import app
-from monet.search.hardware import exploration
+from monet.commands import explore as exploring
 from tests.request.models import write_onnx
 from tests.search.spaces import document
 
@@ -48,7 +48,7 @@ def test_explore_hands_on_what_it_is_told(
         calls.append(given)
         raise _Called
 
-    monkeypatch.setattr(exploration, "explore", explore)
+    monkeypatch.setattr(exploring, "explore", explore)
     (tmp_path / "space.yaml").write_text(yaml.safe_dump(document()))
     space = [str(tmp_path / "space.yaml"), "--store", str(tmp_path / "kept.sqlite")]
     for more in ([], [option, value]):

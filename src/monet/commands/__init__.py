@@ -1,1 +1,21 @@
-"""One module per command; only light imports at the top of each."""
+"""One module per command, imported when the command is called, so that help is instant."""
+
+INFEASIBLE, INTERRUPTED = 3, 130  # exit codes
+
+# name → (its module, and what of it is the command; what `monet --help` says).
+COMMANDS = {
+    "run": ("run:run", "Cost one training step: latency, energy, memory over time, by phase, operator, core and level."),
+    "graph": ("graph:graph", "Show the training graph: operators, work and memory by phase; export it."),
+    "map": ("map:map_command", "Show the best mapping of an operator, or what every operator of a model costs alone with its operands in DRAM."),
+    "allocate": ("allocate:allocate", "Search which cores run which operators: one core, or split over several. Prints what is gained."),
+    "fuse": ("fuse:fuse", "Find which operators to fuse, in what tiles: compared with unfused, the default, a manual plan and the bound."),
+    "checkpoint": ("checkpoint:checkpoint", "Choose what to keep for the backward pass: exact optimum, front and baselines, with proof or gap."),
+    "explain": ("explain:explain", "Say why a step takes this long, and which single hardware parameter would help most."),
+    "diff": ("diff:diff", "Show what changed from one result to another, by phase, operator, level."),
+    "rerun": ("rerun:rerun", "Evaluate again from the inputs inside a result; exit code 1 when the outcome differs."),
+    "validate": ("validate:validate", "Check monet against published and measured figures; exit code 1 when a stated tolerance is exceeded."),
+    "reproduce": ("reproduce:reproduce", "Repeat one study of the MONET paper: its figure and its published numbers beside ours."),
+    "models": ("models:models", "List the built-in models, and the families with their parameters."),
+    "hardware": ("hardware:app", "Accelerators: list, show, file schema."),
+    "explore": ("explore:app", "Search a space of hardware designs: monet explore SPACE [OPTIONS]; see monet explore search --help."),
+}  # fmt: skip

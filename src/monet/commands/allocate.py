@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import asdict, replace
+from typing import Annotated, Any
 
 import typer
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from monet.commands import INFEASIBLE, INTERRUPTED
 from monet.commands.options import with_request
+from monet.commands.progress import bars
+from monet.report.allocation import plan_columns
+from monet.report.files import check_outputs, write_json, write_text
+from monet.report.html.allocation import write_allocation
+from monet.report.quantities import joules, seconds
+from monet.report.terminal import rows_table, screen
 from monet.request import Request
-
-if TYPE_CHECKING:
-    from monet.schedule.engine import Scheduler
-    from monet.search.allocation.comparison import Row
-    from monet.search.allocation.evaluator import Evaluator
-    from monet.search.allocation.search import Allocation
-
-INFEASIBLE, INTERRUPTED = 3, 130  # exit codes
+from monet.schedule.engine import NoSchedule, Scheduler
+from monet.schedule.plan import load_plan, plan_text
+from monet.search.allocation import allocate as search
+from monet.search.allocation.bases import FUSIONS, allocate_fused
+from monet.search.allocation.comparison import Row, comparison
+from monet.search.allocation.evaluator import Evaluator
+from monet.search.allocation.search import Allocation, check_options
 
 
 @with_request(
@@ -35,12 +42,6 @@ def allocate(
     save_plan: Annotated[str, typer.Option(metavar="FILE", help="Write the found plan as YAML, - for standard output; monet run --fusion FILE with the same --objective costs it again.")] = "",
 ) -> None:  # fmt: skip
     """Search which cores run which operators: one core, or split over several. Prints what is gained."""
-    from monet.report.files import check_outputs
-    from monet.report.terminal import screen
-    from monet.schedule.engine import NoSchedule
-    from monet.search.allocation.comparison import comparison
-    from monet.search.allocation.search import check_options
-
     objective = request.objective
     check_options(objective, effort)
     check_outputs({"--report": report}, {"--json": json, "--save-plan": save_plan})
@@ -52,7 +53,12 @@ def allocate(
         raise typer.Exit(INFEASIBLE) from None
     rows = comparison(scheduler, found, found.found.plan.boundary)
     settings = {"objective": objective, "effort": effort, "seed": seed, "fusion": fusion}
-    _write(scheduler, found, rows, settings, json, report, save_plan)
+    if json:
+        write_json(json, _as_json(scheduler, found, rows, settings))
+    if save_plan:
+        write_text(save_plan, plan_text(found.found.plan))
+    if report:
+        write_allocation(report, scheduler, found, rows, settings)
     if "-" not in (json, save_plan):
         _show(scheduler, found, rows, objective)
     if found.interrupted:
@@ -61,12 +67,6 @@ def allocate(
 
 def _search(scheduler: Scheduler, fusion: str, boundary: str, objective: str, effort: int, seed: int) -> Allocation:
     """Search with progress on standard error."""
-    from dataclasses import replace
-
-    from monet.schedule.plan import load_plan
-    from monet.search.allocation import allocate as search
-    from monet.search.allocation.bases import FUSIONS, allocate_fused
-
     options: dict[str, Any] = {"objective": objective, "effort": effort, "seed": seed}
     with _progress() as watch:
         if fusion in FUSIONS or not fusion.endswith((".yaml", ".yml")):
@@ -78,11 +78,6 @@ def _search(scheduler: Scheduler, fusion: str, boundary: str, objective: str, ef
 @contextmanager
 def _progress() -> Iterator[Callable[[str, Evaluator], None]]:
     """A line on standard error, if that is a terminal: stage, plans tried, rate, best so far."""
-    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    from monet.commands.progress import bars
-    from monet.report.quantities import joules, seconds
-
     texts = ("{task.description}", "{task.completed:,.0f} plans", "{task.fields[rate]}", "best {task.fields[best]}")
     with bars(SpinnerColumn(), *map(TextColumn, texts), TimeElapsedColumn()) as shown:
         number = shown.add_task("placing operators", total=None, rate="", best="–")
@@ -99,9 +94,6 @@ def _progress() -> Iterator[Callable[[str, Evaluator], None]]:
 
 
 def _show(scheduler: Scheduler, found: Allocation, rows: tuple[Row, ...], objective: str) -> None:
-    from monet.report.allocation import plan_columns
-    from monet.report.terminal import rows_table, screen
-
     console = screen()
     graph, accelerator = scheduler.workload.graph, scheduler.machine.accelerator
     console.print(
@@ -112,37 +104,14 @@ def _show(scheduler: Scheduler, found: Allocation, rows: tuple[Row, ...], object
             lambda row: "bold" if row.name == "found" else "dim" if row.about == "published" else "",
         )
     )
-    evaluated = len(found.points) + found.infeasible
     console.print(
-        f"{evaluated:,} plans tried of {found.space:.2g}; {found.infeasible:,} could not run"
+        f"{found.tried:,} plans tried of {found.space:.2g}; {found.infeasible:,} could not run"
         + (f" (first: {found.reason})" if found.reason else "")
         + (". Interrupted: the best so far." if found.interrupted else ""),
         style="dim",
     )
     for source in dict.fromkeys(row.source for row in rows if row.source):
         console.print(f"published: {source}", style="dim")
-
-
-def _write(
-    scheduler: Scheduler,
-    found: Allocation,
-    rows: tuple[Row, ...],
-    settings: dict[str, Any],
-    json: str,
-    report: str,
-    save_plan: str,
-) -> None:
-    from monet.report.files import write_json, write_text
-    from monet.schedule.plan import plan_text
-
-    if json:
-        write_json(json, _as_json(scheduler, found, rows, settings))
-    if save_plan:
-        write_text(save_plan, plan_text(found.found.plan))
-    if report:
-        from monet.report.html.allocation import write_allocation
-
-        write_allocation(report, scheduler, found, rows, settings)
 
 
 def _as_json(
@@ -162,7 +131,7 @@ def _as_json(
             | {"latency_s": one.figures.latency_s, "energy_j": one.figures.energy_j}
             for one in found.rounds
         ],
-        "plans_tried": len(found.points) + found.infeasible,
+        "plans_tried": found.tried,
         "infeasible": found.infeasible,
         "interrupted": found.interrupted,
         "plan": found.found.plan.to_dict(),

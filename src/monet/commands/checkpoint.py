@@ -2,21 +2,52 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from monet.commands import INFEASIBLE, INTERRUPTED
+from monet.commands.checkpoint_peak import by_peak
+from monet.commands.checkpoint_schedule import Asked, by_schedule
 from monet.commands.options import with_request
+from monet.commands.progress import bars, counted
+from monet.errors import MonetError, nearest
+from monet.graph.graph import Graph
+from monet.quantities import parse_bytes
+from monet.report import checkpoint_schedule
+from monet.report.checkpoint import render, summary
+from monet.report.files import check_outputs, write_json, write_text
+from monet.report.html.checkpoint import write_checkpoint
+from monet.report.terminal import screen
 from monet.request import Request
-
-if TYPE_CHECKING:
-    from monet.graph.graph import Graph
-    from monet.search.checkpoint.outcome import Outcome
-    from monet.transforms.checkpoint_plan import Impossible
-    from monet.transforms.checkpoint_problem import Problem
+from monet.schedule.plan import Plan, plan_text
+from monet.search.checkpoint.genetic import exact_curve, genetic_outcomes, static_front
+from monet.search.checkpoint.outcome import (
+    FRONT_SHARES,
+    Outcome,
+    baseline_outcome,
+    baseline_outcomes,
+    exact_front,
+    narrowed_only,
+    nearly_free,
+    outcome_of,
+    outcome_of_plan,
+    within,
+)
+from monet.search.checkpoint.static import best_under
+from monet.search.genetic import Settings
+from monet.transforms.checkpoint_baselines import BASELINES, baseline_named
+from monet.transforms.checkpoint_plan import (
+    CHOICES,
+    CheckpointPlan,
+    Impossible,
+    checkpoint_plan_text,
+    is_plan_file,
+    load_checkpoint_plan,
+)
+from monet.transforms.checkpoint_problem import Problem, problem_of
 
 COSTS = ("flops", "schedule")
-INFEASIBLE, INTERRUPTED = 3, 130  # exit codes
 
 
 @with_request(
@@ -43,10 +74,6 @@ def checkpoint(
     report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write a self-contained HTML page with the front.")] = "",
 ) -> None:  # fmt: skip
     """Choose what to keep for the backward pass: exact optimum, front and baselines, with proof or gap."""
-    from monet.errors import MonetError, nearest
-    from monet.report.files import check_outputs
-    from monet.transforms.checkpoint_plan import Impossible
-
     cost = cost or ("schedule" if request.hardware else "flops")
     if cost not in COSTS:
         raise MonetError(f"--cost {cost!r}; {nearest(cost, COSTS)}")
@@ -59,20 +86,24 @@ def checkpoint(
         raise MonetError(f"--memory {memory!r}: allowed are kept, and with --cost flops peak")
     try:
         if memory == "peak":
-            from monet.commands.checkpoint_peak import by_peak
-
             values = by_peak(step, budget, pareto, method, allowed)
         elif cost == "flops":
             values = _by_flops(step, budget, pareto, method, allowed, seed, effort)
         else:
-            from monet.commands.checkpoint_schedule import Asked, by_schedule
-
-            asked = Asked(request, budget, method, allowed, seed, effort, jobs, joint)
-            values = by_schedule(step, asked)
+            values = by_schedule(step, Asked(request, budget, method, allowed, seed, effort, jobs, joint))
     except Impossible as error:
         _refuse(error, step.name, cost, budget, json)
         raise typer.Exit(INFEASIBLE) from None
-    _write(values, json, report, save_plan, save_schedule)
+    if json:
+        write_json(json, values)
+    if save_plan:
+        write_text(save_plan, checkpoint_plan_text(CheckpointPlan.from_dict(values["plan"])))
+    if save_schedule and "schedule_plan" in values:
+        write_text(save_schedule, plan_text(Plan.from_dict(values["schedule_plan"])))
+    if report:
+        write_checkpoint(report, values)
+    if "-" not in (json, save_plan, save_schedule):
+        screen().print((checkpoint_schedule.render if cost == "schedule" else render)(values))
     if values.get("interrupted"):
         raise typer.Exit(INTERRUPTED)
     if not values["feasible"]:
@@ -81,9 +112,6 @@ def checkpoint(
 
 def _refuse(error: Impossible, model: str, cost: str, budget: str, json: str) -> None:
     """No plan is within the budget: a result that says where the floor is, and how far above."""
-    from monet.report.files import write_json
-    from monet.report.terminal import screen
-
     if json:
         values = {"model": model, "cost": cost, "budget": budget, "feasible": False, "reason": str(error)}
         unknown = dict.fromkeys(("kept_bytes", "recompute_over_forward", "proved_optimal", "gap"))
@@ -96,13 +124,6 @@ def _by_flops(
     step: Graph, budget: str, pareto: bool, method: str, choices: tuple[str, ...], seed: int, effort: int
 ) -> dict[str, Any]:
     """Repeated work against kept bytes; needs no hardware."""
-    from monet.errors import MonetError
-    from monet.quantities import parse_bytes
-    from monet.report.checkpoint import summary
-    from monet.search.checkpoint.liveness import peak_of
-    from monet.search.checkpoint.outcome import baseline_outcomes, nearly_free, within
-    from monet.transforms.checkpoint_problem import COUNTING, problem_of
-
     if "offload" in choices:
         raise MonetError("--choices offload: what paging costs depends on a link; use --hardware and --cost schedule")
     problem = problem_of(step)
@@ -118,25 +139,11 @@ def _by_flops(
         chosen = nearly_free(front)
     else:
         chosen = _chosen(step, problem, limit, method, choices)
-    asked = {
-        "model": step.name,
-        "cost": "flops",
-        "counting": COUNTING,
-        "budget_bytes": limit,
-        "choices": list(choices),
-        "forward_work": problem.forward_cost,
-    }
     baselines = baseline_outcomes(step, problem, narrow)
-    return summary(chosen, front or [chosen], baselines, problem.keep_all_bytes, peak_of(step), asked)
+    return summary(step, problem, chosen, front, baselines, limit, choices)
 
 
 def _chosen(step: Graph, problem: Problem, limit: int | None, method: str, choices: tuple[str, ...]) -> Outcome:
-    from monet.errors import MonetError
-    from monet.search.checkpoint.outcome import baseline_outcome, narrowed_only, outcome_of, outcome_of_plan
-    from monet.search.checkpoint.static import best_under
-    from monet.transforms.checkpoint_baselines import baseline_named
-    from monet.transforms.checkpoint_plan import is_plan_file, load_checkpoint_plan
-
     if is_plan_file(method):
         plan = load_checkpoint_plan(method)
         if plan.named("offload"):
@@ -152,11 +159,6 @@ def _chosen(step: Graph, problem: Problem, limit: int | None, method: str, choic
 
 def _genetic(step: Graph, problem: Problem, narrow: bool, seed: int, effort: int) -> list[Outcome]:
     """The front of NSGA-II on repeated work and kept bytes, with progress on a terminal."""
-    from monet.commands.progress import counted
-    from monet.search.checkpoint.genetic import exact_curve, genetic_outcomes, static_front
-    from monet.search.genetic import Settings
-    from monet.transforms.checkpoint_baselines import BASELINES
-
     population, generations = 60, 10 * effort
     with counted("plans", population * generations) as watch:
         exact = exact_curve(problem, narrow=narrow)
@@ -174,9 +176,6 @@ def _genetic(step: Graph, problem: Problem, narrow: bool, seed: int, effort: int
 
 def _front(step: Graph, problem: Problem, narrow: bool) -> list[Outcome]:
     """The exact front, with progress on a terminal."""
-    from monet.commands.progress import bars
-    from monet.search.checkpoint.outcome import FRONT_SHARES, exact_front
-
     with bars() as shown:
         task = shown.add_task("budgets", total=len(FRONT_SHARES))
         return exact_front(step, problem, narrow, say=lambda _: shown.advance(task))
@@ -184,9 +183,6 @@ def _front(step: Graph, problem: Problem, narrow: bool) -> list[Outcome]:
 
 def choices_of(text: str) -> tuple[str, ...]:
     """What may be done with an activation, from a comma-separated list."""
-    from monet.errors import MonetError, nearest
-    from monet.transforms.checkpoint_plan import CHOICES
-
     names = tuple(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
     for name in names:
         if name not in CHOICES:
@@ -194,25 +190,3 @@ def choices_of(text: str) -> tuple[str, ...]:
     if "keep" not in names or len(names) < 2:
         raise MonetError(f"--choices {text!r}: keep and at least one of recompute, offload, narrow")
     return names
-
-
-def _write(values: dict[str, Any], json: str, report: str, save_plan: str, save_schedule: str) -> None:
-    from monet.report import checkpoint, checkpoint_schedule
-    from monet.report.files import write_json, write_text
-    from monet.report.terminal import screen
-    from monet.schedule.plan import Plan, plan_text
-    from monet.transforms.checkpoint_plan import CheckpointPlan, checkpoint_plan_text
-
-    if json:
-        write_json(json, values)
-    if save_plan:
-        write_text(save_plan, checkpoint_plan_text(CheckpointPlan.from_dict(values["plan"])))
-    if save_schedule and "schedule_plan" in values:
-        write_text(save_schedule, plan_text(Plan.from_dict(values["schedule_plan"])))
-    if report:
-        from monet.report.html.checkpoint import write_checkpoint
-
-        write_checkpoint(report, values)
-    if "-" not in (json, save_plan, save_schedule):
-        render = checkpoint_schedule.render if values["cost"] == "schedule" else checkpoint.render
-        screen().print(render(values))

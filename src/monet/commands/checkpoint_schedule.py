@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from monet.graph.graph import Graph
-    from monet.request import Request
-    from monet.schedule.engine import Scheduler
-    from monet.schedule.plan import Plan
-    from monet.search.checkpoint.scheduled import ScheduledCost
-    from monet.search.checkpoint.scheduled_joint import JointFront
-    from monet.search.checkpoint.scheduled_search import Point, ScheduledFront
-    from monet.transforms.checkpoint_plan import CheckpointPlan
+from monet.commands.progress import counted
+from monet.errors import MonetError
+from monet.graph.graph import Graph
+from monet.quantities import parse_bytes
+from monet.report.checkpoint_schedule import summary
+from monet.report.quantities import nbytes
+from monet.report.terminal import screen
+from monet.request import Request
+from monet.schedule.engine import NoSchedule, Scheduler
+from monet.schedule.plan import Plan
+from monet.schedule.planning.default_plan import default_schedule
+from monet.search.checkpoint.scheduled import ScheduledCost
+from monet.search.checkpoint.scheduled_joint import JointFront, joint_front
+from monet.search.checkpoint.scheduled_search import Point, ScheduledFront, baseline_points, exact_points, search_front
+from monet.search.genetic import Settings
+from monet.transforms.checkpoint_baselines import BASELINES, baseline_named
+from monet.transforms.checkpoint_plan import CheckpointPlan, Impossible, is_plan_file, load_checkpoint_plan
 
 POPULATION = 48
 GENERATIONS = 4  # for each step of effort
@@ -37,19 +45,11 @@ class Asked:
     @property
     def given(self) -> dict[str, CheckpointPlan]:
         """The plan of the file that ``method`` names, if it names one."""
-        from monet.transforms.checkpoint_plan import is_plan_file, load_checkpoint_plan
-
         return {self.method: load_checkpoint_plan(self.method)} if is_plan_file(self.method) else {}
 
 
 def by_schedule(step: Graph, asked: Asked) -> dict[str, Any]:
     """Search through the full schedule; everything worth keeping, as plain values."""
-    from monet.errors import MonetError
-    from monet.report.checkpoint_schedule import summary
-    from monet.schedule.engine import NoSchedule, Scheduler
-    from monet.search.checkpoint.scheduled import ScheduledCost
-    from monet.transforms.checkpoint_baselines import baseline_named
-
     if asked.method not in ("auto", "ga", "exact") and not asked.given:
         baseline_named(asked.method)
     accelerator = asked.request.accelerator()
@@ -77,8 +77,6 @@ def by_schedule(step: Graph, asked: Asked) -> dict[str, Any]:
 
 def base_plan(scheduler: Scheduler, request: Request) -> Plan:
     """The plan that checkpoint plans are laid over: the default one, or the one that is given."""
-    from monet.schedule.planning.default_plan import default_schedule
-
     plan, placed = request.plan(), request.placements()
     if plan is None:
         return default_schedule(scheduler, str(request.fusion), request.boundary or "keep", placed).plan
@@ -87,9 +85,6 @@ def base_plan(scheduler: Scheduler, request: Request) -> Plan:
 
 def choose(front: ScheduledFront, asked: Asked) -> tuple[int | None, Point]:
     """(budget in bytes, plan): the fastest within the budget; without one the least memory at no loss of latency."""
-    from monet.quantities import parse_bytes
-    from monet.transforms.checkpoint_baselines import BASELINES
-
     named = dict(front.baselines)
     if asked.method in named:
         return None, named[asked.method]
@@ -105,9 +100,6 @@ def choose(front: ScheduledFront, asked: Asked) -> tuple[int | None, Point]:
 
 
 def _too_small(front: ScheduledFront, limit: int) -> Exception:
-    from monet.report.quantities import nbytes
-    from monet.transforms.checkpoint_plan import Impossible
-
     least = min(front.front, key=lambda one: one.figures.memory_peak_bytes).figures
     return Impossible(
         f"--budget: no plan with activations in {nbytes(limit)} was found; the least has "
@@ -119,10 +111,6 @@ def _too_small(front: ScheduledFront, limit: int) -> Exception:
 
 
 def _front(costed: ScheduledCost, asked: Asked) -> ScheduledFront:
-    from monet.commands.progress import counted
-    from monet.search.checkpoint.scheduled_search import baseline_points, exact_points, search_front
-    from monet.search.genetic import Settings
-
     if asked.method not in ("auto", "ga"):  # nothing evolves: these plans are what was asked for
         with counted("plans through the schedule", FEW_PLANS) as watch:
             if asked.method == "exact":
@@ -142,9 +130,6 @@ def _front(costed: ScheduledCost, asked: Asked) -> ScheduledFront:
 
 def _joint(costed: ScheduledCost, asked: Asked) -> JointFront:
     """Fusion and checkpointing in turn until neither improves."""
-    from monet.report.terminal import screen
-    from monet.search.checkpoint.scheduled_joint import joint_front
-
     errors = screen(errors=True)
     latest: list[tuple[int | None, Point]] = []
 

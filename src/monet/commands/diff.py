@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from monet.report.difference import Compared
+from monet.commands.explain import change_text
+from monet.errors import MonetError
+from monet.report.difference import Compared, info, shortened
+from monet.report.files import write_json
+from monet.report.quantities import joules, nbytes, percent, quantity, seconds
+from monet.report.result_file import read_result
+from monet.report.terminal import screen, table
 
 SECTIONS = (
     ("headline", "Headline"),
@@ -28,14 +33,6 @@ def diff(
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
 ) -> None:  # fmt: skip
     """Show what changed from one result to another, by phase, operator, level."""
-    from rich.text import Text
-
-    from monet.errors import MonetError
-    from monet.report.difference import info
-    from monet.report.files import write_json
-    from monet.report.result_file import read_result
-    from monet.report.terminal import screen
-
     results = [read_result(path) for path in (first, second)]
     for path, result in zip((first, second), results, strict=True):
         if not result.feasible:
@@ -61,17 +58,12 @@ def diff(
 
 
 def _amount(value: float, unit: str) -> str:
-    from monet.report.quantities import percent, quantity
-
     if unit == "share":
         return percent(value)
     return f"{value:,.0f}" if unit == "cycles" else quantity(value, unit)
 
 
 def _section(title: str, rows: list[Compared], everything: bool) -> Table | None:
-    from monet.commands.explain import change_text
-    from monet.report.terminal import table
-
     wanted = [row for row in rows if everything or row.ratio != 1.0]
     if not wanted:
         return None
@@ -86,28 +78,17 @@ def _section(title: str, rows: list[Compared], everything: bool) -> Table | None
 
 
 def _inputs(rows: list[dict[str, Any]], top: int) -> Table | None:
-    from monet.report.terminal import table
-
     if not rows:
         return None
     made = table("Inputs", "what", "A", "B")
     for row in rows[:top]:
-        made.add_row(row["path"], _short(row["first"]), _short(row["second"]))
+        made.add_row(row["path"], *(shortened(row[which], 40, "—") for which in ("first", "second")))
     if len(rows) > top:
         made.add_row(f"{len(rows) - top} more")
     return made
 
 
-def _short(value: Any) -> str:
-    text = "—" if value is None else str(value)
-    return text if len(text) <= 40 else text[:39] + "…"
-
-
 def _operators(rows: dict[str, Any], top: int) -> Table | None:
-    from monet.commands.explain import change_text
-    from monet.report.quantities import joules, nbytes, seconds
-    from monet.report.terminal import table
-
     changed, only = rows["changed"], {"A": rows["only_first"], "B": rows["only_second"]}
     if not changed and not any(only.values()):
         return None

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
-    from monet.commands.sensitivity import Effect
-    from monet.schedule.result import Result
+from monet.commands.progress import bars
+from monet.commands.sensitivity import Effect, changes, effects
+from monet.errors import MonetError
+from monet.report.explanation import MEANING, busiest, info, sentences
+from monet.report.files import write_json
+from monet.report.info import critical_path
+from monet.report.quantities import percent, seconds
+from monet.report.result_file import read_result
+from monet.report.terminal import bar, screen, table, time_table, title_text
+from monet.request import Request
+from monet.schedule.result import Result
 
 
 def explain(
@@ -21,12 +29,6 @@ def explain(
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
 ) -> None:  # fmt: skip
     """Say why a step takes this long, and which single hardware parameter would help most."""
-    from monet.errors import MonetError
-    from monet.report.explanation import info
-    from monet.report.files import write_json
-    from monet.report.result_file import read_result
-    from monet.report.terminal import screen
-
     found = read_result(result)
     if not found.feasible:
         raise MonetError(
@@ -45,11 +47,6 @@ def explain(
 
 def _effects(result: Result) -> tuple[list[Effect], str]:
     """Effects of doubling each parameter; or none, with the reason."""
-    from monet.commands.progress import bars
-    from monet.commands.sensitivity import changes, effects
-    from monet.errors import MonetError
-    from monet.request import Request
-
     try:
         request = Request.of(result)
         with bars() as progress:
@@ -67,13 +64,6 @@ def _effects(result: Result) -> tuple[list[Effect], str]:
 
 
 def _print(console: Console, result: Result, top: int) -> None:
-    from rich.text import Text
-
-    from monet.report.explanation import MEANING, busiest, sentences
-    from monet.report.info import critical_path
-    from monet.report.quantities import percent, seconds
-    from monet.report.terminal import bar, table, time_table, title_text
-
     console.print(title_text(result))
     for sentence in sentences(result):
         console.print(f"  {sentence}", highlight=False)
@@ -94,10 +84,6 @@ def _print(console: Console, result: Result, top: int) -> None:
 
 
 def _effect_table(effects: list[Effect], top: int) -> Table:
-    from rich.text import Text
-
-    from monet.report.terminal import table
-
     made = table("\nWhat if one parameter were twice as large", "parameter", "from", "to", "time", "energy", "area")
     shown = [one for one in effects if one.latency is not None]
     for one in shown[:top]:

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from typer.core import TyperGroup
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from monet.commands import INFEASIBLE, INTERRUPTED
+from monet.commands.progress import bars
+from monet.errors import MonetError
+from monet.report.files import check_outputs, write_json, write_text
+from monet.report.html import write_html
+from monet.report.html.explore import write_exploration
+from monet.report.terminal import screen, table
+from monet.request import Request
+from monet.search.hardware.analysis import objectives_of, scopes
+from monet.search.hardware.exploration import Exploration, Progress, explore, objective_values, pareto
+from monet.search.hardware.objectives import Objective, parse_objective, shown
+from monet.search.hardware.record import Record
+from monet.search.hardware.samplers import SEARCHES
+from monet.search.hardware.space import Space, load_space, space_names, space_schema
+from monet.search.hardware.store import read_store
+from monet.search.hardware.table import csv_text, write_optuna, write_parquet
 
-    from monet.search.hardware.exploration import Exploration, Progress
-    from monet.search.hardware.objectives import Objective
-    from monet.search.hardware.record import Record
-    from monet.search.hardware.space import Space
-
-INFEASIBLE, INTERRUPTED = 3, 130  # exit codes
 MOST_ROWS = 20
 
 
@@ -56,13 +69,6 @@ def search(
     front_reports: Annotated[int, typer.Option(min=0, help="With --report: run reports of so many designs of each front, beside the page.")] = 8,
 ) -> None:  # fmt: skip
     """Evaluate designs of SPACE and keep every one: parameters, figures or the reason there are none."""
-    from monet.errors import MonetError
-    from monet.report.files import check_outputs
-    from monet.search.hardware.exploration import explore
-    from monet.search.hardware.objectives import parse_objective
-    from monet.search.hardware.samplers import SEARCHES
-    from monet.search.hardware.space import load_space
-
     if method not in SEARCHES:
         raise MonetError(f"--search {method!r}: allowed are {', '.join(SEARCHES)}")
     check_outputs({"--report": report}, {"--csv": csv, "--json": json})
@@ -70,7 +76,7 @@ def search(
     modes = {name: one.mode for name, one in loaded.workloads.items()}
     chosen = tuple(parse_objective(one, modes) for one in objective or ()) or loaded.objectives
     path = store or f"{loaded.name}.sqlite"
-    with _Display(chosen) as display:
+    with _display(chosen) as show:
         found = explore(
             loaded,
             path,
@@ -83,13 +89,11 @@ def search(
             cluster_address=cluster,
             timeout_s=timeout,
             memory_bytes=int(memory_limit * 2**30),
-            show=display.show,
+            show=show,
         )
     if csv:
-        _write_table(loaded, found.records, csv)
+        write_text(csv, csv_text(loaded, found.records))
     if json:
-        from monet.report.files import write_json
-
         write_json(json, _values(found, method, seed))
     if report and found.feasible:
         _write_report(loaded, found.records, chosen, report, front_reports)
@@ -110,22 +114,15 @@ def export(
     optuna: Annotated[str, typer.Option("--optuna", metavar="FILE", help="SQLite file with an Optuna study, for optuna-dashboard.")] = "",
 ) -> None:  # fmt: skip
     """Write the points of a store as a table: parameters, status, reason, figures with their units, seconds, version."""
-    from monet.errors import MonetError
-    from monet.search.hardware.store import read_store
-
     if not (csv or parquet or optuna):
         raise MonetError("say where to: --csv FILE, --parquet FILE or --optuna FILE")
     with read_store(store) as opened:
         records = list(opened.records())
         if csv:
-            _write_table(opened.space, records, csv)
+            write_text(csv, csv_text(opened.space, records))
         if parquet:
-            from monet.search.hardware.table import write_parquet
-
             write_parquet(opened.space, records, parquet)
         if optuna:
-            from monet.search.hardware.table import write_optuna
-
             write_optuna(opened.space, records, opened.space.objectives, optuna)
 
 
@@ -136,8 +133,6 @@ def report(
     front_reports: Annotated[int, typer.Option(min=0, help="Run reports of so many designs of each front, beside the page.")] = 8,
 ) -> None:  # fmt: skip
     """Write the HTML page of everything in a store."""
-    from monet.search.hardware.store import read_store
-
     with read_store(store) as opened:
         _write_report(opened.space, list(opened.records()), opened.space.objectives, file, front_reports)
 
@@ -145,9 +140,6 @@ def report(
 @app.command()
 def spaces() -> None:
     """List the spaces that come with monet."""
-    from monet.report.terminal import screen, table
-    from monet.search.hardware.space import load_space, space_names
-
     made = table("", "space", "points", "hardware", "")
     for name in space_names():
         one = load_space(name)
@@ -158,26 +150,12 @@ def spaces() -> None:
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of a space file."""
-    import json
-
-    from monet.search.hardware.space import space_schema
-
     typer.echo(json.dumps(space_schema(), indent=2, ensure_ascii=False))
-
-
-def _write_table(space: Space, records: Sequence[Record], path: str) -> None:
-    from monet.report.files import write_text
-    from monet.search.hardware.table import csv_text
-
-    write_text(path, csv_text(space, records))
 
 
 def _write_report(
     space: Space, records: Sequence[Record], objectives: Sequence[Objective], path: str, front_reports: int
 ) -> None:
-    from monet.errors import MonetError
-    from monet.report.html.explore import write_exploration
-
     if not any(one.ok for one in records):
         raise MonetError("no point has figures, so there is nothing to draw; monet explore export shows the reasons")
     links = _run_reports(space, records, path, front_reports) if front_reports else {}
@@ -186,11 +164,6 @@ def _write_report(
 
 def _run_reports(space: Space, records: Sequence[Record], path: str, most: int) -> dict[str, dict[str, str]]:
     """Run reports of some designs of every front, evenly along it; point → mode or workload → file beside the page."""
-    from monet.report.html import write_html
-    from monet.request import Request
-    from monet.search.hardware.analysis import objectives_of, scopes
-    from monet.search.hardware.exploration import pareto
-
     folder = Path(path).with_suffix("")
     folder = folder.with_name(f"{folder.name}-designs")
     links: dict[str, dict[str, str]] = {}
@@ -224,17 +197,11 @@ def _values(found: Exploration, method: str, seed: int) -> dict[str, Any]:
 
 def _commonest(found: Exploration) -> str:
     """The reason that most points have for not having figures."""
-    from collections import Counter
-
     reasons = Counter(one.reason for one in found.records if not one.ok).most_common(1)
     return f"{reasons[0][1]:,} of {len(found.records):,}: {reasons[0][0]}" if reasons else "none was evaluated"
 
 
 def _print(found: Exploration, path: str) -> None:
-    from monet.report.terminal import screen, table
-    from monet.search.hardware.exploration import objective_values
-    from monet.search.hardware.objectives import shown
-
     console, chosen = screen(), found.front()
     infeasible = sum(one.status == "infeasible" for one in found.records)
     failed = [one for one in found.records if one.status == "failed"]
@@ -258,43 +225,23 @@ def _print(found: Exploration, path: str) -> None:
         console.print(f"{len(chosen) - MOST_ROWS} more: monet explore export {path} --csv FILE", style="dim")
 
 
-class _Display:
+@contextmanager
+def _display(objectives: Sequence[Objective]) -> Iterator[Callable[[Progress], None]]:
     """Points per second, time left, size of the front and the best of each objective, on a terminal only."""
+    columns = (TextColumn("[bold]points"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with bars(*columns, TextColumn("{task.fields[said]}"), transient=False) as display:
+        task = display.add_task("points", total=None, said="")
 
-    def __init__(self, objectives: Sequence[Objective]) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        def show(progress: Progress) -> None:
+            if not progress.done:
+                display.update(task, total=progress.total, said="starting processes")
+                return
+            rate = progress.evaluated / progress.seconds if progress.seconds else 0.0
+            lowest = map(min, zip(*progress.front, strict=True))  # of each objective
+            best = ", ".join(f"{one.text} {shown(one, value)}" for one, value in zip(objectives, lowest, strict=False))
+            lost = progress.infeasible + progress.failed
+            said = f"{rate:.1f}/s · front {len(progress.front)} · best {best}"
+            said += f" · {lost} without figures" if lost else ""
+            display.update(task, completed=progress.done, total=progress.total, said=said)
 
-        from monet.report.terminal import screen
-
-        console = screen(errors=True)
-        self._objectives = objectives
-        self._bars = Progress(
-            TextColumn("[bold]points"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[said]}"),
-            console=console, disable=not console.is_terminal,
-        )  # fmt: skip
-        self._task = self._bars.add_task("points", total=None, said="")
-
-    def __enter__(self) -> _Display:
-        self._bars.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bars.stop()
-
-    def show(self, progress: Progress) -> None:
-        from monet.search.hardware.objectives import shown
-
-        if not progress.done:
-            self._bars.update(self._task, total=progress.total, said="starting processes")
-            return
-        rate = progress.evaluated / progress.seconds if progress.seconds else 0.0
-        best = ", ".join(
-            f"{one.text} {shown(one, min(row[place] for row in progress.front))}"
-            for place, one in enumerate(self._objectives)
-            if progress.front
-        )
-        lost = progress.infeasible + progress.failed
-        said = f"{rate:.1f}/s · front {len(progress.front)} · best {best}" + (
-            f" · {lost} without figures" if lost else ""
-        )
-        self._bars.update(self._task, completed=progress.done, total=progress.total, said=said)
+        yield show

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import replace
+from typing import Annotated
 
 import typer
 
+from monet.commands import INFEASIBLE, INTERRUPTED
 from monet.commands.options import with_request
+from monet.commands.progress import saying
+from monet.report.columns import Column
+from monet.report.files import check_outputs, write_json, write_text
+from monet.report.fusion import render, summary
+from monet.report.html.fusion import write_fusion
+from monet.report.quantities import joules, seconds
+from monet.report.terminal import rows_table, screen
 from monet.request import Request
+from monet.schedule.engine import NoSchedule, Scheduler
+from monet.schedule.plan import Plan, load_plan, plan_text
+from monet.search.allocation.evaluator import Evaluator
+from monet.search.fusion.search import Found, Settings, find_fusion
+from monet.search.joint import Joint, Step, fusion_step, joint_search
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from monet.schedule.engine import Scheduler
-    from monet.schedule.plan import Plan
-    from monet.search.fusion.search import Found, Settings
-    from monet.search.joint import Joint, Step
-
-
-INFEASIBLE, INTERRUPTED = 3, 130  # exit codes
+STEPS: tuple[Column[Step], ...] = (
+    Column("step", "", lambda one: one.name),
+    Column("round", "n", lambda one: one.round),
+    Column("latency", "s", lambda one: one.figures.latency_s),
+    Column("energy", "J", lambda one: one.figures.energy_j),
+    Column("off-chip", "B", lambda one: one.figures.dram_bytes),
+    Column("gain", "%", lambda one: one.gain),
+)
 
 
 @with_request(
@@ -36,15 +48,6 @@ def fuse(
     report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write a self-contained HTML page with the groups drawn on the graph.")] = "",
 ) -> None:  # fmt: skip
     """Find which operators to fuse, in what tiles: compared with unfused, the default, a manual plan and the bound."""
-    from dataclasses import replace
-
-    from monet.report.files import check_outputs
-    from monet.report.fusion import summary
-    from monet.report.terminal import screen
-    from monet.schedule.engine import NoSchedule
-    from monet.schedule.plan import Plan
-    from monet.search.fusion.search import Settings
-
     check_outputs({"--report": report}, {"--json": json, "--save-plan": save_plan})
     scheduler = request.scheduler()
     base = Plan(placements=request.placements(), boundary=request.boundary or "keep")
@@ -58,53 +61,27 @@ def fuse(
         found = replace(found, plans=found.plans | {"found": (improved.plan, improved.figures)})
     values = summary(scheduler, found, request.to_json())
     if improved:
-        values["joint"] = [_step(one) for one in improved.steps]
-    _write(scheduler, found, improved, values, json, save_plan, report)
+        values["joint"] = [
+            {"round": one.round, "step": one.name, "gain": one.gain, "latency_s": one.figures.latency_s,
+             "energy_j": one.figures.energy_j}
+            for one in improved.steps
+        ]  # fmt: skip
+    if json:
+        write_json(json, values)
+    if save_plan:
+        write_text(save_plan, plan_text(found.plans["found"][0]))
+    if report:
+        write_fusion(report, scheduler, found, values)
+    if "-" not in (json, save_plan):
+        screen().print(render(values))
+        if improved:
+            screen().print(rows_table("Joint search: what each step gained", STEPS, improved.steps))
     if found.interrupted or (improved and improved.interrupted):
         raise typer.Exit(INTERRUPTED)
 
 
-def _write(
-    scheduler: Scheduler,
-    found: Found,
-    improved: Joint | None,
-    values: dict[str, Any],
-    json: str,
-    plan: str,
-    report: str,
-) -> None:
-    """Files that were asked for, and the tables unless one of them is standard output."""
-    from monet.report.files import write_json, write_text
-    from monet.report.fusion import render
-    from monet.report.terminal import screen
-    from monet.schedule.plan import plan_text
-
-    if json:
-        write_json(json, values)
-    if plan:
-        write_text(plan, plan_text(found.plans["found"][0]))
-    if report:
-        from monet.report.html.fusion import write_fusion
-
-        write_fusion(report, scheduler, found, values)
-    if "-" not in (json, plan):
-        screen().print(render(values))
-        if improved:
-            screen().print(_joint_table(improved))
-
-
-def _step(one: Step) -> dict[str, Any]:
-    """One step of the joint search, for JSON."""
-    gained = {"round": one.round, "step": one.name, "gain": one.gain}
-    return gained | {"latency_s": one.figures.latency_s, "energy_j": one.figures.energy_j}
-
-
 def _search(scheduler: Scheduler, settings: Settings, base: Plan, manual: str) -> Found:
     """Run the search, with one line of progress on a terminal."""
-    from monet.commands.progress import saying
-    from monet.schedule.plan import load_plan
-    from monet.search.fusion.search import find_fusion
-
     given = load_plan(manual) if manual else None
     with saying("compiling, once") as say:
         return find_fusion(scheduler, settings, base=base, manual=given, say=say)
@@ -112,11 +89,6 @@ def _search(scheduler: Scheduler, settings: Settings, base: Plan, manual: str) -
 
 def _joint(scheduler: Scheduler, found: Found) -> Joint:
     """Fusion, tiles and allocation in turn, from what fusion alone found."""
-    from monet.commands.progress import saying
-    from monet.report.quantities import joules, seconds
-    from monet.search.allocation.evaluator import Evaluator
-    from monet.search.joint import fusion_step, joint_search
-
     settings = found.settings
     with saying("joint search") as say:
 
@@ -132,18 +104,3 @@ def _joint(scheduler: Scheduler, found: Found) -> Joint:
             scheduler, fuse_step, base=found.plans["found"][0], objective=settings.objective, effort=effort,
             seed=settings.seed, watch=watch,
         )  # fmt: skip
-
-
-def _joint_table(joint: Joint) -> Table:
-    from monet.report.columns import Column
-    from monet.report.terminal import rows_table
-
-    columns: tuple[Column[Step], ...] = (
-        Column("step", "", lambda one: one.name),
-        Column("round", "n", lambda one: one.round),
-        Column("latency", "s", lambda one: one.figures.latency_s),
-        Column("energy", "J", lambda one: one.figures.energy_j),
-        Column("off-chip", "B", lambda one: one.figures.dram_bytes),
-        Column("gain", "%", lambda one: one.gain),
-    )
-    return rows_table("Joint search: what each step gained", columns, joint.steps)

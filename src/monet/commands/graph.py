@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from monet.commands.options import with_request
+from monet.report.files import write_json, write_text
+from monet.report.graph_summary import render, summarise
 from monet.request import Request
 
 
@@ -18,9 +21,6 @@ def graph(
     text: Annotated[str, typer.Option("--text", help="Write the readable text form to FILE, - for standard output.", metavar="FILE")] = "",
 ) -> None:  # fmt: skip
     """Show the training graph: operators, work and memory by phase; export it."""
-    from monet.report.files import write_json, write_text
-    from monet.report.graph_summary import render, summarise
-
     result = request.graph()
     if onnx:
         from monet.report.onnx import export_onnx
@@ -31,8 +31,6 @@ def graph(
     if json:
         write_json(json, summarise(result))
     if "-" not in (json, text):
-        from rich.console import Console
-
         console = Console()
         console.print(render(summarise(result)))
         if onnx:

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import replace
+from typing import Annotated, Any
 
 import typer
 
 from monet.commands.options import with_request
+from monet.errors import MonetError, nearest
+from monet.frontends import FAMILIES, ZOO, is_zoo
+from monet.graph.counts import nest_of
+from monet.graph.graph import Graph
+from monet.graph.kind import MAC_FAMILIES, kind_named
+from monet.graph.loop_nest import LoopNest
+from monet.hardware.accelerator import Accelerator, CoreInstance
+from monet.mapping.cost_store import default_store
+from monet.mapping.errors import MappingError
+from monet.mapping.mapper.tiling import Constraints
+from monet.mapping.nest.cost import Access
+from monet.mapping.text.loop_text import loop_nest_text
+from monet.mapping.text.mapping_file import check_operands, mapping_document, read_constraints, read_mapping
+from monet.mapping.text.operator_arguments import OPERATORS, operator_nest
+from monet.mapping.unfused.border import border_of
+from monet.mapping.unfused.model_operators import OperatorCost, Unmapped, distinct_instances, map_graph
+from monet.mapping.unfused.operator import Unfused, unfused, unfused_as
+from monet.mapping.vector import VectorCost
+from monet.report.files import write_json
 from monet.request import Request
-
-if TYPE_CHECKING:
-    from monet.graph.graph import Graph
-    from monet.graph.loop_nest import LoopNest
-    from monet.hardware.accelerator import Accelerator, CoreInstance
-    from monet.mapping.mapper.tiling import Constraints
-    from monet.mapping.unfused.model_operators import OperatorCost, Unmapped
-    from monet.mapping.unfused.operator import Unfused
-    from monet.mapping.vector import VectorCost
 
 _TARGET = "An operator (conv, conv_transpose, conv_weight_gradient, linear, linear_weight_gradient, matmul) or a model."
 _PRECISION = (
@@ -34,18 +45,13 @@ def map_command(
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
 ) -> None:  # fmt: skip
     """Show the best mapping of an operator, or what every operator of a model costs alone with its operands in DRAM."""
-    from monet.mapping.errors import MappingError
-    from monet.mapping.text.operator_arguments import OPERATORS
-    from monet.report.files import write_json
-
-    accelerator, objective = request.accelerator(), request.objective
+    accelerator = request.accelerator()
     if request.model in OPERATORS:
-        kind, precision = str(request.model), request.precision
-        result, text = _operator(kind, dims, accelerator, core, objective, precision, mapping, constraint or [])
+        result, text = _operator(request, accelerator, core, dims, mapping, constraint or [])
     else:
         if dims or mapping:
             raise MappingError(f"{request.model!r} is not an operator, so --dims and --mapping do not apply; {_TARGET}")
-        result, text = _model(_graph(request, accelerator), accelerator, core, objective, constraint or [])
+        result, text = _model(_graph(request, accelerator), accelerator, core, request.objective, constraint or [])
     if json:
         write_json(json, result)
     if json != "-":
@@ -56,41 +62,23 @@ def map_command(
 
 
 def _operator(
-    kind: str,
-    dims: str,
-    accelerator: Accelerator,
-    core: str,
-    objective: str,
-    precision: str,
-    mapping: str,
-    constraints: list[str],
+    request: Request, accelerator: Accelerator, core: str, dims: str, mapping: str, constraints: list[str]
 ) -> tuple[dict[str, Any], str]:
-    from monet.mapping.text.mapping_file import check_operands, read_constraints, read_mapping
-    from monet.mapping.text.operator_arguments import operator_nest
-
-    instance, nest = _matrix_core(accelerator, core, kind, dims, precision)
+    kind = str(request.model)
+    instance = accelerator.instance(core) if core else next((one for one in accelerator.cores if one.core.modes), None)
+    if instance is None or not instance.core.modes:
+        raise MappingError(f"{accelerator.name}: no core with an array can run {kind}")
+    nest = operator_nest(kind, dims, request.precision or instance.core.rates[0].inputs[0])
     operands = dict(zip("IWO", (one.name for one in (*nest.reads, *nest.writes)), strict=True))
     pinned = read_constraints(constraints, operands, nest.sizes, _level_names(accelerator))
     if mapping:
-        from monet.mapping.cost_store import default_store
-        from monet.mapping.unfused.border import border_of
-        from monet.mapping.unfused.operator import unfused_as
-
         written = read_mapping(mapping, instance.core.modes[0].name)
         check_operands(written, nest)
-        found = unfused_as(
-            nest,
-            instance.core,
-            border_of(accelerator, instance),
-            written.tile,
-            written.order,
-            written.mapping,
-            store=default_store(),
-        )
+        border, store = border_of(accelerator, instance), default_store()
+        found = unfused_as(nest, instance.core, border, written.tile, written.order, written.mapping, store=store)
     else:
-        instance, found = _best(nest, accelerator, core, kind, dims, precision, objective, pinned)
-        nest = operator_nest(kind, dims, nest.operands[0].dtype)
-    result = operator_json(found, nest, accelerator, instance) | {"objective": objective}
+        instance, found = _best(nest, accelerator, core, request.objective, pinned)
+    result = operator_json(found, accelerator, instance) | {"objective": request.objective}
     return result, operator_text(kind, found, nest, accelerator, instance)
 
 
@@ -98,37 +86,10 @@ def _level_names(accelerator: Accelerator) -> set[str]:
     return {level.name for one in accelerator.cores for level in one.core.levels}
 
 
-def _matrix_core(
-    accelerator: Accelerator, core: str, kind: str, dims: str, precision: str
-) -> tuple[CoreInstance, LoopNest]:
-    """The core asked for (or the first with an array), and the nest in the element type asked for (or its first)."""
-    from monet.mapping.errors import MappingError
-    from monet.mapping.text.operator_arguments import operator_nest
-
-    instances = [accelerator.instance(core)] if core else [one for one in accelerator.cores if one.core.modes]
-    if not instances or not instances[0].core.modes:
-        raise MappingError(f"{accelerator.name}: no core with an array can run {kind}")
-    dtype = precision or instances[0].core.rates[0].inputs[0]
-    return instances[0], operator_nest(kind, dims, dtype)
-
-
 def _best(
-    nest: LoopNest,
-    accelerator: Accelerator,
-    core: str,
-    kind: str,
-    dims: str,
-    precision: str,
-    objective: str,
-    constraints: Constraints,
+    nest: LoopNest, accelerator: Accelerator, core: str, objective: str, constraints: Constraints
 ) -> tuple[CoreInstance, Unfused]:
-    """The best core design for the nest; if none can run it, one error with every reason."""
-    from monet.errors import MonetError
-    from monet.mapping.cost_store import default_store
-    from monet.mapping.unfused.border import border_of
-    from monet.mapping.unfused.model_operators import distinct_instances
-    from monet.mapping.unfused.operator import unfused
-
+    """The best core design for the nest, or the core asked for; if none can run it, the first reason."""
     instances = (
         [accelerator.instance(core)] if core else [one for one in distinct_instances(accelerator) if one.core.modes]
     )
@@ -153,35 +114,35 @@ def _best(
 def accesses_json(cost: Unfused | VectorCost) -> dict[str, dict[str, dict[str, float]]]:
     """Level → operand slot → elements and bits read and written, DRAM included."""
     table: dict[str, dict[str, dict[str, float]]] = {}
+
+    def add(level: str, access: Access, verb: str) -> None:
+        empty: dict[str, float] = {"reads": 0, "writes": 0, "read_bits": 0, "write_bits": 0}
+        row = table.setdefault(level, {}).setdefault(access.slot, empty)
+        row[f"{verb}s"] += access.elements
+        row[f"{verb}_bits"] += access.bits
+
     for access in (*cost.accesses, *cost.border_accesses):
-        level = "dram" if access.level == "stream" else access.level
-        row = table.setdefault(level, {}).setdefault(
-            access.slot, {"reads": 0, "writes": 0, "read_bits": 0, "write_bits": 0}
-        )
-        verb = "read" if access.flow.is_read else "write"
-        row[f"{verb}s"] += access.elements
-        row[f"{verb}_bits"] += access.bits
+        add("dram" if access.level == "stream" else access.level, access, "read" if access.flow.is_read else "write")
     for access in cost.border_accesses:  # the other side of what passes the border
-        row = table.setdefault("dram", {}).setdefault(
-            access.slot, {"reads": 0, "writes": 0, "read_bits": 0, "write_bits": 0}
-        )
-        verb = "write" if access.flow.is_read else "read"
-        row[f"{verb}s"] += access.elements
-        row[f"{verb}_bits"] += access.bits
+        add("dram", access, "write" if access.flow.is_read else "read")
     return table
 
 
-def _common(cost: Unfused | VectorCost, accelerator: Accelerator, instance: CoreInstance) -> dict[str, Any]:
-    energies = dict(cost.energy_j_by_level)
-    for level, joules in cost.border_energy_j.items():
-        energies[level] = energies.get(level, 0.0) + joules
-    return {
+def _energies(cost: Unfused | VectorCost) -> dict[str, float]:
+    """Joules by level, those of what passes the border included."""
+    inner, border = cost.energy_j_by_level, cost.border_energy_j
+    return {level: inner.get(level, 0.0) + border.get(level, 0.0) for level in inner | border}
+
+
+def operator_json(cost: Unfused | VectorCost, accelerator: Accelerator, instance: CoreInstance) -> dict[str, Any]:
+    """Everything about one operator, as plain data."""
+    result: dict[str, Any] = {
         "core": instance.name,
         "cycles": cost.cycles,
         "compute_cycles": cost.compute_cycles,
         "seconds": cost.cycles / instance.core.clock_hz,
         "energy_j": cost.energy_j,
-        "energy_j_by_level": energies,
+        "energy_j_by_level": _energies(cost),
         "static_energy_j": instance.core.leakage_w * cost.cycles / instance.core.clock_hz,
         "utilisation": cost.utilisation,
         "bound_by": cost.bound_by,
@@ -193,16 +154,6 @@ def _common(cost: Unfused | VectorCost, accelerator: Accelerator, instance: Core
         "dram_burst_bytes": cost.passing.read_burst_bytes + cost.passing.write_burst_bytes,
         "accesses": accesses_json(cost),
     }
-
-
-def operator_json(
-    cost: Unfused | VectorCost, nest: LoopNest | None, accelerator: Accelerator, instance: CoreInstance
-) -> dict[str, Any]:
-    """Everything about one operator, as plain data."""
-    from monet.mapping.text.mapping_file import mapping_document
-    from monet.mapping.unfused.operator import Unfused
-
-    result = _common(cost, accelerator, instance)
     if not isinstance(cost, Unfused):
         return result | {"macs": 0, "work": dict(cost.work), "mapping": None}
     tile = cost.mapped.cost
@@ -225,8 +176,6 @@ def operator_json(
 
 def roofline(cost: Unfused, accelerator: Accelerator, instance: CoreInstance) -> dict[str, float]:
     """Where the operator stands: MACs per DRAM byte, MACs per second, and the two roofs."""
-    from monet.mapping.unfused.border import border_of
-
     clock = instance.core.clock_hz
     moved = cost.passing.read_bytes + cost.passing.write_bytes
     bandwidth = border_of(accelerator, instance).bits_per_cycle * clock / 8
@@ -240,8 +189,6 @@ def roofline(cost: Unfused, accelerator: Accelerator, instance: CoreInstance) ->
 
 def operator_text(kind: str, cost: Unfused, nest: LoopNest, accelerator: Accelerator, instance: CoreInstance) -> str:
     """The mapping and its cost, to be read."""
-    from monet.mapping.text.loop_text import loop_nest_text
-
     clock = instance.core.clock_hz
     tile = cost.mapped.cost
     lines = [
@@ -259,10 +206,7 @@ def operator_text(kind: str, cost: Unfused, nest: LoopNest, accelerator: Acceler
     for port, cycles in sorted(tile.port_cycles, key=lambda one: -one[1])[:4]:
         lines.append(f"    port {port}: busy {cycles:,.0f}")
     lines += ["", f"energy {cost.energy_j:.4e} J (dynamic)"]
-    energies = dict(cost.energy_j_by_level)
-    for level, joules in cost.border_energy_j.items():
-        energies[level] = energies.get(level, 0.0) + joules
-    for level, joules in sorted(energies.items(), key=lambda one: -one[1]):
+    for level, joules in sorted(_energies(cost).items(), key=lambda one: -one[1]):
         lines.append(f"  {level:<20} {joules:.4e} J  {joules / cost.energy_j:6.1%}")
     lines += ["", f"  {'level':<20} {'slot':<5} {'reads':>16} {'writes':>16}"]
     for level, slots in accesses_json(cost).items():
@@ -282,12 +226,6 @@ def operator_text(kind: str, cost: Unfused, nest: LoopNest, accelerator: Acceler
 
 
 def _graph(request: Request, accelerator: Accelerator) -> Graph:
-    from dataclasses import replace
-
-    from monet.errors import MonetError, nearest
-    from monet.frontends import FAMILIES, ZOO, is_zoo
-    from monet.mapping.text.operator_arguments import OPERATORS
-
     model = str(request.model)
     if model.isidentifier() and not is_zoo(model):
         raise MonetError(f"unknown operator or model {model!r}; {nearest(model, [*OPERATORS, *FAMILIES, *ZOO])}")
@@ -303,12 +241,6 @@ def _usual_precision(accelerator: Accelerator) -> str:
 def _model(
     graph: Graph, accelerator: Accelerator, core: str, objective: str, constraints: list[str]
 ) -> tuple[dict[str, Any], str]:
-    from monet.graph.counts import nest_of
-    from monet.graph.kind import MAC_FAMILIES, kind_named
-    from monet.mapping.errors import MappingError
-    from monet.mapping.text.mapping_file import read_constraints
-    from monet.mapping.unfused.model_operators import map_graph
-
     nests = (nest_of(graph, op) for op in graph.ops if kind_named(op.kind).family in MAC_FAMILIES)
     dims = {dim for nest in nests if nest for dim in nest.sizes} if constraints else set()
     pinned = read_constraints(constraints, {"I": "x", "W": "w", "O": "y"}, dims, _level_names(accelerator))
@@ -325,7 +257,7 @@ def _model(
         "objective": objective,
         "operators": [
             {"name": one.op.name, "kind": one.op.kind, "phase": one.op.phase.value}
-            | operator_json(one.cost, None, accelerator, one.core)
+            | operator_json(one.cost, accelerator, one.core)
             for one in costs
         ],
         "unmapped": [{"name": one.op.name, "kind": one.op.kind, "reason": one.reason} for one in unmapped],

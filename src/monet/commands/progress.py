@@ -4,27 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rich.progress import Progress, ProgressColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from monet.report.terminal import screen
 
 
-def bars(*columns: ProgressColumn) -> Progress:
-    """Progress that leaves nothing behind; without columns: what is done, a bar, the share, the time left."""
-    from rich.progress import Progress
-
-    from monet.report.terminal import screen
-
+def bars(*columns: ProgressColumn, transient: bool = True) -> Progress:
+    """Progress on a terminal, ``transient`` if it leaves nothing behind; without columns: what is done, a bar, the
+    share, the time left."""
     console = screen(errors=True)
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    return Progress(*columns, console=console, transient=transient, disable=not console.is_terminal)
 
 
 @contextmanager
 def saying(what: str) -> Iterator[Callable[[str], None]]:
     """One line that says what is being done."""
-    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
-
     with bars(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()) as shown:
         task = shown.add_task(what)
         yield lambda line: shown.update(task, description=line)
@@ -33,8 +37,6 @@ def saying(what: str) -> Iterator[Callable[[str], None]]:
 @contextmanager
 def counted(what: str, expected: int) -> Iterator[Callable[[int], None]]:
     """How many of about ``expected``, the rate, the time left."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"))
     with bars(*columns, TimeElapsedColumn(), TimeRemainingColumn()) as shown:
         task = shown.add_task(what, total=expected, rate="")

@@ -6,6 +6,11 @@ from typing import Annotated
 
 import typer
 
+from monet.report.files import check_outputs, write_json
+from monet.report.html.study import write_study
+from monet.report.terminal import screen
+from monet.studies.study import STUDIES, Options, study_named
+
 
 def reproduce(
     study: Annotated[str, typer.Argument(help="Name of the study; without one, what there is.")] = "",
@@ -17,10 +22,6 @@ def reproduce(
     report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write a self-contained HTML page.")] = "",
 ) -> None:  # fmt: skip
     """Repeat one study of the MONET paper: its figure and its published numbers beside ours."""
-    from monet.report.files import check_outputs, write_json
-    from monet.report.terminal import screen
-    from monet.studies.study import STUDIES, Options, study_named
-
     if not study:
         for name, (_, about) in STUDIES.items():
             typer.echo(f"{name:24}{about}")
@@ -33,8 +34,6 @@ def reproduce(
     if json:
         write_json(json, values)
     if report:
-        from monet.report.html.study import write_study
-
         write_study(report, outcome.title, outcome.facts, outcome.panels)
     if json != "-":
         console = screen()

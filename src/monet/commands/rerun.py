@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any
 
 import typer
+
+from monet.report.difference import shortened, unequal
+from monet.report.html import write_html
+from monet.report.result_file import read_result, write_result
+from monet.report.terminal import screen
+from monet.request import Request
+from monet.schedule.result import Result
 
 # Wall time differs from run to run; nothing else may.
 NOT_COMPARED = frozenset({"seconds_to_evaluate", "inputs"})
@@ -17,18 +25,11 @@ def rerun(
     report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write an HTML report of the new result.")] = "",
 ) -> None:  # fmt: skip
     """Evaluate again from the inputs inside a result; exit code 1 when the outcome differs."""
-    from monet.report.result_file import read_result, write_result
-    from monet.report.terminal import screen
-    from monet.request import Request
-    from monet.schedule.result import Result
-
     before = read_result(result)
     after: Result = Request.of(before).evaluate()
     if json:
         write_result(after, json)
     if report:
-        from monet.report.html import write_html
-
         write_html(after, report)
     console = screen(errors=json == "-")
     found = differences(before, after)
@@ -40,7 +41,7 @@ def rerun(
     version = "" if before.version == after.version else f" (monet {before.version} then, {after.version} now)"
     console.print(f"{len(found)} differences{version}:", highlight=False)
     for path, old, new in found[:top]:
-        console.print(f"  {path}: {_short(old)} → {_short(new)}", markup=False)
+        console.print(f"  {path}: {shortened(old, 60, 'absent')} → {shortened(new, 60, 'absent')}", markup=False)
     if len(found) > top:
         console.print(f"  and {len(found) - top} more", highlight=False)
     raise typer.Exit(1)
@@ -48,15 +49,6 @@ def rerun(
 
 def differences(before: Any, after: Any) -> list[tuple[str, Any, Any]]:
     """Places where two results differ, inputs and wall time left out."""
-    import json
-
-    from monet.report.difference import unequal
-
     plain = [json.loads(json.dumps(one.to_json())) for one in (before, after)]
     first, second = ({key: value for key, value in one.items() if key not in NOT_COMPARED} for one in plain)
     return unequal(first, second)
-
-
-def _short(value: Any) -> str:
-    text = "absent" if value is None else str(value)
-    return text if len(text) <= 60 else text[:59] + "…"

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
+from monet.commands import INFEASIBLE
 from monet.commands.options import with_request
+from monet.report.files import check_outputs, write_text
+from monet.report.html import write_html
+from monet.report.perfetto import write_trace
+from monet.report.result_file import write_result
+from monet.report.table import write_csv
+from monet.report.terminal import render, screen
 from monet.request import Request
-
-if TYPE_CHECKING:
-    from monet.schedule.plan import Plan
-
-INFEASIBLE = 3  # exit code
+from monet.schedule.plan import Plan, load_plan, plan_text
 
 
 @with_request()
@@ -25,15 +28,16 @@ def run(
     csv: Annotated[str, typer.Option("--csv", metavar="FILE", help="Write the table of operators as CSV.")] = "",
 ) -> None:  # fmt: skip
     """Cost one training step: latency, energy, memory over time, by phase, operator, core and level."""
-    from monet.report.files import check_outputs
-
     check_outputs({"--report": report, "--trace": trace}, {"--json": json, "--csv": csv, "--save-plan": save_plan})
     _note_groups(request)
     result = request.evaluate()
-    _write(result, json, report, trace, csv, save_plan)
+    writers = ((json, write_result), (csv, write_csv), (trace, write_trace), (report, write_html))
+    for path, write in writers:
+        if path:
+            write(result, path)
+    if save_plan:
+        write_text(save_plan, plan_text(Plan.from_dict(result.plan)))
     if "-" not in (json, csv, save_plan):
-        from monet.report.terminal import render, screen
-
         screen().print(render(result))
     if not result.feasible:
         raise typer.Exit(INFEASIBLE)
@@ -41,36 +45,9 @@ def run(
 
 def _note_groups(request: Request) -> None:
     """Say so if a plan is given for its cores, and has groups that nothing asks for."""
-    from monet.schedule.plan import load_plan
-
     file = request.allocation
     if file and isinstance(file, str) and request.fusion in ("auto", "none") and (groups := load_plan(file).groups):
         typer.echo(
             f"note: --allocation takes cores only; give --fusion {file} for the {len(groups)} groups of {file} too",
             err=True,
         )
-
-
-def _write(result: Any, json: str, report: str, trace: str, csv: str, save_plan: str) -> None:
-    from monet.report.files import write_text
-    from monet.report.result_file import write_result
-
-    if json:
-        write_result(result, json)
-    if csv:
-        from monet.report.table import write_csv
-
-        write_csv(result, csv)
-    if trace:
-        from monet.report.perfetto import write_trace
-
-        write_trace(result, trace)
-    if report:
-        from monet.report.html import write_html
-
-        write_html(result, report)
-    if save_plan:
-        from monet.schedule.plan import Plan, plan_text
-
-        plan: Plan = Plan.from_dict(result.plan)
-        write_text(save_plan, plan_text(plan))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+from rich.text import Text
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from monet.validation import Row
+from monet.report.files import write_json
+from monet.report.terminal import screen
+from monet.validation import Row, Verdict, check, select
 
 
 def validate(
@@ -17,14 +20,6 @@ def validate(
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
 ) -> None:  # fmt: skip
     """Check monet against published and measured figures; exit code 1 when a stated tolerance is exceeded."""
-    from rich.console import Console
-    from rich.progress import track
-    from rich.text import Text
-
-    from monet.report.files import write_json
-    from monet.report.terminal import screen
-    from monet.validation import Verdict, check, select
-
     chosen = select(only)
     progress = track(chosen, "checking", console=Console(stderr=True), transient=True)
     rows = [check(figure) for figure in progress]
@@ -52,9 +47,6 @@ def number(value: float) -> str:
 
 
 def _table(topic: str, rows: list[Row], sources: list[str]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
     made = Table(title=topic, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
     made.add_column("figure", overflow="fold")
     for name in ("published", "ours", "", "error", "allowed", ""):
@@ -84,8 +76,6 @@ def allowed(rule: str, tolerance: float) -> str:
 
 
 def _summary(rows: list[Row]) -> str:
-    from monet.validation import Verdict
-
     done = [abs(row.error) for row in rows if row.error is not None]
     worst = max(done, default=0.0)
     parts = [f"{sum(row.verdict is verdict for row in rows)} {verdict.value}" for verdict in Verdict]

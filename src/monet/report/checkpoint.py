@@ -3,38 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from monet.graph.graph import Graph
 from monet.report.quantities import nbytes
 from monet.report.terminal import table
-from monet.search.checkpoint.liveness import Peak
+from monet.search.checkpoint.liveness import peak_of
 from monet.search.checkpoint.outcome import Outcome
 from monet.search.checkpoint.static import PROOF
+from monet.transforms.checkpoint_problem import COUNTING, Problem
 
 FRONTS = {"exact": "Exact front", "ga": "Front of NSGA-II", "blocks": "Front of chains of blocks"}
 
 
 def summary(
+    step: Graph,
+    problem: Problem,
     chosen: Outcome,
     front: Sequence[Outcome],
     baselines: Sequence[Outcome],
-    keep_all_bytes: int,
-    plain_peak: Peak,
-    asked: Mapping[str, Any],
+    budget_bytes: int | None,
+    choices: Sequence[str],
 ) -> dict[str, Any]:
-    """Everything worth keeping of a search; ``asked`` are its options. The chosen plan's figures stand at the top."""
+    """Everything worth keeping of a search by repeated work. The chosen plan's figures stand at the top."""
     return {
-        **asked,
+        "model": step.name,
+        "cost": "flops",
+        "counting": COUNTING,
+        "budget_bytes": budget_bytes,
+        "choices": list(choices),
+        "forward_work": problem.forward_cost,
         **chosen.to_json(),
         "feasible": True,
-        "keep_all_bytes": keep_all_bytes,
-        "plain_peak": {"operator": plain_peak.operator, "bytes": plain_peak.bytes},
+        "keep_all_bytes": problem.keep_all_bytes,
+        "plain_peak": asdict(peak_of(step)),
         "baselines": [one.to_json() for one in baselines],
-        "front": [one.to_json() for one in front],
+        "front": [one.to_json() for one in front or [chosen]],
     }
 
 

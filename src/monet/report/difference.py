@@ -118,6 +118,12 @@ def unequal(first: Any, second: Any, path: str = "", limit: int = 200) -> list[t
     return [] if first == second else [(path, first, second)]
 
 
+def shortened(value: Any, most: int, absent: str) -> str:
+    """A value in at most so many characters."""
+    text = absent if value is None else str(value)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def info(first: Result, second: Result) -> dict[str, Any]:
     """Every comparison: lists of ``Compared``, operators apart."""
     inputs = unequal(first.to_json()["inputs"], second.to_json()["inputs"])

@@ -31,7 +31,7 @@ def write_allocation(
     """Write the page."""
     graph, accelerator = scheduler.workload.graph, scheduler.machine.accelerator
     facts = [f"{name} {value}" for name, value in settings.items()]
-    facts.append(f"{len(found.points) + found.infeasible:,} plans tried")
+    facts.append(f"{found.tried:,} plans tried")
     panels = [
         Panel(
             "Plans",

@@ -63,8 +63,12 @@ class Allocation:
     infeasible: int
     reason: str
     interrupted: bool
-
     objective: str = "latency"
+
+    @property
+    def tried(self) -> int:
+        """Plans evaluated, with those that cannot run."""
+        return len(self.points) + self.infeasible
 
     @property
     def best_rule(self) -> Candidate | None:
