@@ -123,7 +123,7 @@ def copies(graph: Graph, run: tuple[bool, bool]) -> tuple[float, float]:
     inputs = {op.name: graph.tensors[op.inputs[0]].bytes for op in graph.ops if op.kind == "conv"}
     read = {row.name: row.dram_read_bytes for row in result.operators}
     more = 3 * sum(size for name, size in inputs.items() if read[name] >= size)
-    dram = hardware.drams[0]
+    dram = hardware.dram
     joules = 8 * more * dram.read_energy_j_per_bit
     return result.cycles + more / 8, dynamic(result) + 1e12 * joules
 

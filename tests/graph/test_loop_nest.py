@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from monet.graph import KINDS, Graph, GraphBuilder, LoopNest
 from monet.graph.counts import call_of, equal_classes, nest_of, signature, work_of
-from monet.graph.loop_nest import index
+from monet.graph.loop_nest import Operand, index
 
 
 def walk(nest: LoopNest, arrays: dict[int, np.ndarray]) -> np.ndarray:
@@ -132,3 +132,41 @@ def test_text_of_a_nest_and_extent() -> None:
     i = index(("OY", 2), "FY", offset=-1)
     assert str(i) == "2OY+FY-1"
     assert i.extent({"OY": 4, "FY": 3}) == 9
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    factors=st.lists(st.sampled_from((-2, -1, 1, 2, 3)), min_size=1, max_size=2),
+    offset=st.integers(-3, 8),
+    length=st.integers(1, 12),
+    data=st.data(),
+)
+def test_a_part_touches_what_its_points_touch_in_the_whole(
+    factors: list[int], offset: int, length: int, data: st.DataObject
+) -> None:
+    sizes = {"uv"[i]: data.draw(st.integers(1, 6)) for i in range(len(factors))}
+    ranges = {}
+    for name, size in sizes.items():
+        start = data.draw(st.integers(0, size - 1))
+        ranges[name] = start, data.draw(st.integers(start + 1, size))
+    terms = tuple(zip(sizes, factors, strict=True))
+    whole = LoopNest(
+        tuple(sizes.items()), (Operand("x", 0, "fp32", (length,), (index(*terms, offset=offset),), False),)
+    )
+    (operand,) = whole.part(ranges).operands
+    here = set()
+    for point in itertools.product(*(range(start, end) for start, end in ranges.values())):
+        position = offset + sum(factor * at for factor, at in zip(factors, point, strict=True))
+        local = operand.indices[0].offset + sum(
+            factor * (at - start) for factor, at, (start, _) in zip(factors, point, ranges.values(), strict=True)
+        )
+        if 0 <= position < length:
+            assert 0 <= local < operand.shape[0]
+            here.add((position, local))
+    assert len({position - local for position, local in here}) <= 1  # the part is a window of the whole
+    if here and all(0 <= offset + sum(map(int.__mul__, factors, ends)) < length for ends in _corners(ranges)):
+        assert operand.shape[0] == max(here)[0] - min(here)[0] + 1
+
+
+def _corners(ranges: dict[str, tuple[int, int]]) -> list[tuple[int, ...]]:
+    return list(itertools.product(*((start, end - 1) for start, end in ranges.values())))

@@ -69,7 +69,7 @@ def test_short_forms_are_written_out() -> None:
     assert core.rate("int8", "int8").accumulator == "int32"
     assert core.accumulator_level == "sram"
     assert sum(link.name.startswith("noc") for link in accelerator.links) == 3 * 1 + 2 * 2
-    assert accelerator.drams[0].bandwidth_bytes_per_s == pytest.approx(6.4e9)
+    assert accelerator.dram.bandwidth_bytes_per_s == pytest.approx(6.4e9)
 
 
 def test_use_inherits_all_but_the_copies_and_merges_memories_by_name() -> None:
@@ -144,6 +144,7 @@ def test_problems_of_fields_and_of_the_whole_are_reported_in_one_go() -> None:
         ({"rates: [int8]": "rates: {int8: {accumulator: bit}}"}, "cores.pe.rates.int8.accumulator", "cannot hold sums"),
         ({"kind: matrix": "kind: vector"}, "cores.pe.vector", "needs its lanes"),
         ({"kind: LPDDR4": "kind: custom"}, "dram.main", "must also give latency_s"),
+        ({"network:": "  side: {kind: LPDDR4, capacity_bytes: 1 GiB}\nnetwork:"}, "dram.side", "one DRAM, here main"),
         ({"node_nm: 28": "node_nm: 1"}, "node_nm", "greater than or equal to 3"),
         ({"size_bytes: 64 KiB, bandwidth_bits_per_cycle: 256": "size_bytes: 64 KiB"},
          "cores.pe.memories.1", "give bandwidth"),

@@ -34,7 +34,7 @@ def _numbers(value: Any) -> list[float]:
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_preset_is_fully_resolved_and_connected(name: str) -> None:
     accelerator = load_hardware(name)
-    for part in (accelerator.memories, accelerator.drams, accelerator.links):
+    for part in (accelerator.memories, (accelerator.dram,), accelerator.links):
         assert all(math.isfinite(number) and number >= 0 for number in _numbers(part))
     for one in accelerator.cores:
         hash(one.core)  # usable as a cache key
@@ -45,8 +45,8 @@ def test_a_preset_is_fully_resolved_and_connected(name: str) -> None:
         for operand in OPERANDS:
             memory = one.memory_of(operand)
             endpoint = accelerator.memory(memory).endpoint if memory else one.endpoint
-            assert accelerator.route(accelerator.drams[0].name, endpoint)
-            assert accelerator.route(endpoint, accelerator.drams[0].name)
+            assert accelerator.route(accelerator.dram.name, endpoint)
+            assert accelerator.route(endpoint, accelerator.dram.name)
     assert accelerator.area_m2 > 0
     assert load_description(name).source
 
@@ -78,7 +78,7 @@ def test_tpu_like_equals_the_table_of_zigzag() -> None:
     assert core.levels_of("I") == (sram,)
     assert core.levels_of("W") == (weights,)
     assert core.streamed == {"W"}
-    dram = accelerator.drams[0]
+    dram = accelerator.dram
     assert dram.capacity_bytes * 8 == 10**10
     assert dram.bandwidth_bits_per_s == 64 * core.clock_hz
     assert dram.read_energy_j_per_bit * 64 == pytest.approx(700e-12)

@@ -40,10 +40,9 @@ cores:
     memories: [{name: view, memory: shared}]
 dram:
   main: {kind: DDR4, capacity_bytes: 4 GiB, channels: 2}
-  side: {kind: LPDDR4, capacity_bytes: 1 GiB, bandwidth_bits_per_cycle: 32, static_power_w: 5 mW, burst_bytes: 128}
 network:
   wide:
-    bus: [array, lanes, shared, main, side]
+    bus: [array, lanes, shared, main]
     hub: main
     bandwidth_bits_per_cycle: 64
     clock_hz: 2 GHz
@@ -123,7 +122,11 @@ def test_modes_change_all_wires_of_the_axes_they_name(chip: Accelerator) -> None
 
 
 def test_dram_by_kind_and_by_what_is_given(chip: Accelerator) -> None:
-    main, side = chip.drams
+    main = chip.dram
+    given = (
+        "{kind: LPDDR4, capacity_bytes: 1 GiB, bandwidth_bits_per_cycle: 32, static_power_w: 5 mW, burst_bytes: 128}"
+    )
+    side = resolve(describe_text(TEXT.replace("{kind: DDR4, capacity_bytes: 4 GiB, channels: 2}", given))).dram
     assert main.bandwidth_bits_per_s == pytest.approx(2 * 25.6e9 * 8)
     assert main.static_power_w == pytest.approx(4 * 0.064)
     assert (main.burst_bytes, main.latency_s) == (64, 90e-9)

@@ -395,10 +395,10 @@ def test_figures_of_the_command_hang_together(hardware: str, kind: str, dims: di
     dram = found["accesses"]["dram"]
     reads, writes = (sum(row[f"{verb}_bits"] for row in dram.values()) / 8 for verb in ("read", "write"))
     assert (found["dram_read_bytes"], found["dram_write_bytes"]) == (reads, writes)
-    burst = machine.drams[0].burst_bytes
+    burst = machine.dram.burst_bytes
     assert found["dram_burst_bytes"] % burst == 0
     assert 0 <= found["dram_burst_bytes"] - reads - writes < 4 * burst
-    pace = machine.drams[0].bandwidth_bits_per_s / 8 / core.clock_hz
+    pace = machine.dram.bandwidth_bits_per_s / 8 / core.clock_hz
     assert found["dram_cycles"] == pytest.approx(found["dram_burst_bytes"] / pace)
     tile = found["tile_cycles"]
     slowest = max(tile["compute"] + tile["exposed"] + stall for stall in (0, *tile["stall_by_port"].values()))
@@ -406,7 +406,7 @@ def test_figures_of_the_command_hang_together(hardware: str, kind: str, dims: di
     line = found["roofline"]
     assert line["macs_per_byte"] == pytest.approx(found["macs"] / (reads + writes))
     assert line["macs_per_s"] == pytest.approx(found["macs"] / found["seconds"])
-    assert line["dram_bytes_per_s"] <= machine.drams[0].bandwidth_bits_per_s / 8 * (1 + 1e-12)
+    assert line["dram_bytes_per_s"] <= machine.dram.bandwidth_bits_per_s / 8 * (1 + 1e-12)
     if found["bound_by"] not in ("dram", "compute"):
         stalls = tile["stall_by_port"]
         assert stalls[found["bound_by"]] == max(stalls.values())

@@ -36,7 +36,7 @@ def evaluated(monkeypatch: pytest.MonkeyPatch) -> Result:
 
     def evaluate(self: Request, graph: object = None) -> Result:
         base = small()
-        speed = self.accelerator().drams[0].bandwidth_bytes_per_s / 6.4e9
+        speed = self.accelerator().dram.bandwidth_bytes_per_s / 6.4e9
         return dataclasses.replace(base, latency_s=base.latency_s / speed, inputs=self.to_json())
 
     monkeypatch.setattr(Request, "evaluate", evaluate)

@@ -116,7 +116,7 @@ class Reference:
         return node
 
     def bursts(self, size: int, rows: int) -> int:
-        burst = self.machine.accelerator.drams[0].burst_bytes
+        burst = self.machine.accelerator.dram.burst_bytes
         return rows * math.ceil(math.ceil(size / rows) / burst) * burst if rows > 1 else size
 
     def route(self, node: Node, source: int, target: int, bursts: int = 0) -> int:
@@ -124,7 +124,7 @@ class Reference:
         for i in range(routes.pointer[pair], routes.pointer[pair + 1]):
             resource, moved = int(routes.resource[i]), node.bytes
             if resource == self.machine.dram_resource:
-                burst = self.machine.accelerator.drams[0].burst_bytes
+                burst = self.machine.accelerator.dram.burst_bytes
                 moved = math.ceil(max(moved, bursts) / burst) * burst
             ticks = math.ceil(moved * routes.ticks_per_byte[i] - 1e-6)
             node.books[resource] = max(ticks, node.books.get(resource, 0))

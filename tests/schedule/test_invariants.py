@@ -48,7 +48,7 @@ def check_bounds(scheduler: Scheduler, schedule: Schedule, result: Result) -> No
     bounds = result.bounds
     assert result.latency_s * slack >= bounds.latency_s
     assert result.memory[0].peak_bytes >= bounds.memory_bytes
-    dram = scheduler.machine.accelerator.drams[0]
+    dram = scheduler.machine.accelerator.dram
     assert result.latency_s * slack >= result.dram_bytes.total / dram.bandwidth_bytes_per_s
     assert result.dram_bytes.total >= bounds.dram_s * dram.bandwidth_bytes_per_s * (1 - 1e-9) - 1
     for link in result.links:

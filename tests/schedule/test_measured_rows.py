@@ -90,7 +90,7 @@ def test_the_headline_is_of_the_whole_batch(result: Result) -> None:
 
 def test_bound_by_follows_from_traffic_and_core_time(result: Result) -> None:
     """DRAM limits an operator if its bytes take longer than its busiest core; else a port or the array does."""
-    computed, bandwidth = ticks_by(result, "compute"), accelerator("mesh").drams[0].bandwidth_bytes_per_s
+    computed, bandwidth = ticks_by(result, "compute"), accelerator("mesh").dram.bandwidth_bytes_per_s
     limits = Counter[bool]()
     for row in result.operators:
         busiest = max((computed[row.name, core] for core in row.cores), default=0) / result.ticks_per_second

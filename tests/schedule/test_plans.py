@@ -172,7 +172,7 @@ def test_fusing_a_chain_saves_the_traffic_between_its_layers() -> None:
     small = accelerator("shared", sram=8192)
     alone = evaluate(graph, small, Plan(boundary="dram"))
     fused = evaluate(graph, small, Plan((Group(names, (("OY", 1),)),), boundary="dram"))
-    compulsory = fused.bounds.dram_s * small.drams[0].bandwidth_bytes_per_s
+    compulsory = fused.bounds.dram_s * small.dram.bandwidth_bytes_per_s
     assert fused.dram_bytes.total == pytest.approx(compulsory)
     assert fused.dram_bytes.total < 0.5 * alone.dram_bytes.total
     assert fused.energy_j < alone.energy_j

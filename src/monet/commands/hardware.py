@@ -126,14 +126,14 @@ def _tree(accelerator: Accelerator, about: str) -> Tree:
     for memory in accelerator.memories:
         if memory.level.memory:
             tree.add(Text(level_line(memory.level)))
-    for dram in accelerator.drams:
-        energies = f"{si(dram.read_energy_j_per_bit, 'J')}/bit read, {si(dram.write_energy_j_per_bit, 'J')}/bit write"
-        tree.add(
-            Text(
-                f"{dram.name} ({dram.kind}): {si(dram.bandwidth_bytes_per_s, 'B/s')} in {dram.channels} channel(s), "
-                f"{energies}, {si(dram.static_power_w, 'W')} static, {si(dram.latency_s, 's')} latency"
-            )
+    dram = accelerator.dram
+    energies = f"{si(dram.read_energy_j_per_bit, 'J')}/bit read, {si(dram.write_energy_j_per_bit, 'J')}/bit write"
+    tree.add(
+        Text(
+            f"{dram.name} ({dram.kind}): {si(dram.bandwidth_bytes_per_s, 'B/s')} in {dram.channels} channel(s), "
+            f"{energies}, {si(dram.static_power_w, 'W')} static, {si(dram.latency_s, 's')} latency"
         )
+    )
     network = tree.add("network")
     for link in accelerator.links[:12]:
         network.add(Text(link_line(link)))

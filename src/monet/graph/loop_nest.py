@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from monet.graph.formats import format_named, whole_bytes
@@ -26,6 +26,18 @@ class Index:
     def extent(self, sizes: dict[str, int]) -> int:
         """How many consecutive positions a tile of ``sizes`` spans on this axis (halo included, edges not clipped)."""
         return 1 + sum(abs(coefficient) * (sizes[name] - 1) for name, coefficient in self.terms)
+
+    def within(self, length: int, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
+        """(offset, positions) of this axis of ``length`` in a part of the nest, where dimensions run over ``ranges``
+        (start, end): the part has the positions it touches, clipped as its windows lie, and counts from their first."""
+        origin = low = high = self.offset
+        for name, factor in self.terms:
+            start, end = ranges[name]
+            origin += factor * start
+            low += factor * (start if factor > 0 else end - 1)
+            high += factor * (end - 1 if factor > 0 else start)
+        first = max(0, low)
+        return origin - first, max(1, min(length - 1, high) - first + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +73,18 @@ class Operand:
     def bytes(self) -> int:
         """Bytes of all elements."""
         return whole_bytes(math.prod(self.shape) * self.bits_per_element)
+
+    def part(self, ranges: Mapping[str, tuple[int, int]], sizes: Mapping[str, int]) -> Operand:
+        """What a part of the nest has of this operand; see ``LoopNest.part``."""
+        if not self.dims & ranges.keys():
+            return self
+        everything = {name: ranges.get(name, (0, size)) for name, size in sizes.items()}
+        shape, indices = list(self.shape), list(self.indices)
+        for axis, index in enumerate(self.indices):
+            if any(name in ranges for name, _ in index.terms):
+                offset, shape[axis] = index.within(shape[axis], everything)
+                indices[axis] = Index(index.terms, offset)
+        return replace(self, shape=tuple(shape), indices=tuple(indices))
 
     def __str__(self) -> str:
         return f"{self.name}[{', '.join(map(str, self.indices))}]:{self.dtype}"
@@ -108,6 +132,12 @@ class LoopNest:
         """Dimensions that index no output: the nest sums over them."""
         written = frozenset().union(*(operand.dims for operand in self.writes))
         return frozenset(self.sizes) - written
+
+    def part(self, ranges: Mapping[str, tuple[int, int]]) -> LoopNest:
+        """The nest over ``ranges`` (start, end) of some dimensions; the others are whole."""
+        lengths = {name: end - start for name, (start, end) in ranges.items()}
+        dims = tuple((name, lengths.get(name, size)) for name, size in self.dims)
+        return LoopNest(dims, tuple(operand.part(ranges, self.sizes) for operand in self.operands))
 
     def canonical(self) -> tuple[object, ...]:
         """A content key: unit dimensions dropped, the others renamed by position. Equal keys cost the same."""

@@ -427,7 +427,7 @@ class Accelerator:
     clock_hz: float
     cores: tuple[CoreInstance, ...]
     memories: tuple[Memory, ...]
-    drams: tuple[Dram, ...]
+    dram: Dram
     links: tuple[Link, ...]
     other_area_m2: float = 0.0  # chip area that nothing above stands for: control, I/O
     other_leakage_w: float = 0.0
@@ -485,8 +485,7 @@ class Accelerator:
     def static_power_w(self) -> float:
         """Leakage of the chip and static power of DRAM."""
         shared = sum(memory.level.total_leakage_w for memory in self.memories if memory.level.memory)
-        drams = sum(dram.static_power_w for dram in self.drams)
-        return sum(one.core.leakage_w for one in self.cores) + shared + drams + self.other_leakage_w
+        return sum(one.core.leakage_w for one in self.cores) + shared + self.dram.static_power_w + self.other_leakage_w
 
     def peak_macs_per_s(self, dtype: str) -> float:
         """Multiply-accumulates per second over all cores that take ``dtype`` for both inputs."""
@@ -545,12 +544,11 @@ class Accelerator:
 
     def _hops_to(self, target: str) -> dict[str, int]:
         """Hops from every endpoint that can reach ``target``."""
-        off_chip = {dram.name for dram in self.drams} - {target}
         hops = {target: 0}
         queue = deque([target])
         while queue:
             here = queue.popleft()
-            if here in off_chip:
+            if here == self.dram.name != target:  # nothing passes through it
                 continue
             for source in self._sources.get(here, ()):
                 if source not in hops:

@@ -14,7 +14,9 @@ from monet.hardware.technology import is_derivable
 
 def check(description: Description) -> list[Problem]:
     """All problems of a description whose fields are each valid."""
-    problems = list(_names(description))
+    first, *more = description.dram
+    why = f"an accelerator has one DRAM, here {first}; give several of a kind as dram.{first}.channels"
+    problems = [Problem(f"dram.{name}", why) for name in more] + list(_names(description))
     for name, core in description.cores.items():
         path = f"cores.{name}"
         problems += _compute(path, core)

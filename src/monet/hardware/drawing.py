@@ -56,13 +56,12 @@ def facts(accelerator: Accelerator) -> Facts:
     counts: dict[str, int] = {}
     for one in accelerator.cores:
         counts[one.template] = counts.get(one.template, 0) + 1
-    bandwidth = sum(dram.bandwidth_bytes_per_s for dram in accelerator.drams)
     return Facts(
         accelerator.name,
         ", ".join(f"{count}×{name}" if count > 1 else name for name, count in counts.items()),
         ", ".join(f"{dtype} {si(rate, 'op/s')}" for dtype, rate in peak_rates(accelerator).items()),
         binary_bytes(accelerator.on_chip_bytes),
-        f"{accelerator.drams[0].kind} {si(bandwidth, 'B/s')}",
+        f"{accelerator.dram.kind} {si(accelerator.dram.bandwidth_bytes_per_s, 'B/s')}",
         area(accelerator.area_m2),
         f"{accelerator.node_nm:g} nm",
     )
@@ -141,9 +140,9 @@ def drawing(accelerator: Accelerator) -> str:
     for memory in accelerator.memories:
         if memory.level.memory:
             lines.append(f"[ {memory.name} {binary_bytes(memory.size_bytes)} ]")
-    for dram in accelerator.drams:
-        size = binary_bytes(dram.capacity_bytes)
-        lines.append(f"[[ {dram.name} {dram.kind} {size}, {si(dram.bandwidth_bytes_per_s, 'B/s')} ]]")
+    dram = accelerator.dram
+    size = binary_bytes(dram.capacity_bytes)
+    lines.append(f"[[ {dram.name} {dram.kind} {size}, {si(dram.bandwidth_bytes_per_s, 'B/s')} ]]")
     return "\n".join(lines)
 
 

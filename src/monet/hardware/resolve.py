@@ -62,7 +62,7 @@ def resolve(description: Description) -> Accelerator:
         clock_hz=description.clock_hz,
         cores=tuple(instances),
         memories=_memories(description, instances, shared),
-        drams=tuple(_dram(name, model, description.clock_hz) for name, model in description.dram.items()),
+        dram=next(_dram(name, model, description.clock_hz) for name, model in description.dram.items()),
         links=_links(description, instances, technology),
         other_area_m2=description.other_area_m2,
         other_leakage_w=technology.leakage_w(description.other_area_m2),

@@ -103,7 +103,7 @@ def hardware_summary(accelerator: Accelerator) -> HardwareSummary:
         cores=tuple(_core(one) for one in accelerator.cores),
         memories=tuple(_copied(MemorySummary, one, shared=bool(one.level.memory)) for one in memories),
         links=tuple(_copied(LinkSummary, one, bandwidth_bytes_per_s=one.bandwidth_bits_per_s / 8) for one in links),
-        drams=tuple(_copied(DramSummary, one) for one in accelerator.drams),
+        drams=(_copied(DramSummary, accelerator.dram),),
     )
 
 

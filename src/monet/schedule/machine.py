@@ -46,7 +46,7 @@ class Machine:
     @cached_property
     def memory_index(self) -> dict[str, int]:
         """Memory → number; DRAM is 0."""
-        dram = self.accelerator.drams[0].name
+        dram = self.accelerator.dram.name
         return {dram: 0} | {memory.name: 1 + number for number, memory in enumerate(self.accelerator.memories)}
 
     @cached_property
@@ -82,7 +82,7 @@ class Machine:
             if backward != forward:
                 names.append(f"{link.name} (back)")
         names += [f"{memory.name} (port)" for memory in self.accelerator.memories if memory.name in self.ported]
-        return (*names, self.accelerator.drams[0].name)
+        return (*names, self.accelerator.dram.name)
 
     @cached_property
     def ported(self) -> frozenset[str]:
@@ -123,7 +123,7 @@ class Machine:
         border, accelerator = self.borders[instance.name], self.accelerator
         if cores == 1:
             return border
-        dram = accelerator.drams[0]
+        dram = accelerator.dram
         rates = [dram.bandwidth_bits_per_s / cores]
         for index in accelerator.route(dram.name, instance.endpoint):
             rates.append(accelerator.links[index].bandwidth_bits_per_s / min(cores, self._users[index]))
@@ -132,14 +132,14 @@ class Machine:
     @cached_property
     def _users(self) -> Counter[int]:
         """How many cores get their data from DRAM over a link."""
-        dram = self.accelerator.drams[0].name
+        dram = self.accelerator.dram.name
         ways = {one.endpoint: self.accelerator.route(dram, one.endpoint) for one in self.accelerator.cores}
         return Counter(index for one in self.accelerator.cores for index in ways[one.endpoint])
 
     @cached_property
     def routes(self) -> Routes:
         """Routes between all memories. Pairs without a way are marked; data then goes through DRAM."""
-        accelerator, count, dram = self.accelerator, len(self.memory_index), self.accelerator.drams[0]
+        accelerator, count, dram = self.accelerator, len(self.memory_index), self.accelerator.dram
         wires = tuple((link.endpoints, link.directed, link.hub) for link in accelerator.links)
         ends = (dram.name, *(memory.endpoint for memory in accelerator.memories))
         key = wires, ends, self.link_resources, self.port_resources.tobytes()

@@ -27,14 +27,15 @@ from monet.mapping.mapper.tiling_problem import (
     SMALLEST_TILE,
     Problem,
 )
-from monet.mapping.nest.footprint import Extent, WindowTables, divisors, tables
+from monet.mapping.nest.footprint import Extent, WindowTables, tables
 from monet.mapping.nest.frame import Frame
 from monet.mapping.nest.mapping import Cut, Loop, Mapping
 from monet.mapping.nest.prices import Prices
 from monet.mapping.nest.spatial import mirror_of
+from monet.mapping.nest.tiles import tile_sizes
 
 OBJECTIVES = ("latency", "energy", "edp")
-FEW, MANY = 4, 10  # fewer divisors than FEW: add ceil(steps / m); more than MANY: keep a geometric selection
+PARTS, MOST_TILES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 512), 10  # see ``tile_sizes``
 MANY_TILINGS = 500  # tile combinations from which a coarse search first pays
 LARGE, GAP = 1_000_000, 1e-7  # nests of more points than LARGE are searched to within GAP of the optimum
 TIE = 1e-6  # relative weight of the second objective
@@ -63,14 +64,7 @@ class Tiling:
 
 def candidate_tiles(steps: int) -> tuple[int, ...]:
     """Tiles that the search tries for a dimension of ``steps``, ascending; 1 and ``steps`` are among them."""
-    found = set(divisors(steps))
-    if len(found) < FEW and steps > FEW:
-        found |= {-(-steps // m) for m in (2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 512) if m < steps}
-    ordered = sorted(found)
-    if len(ordered) > MANY:
-        picks = {round(i * (len(ordered) - 1) / (MANY - 1)) for i in range(MANY)}
-        ordered = [ordered[i] for i in sorted(picks)]
-    return tuple(ordered)
+    return tile_sizes(steps, PARTS, MOST_TILES)
 
 
 @dataclass(frozen=True)

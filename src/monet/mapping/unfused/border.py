@@ -63,9 +63,7 @@ class Border:
 
 def border_of(accelerator: Accelerator, instance: CoreInstance) -> Border:
     """The border of a core instance; the slowest part of the way to DRAM sets the bandwidth."""
-    if not accelerator.drams:
-        raise HardwareError(f"{accelerator.name}: core {instance.name} has no path to memory: there is no DRAM")
-    dram, clock = accelerator.drams[0], instance.core.clock_hz
+    dram, clock = accelerator.dram, instance.core.clock_hz
     route = [accelerator.links[index] for index in accelerator.route(dram.name, instance.endpoint)]
     bandwidth = min([dram.bandwidth_bits_per_s, *(link.bandwidth_bits_per_s for link in route)])
     if bandwidth <= 0:

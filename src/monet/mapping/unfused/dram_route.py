@@ -58,7 +58,7 @@ class DramRoute:
 
 def dram_route(accelerator: Accelerator, instance: CoreInstance) -> DramRoute:
     """The way between DRAM and a core instance."""
-    dram, clock = accelerator.drams[0], instance.core.clock_hz
+    dram, clock = accelerator.dram, instance.core.clock_hz
     there = accelerator.route(dram.name, instance.endpoint)
     try:
         back = accelerator.route(instance.endpoint, dram.name)

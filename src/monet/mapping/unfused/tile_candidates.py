@@ -12,28 +12,16 @@ from monet.arrays import F64, I64, F64x2, F64x4, F64x5, I64x3
 from monet.hardware.accelerator import OPERANDS
 from monet.mapping.mapper.tiling import OBJECTIVES, Constraints
 from monet.mapping.nest.cost import Cost
-from monet.mapping.nest.footprint import Extent, Footprint, Window, divisors, tables
+from monet.mapping.nest.footprint import Extent, Footprint, Window, tables
 from monet.mapping.nest.frame import Frame
 from monet.mapping.nest.mapping import Loop
+from monet.mapping.nest.tiles import tile_sizes
 from monet.mapping.unfused.border import Border
 from monet.mapping.unfused.border_traffic import Memories
 from monet.mapping.unfused.tile_ranking import SLOT_COLUMNS, Ranking
 
-MOST_TILES = 6
+PARTS, MOST_TILES = (2, 4, 8, 16, 64, 256), 6  # see ``tile_sizes``
 SPARE = 1e-3  # at objective latency, doubling the energy counts as 0.1 % of the cycles
-
-
-def dram_tiles(size: int, taps: bool) -> tuple[int, ...]:
-    """Tiles of a dimension that DRAM traffic may be cut into."""
-    if taps:
-        return (size,)
-    found = list(divisors(size))
-    if len(found) < 4 and size > 4:
-        found = sorted({*found, *(-(-size // m) for m in (2, 4, 8, 16, 64, 256) if m < size)})
-    if len(found) > MOST_TILES:
-        picks = {round(i * (len(found) - 1) / (MOST_TILES - 1)) for i in range(MOST_TILES)}
-        found = [found[i] for i in sorted(picks)]
-    return tuple(found)
 
 
 def _in_padding(window: Window, size: int, tile: int) -> bool:
@@ -61,7 +49,7 @@ def _candidates(frame: Frame, touched: list[Footprint]) -> tuple[tuple[int, ...]
     return tuple(
         tuple(
             tile
-            for tile in dram_tiles(size, dim in taps)
+            for tile in ((size,) if dim in taps else tile_sizes(size, PARTS, MOST_TILES))
             if not any(window.u == dim and _in_padding(window, size, tile) for window in alone)
         )
         for dim, size in frame.sizes.items()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -106,34 +106,12 @@ def box_rows(operand: Operand, tensor: Tensor, nest: LoopNest, steps: StepRanges
 
 def step_nest(nest: LoopNest, steps: StepRanges, number: int) -> LoopNest:
     """The nest of one step: lengths of its ranges, windows clipped as they lie."""
-    return _part(nest, tuple((dim, int(low[number]), int(high[number])) for dim, (low, high) in steps.ranges.items()))
+    return _part(nest, tuple((dim, (int(low[number]), int(high[number]))) for dim, (low, high) in steps.ranges.items()))
 
 
 @lru_cache(maxsize=8192)
-def _part(nest: LoopNest, ranges: tuple[tuple[str, int, int], ...]) -> LoopNest:
-    at = {dim: (low, high) for dim, low, high in ranges}
-    dims = tuple((dim, at[dim][1] - at[dim][0] if dim in at else size) for dim, size in nest.dims)
-    return LoopNest(dims, tuple(_cut_operand(one, nest, at) for one in nest.operands))
-
-
-def _cut_operand(operand: Operand, nest: LoopNest, at: Mapping[str, tuple[int, int]]) -> Operand:
-    if not operand.dims & at.keys():
-        return operand
-    shape, indices = [], []
-    for index, length in zip(operand.indices, operand.shape, strict=True):
-        if not any(name in at for name, _ in index.terms):
-            shape.append(length)
-            indices.append(index)
-            continue
-        low, high = index.offset, index.offset
-        for name, factor in index.terms:
-            start, end = at.get(name, (0, nest.sizes[name]))
-            low += factor * (start if factor > 0 else end - 1)
-            high += factor * (end - 1 if factor > 0 else start)
-        inside = max(0, low), min(length - 1, high)
-        shape.append(max(1, inside[1] - inside[0] + 1))
-        indices.append(Index(index.terms, low - inside[0]))
-    return replace(operand, shape=tuple(shape), indices=tuple(indices))
+def _part(nest: LoopNest, ranges: tuple[tuple[str, tuple[int, int]], ...]) -> LoopNest:
+    return nest.part(dict(ranges))
 
 
 def shape_classes(nest: LoopNest, steps: StepRanges) -> tuple[I64, I64]:

@@ -15,7 +15,7 @@ from monet.schedule.workload import Operator, Workload
 
 def bounds_of(schedule: Schedule, machine: Machine, workload: Workload) -> Bounds:
     """Compute, compulsory traffic, longest chain of the plan's own durations, and what DRAM holds at the start."""
-    bandwidth = machine.accelerator.drams[0].bandwidth_bytes_per_s
+    bandwidth = machine.accelerator.dram.bandwidth_bytes_per_s
     floor = sum(one.tensor.bytes for one in workload.storages.values() if one.is_root)
     compulsory = compulsory_bytes(schedule, workload)
     chain = schedule.longest_chain / machine.ticks_per_second

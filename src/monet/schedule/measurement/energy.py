@@ -55,7 +55,7 @@ def _transfers(
     schedule: Schedule, machine: Machine, by_level: dict[str, float], by_core: dict[str, float], by_operator: F64
 ) -> F64:
     moves, accelerator = schedule.transfers, machine.accelerator
-    dram, resources = accelerator.drams[0], len(machine.resource_names)
+    dram, resources = accelerator.dram, len(machine.resource_names)
     written = np.where(moves.to_dram, dram.write_energy_j_per_bit, 0.0)
     joules: F64 = np.where(moves.from_dram, dram.read_energy_j_per_bit, written) * (8 * moves.bursts)
     _add(by_level, "dram", joules.sum())

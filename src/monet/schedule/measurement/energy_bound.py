@@ -13,7 +13,7 @@ def energy_bound_j(
     operators: Iterable[Operator], accelerator: Accelerator, compulsory_bytes: float, least_s: float
 ) -> float:
     """Joules that every schedule spends at least."""
-    dram = accelerator.drams[0]
+    dram = accelerator.dram
     moved = 8 * compulsory_bytes * min(dram.read_energy_j_per_bit, dram.write_energy_j_per_bit)
     return compute_bound_j(operators, accelerator) + moved + accelerator.static_power_w * least_s
 

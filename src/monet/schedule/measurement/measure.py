@@ -101,7 +101,7 @@ class Measures:
 
     def _bound(self, one: Any, number: int) -> str:
         machine = self.machine
-        per_byte = 8 / machine.accelerator.drams[0].bandwidth_bits_per_s / self.seconds
+        per_byte = 8 / machine.accelerator.dram.bandwidth_bits_per_s / self.seconds
         if (self.read[number] + self.written[number]) * per_byte > self.longest[number]:
             return "dram"
         return str(one.costs[0].bound_by) if one.costs[0].bound_by != "dram" else "compute"
@@ -148,7 +148,7 @@ class Measures:
         size = np.bincount(booked.resource, booked.bytes, minlength=resources)
         busy = np.bincount(booked.resource, booked.ticks, minlength=resources)
         makespan, table = max(1, self.schedule.timed.makespan), list[r.LinkRow]()
-        dram = machine.accelerator.drams[0]
+        dram = machine.accelerator.dram
         described = {machine.dram_resource: ([dram.name], dram.bandwidth_bytes_per_s)}
         for link, pair in zip(machine.accelerator.links, machine.link_resources, strict=True):
             for backwards, number in enumerate(pair):

@@ -16,7 +16,7 @@ MOST_POINTS = 4000
 def traces(schedule: Schedule, machine: Machine, workload: Workload) -> tuple[MemoryTrace, ...]:
     """One trace per memory, DRAM first."""
     categories = np.array([one.category for one in workload.storages.values()])[schedule.expanded.block_storage]
-    dram, stays, copies = machine.accelerator.drams[0], schedule.in_dram, schedule.on_chip
+    dram, stays, copies = machine.accelerator.dram, schedule.in_dram, schedule.on_chip
     stays = stays._replace(went=np.maximum(stays.came, stays.went))
     found = [_trace(dram.name, dram.capacity_bytes, stays, categories[stays.block], machine, workload)]
     category = np.where(copies.block >= 0, categories[copies.block], WORKSPACE)

@@ -8,7 +8,7 @@ tiles, whose blocks are read again (cached halo), or a producer's tile is made l
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -254,6 +254,27 @@ def corresponding(here: Operator, dim: str, there: Operator) -> str:
                     if found:
                         return found
     return ""
+
+
+def common_cuts(operators: Sequence[Operator], over_sums: bool = True) -> Iterator[tuple[str, dict[int, str]]]:
+    """Dimensions of the last operator, outermost first, along which all can be cut together, each with the dimension of
+    every operator, by its number, that is cut then. Without ``over_sums``, none that an operator sums over."""
+    last = operators[-1]
+    allowed = {one.number: one.tileable if over_sums else one.splittable for one in operators}
+    for dim, size in last.nest.dims:
+        if dim not in allowed[last.number] or size < 2:
+            continue
+        found, reached = {last.number: dim}, [last]
+        while reached:
+            here = reached.pop()
+            for there in operators:
+                if there.number not in found:
+                    other = corresponding(here, found[here.number], there)
+                    if other in allowed[there.number]:
+                        found[there.number] = other
+                        reached.append(there)
+        if len(found) == len(operators):
+            yield dim, found
 
 
 def main_dim(index: Index, operator: Operator) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from monet.schedule.engine import Scheduler
 from monet.schedule.plan import Group, Placement, Plan
 from monet.schedule.planning.default_plan import LONGEST, ROOM, TILES, best_core, own_results, tensor_bytes, working_set
-from monet.schedule.planning.grouping import corresponding
+from monet.schedule.planning.grouping import common_cuts
 from monet.schedule.workload import Operator
 
 
@@ -47,13 +47,12 @@ def _stretches(scheduler: Scheduler, before: bool) -> Iterator[Stretch]:
                 break
             if not (_may_join(one) and own_results(scheduler, run, one) and _reads(run, one)):
                 break
-            if not any(_cut_along([*run, one], dim) for dim in one.tileable):
+            if not any(common_cuts([*run, one])):
                 break
             run.append(one)
         if len(run) > 1 and any(one.is_matrix for one in run):
             taken = position + len(run)
-            dims = [dim for dim, _ in run[-1].nest.dims if dim in run[-1].tileable]
-            yield Stretch(tuple(run), {dim: cut for dim in dims if (cut := _cut_along(run, dim))})
+            yield Stretch(tuple(run), dict(common_cuts(run)))
 
 
 def _may_join(operator: Operator) -> bool:
@@ -63,21 +62,6 @@ def _may_join(operator: Operator) -> bool:
 def _reads(run: list[Operator], operator: Operator) -> bool:
     made = {tensor.storage for one in run for operand, tensor in one.operands if operand.written}
     return any(tensor.storage in made for operand, tensor in operator.operands if not operand.written)
-
-
-def _cut_along(run: list[Operator], dim: str) -> dict[int, str]:
-    """By operator the dimension that is cut when the last one is cut along ``dim``; empty if one cannot be."""
-    found, reached = {run[-1].number: dim}, [run[-1]]
-    while reached:
-        here = reached.pop()
-        for there in run:
-            if there.number in found:
-                continue
-            other = corresponding(here, found[here.number], there)
-            if other and other in there.tileable:
-                found[there.number] = other
-                reached.append(there)
-    return found if len(found) == len(run) else {}
 
 
 def stretch_group(

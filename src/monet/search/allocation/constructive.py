@@ -158,7 +158,7 @@ def _finish(
         lies, axis = clock.lies[tensor.storage]
         wanted = _split_axis(operator, operand, placement)
         moved_bytes = max(moved_bytes, tensor.bytes * _missing(lies, axis, placement.cores, wanted))
-    dram = clock.dram + dram_bytes / accelerator.drams[0].bandwidth_bytes_per_s
+    dram = clock.dram + dram_bytes / accelerator.dram.bandwidth_bytes_per_s
     moved = moved_bytes / links if links else 0.0
     return max(start + moved + work, dram), moved, dram
 

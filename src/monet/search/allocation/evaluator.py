@@ -99,7 +99,7 @@ def plan_figures(scheduler: Scheduler, plan: Plan) -> Figures | Infeasible:
         return error.reason
     except MappingError as error:
         return Infeasible("", "", "", 0, str(error))
-    dram = scheduler.machine.accelerator.drams[0]
+    dram = scheduler.machine.accelerator.dram
     short = figures.dram_peak_bytes - dram.capacity_bytes
     if short > 0:
         return Infeasible("", "", dram.name, short, f"{dram.name} is {short:,} bytes short")

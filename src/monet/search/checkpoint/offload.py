@@ -70,7 +70,7 @@ def paged(schedule: Schedule, workload: Workload, machine: Machine, storages: It
     if not trips:
         return Paged(schedule, {}, 0)
     per_byte = machine.ticks_per_second * max(
-        1 / host.bandwidth_bytes_per_s, 1 / machine.accelerator.drams[0].bandwidth_bytes_per_s
+        1 / host.bandwidth_bytes_per_s, 1 / machine.accelerator.dram.bandwidth_bytes_per_s
     )
     _expect(trips, per_byte, round(host.latency_s * machine.ticks_per_second))
     pages = _pages(schedule, trips, per_byte)
@@ -160,7 +160,7 @@ def _pages(schedule: Schedule, trips: list[_Trip], per_byte: float) -> list[_Pag
 
 def _extras(trips: list[_Trip], pages: list[_Page], machine: Machine, host: Host) -> list[Extra]:
     """Pages as nodes. The host's link is one more resource, after those of the machine."""
-    dram = 8 / machine.accelerator.drams[0].bandwidth_bits_per_s * machine.ticks_per_second
+    dram = 8 / machine.accelerator.dram.bandwidth_bits_per_s * machine.ticks_per_second
     link = machine.ticks_per_second / host.bandwidth_bytes_per_s
     latency = round(host.latency_s * machine.ticks_per_second)
     last_out: dict[int, int] = {}

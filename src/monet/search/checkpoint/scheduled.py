@@ -101,7 +101,7 @@ class ScheduledCost:
             )  # fmt: skip
         machine = scheduler.machine
         self.check_host()
-        host, dram = machine.accelerator.host, machine.accelerator.drams[0]
+        host, dram = machine.accelerator.host, machine.accelerator.dram
         assert host is not None
         names = [other for name in away for other in self.overlay.passes.get(name, (name,))]
         moved = paged(schedule, scheduler.workload, machine, names)

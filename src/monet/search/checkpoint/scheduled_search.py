@@ -113,7 +113,7 @@ class Evaluator:
 
     def __init__(self, costed: ScheduledCost, problem: Problem, executor: Executor | None = None) -> None:
         self.costed, self.problem, self.executor = costed, problem, executor
-        self.dram = costed.scheduler.machine.accelerator.drams[0]
+        self.dram = costed.scheduler.machine.accelerator.dram
         self.points: dict[tuple[CheckpointPlan, bool], Point | None] = {}
 
     def all(self, plans: Iterable[tuple[CheckpointPlan, bool]]) -> list[Point | None]:

@@ -41,7 +41,7 @@ def bound_of(scheduler: Scheduler) -> Bound:
     chip = sum(one.size_bytes for one in accelerator.memories)
     over = max(0, saved - chip) + max(0, saved + again - chip)
     total = read + written + over
-    dram = accelerator.drams[0]
+    dram = accelerator.dram
     compute_s, dram_s = compute_bound_s(workload.operators, scheduler.machine), total / dram.bandwidth_bytes_per_s
     latency = max(compute_s, dram_s)
     energy = energy_bound_j(workload.operators, accelerator, total, latency)

@@ -63,7 +63,7 @@ class Evaluator:
             return None
         self.work += schedule.size
         found = figures_of(self.scheduler, schedule)
-        if found.dram_peak_bytes > self.scheduler.machine.accelerator.drams[0].capacity_bytes:
+        if found.dram_peak_bytes > self.scheduler.machine.accelerator.dram.capacity_bytes:
             return None
         cost = found.objective(self.objective)
         short = all(len(one.operators) <= self.limit for one in plan.groups)

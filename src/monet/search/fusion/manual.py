@@ -17,10 +17,11 @@ from math import inf
 
 from monet.graph.op import Phase
 from monet.schedule.plan import Plan
+from monet.schedule.planning.grouping import common_cuts
 from monet.schedule.workload import Operator
 from monet.search.fusion.evaluation import Evaluator, Variant, plan_with
 from monet.search.fusion.structure import Structure, is_connected, is_convex, mask_of
-from monet.search.fusion.variants import cut_dims, tile_dims, variants_of
+from monet.search.fusion.variants import variants_of
 
 FIRST_STACK = 11  # matrix operators of ResNet-18's first stack (nodes 0-10)
 RESNET18 = 21
@@ -84,4 +85,4 @@ def _may_tile(of: Structure, run: Sequence[Operator]) -> bool:
     mask = mask_of(one.number for one in run)
     if not is_connected(of, mask) or not is_convex(of, mask):
         return False
-    return any(cut_dims(run, dim) for dim in tile_dims(run))
+    return any(common_cuts(run))

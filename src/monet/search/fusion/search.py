@@ -144,7 +144,7 @@ def find_fusion(
 
 
 def _does_not_fit(scheduler: Scheduler, plain: Plan) -> NoSchedule:
-    dram = scheduler.machine.accelerator.drams[0]
+    dram = scheduler.machine.accelerator.dram
     needed = figures_of(scheduler, scheduler.schedule(plain)).dram_peak_bytes
     short = needed - dram.capacity_bytes
     message = (

@@ -87,7 +87,7 @@ class Baseline:
 
     def least_seconds(self, mask: int) -> float:
         """What a group takes at least on the cores that its operators have now."""
-        bandwidth = self.scheduler.machine.accelerator.drams[0].bandwidth_bytes_per_s
+        bandwidth = self.scheduler.machine.accelerator.dram.bandwidth_bytes_per_s
         numbers = list(bits(mask))
         off_chip = self.traffic[numbers].sum() - self.saveable_bytes(mask)
         return max(float(self.busy[numbers].sum(axis=0).max()), max(0.0, float(off_chip)) / bandwidth)
@@ -109,7 +109,7 @@ class Baseline:
     def potential(self, mask: int, objective: str) -> float:
         """Estimate of what a group may gain, in units of the objective's own figure (edp: to first order)."""
         numbers = list(bits(mask))
-        dram = self.scheduler.machine.accelerator.drams[0]
+        dram = self.scheduler.machine.accelerator.dram
         saved = self.saveable_bytes(mask)
         seconds = max(saved / dram.bandwidth_bytes_per_s, float(self.seconds[numbers].sum()) - self.least_seconds(mask))
         per_byte = 8 * max(dram.read_energy_j_per_bit, dram.write_energy_j_per_bit)

@@ -8,6 +8,7 @@ be split over its cores as before is split along another dimension.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 from monet.errors import MonetError
@@ -15,7 +16,7 @@ from monet.hardware.accelerator import CoreInstance
 from monet.schedule.engine import Scheduler
 from monet.schedule.expansion.geometry import make_steps
 from monet.schedule.plan import Group, Placement, Plan
-from monet.schedule.planning.grouping import corresponding
+from monet.schedule.planning.grouping import common_cuts
 from monet.schedule.workload import Operator
 from monet.search.fusion.evaluation import Variant
 
@@ -32,8 +33,7 @@ def variants_of(scheduler: Scheduler, base: Plan, operators: Sequence[Operator])
     moves: tuple[Moved, ...] = ((), *_moves(scheduler, base, operators))
     found = [(0, 0, Variant(Group(names), moved)) for moved in moves]
     last = operators[-1]
-    dims = [(dim, cut) for dim in tile_dims(operators) if (cut := cut_dims(operators, dim))][:MOST_DIMS]
-    for dim, cut in dims:
+    for dim, cut in itertools.islice(common_cuts(operators), MOST_DIMS):
         size = last.nest.sizes[dim]
         fewest = _fewest_tiles(scheduler, base, operators, cut, size)
         halos = ("cached", "recomputed") if has_halo(operators, cut) else ("cached",)
@@ -46,28 +46,6 @@ def variants_of(scheduler: Scheduler, base: Plan, operators: Sequence[Operator])
                 found += [(later, number, Variant(group, (*split, *moved))) for number, moved in enumerate(moves)]
     found.sort(key=lambda one: one[:2])
     return tuple(one for *_, one in found)
-
-
-def tile_dims(operators: Sequence[Operator]) -> tuple[str, ...]:
-    """Dimensions of a group's last operator that it can run along tile by tile, in the order of its nest."""
-    last = operators[-1]
-    allowed = last.tileable
-    return tuple(dim for dim, size in last.nest.dims if dim in allowed and size > 1)
-
-
-def cut_dims(operators: Sequence[Operator], dim: str) -> dict[int, str]:
-    """By operator the dimension that is cut when the last one is cut along ``dim``; empty if one cannot be."""
-    last = operators[-1]
-    found, reached = {last.number: dim}, [last]
-    while reached:
-        here = reached.pop()
-        for there in operators:
-            if there.number not in found:
-                other = corresponding(here, found[here.number], there)
-                if other and other in there.tileable:
-                    found[there.number] = other
-                    reached.append(there)
-    return found if len(found) == len(operators) else {}
 
 
 def has_halo(operators: Sequence[Operator], cut: Mapping[int, str]) -> bool:

@@ -62,7 +62,7 @@ def _evaluate(space: Space, values: Mapping[str, Any], metrics: dict[str, float]
             f"{name}.dram_bytes": figures.dram_bytes,
             f"{name}.memory_bytes": figures.dram_peak_bytes,
         }
-        capacity = accelerator.drams[0].capacity_bytes
+        capacity = accelerator.dram.capacity_bytes
         if figures.dram_peak_bytes > capacity:
             short = figures.dram_peak_bytes - capacity
             raise _Infeasible(f"{name}: DRAM holds {capacity:,} bytes, {short:,} bytes short")

@@ -97,7 +97,7 @@ def hardware_figures(accelerator: Accelerator) -> dict[str, float]:
         "on_chip_mib": accelerator.on_chip_bytes / 2**20,
         "macs": sum(one.core.units for one in accelerator.cores),
         "cores": len(accelerator.cores),
-        "dram_gb_per_s": sum(one.bandwidth_bytes_per_s for one in accelerator.drams) / 1e9,
+        "dram_gb_per_s": accelerator.dram.bandwidth_bytes_per_s / 1e9,
     }
 
 
