@@ -161,3 +161,26 @@ def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
 def test_help_imports_no_command() -> None:
     code = "import sys, monet.cli; monet.cli.app(['--help'], standalone_mode=False); sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("imported", "unneeded"),
+    [
+        ("monet.cli", {"numpy", "monet.graph", "monet.hardware", "rich.table"}),
+        ("monet.hardware", {"numpy", "monet.graph", "monet.compiled"}),
+        ("monet.schedule.engine", {"numba", "scipy", "monet.frontends"}),
+    ],
+)
+def test_a_part_starts_without_what_it_does_not_need(imported: str, unneeded: set[str]) -> None:
+    code = f"import sys, {imported}; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert imported in loaded
+    assert unneeded.isdisjoint(loaded)
+
+
+def test_numba_is_kept_from_loading_blas_in_our_own_process_only() -> None:
+    code = "import sys, {}; from monet import compiled; compiled._import_numba(); print(*sys.modules)"
+    for imported, loads in (("monet.commands", False), ("monet.mapping", True)):
+        call = [sys.executable, "-c", code.format(imported)]
+        loaded = subprocess.run(call, capture_output=True, text=True, check=True).stdout.split()
+        assert ("scipy.linalg.cython_blas" in loaded) == loads

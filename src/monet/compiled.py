@@ -119,7 +119,22 @@ def _name(function: Callable[..., Any]) -> str:
     return f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
 
 
+def _import_numba() -> None:
+    """Import numba as kernels need it. It looks for SciPy's BLAS, which takes nearly as long to import as numba itself.
+    No kernel calls it, so where nobody else has code for numba, in the command line's process, it finds none."""
+    blas = "scipy.linalg.cython_blas"
+    hidden = "monet.commands" in sys.modules and blas not in sys.modules
+    if hidden:
+        sys.modules[blas] = None  # type: ignore[assignment]
+    try:
+        import numba.np.arraymath  # noqa: F401
+    finally:
+        if hidden:
+            del sys.modules[blas]
+
+
 def _compile(function: Callable[..., Any]) -> Callable[..., Any]:
+    _import_numba()
     import numba
 
     _link(function)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from monet import load_model, training_step
 from monet.errors import ModelError, MonetError
+from monet.formats import FORMATS
 from monet.graph import Attributes, GraphBuilder, Role
-from monet.graph.formats import FORMATS
 from monet.graph.kind import KINDS, Family
 from monet.graph.tensor import contiguous, view_strides
 from monet.graph.verify import problems, verify

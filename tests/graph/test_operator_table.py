@@ -17,10 +17,10 @@ import pytest
 
 import monet
 from monet import training_step
+from monet.formats import FORMATS
 from monet.frontends.onnx.operators import RULES
 from monet.graph import KINDS, Call, Family, Graph, GraphBuilder, LoopNest, OpKind
 from monet.graph.counts import call_of
-from monet.graph.formats import FORMATS
 from monet.graph.kind import Dimensions, displaced, kind_named, pointwise
 from monet.graph.loop_nest import Operand
 from monet.graph.verify import verify

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F  # noqa: N812
 
+from monet.formats import FORMATS
 from monet.graph import GraphBuilder
 from monet.graph.counts import macs_by_part
-from monet.graph.formats import FORMATS
 from monet.graph.verify import verify
 from monet.numerics import execute
 from monet.training import training_step

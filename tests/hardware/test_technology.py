@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monet.errors import MonetError
-from monet.graph.formats import FORMATS
+from monet.formats import FORMATS
 from monet.hardware.errors import HardwareError
 from monet.hardware.technology import DRAM_KINDS, Technology, unit_price
 

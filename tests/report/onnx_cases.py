@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from monet.formats import FORMATS
 from monet.graph import Graph, GraphBuilder
-from monet.graph.formats import FORMATS
 
 Shape = tuple[int, ...]
 

@@ -14,12 +14,12 @@ import pytest
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as KernelMissing
 
 from monet.errors import MonetError, UnsupportedOperators
+from monet.formats import FORMATS
 from monet.frontends.zoo import ZOO
 from monet.frontends.zoo.small import Lstm, Mlp
 from monet.frontends.zoo.transformers import Bert, Gpt, Llama, Vit
 from monet.frontends.zoo.vision import MobileNet, ResNet, UNet
 from monet.graph import KINDS, Graph, GraphBuilder
-from monet.graph.formats import FORMATS
 from monet.numerics.executor import execute, random_values
 from monet.report.onnx import export_onnx, to_model
 from monet.report.onnx.model import DOMAIN

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
 import pytest
 
 import monet
+from monet.formats import FORMATS, Format, Group
 from monet.graph import Graph, GraphBuilder
 from monet.graph.counts import saved_for_backward
-from monet.graph.formats import FORMATS, Format, Group
 from monet.hardware import Accelerator, DescriptionError
 from monet.hardware.loading import describe_text
 from monet.hardware.resolve import resolve
@@ -18,7 +17,7 @@ from monet.schedule.result import Result
 from monet.search.checkpoint.liveness import peak_of
 from monet.transforms.precision import POLICIES, Precision
 
-WIDE = np.dtype(np.float32)
+WIDE = "float32"
 # 4-bit elements with an 8-bit scale for every 32; and two that take 8 bits an element, the first with its scale.
 MADE = (
     Format("grouped4", 4, WIDE, True, group=Group((32,), 8)),

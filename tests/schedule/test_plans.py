@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from monet.commands.run import run
 from monet.errors import MonetError
+from monet.formats import format_named
 from monet.frontends import load_model
 from monet.frontends.zoo.published import convolution_chain
 from monet.graph import GraphBuilder
-from monet.graph.formats import format_named
 from monet.hardware import load_hardware
 from monet.schedule.engine import Scheduler
 from monet.schedule.evaluation import evaluate

@@ -8,12 +8,12 @@ import torch
 
 from monet import load_model, training_step
 from monet.errors import MonetError
+from monet.formats import FORMATS
 from monet.frontends.zoo.small import Mlp
 from monet.frontends.zoo.transformers import Bert, Gpt, Llama
 from monet.frontends.zoo.vision import ResNet, UNet
 from monet.graph import Graph, GraphBuilder, Phase, Role
 from monet.graph.counts import macs_by_part, saved_bytes, saved_for_backward
-from monet.graph.formats import FORMATS
 from monet.graph.verify import verify
 from monet.numerics import execute, random_values
 from monet.transforms.attention import fuse_attention

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from monet.errors import ModelError
-from monet.graph.formats import FORMATS, format_named
+from monet.formats import FORMATS, format_named
 from monet.graph.graph import Graph
 from monet.graph.kind import Output, kind_named
 from monet.graph.op import Attributes, Op, Phase

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from monet.graph.formats import format_named, whole_bytes
+from monet.formats import format_named, whole_bytes
 
 
 @dataclass(frozen=True, slots=True)

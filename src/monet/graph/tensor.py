@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from monet.graph.formats import FORMATS
+from monet.formats import FORMATS
 
 
 class Role(StrEnum):

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from monet.errors import nearest
-from monet.graph.formats import FORMATS, unknown_format
+from monet.formats import FORMATS, unknown_format
 from monet.hardware.fields import (
     Bytes,
     BytesPerSecond,

@@ -11,7 +11,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from monet.errors import nearest
-from monet.graph.formats import FORMATS
+from monet.formats import FORMATS
 from monet.hardware.accelerator import Accelerator
 from monet.hardware.check import check
 from monet.hardware.description import Description

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from monet.graph.formats import format_named
+from monet.formats import format_named
 from monet.hardware.errors import HardwareError
 
 

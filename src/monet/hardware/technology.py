@@ -15,7 +15,7 @@ import math
 from dataclasses import astuple, dataclass
 
 from monet.errors import nearest
-from monet.graph.formats import FORMATS, format_named
+from monet.formats import FORMATS, format_named
 from monet.hardware.errors import HardwareError
 
 PICO, MICRO_SQUARE = 1e-12, 1e-12  # joules per picojoule; square metres per square micrometre

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from monet.errors import MonetError
-from monet.graph.formats import whole_bytes
+from monet.formats import whole_bytes
 from monet.graph.kind import PLAIN, Dimensions
 from monet.graph.loop_nest import LoopNest, Operand
 from monet.hardware.accelerator import Core, Flow

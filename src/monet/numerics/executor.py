@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from monet.errors import MonetError, nearest
+from monet.formats import FORMATS
 from monet.graph import Family, Graph, Role
 from monet.graph.counts import call_of
-from monet.graph.formats import FORMATS
 from monet.graph.kind import Array, kind_named
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from monet.errors import ModelError
+from monet.formats import FORMATS
 from monet.graph.backward import Backward
 from monet.graph.builder import GraphBuilder
-from monet.graph.formats import FORMATS
 from monet.graph.kind import kind_named
 from monet.graph.op import Op, Phase
 

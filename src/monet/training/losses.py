@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from monet.errors import MonetError, OptionError, nearest
+from monet.formats import FORMATS
 from monet.graph.builder import GraphBuilder
-from monet.graph.formats import FORMATS
 from monet.graph.op import Phase
 from monet.graph.operators.loss import without
 from monet.graph.tensor import Tensor

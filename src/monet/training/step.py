@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from monet.errors import MonetError, OptionError
+from monet.formats import FORMATS
 from monet.graph import Graph, GraphBuilder, Op, Phase
-from monet.graph.formats import FORMATS
 from monet.graph.rewrite import copy_root, prune, replay_op, with_roots
 from monet.training.differentiate import differentiate
 from monet.training.losses import attach_loss

@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import replace
 
+from monet.formats import FORMATS
 from monet.graph import Attributes, Graph, Op, Phase, Role, Tensor
 from monet.graph.counts import saved_for_backward
-from monet.graph.formats import FORMATS
 from monet.graph.kind import MaskForm, Narrow, kind_named
 from monet.graph.tensor import contiguous
 

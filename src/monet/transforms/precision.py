@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from monet.errors import OptionError, nearest
+from monet.formats import FORMATS, format_named
 from monet.graph import Graph
-from monet.graph.formats import FORMATS, format_named
 from monet.graph.rewrite import replay_op, with_roots
 
 

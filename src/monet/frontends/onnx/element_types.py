@@ -8,7 +8,7 @@ import numpy as np
 from onnx import TensorProto
 
 from monet.errors import ModelError
-from monet.graph.formats import FORMATS
+from monet.formats import FORMATS
 
 _NAMES: dict[int, str] = {getattr(TensorProto, one.onnx): name for name, one in FORMATS.items() if one.onnx}
 _NAMES |= {TensorProto.UINT16: "int32", TensorProto.UINT32: "int64", TensorProto.UINT64: "int64"}  # wider signed ones

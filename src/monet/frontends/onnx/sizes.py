@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from monet.errors import ModelError, OptionError, nearest
+from monet.formats import FORMATS
 from monet.frontends.onnx.element_types import dtype_of
 from monet.frontends.onnx.file import File
-from monet.graph.formats import FORMATS
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from monet.errors import ModelError
+from monet.formats import FORMATS
 from monet.frontends.onnx.element_types import dtype_of_array
 from monet.frontends.onnx.file import File, Node, execution_order, read_node
 from monet.frontends.onnx.folding import Array, Known, fold
 from monet.frontends.onnx.weights import Weights, made_up
 from monet.graph import GraphBuilder
-from monet.graph.formats import FORMATS
 from monet.graph.op import Phase
 from monet.graph.tensor import Tensor
 from monet.registry import Registry

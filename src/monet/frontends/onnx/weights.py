@@ -21,9 +21,9 @@ import numpy as np
 from onnx import external_data_helper, numpy_helper
 
 from monet.errors import ModelError
+from monet.formats import FORMATS
 from monet.frontends.onnx.element_types import dtype_of
 from monet.frontends.onnx.file import File, Node
-from monet.graph.formats import FORMATS
 
 Array = np.ndarray[Any, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from monet.errors import MonetError
-from monet.graph.formats import FORMATS
+from monet.formats import FORMATS
 
 _NAMES = {one.torch: name for name, one in FORMATS.items() if one.torch}
 

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from monet.errors import ModelError, MonetError, UnsupportedOperators
+from monet.formats import FORMATS
 from monet.frontends.torch import operators as _operators  # noqa: F401  fills the table of rules
 from monet.frontends.torch.copies import copy_partial_operands
 from monet.frontends.torch.library import dtype_name, require_torch
 from monet.frontends.torch.program import ProgramReader
 from monet.frontends.torch.translation import Ref
 from monet.graph import Graph, GraphBuilder, Role
-from monet.graph.formats import FORMATS
 from monet.graph.rewrite import prune
 
 

@@ -11,10 +11,10 @@ from types import ModuleType
 from typing import Any
 
 from monet.errors import ModelError, OptionError, nearest
+from monet.formats import FORMATS
 from monet.frontends.torch.library import require_torch, torch_dtype
 from monet.frontends.torch.module import load_module
 from monet.graph import Graph
-from monet.graph.formats import FORMATS
 
 
 def load_python(path_and_function: str, *, batch: int | None = None, inputs: Sequence[str] | None = None) -> Graph:

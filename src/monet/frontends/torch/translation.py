@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+from monet.formats import FORMATS
 from monet.frontends.torch.library import dtype_name
 from monet.graph import GraphBuilder, Op
-from monet.graph.formats import FORMATS
 from monet.graph.kind import kind_named
 from monet.graph.tensor import Tensor, view_strides
 from monet.registry import Registry

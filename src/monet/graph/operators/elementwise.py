@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from monet.errors import ModelError
+from monet.formats import FORMATS
 from monet.graph.backward import Backward
-from monet.graph.formats import FORMATS
 from monet.graph.kind import BACKWARD, Array, Call, Family, MaskForm, Narrow, OpKind, Output, pointwise, register
 from monet.graph.loop_nest import LoopNest, index
 from monet.graph.op import Attributes

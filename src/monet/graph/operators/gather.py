@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from monet.errors import ModelError
+from monet.formats import FORMATS
 from monet.graph.backward import Backward
-from monet.graph.formats import FORMATS
 from monet.graph.kind import BACKWARD, Array, Call, Family, OpKind, Output, pointwise, reduces, register
 from monet.graph.loop_nest import Index, LoopNest, index
 from monet.graph.op import Attributes

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from monet.errors import ModelError
+from monet.formats import FORMATS
 from monet.graph.backward import Backward
-from monet.graph.formats import FORMATS
 from monet.graph.kind import Array, Call, Family, OpKind, Output, displaced, no_work, register
 from monet.graph.loop_nest import LoopNest
 from monet.graph.op import Attributes

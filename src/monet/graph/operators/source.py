@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from monet.graph.formats import FORMATS
+from monet.formats import FORMATS
 from monet.graph.kind import Array, Family, OpKind, Output, pointwise, register
 from monet.graph.op import Attributes
 from monet.graph.operators.nests import elementwise

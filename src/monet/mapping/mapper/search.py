@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from monet.graph.formats import whole_bytes
+from monet.formats import whole_bytes
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core, CoreKind
 from monet.mapping.cost_store import CostStore, Section

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from monet.graph.formats import format_named, whole_bytes
+from monet.formats import format_named, whole_bytes
 from monet.graph.kind import Call
 from monet.graph.loop_nest import LoopNest, Operand
 from monet.hardware.accelerator import Core

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from monet.graph.formats import whole_bytes
+from monet.formats import whole_bytes
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import OPERANDS, Core, Flow
 from monet.mapping.errors import DoesNotFit, MappingError

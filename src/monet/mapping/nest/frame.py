@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from monet.graph.formats import format_named, whole_bytes
+from monet.formats import format_named, whole_bytes
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import OPERANDS, Axis, Core, Flow, MemoryLevel
 from monet.hardware.rates import Rate

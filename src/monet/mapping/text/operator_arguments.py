@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from monet.errors import nearest
-from monet.graph.formats import format_named
+from monet.formats import format_named
 from monet.graph.loop_nest import LoopNest, Operand, index
 from monet.mapping.errors import MappingError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping as Dictionary
 from dataclasses import dataclass
 
-from monet.graph.formats import whole_bytes
+from monet.formats import whole_bytes
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core, Flow, MemoryLevel
 from monet.mapping.cost_store import CostStore, Section

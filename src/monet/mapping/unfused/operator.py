@@ -23,7 +23,7 @@ from collections.abc import Mapping as Dictionary
 from dataclasses import dataclass, replace
 
 from monet.arrays import I64
-from monet.graph.formats import whole_bytes
+from monet.formats import whole_bytes
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core, Flow
 from monet.mapping.cost_store import CostStore, Section

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from monet.graph.formats import FORMATS
+from monet.formats import FORMATS
 from monet.graph.kind import Array, Call
 from monet.report.onnx.element_types import accepts, element_type, stored, tensor_proto
 

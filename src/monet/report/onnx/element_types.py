@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 
 from monet.errors import MonetError
-from monet.graph.formats import FORMATS
+from monet.formats import FORMATS
 from monet.graph.kind import Array
 
 OPSET = 22  # the first opset whose convolutions and pools take bf16

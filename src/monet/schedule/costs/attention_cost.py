@@ -21,7 +21,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from monet.graph.formats import format_named, whole_bytes
+from monet.formats import format_named, whole_bytes
 from monet.graph.loop_nest import LoopNest, Operand, index
 from monet.graph.operators.attention import MASK
 from monet.hardware.accelerator import Accelerator, Core, CoreInstance, Flow

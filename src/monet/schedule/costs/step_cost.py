@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from monet.graph.formats import whole_bytes
+from monet.formats import whole_bytes
 from monet.graph.kind import Dimensions
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core, CoreInstance

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from monet.arrays import I64, I64x2
-from monet.graph.formats import format_named
+from monet.formats import format_named
 from monet.graph.loop_nest import Operand
 from monet.graph.tensor import Tensor
 from monet.mapping.cost_store import Section

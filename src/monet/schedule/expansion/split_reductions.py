@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from monet.graph.formats import format_named
+from monet.formats import format_named
 from monet.hardware.accelerator import Core, Flow
 from monet.schedule.costs.step_cost import StepCost
 from monet.schedule.workload import Operator

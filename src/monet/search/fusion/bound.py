@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from monet.graph.formats import whole_bytes
+from monet.formats import whole_bytes
 from monet.graph.loop_nest import Operand
 from monet.graph.op import Phase
 from monet.schedule.engine import Scheduler

@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from monet.errors import ModelError
+from monet.formats import FORMATS
 from monet.frontends.onnx.file import Node
 from monet.frontends.onnx.folding import Known
 from monet.frontends.onnx.translation import Translation, Unsupported, reads
-from monet.graph.formats import FORMATS
 
 
 def _heads(t: Translation, node: Node, x: str, count: int) -> str:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from monet.errors import ModelError
+from monet.formats import FORMATS
 from monet.frontends.onnx.element_types import dtype_of, dtype_of_array
 from monet.frontends.onnx.file import Node
 from monet.frontends.onnx.folding import Known
 from monet.frontends.onnx.translation import RULES, Rule, Translation, Value, is_causal, reads
-from monet.graph.formats import FORMATS
 
 _NEGLIGIBLE = -1e4  # a score at or below this has no weight after the softmax
 

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
+from monet.formats import FORMATS
 from monet.frontends.onnx.element_types import dtype_of, dtype_of_array
 from monet.frontends.onnx.file import Node
 from monet.frontends.onnx.folding import Known
 from monet.frontends.onnx.translation import Translation, Unsupported, Value, reads
-from monet.graph.formats import FORMATS
 from monet.graph.tensor import Role
 
 

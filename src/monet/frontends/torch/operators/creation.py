@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from monet.formats import FORMATS
 from monet.frontends.torch.translation import RULES, Ref, Translation, aten
-from monet.graph.formats import FORMATS
 
 RULES.rows(
     {

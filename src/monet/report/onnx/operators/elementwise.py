@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from monet.graph.formats import FORMATS
+from monet.formats import FORMATS
 from monet.graph.op import Attributes
 from monet.report.onnx.body import Body, Value, Writer
 from monet.report.onnx.table import WRITERS, formula_table, writes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from monet.graph.formats import FORMATS
+from monet.formats import FORMATS
 from monet.graph.kind import kind_named
 from monet.report.onnx.body import Body, Value
 from monet.report.onnx.operators.elementwise import MASK_LIMIT

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from monet.errors import MonetError
+from monet.formats import FORMATS, NOT_HELD, Format, Group, format_named, whole_bytes
 from monet.graph import GraphBuilder, Role
-from monet.graph.formats import FORMATS, NOT_HELD, Format, Group, format_named, whole_bytes
 from monet.hardware import load_description, preset_names
 from monet.numerics import execute
 from monet.transforms.precision import POLICIES, Precision
 
 VALUES = np.random.default_rng(0).standard_normal(1000) * 8
-SQUARE = Format("square", 6, np.dtype(np.float32), True, group=Group((8, 8), 8))
-ROW = Format("row", 4, np.dtype(np.float32), True, group=Group((16,), 8, tensor_bits=32))
+SQUARE = Format("square", 6, "float32", True, group=Group((8, 8), 8))
+ROW = Format("row", 4, "float32", True, group=Group((16,), 8, tensor_bits=32))
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -106,7 +106,7 @@ def test_the_executor_rounds_to_a_format_that_numpy_lacks(monkeypatch: pytest.Mo
     def to_quarters(values: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
         return np.rint(values * 4) / 4
 
-    quarters = Format("quarters", 8, np.dtype(np.float32), True, quantise=to_quarters)
+    quarters = Format("quarters", 8, "float32", True, quantise=to_quarters)
     monkeypatch.setitem(FORMATS, "quarters", quarters)
     builder = GraphBuilder("sum")
     x = builder.root("x", (3,), "quarters", Role.INPUT)

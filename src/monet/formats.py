@@ -9,15 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
-
-import ml_dtypes
-import numpy as np
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from monet.errors import MonetError, nearest
 
+if TYPE_CHECKING:  # hardware reads this table too, and does without NumPy
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
 Shape = tuple[int, ...]
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +44,13 @@ class Format:
 
     ``bits`` are of one element, without its share of a scale. ``significand_bits`` is the width of the multiplier's
     operand (floats: hidden bit included); 0: nothing published to derive a unit from, so a core must give energy and
-    area. ``numpy`` holds and computes the values; where it can hold more than the format does, ``quantise`` rounds.
-    ``onnx`` and ``torch`` are empty where there is no such type.
+    area. ``numpy_name`` is the type that holds and computes the values; where it can hold more than the format does,
+    ``quantise`` rounds. ``onnx`` and ``torch`` are empty where there is no such type.
     """
 
     name: str
     bits: int
-    numpy: np.dtype[Any]
+    numpy_name: str
     is_float: bool
     significand_bits: int = 0
     onnx: str = ""
@@ -79,8 +81,15 @@ class Format:
 
     # --- values -------------------------------------------------------------------------------------------------------
 
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy type that holds the values."""
+        return _numpy(self.numpy_name)
+
     def cast(self, values: Array) -> Array:
         """Values rounded to the format, in its NumPy type."""
+        import numpy as np
+
         array = np.asarray(values) if self.quantise is None else self.quantise(np.asarray(values))
         return array.astype(self.numpy, copy=False)
 
@@ -99,26 +108,28 @@ class Format:
     @property
     def may_accumulate(self) -> bool:
         """Whether a unit can add up sums in it: a plain number with a known adder."""
-        return self.significand_bits > 1 and self.numpy.kind != "b"
+        return self.significand_bits > 1 and self.numpy_name != "bool"
 
     def __str__(self) -> str:
         return self.name
 
 
+@cache
+def _numpy(name: str) -> np.dtype[Any]:
+    import ml_dtypes  # noqa: F401  NumPy then knows its types by name
+    import numpy as np
+
+    return np.dtype(name)
+
+
 def _to_tf32(values: Array) -> Array:
     """Rounded to 10 bits of fraction, ties to even; infinities and NaN stay. float32 holds the result."""
+    import numpy as np
+
     wide = np.asarray(values, np.float32)
     bits = wide.view(np.uint32)
     rounded = (bits + 0xFFF + ((bits >> 13) & 1)) & np.uint32(0xFFFFE000)
     return np.where(np.isfinite(wide), rounded.astype(np.uint32).view(np.float32), wide)
-
-
-def _float(name: str, bits: int, significand: int, numpy: Any, onnx: str = "", torch: str = "") -> Format:
-    return Format(name, bits, np.dtype(numpy), True, significand, onnx, torch)
-
-
-def _integer(name: str, bits: int, numpy: Any, onnx: str = "", torch: str = "") -> Format:
-    return Format(name, bits, np.dtype(numpy), False, bits, onnx, torch)
 
 
 _NO_GROUPS = "formats whose elements share a scale are not in the table of formats yet"
@@ -129,21 +140,21 @@ _MICROSCALING = (
 FORMATS: dict[str, Format] = {
     one.name: one
     for one in (
-        _float("fp64", 64, 53, np.float64, "DOUBLE", "float64"),
-        _float("fp32", 32, 24, np.float32, "FLOAT", "float32"),
-        Format("tf32", 32, np.dtype(np.float32), True, 11, quantise=_to_tf32),
-        _float("bf16", 16, 8, ml_dtypes.bfloat16, "BFLOAT16", "bfloat16"),
-        _float("fp16", 16, 11, np.float16, "FLOAT16", "float16"),
-        _float("fp8_e4m3", 8, 4, ml_dtypes.float8_e4m3fn, "FLOAT8E4M3FN", "float8_e4m3fn"),
-        _float("fp8_e5m2", 8, 3, ml_dtypes.float8_e5m2, "FLOAT8E5M2", "float8_e5m2"),
-        _integer("int64", 64, np.int64, "INT64", "int64"),
-        _integer("int32", 32, np.int32, "INT32", "int32"),
-        _integer("int16", 16, np.int16, "INT16", "int16"),
-        _integer("int8", 8, np.int8, "INT8", "int8"),
-        _integer("uint8", 8, np.uint8, "UINT8", "uint8"),
-        _integer("int4", 4, ml_dtypes.int4),
-        _integer("bool", 8, np.bool_, "BOOL", "bool"),
-        _integer("bit", 1, np.bool_),
+        Format("fp64", 64, "float64", True, 53, "DOUBLE", "float64"),
+        Format("fp32", 32, "float32", True, 24, "FLOAT", "float32"),
+        Format("tf32", 32, "float32", True, 11, quantise=_to_tf32),
+        Format("bf16", 16, "bfloat16", True, 8, "BFLOAT16", "bfloat16"),
+        Format("fp16", 16, "float16", True, 11, "FLOAT16", "float16"),
+        Format("fp8_e4m3", 8, "float8_e4m3fn", True, 4, "FLOAT8E4M3FN", "float8_e4m3fn"),
+        Format("fp8_e5m2", 8, "float8_e5m2", True, 3, "FLOAT8E5M2", "float8_e5m2"),
+        Format("int64", 64, "int64", False, 64, "INT64", "int64"),
+        Format("int32", 32, "int32", False, 32, "INT32", "int32"),
+        Format("int16", 16, "int16", False, 16, "INT16", "int16"),
+        Format("int8", 8, "int8", False, 8, "INT8", "int8"),
+        Format("uint8", 8, "uint8", False, 8, "UINT8", "uint8"),
+        Format("int4", 4, "int4", False, 4),
+        Format("bool", 8, "bool", False, 8, "BOOL", "bool"),
+        Format("bit", 1, "bool", False, 1),
     )
 }
 
