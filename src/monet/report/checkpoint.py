@@ -7,12 +7,12 @@ from dataclasses import asdict
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from monet.graph.graph import Graph
+from monet.report.columns import Column
 from monet.report.quantities import nbytes
-from monet.report.terminal import table
+from monet.report.terminal import rows_table
 from monet.search.checkpoint.liveness import peak_of
 from monet.search.checkpoint.outcome import Outcome
 from monet.search.checkpoint.static import PROOF
@@ -47,6 +47,11 @@ def summary(
     }
 
 
+def counts(plan: Mapping[str, Sequence[str]]) -> str:
+    """How much a plan does of what."""
+    return ", ".join(f"{len(names)} {choice}" for choice, names in plan.items()) or "everything kept"
+
+
 def fine_percent(share: float) -> str:
     """A share to a hundredth of a point: where the first half of the memory costs a tenth, that is what matters."""
     return f"{100 * share:.2f} %"
@@ -63,21 +68,6 @@ def proof(values: Mapping[str, Any]) -> str:
     return f"≤ {100 * values['gap']:.2f} points"
 
 
-def _row(made: Table, name: str, one: Mapping[str, Any], keep_all: int, style: str = "") -> None:
-    share = one["kept_bytes"] / keep_all if keep_all else 0.0
-    peak = one["peak"]
-    made.add_row(
-        name,
-        nbytes(one["kept_bytes"]),
-        f"{100 * share:.1f} %",
-        fine_percent(one["recompute_over_forward"]),
-        proof(one),
-        nbytes(peak["bytes"]),
-        peak["operator"],
-        style=style,
-    )
-
-
 def _over_time(values: Mapping[str, Any]) -> str:
     """What is proved when the budget bounds the peak."""
     over = values["timeline"]
@@ -92,29 +82,34 @@ def _over_time(values: Mapping[str, Any]) -> str:
 
 def render(values: Mapping[str, Any]) -> RenderableType:
     """The summary as terminal tables."""
-    keep_all, plan = values["keep_all_bytes"], values["plan"]
-    counts = ", ".join(f"{len(names)} {choice}" for choice, names in plan.items()) or "everything kept"
+    keep_all = values["keep_all_bytes"]
     budget = f", budget {nbytes(values['budget_bytes'])}" if values.get("budget_bytes") is not None else ""
     head = Text.assemble(
         (f"{values['model']}", "bold"),
         f"  keeps {nbytes(keep_all)} from forward to backward{budget}\n",
         ("chosen: ", "bold"),
-        f"{counts}; {nbytes(values['kept_bytes'])} kept, {fine_percent(values['recompute_over_forward'])} of the "
-        f"forward pass again ({proof(values)})\n",
+        f"{counts(values['plan'])}; {nbytes(values['kept_bytes'])} kept, "
+        f"{fine_percent(values['recompute_over_forward'])} of the forward pass again ({proof(values)})\n",
         (f"work: {values['counting']}; proof to {100 * PROOF:.3g} points", "dim"),
     )
     if values.get("memory") == "peak":
         head.append(f"\n{_over_time(values)}", "dim")
-    names = ("", "kept", "of all", "again", "above optimum", "peak", "in")
-    blocks: list[RenderableType] = [head]
+    columns: tuple[Column[tuple[str, Mapping[str, Any]]], ...] = (
+        Column("", "", lambda row: row[0]),
+        Column("kept", "B", lambda row: row[1]["kept_bytes"]),
+        Column("of all", "", lambda row: f"{100 * (row[1]['kept_bytes'] / keep_all if keep_all else 0.0):.1f} %"),
+        Column("again", "", lambda row: fine_percent(row[1]["recompute_over_forward"])),
+        Column("above optimum", "", lambda row: proof(row[1])),
+        Column("peak", "B", lambda row: row[1]["peak"]["bytes"]),
+        Column("in", "", lambda row: row[1]["peak"]["operator"]),
+    )
+    tables = {"Beside the baselines": [(f"chosen ({values['method']})", values)]}
+    tables["Beside the baselines"] += [(one["method"], one) for one in values["baselines"]]
     if len(values["front"]) > 1:
-        made = table(FRONTS.get(values["front"][-1]["method"], "Front"), *names)
-        for one in values["front"]:
-            chosen = one["plan"] == values["plan"]
-            _row(made, "chosen" if chosen else "", one, keep_all, "bold" if chosen else "")
+        front = [("chosen" if one["plan"] == values["plan"] else "", one) for one in values["front"]]
+        tables = {FRONTS.get(values["front"][-1]["method"], "Front"): front} | tables
+    blocks: list[RenderableType] = [head]
+    for title, rows in tables.items():
+        made = rows_table(title, columns, rows, lambda row: "bold" if row[0].startswith("chosen") else "")
         blocks += [Text(), made]
-    made = table("Beside the baselines", *names)
-    _row(made, f"chosen ({values['method']})", values, keep_all, "bold")
-    for one in values["baselines"]:
-        _row(made, one["method"], one, keep_all)
-    return Group(*blocks, Text(), made)
+    return Group(*blocks)

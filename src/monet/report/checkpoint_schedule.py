@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from monet.report.checkpoint import counts, fine_percent
 from monet.report.columns import Column
 from monet.report.quantities import joules, nbytes, seconds
-from monet.report.terminal import rows_table, table
+from monet.report.terminal import rows_table
 from monet.search.checkpoint.scheduled import ScheduledCost
 from monet.search.checkpoint.scheduled_search import Point, ScheduledFront
 
@@ -102,26 +102,28 @@ def shortage(values: Mapping[str, Any]) -> str:
     return f"\nkeeping everything does not fit: DRAM is {nbytes(short)} short" if short > 0 else ""
 
 
-def _row(made: Table, name: str, one: Mapping[str, Any], plain: Mapping[str, Any], style: str = "") -> None:
-    made.add_row(
-        name,
-        nbytes(one["memory_peak_bytes"]),
-        nbytes(one["kept_bytes"]),
-        change(one["latency_s"], plain["latency_s"]),
-        change(one["energy_j"], plain["energy_j"]),
-        change(one["dram_bytes"], plain["dram_bytes"]),
-        f"{100 * one['recompute_over_forward']:.2f} %",
-        f"{100 * one['gap']:.2f}",
-        one["peak_operator"],
-        style=style,
+def _columns(plain: Mapping[str, Any]) -> tuple[Column[tuple[str, Mapping[str, Any]]], ...]:
+    """A plan by its name, and its figures against the plain step."""
+
+    def against(label: str, key: str) -> Column[tuple[str, Mapping[str, Any]]]:
+        return Column(label, "", lambda row: change(row[1][key], plain[key]))
+
+    return (
+        Column("", "", lambda row: row[0]),
+        Column("peak", "B", lambda row: row[1]["memory_peak_bytes"]),
+        Column("kept", "B", lambda row: row[1]["kept_bytes"]),
+        against("latency", "latency_s"),
+        against("energy", "energy_j"),
+        against("DRAM traffic", "dram_bytes"),
+        Column("again", "", lambda row: fine_percent(row[1]["recompute_over_forward"])),
+        Column("above least", "", lambda row: f"{100 * row[1]['gap']:.2f}"),
+        Column("peak in", "", lambda row: row[1]["peak_operator"]),
     )
 
 
 def render(values: Mapping[str, Any]) -> RenderableType:
     """The summary as terminal tables."""
     plain, front = values["plain"], values["front"]
-    names = ("", "peak", "kept", "latency", "energy", "DRAM traffic", "again", "above least", "peak in")
-    counts = ", ".join(f"{len(names)} {choice}" for choice, names in values["plan"].items()) or "everything kept"
     budget = f", budget {nbytes(values['budget_bytes'])}" if values.get("budget_bytes") is not None else ""
     head = Text.assemble(
         (f"{values['model']} on {values['hardware']}", "bold"),
@@ -129,7 +131,7 @@ def render(values: Mapping[str, Any]) -> RenderableType:
         f"{nbytes(plain['memory_peak_bytes'])} in {plain['peak_operator']}, {nbytes(plain['kept_bytes'])} "
         f"kept{budget}\n",
         ("chosen: ", "bold"),
-        f"{counts}; peak {nbytes(values['memory_peak_bytes'])} in {values['peak_operator']}, "
+        f"{counts(values['plan'])}; peak {nbytes(values['memory_peak_bytes'])} in {values['peak_operator']}, "
         f"{seconds(values['latency_s'])} ({change(values['latency_s'], plain['latency_s'])}), "
         f"{joules(values['energy_j'])} ({change(values['energy_j'], plain['energy_j'])})\n",
         free_line(values),
@@ -142,14 +144,10 @@ def render(values: Mapping[str, Any]) -> RenderableType:
     rows = thinned([one for one in front if one["plan"] != values["plan"]])
     of = {"exact": " among exact static optima", "ga": ""}.get(values["front"][0]["method"], " among baselines")
     title = f"Front of memory, latency and energy{of}: {len(rows)} of {len(front)} plans, {values['evaluated']} tried"
-    made = table(title, *names)
-    _row(made, "chosen", values, plain, "bold")
-    for one in rows:
-        _row(made, "", one, plain)
-    beside = table("Baselines", *names)
-    for one in values["baselines"]:
-        _row(beside, one["method"] + ("" if one["feasible"] else " (exceeds DRAM)"), one, plain)
-    blocks: list[RenderableType] = [head, Text(), made, Text(), beside]
+    columns, plans = _columns(plain), [("chosen", values), *(("", one) for one in rows)]
+    beside = [(one["method"] + ("" if one["feasible"] else " (exceeds DRAM)"), one) for one in values["baselines"]]
+    made = rows_table(title, columns, plans, lambda row: "bold" if row[0] else "")
+    blocks: list[RenderableType] = [head, Text(), made, Text(), rows_table("Baselines", columns, beside)]
     if values.get("joint"):
         blocks += [Text(), rows_table("Fusion and checkpointing in turn", JOINT, enumerate(values["joint"], 1))]
     return Group(*blocks)

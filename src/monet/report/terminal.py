@@ -63,6 +63,14 @@ def table(title: str, *names: str) -> Table:
     return made
 
 
+def cells_table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """A table of rows that are texts."""
+    made = table(title, *names)
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
 def rows_table(
     title: str, columns: Sequence[Column[Row]], rows: Iterable[Row], style: Callable[[Row], str] = lambda row: ""
 ) -> Table:

@@ -10,28 +10,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from monet.frontends import load_model
+from monet.hardware import load_hardware
+from monet.report.checkpoint_schedule import render, summary
+from monet.report.html import study as page
+from monet.report.html.checkpoint import scheduled_page
+from monet.report.terminal import cells_table
+from monet.schedule.engine import Scheduler
+from monet.schedule.planning.default_plan import default_plan
+from monet.search.checkpoint.scheduled import ScheduledCost
+from monet.search.checkpoint.scheduled_search import search_front
+from monet.search.genetic import Settings
 from monet.studies.study import Options, Outcome
+from monet.training import training_step
 
 SAVED_MB, LATENCY, ENERGY = 13.0, 0.04, 0.04  # MONET (arXiv 2603.15002), figures 11 and 12, as its digests give them
 MODEL, HARDWARE, PRECISION = "resnet18-cifar", "edge-tpu", "fp16"
 POPULATION, GENERATIONS = 48, 4  # generations for each step of effort
 
 
-def run(options: Options) -> Outcome:
-    """Search the front and put the published point beside it."""
-    from monet.frontends import load_model
-    from monet.hardware import load_hardware
-    from monet.report.checkpoint_schedule import summary
-    from monet.schedule.engine import Scheduler
-    from monet.schedule.planning.default_plan import default_plan
-    from monet.search.checkpoint.scheduled import ScheduledCost
-    from monet.search.checkpoint.scheduled_search import search_front
-    from monet.search.genetic import Settings
-    from monet.training import training_step
-
+def costed_step() -> ScheduledCost:
+    """The paper's step on its accelerator, ready for checkpoint plans."""
     step = training_step(load_model(MODEL, batch=1, image=224), precision=PRECISION)
     scheduler = Scheduler(step, load_hardware(HARDWARE))
-    costed = ScheduledCost(scheduler, default_plan(scheduler))
+    return ScheduledCost(scheduler, default_plan(scheduler))
+
+
+def run(options: Options) -> Outcome:
+    """Search the front and put the published point beside it."""
+    costed = costed_step()
     settings = Settings(POPULATION, GENERATIONS * options.effort)
     last = [0]
 
@@ -41,8 +48,7 @@ def run(options: Options) -> Outcome:
             options.say(f"{count} plans through the schedule")
 
     front = search_front(costed, seed=options.seed, settings=settings, jobs=options.jobs, watch=watch)
-    chosen = front.unbudgeted
-    values = summary(costed, front, chosen, "ga") | {"cost": "schedule", "precision": PRECISION}
+    values = summary(costed, front, front.unbudgeted, "ga") | {"cost": "schedule", "precision": PRECISION}
     return outcome(values | {"published": published(values)})
 
 
@@ -90,11 +96,6 @@ ROWS = (
 
 def outcome(values: Mapping[str, Any]) -> Outcome:
     """Tables and panels of the study."""
-    from monet.report.checkpoint_schedule import render
-    from monet.report.html import study as page
-    from monet.report.html.checkpoint import scheduled_page
-    from monet.report.terminal import table
-
     beside = values["published"]
     rows = []
     for key, label in ROWS:
@@ -105,15 +106,14 @@ def outcome(values: Mapping[str, Any]) -> Outcome:
             else (label, "none", "", "")
         )
     heads = ("", "memory saved", "latency", "energy")
-    made = table("The published point beside ours", *heads)
-    for row in rows:
-        made.add_row(*row)
+    title = "The published point beside ours"
+    made = cells_table(title, heads, rows)
     _, facts, panels = scheduled_page(values)
     first = page.Panel(
-        "The published point beside ours",
+        title,
         f"{beside['plans_less_memory_and_faster']} plans of the front take less memory and less time than the "
         "plain step.",
         body=page.table(heads, rows),
     )
-    title = "Checkpointing ResNet-18 (CIFAR stem, 224×224, batch 1, fp16) on edge-tpu"
-    return Outcome(title, values, (render({**values, "budget_bytes": None}), made), tuple(facts), (first, *panels))
+    whole = "Checkpointing ResNet-18 (CIFAR stem, 224×224, batch 1, fp16) on edge-tpu"
+    return Outcome(whole, values, (render({**values, "budget_bytes": None}), made), tuple(facts), (first, *panels))

@@ -6,56 +6,43 @@ Its findings are checked one by one, with memories priced by size (ours) and giv
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import asdict, replace
 
+from rich.console import RenderableType
+from rich.text import Text
+
+from monet.report.html import study as page
+from monet.report.html.study import Panel
 from monet.report.quantities import percent, times
+from monet.report.terminal import table
 from monet.search.hardware.analysis import choices, objectives_of, overlap
 from monet.search.hardware.efficiency import Efficiency, efficiency
 from monet.search.hardware.exploration import pareto
 from monet.search.hardware.objectives import Objective, parse_objective
 from monet.search.hardware.record import Record
 from monet.search.hardware.space import Space
-from monet.studies.findings import Finding, findings_html, findings_table, points_of, sample_text
+from monet.studies.findings import MODES, Finding, points_of, variants_outcome
 from monet.studies.study import Options, Outcome
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from monet.report.html.study import Panel
 
 LARGE_MACS = 512  # of one processing element, of 16 to 1,024: the upper quarter of the sizes
 SHARE_LEFT = 0.5  # of the inference front's share of large elements: what "leave" is taken to mean
 SAME = 1.01  # figures closer than this are the same
 SEEDS = (0, 1, 2, 3, 4)
 SHARE_OF_POINTS, SHARE_OF_FRONT = 0.05, 0.99
-MODES = {"inference": "inference", "training": "training"}
 
 
 def run(options: Options) -> Outcome:
     """Explore both variants of the space and check the findings."""
-    priced_space, priced = points_of("edge-tpu", options)
-    free_space, free = points_of("edge-tpu-free", Options(options.seed, min(options.effort, 5), options.jobs,
-                                                          options.say, options.store))  # fmt: skip
-    variants = {
-        "memories priced": findings(priced_space, priced),
-        "memories free": findings(free_space, free),
-    }
-    searched = efficiencies(priced_space, priced, options)
-    explored = {"memories priced": (priced_space, priced), "memories free": (free_space, free)}
-    tables = [findings_table(f"{name} · {sample_text(*explored[name])}", each) for name, each in variants.items()]
-    return Outcome(
-        "ResNet-18 on Edge-TPU-like designs",
-        {
-            "findings": {name: [one.as_dict() for one in each] for name, each in variants.items()},
-            "points": {"memories priced": len(priced), "memories free": len(free)},
-            "search_efficiency": [
-                {"search": one.search, "objectives": one.objectives, "points": one.points, "shares": one.shares}
-                for one in searched
-            ],
-        },
-        (*tables, efficiency_table(priced_space, priced, searched)),
-        (sample_text(priced_space, priced), sample_text(free_space, free)),
-        panels(priced_space, priced, free_space, free, variants, searched),
+    space, records = points_of("edge-tpu", options)
+    free = points_of("edge-tpu-free", replace(options, effort=min(options.effort, 5)))
+    variants = {"memories priced": (space, records), "memories free": free}
+    made = variants_outcome("ResNet-18 on Edge-TPU-like designs", variants, findings)
+    searched = efficiencies(space, records, options)
+    return replace(
+        made,
+        values={**made.values, "search_efficiency": [asdict(one) for one in searched]},
+        tables=(*made.tables, efficiency_table(space, records, searched)),
+        panels=(*made.panels, *efficiency_panels(searched)),
     )
 
 
@@ -177,10 +164,6 @@ def efficiencies(space: Space, records: Sequence[Record], options: Options) -> l
 
 def efficiency_table(space: Space, records: Sequence[Record], searched: Sequence[Efficiency]) -> RenderableType:
     """Searches for the terminal."""
-    from rich.text import Text
-
-    from monet.report.terminal import table
-
     if not searched:
         return Text(
             f"Search efficiency is judged against the whole space: {len(records):,} of {space.size:,} points are "
@@ -197,32 +180,12 @@ def efficiency_table(space: Space, records: Sequence[Record], searched: Sequence
     return made
 
 
-def panels(
-    priced_space: Space,
-    priced: Sequence[Record],
-    free_space: Space,
-    free: Sequence[Record],
-    variants: dict[str, list[Finding]],
-    searched: Sequence[Efficiency],
-) -> tuple[Panel, ...]:
-    """The page: findings, then the plots of both variants."""
-    from monet.report.html.explore import front_figure, importance_figure
-    from monet.report.html.study import Panel, table
-
-    made = [Panel(f"Findings, {name}", body=findings_html(each)) for name, each in variants.items()]
-    for name, space, records in (("memories priced", priced_space, priced), ("memories free", free_space, free)):
-        for mode in MODES:
-            made.append(
-                Panel(f"{mode.capitalize()}, {name}", "Each point is a design; hover for all of it.",
-                      front_figure(space, records, mode, {}), half=True)
-            )  # fmt: skip
-        goals = [one for mode in MODES for one in objectives_of(space, mode)]
-        made.append(Panel(f"Which parameters matter, {name}", "", importance_figure(space, records, goals)))
-    if searched:
-        shares = [[f"{100 * share:.2f} %" for share in one.shares] for one in searched]
-        rows = [[one.search, ", ".join(one.objectives), str(one.points), *each]
-                for one, each in zip(searched, shares, strict=True)]  # fmt: skip
-        heads = ("search", "objectives", "points", *(f"seed {one}" for one in SEEDS))
-        about = "Share of the whole front's hypervolume."
-        made.append(Panel("Search efficiency", about, body=table(heads, rows, names=2)))
-    return tuple(made)
+def efficiency_panels(searched: Sequence[Efficiency]) -> list[Panel]:
+    """Searches for the page; none if the space was not evaluated whole."""
+    rows = [
+        [one.search, ", ".join(one.objectives), str(one.points), *(f"{100 * share:.2f} %" for share in one.shares)]
+        for one in searched
+    ]
+    heads = ("search", "objectives", "points", *(f"seed {one}" for one in SEEDS))
+    body = page.table(heads, rows, names=2)
+    return [Panel("Search efficiency", "Share of the whole front's hypervolume.", body=body)] if rows else []

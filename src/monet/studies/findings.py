@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rich.table import Table
+from rich.text import Text
+
+from monet.report.html import study as page
+from monet.report.html.explore import front_figure, importance_figure
+from monet.report.terminal import table
+from monet.schedule.evaluation import model_version
+from monet.search.hardware.analysis import objectives_of
 from monet.search.hardware.exploration import Exploration, Progress, explore
 from monet.search.hardware.record import Record
 from monet.search.hardware.space import Space, load_space
 from monet.search.hardware.store import read_store
-from monet.studies.study import Options
+from monet.sources import cache_directory
+from monet.studies.study import Options, Outcome
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
+MODES = {"inference": "inference", "training": "training"}
+Points = tuple[Space, list[Record]]
 WHOLE = 10  # effort that exhausts a space
 POINTS_BY_EFFORT = {1: 60, 2: 100, 3: 150, 4: 250, 5: 400, 6: 600, 7: 1000, 8: 2000, 9: 4000}
 EXHAUSTED = 500  # a space up to this size is always evaluated whole, except for a quick look
@@ -31,23 +39,16 @@ class Finding:
     holds: bool
     values: dict[str, Any]
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return asdict(self)
-
 
 def store_of(space: Space, options: Options) -> Path:
     """Where a study keeps its points: the user's cache, by space and model version, so that nothing is done twice."""
-    from monet.schedule.evaluation import model_version
-    from monet.sources import cache_directory
-
     folder = Path(options.store) if options.store else cache_directory() / "studies"
     folder.mkdir(parents=True, exist_ok=True)
     version = model_version().replace("/", "-").replace(" ", "")
     return folder / f"{space.name}-{space.meaning[:8]}-{version}.sqlite"
 
 
-def points_of(name: str, options: Options) -> tuple[Space, list[Record]]:
+def points_of(name: str, options: Options) -> Points:
     """The points of a shipped space: a spread of them, or all, at the highest effort or once earlier runs have them.
 
     What an unfinished exhaustive search has left is no fair sample, so anything between is not taken.
@@ -76,10 +77,6 @@ def points_of(name: str, options: Options) -> tuple[Space, list[Record]]:
 
 def findings_table(title: str, findings: Sequence[Finding]) -> Table:
     """Findings for the terminal."""
-    from rich.text import Text
-
-    from monet.report.terminal import table
-
     made = table(title, "finding", "in the paper", "ours", "")
     for column in made.columns[:3]:
         column.justify, column.overflow = "left", "fold"
@@ -91,10 +88,8 @@ def findings_table(title: str, findings: Sequence[Finding]) -> Table:
 
 def findings_html(findings: Sequence[Finding]) -> str:
     """Findings for the page."""
-    from monet.report.html.study import table
-
     rows = [[one.claim, one.published, one.ours, "holds" if one.holds else "does not hold"] for one in findings]
-    return table(("finding", "in the paper", "ours", ""), rows, names=4)
+    return page.table(("finding", "in the paper", "ours", ""), rows, names=4)
 
 
 def sample_text(space: Space, records: Sequence[Record]) -> str:
@@ -103,3 +98,29 @@ def sample_text(space: Space, records: Sequence[Record]) -> str:
     every = "all" if len(records) == size else f"{len(records):,} of"
     lost = sum(not one.ok for one in records)
     return f"{space.name}: {every} {size:,} designs" + (f", {lost:,} without figures" if lost else "")
+
+
+def variants_outcome(
+    title: str, variants: Mapping[str, Points], findings: Callable[[Space, list[Record]], list[Finding]]
+) -> Outcome:
+    """Findings on every variant of a space, then on the page the fronts of both modes and which parameters matter."""
+    found = {name: findings(*points) for name, points in variants.items()}
+    samples = {name: sample_text(*points) for name, points in variants.items()}
+    panels = [page.Panel(f"Findings, {name}", body=findings_html(each)) for name, each in found.items()]
+    for name, (space, records) in variants.items():
+        about = "Each point is a design; hover for all of it."
+        for mode in MODES:
+            drawn = front_figure(space, records, mode, {})
+            panels.append(page.Panel(f"{mode.capitalize()}, {name}", about, drawn, half=True))
+        goals = [one for mode in MODES for one in objectives_of(space, mode)]
+        panels.append(page.Panel(f"Which parameters matter, {name}", "", importance_figure(space, records, goals)))
+    return Outcome(
+        title,
+        {
+            "findings": {name: [asdict(one) for one in each] for name, each in found.items()},
+            "points": {name: len(records) for name, (_, records) in variants.items()},
+        },
+        tuple(findings_table(f"{name} · {samples[name]}", each) for name, each in found.items()),
+        tuple(samples.values()),
+        tuple(panels),
+    )

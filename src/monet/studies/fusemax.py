@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from monet.report.quantities import percent, times
+from monet.schedule.evaluation import evaluate
 from monet.search.hardware.analysis import importance, objectives_of
 from monet.search.hardware.evaluation import graph_of
 from monet.search.hardware.record import Record
 from monet.search.hardware.space import Space
-from monet.studies.findings import Finding, findings_html, findings_table, points_of, sample_text
+from monet.studies.findings import Finding, points_of, variants_outcome
 from monet.studies.study import Options, Outcome
-
-if TYPE_CHECKING:
-    from monet.report.html.study import Panel
 
 ENERGY_RATIO = (4.0, 5.0)  # training over inference, Fig. 9
 BANDWIDTHS = {"dram_bandwidth": "Off-chip bandwidth", "buffer_bandwidth": "Buffer bandwidth"}
@@ -26,18 +23,7 @@ BANDWIDTHS = {"dram_bandwidth": "Off-chip bandwidth", "buffer_bandwidth": "Buffe
 def run(options: Options) -> Outcome:
     """Explore both variants of the space and check the findings."""
     variants = {"memories priced": points_of("fusemax", options), "memories free": points_of("fusemax-free", options)}
-    found = {name: findings(*each) for name, each in variants.items()}
-    tables = [findings_table(f"{name} · {sample_text(*variants[name])}", each) for name, each in found.items()]
-    return Outcome(
-        "A small GPT-2 on FuseMax-like designs",
-        {
-            "findings": {name: [one.as_dict() for one in each] for name, each in found.items()},
-            "points": {name: len(records) for name, (_, records) in variants.items()},
-        },
-        tuple(tables),
-        tuple(sample_text(*each) for each in variants.values()),
-        panels(variants, found),
-    )
+    return variants_outcome("A small GPT-2 on FuseMax-like designs", variants, findings)
 
 
 def findings(space: Space, records: Sequence[Record]) -> list[Finding]:
@@ -68,8 +54,6 @@ def energy_ratio_by_phase(space: Space) -> Finding:
 
     The paper's graph shares the weights of its four layers, so Adam updates 4.64 M of 11.9 M elements there.
     """
-    from monet.schedule.evaluation import evaluate
-
     middle = {one.name: one.values[len(one.values) // 2] for one in space.parameters}
     accelerator = space.hardware(middle)
     inference = evaluate(graph_of(space.workloads["inference"]), accelerator).energy_j
@@ -112,20 +96,3 @@ def bandwidth_dominates(space: Space, records: Sequence[Record], parameter: str,
         all(rank <= len(BANDWIDTHS) for rank in ranks.values()),
         {"shares": shares, "rank": ranks},
     )
-
-
-def panels(variants: dict[str, tuple[Space, list[Record]]], found: dict[str, list[Finding]]) -> tuple[Panel, ...]:
-    """The page: findings, then the plots of both variants."""
-    from monet.report.html.explore import front_figure, importance_figure
-    from monet.report.html.study import Panel
-
-    made = [Panel(f"Findings, {name}", body=findings_html(each)) for name, each in found.items()]
-    for name, (space, records) in variants.items():
-        for mode in ("inference", "training"):
-            made.append(
-                Panel(f"{mode.capitalize()}, {name}", "Each point is a design; hover for all of it.",
-                      front_figure(space, records, mode, {}), half=True)
-            )  # fmt: skip
-        goals = [one for mode in ("inference", "training") for one in objectives_of(space, mode)]
-        made.append(Panel(f"Which parameters matter, {name}", "", importance_figure(space, records, goals)))
-    return tuple(made)

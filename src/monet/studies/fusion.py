@@ -9,24 +9,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any
 
-from monet.report.html.study import Panel, figure, table
+from monet.frontends import load_model
+from monet.hardware import load_hardware
+from monet.report.html.study import Panel, axis, figure, table
 from monet.report.quantities import joules, nbytes, seconds
+from monet.report.terminal import cells_table
+from monet.schedule.engine import Scheduler
+from monet.search.fusion.bound import bound_of
+from monet.search.fusion.search import Settings, find_fusion
 from monet.studies.study import Options, Outcome
+from monet.training import training_step
 
 MODEL, HARDWARE, BATCH = "resnet18-cifar", "edge-tpu", 4
 LIMITS = range(1, 9)
 PUBLISHED = {"latency": -0.15, "energy": -0.12}  # at limit 6, against manual
 AT = 6
+TITLE = "Fusion by length of groups"
 SOURCE = "MONET (arXiv 2603.15002), ResNet-18, 3×32×32: about −15 % latency, −12 % energy at limit 6"
 
 
 def run(options: Options) -> Outcome:
     """Search at every limit, for latency and for energy; in two processes if there are more than one."""
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
     if options.jobs > 1:
         with ProcessPoolExecutor(len(PUBLISHED), get_context("spawn")) as pool:
             futures = [pool.submit(search, one, options.effort, options.seed) for one in PUBLISHED]
@@ -37,18 +44,11 @@ def run(options: Options) -> Outcome:
         parts = [search(one, options.effort, options.seed, options.say) for one in PUBLISHED]
     values = parts[0] | {"rows": [row for part in parts for row in part["rows"]]}
     values["ours"] = {name: _at(values["rows"], name, AT)[f"{name}_vs_manual"] for name in PUBLISHED}
-    return Outcome("Fusion by length of groups", values, (_terminal(values),), _facts(values), tuple(_panels(values)))
+    return Outcome(TITLE, values, (cells_table(TITLE, HEADS, _cells(values)),), _facts(values), tuple(_panels(values)))
 
 
 def search(objective: str, effort: int, seed: int, say: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
     """All limits for one objective. Mappings are chosen for latency in both, so that only fusion differs."""
-    from monet.frontends import load_model
-    from monet.hardware import load_hardware
-    from monet.schedule.engine import Scheduler
-    from monet.search.fusion.bound import bound_of
-    from monet.search.fusion.search import Settings, find_fusion
-    from monet.training import training_step
-
     scheduler = Scheduler(training_step(load_model(MODEL, batch=BATCH)), load_hardware(HARDWARE))
     rows, plans, known = list[dict[str, Any]](), dict[str, Any](), list[Any]()
     for limit in LIMITS:
@@ -116,15 +116,6 @@ def _cells(values: dict[str, Any]) -> list[list[str]]:
 HEADS = ("objective", "plan", "latency", "vs manual", "energy", "vs manual", "off-chip", "groups")
 
 
-def _terminal(values: dict[str, Any]) -> Any:
-    from monet.report.terminal import table as terminal_table
-
-    made = terminal_table("Fusion by length of groups", *HEADS)
-    for cells in _cells(values):
-        made.add_row(*cells)
-    return made
-
-
 def _panels(values: dict[str, Any]) -> list[Panel]:
     panels = []
     for objective, unit, key in (("latency", "ms", "latency_s"), ("energy", "mJ", "energy_j")):
@@ -140,15 +131,11 @@ def _panels(values: dict[str, Any]) -> list[Panel]:
                 "mode": "markers", "marker": {"symbol": "star", "size": 15},
             },
         ]  # fmt: skip
-        axes = {"xaxis": {"title": {"text": "most operators of a group"}, "dtick": 1},
-                "yaxis": {"title": {"text": f"{objective} of a step ({unit})"}}}  # fmt: skip
-        panels.append(
-            Panel(
-                objective.capitalize(),
-                f"Searched for {objective}.",
-                figure([{"type": "scatter"} | line for line in lines], **axes),
-                half=True,
-            )
+        drawn = figure(
+            [{"type": "scatter"} | line for line in lines],
+            xaxis=axis("most operators of a group", dtick=1),
+            yaxis=axis(f"{objective} of a step ({unit})"),
         )
+        panels.append(Panel(objective.capitalize(), f"Searched for {objective}.", drawn, half=True))
     panels.append(Panel("Figures", SOURCE, body=table(HEADS, _cells(values), names=2)))
     return panels

@@ -3,20 +3,20 @@ it costs to take the one for the other. With memories priced by size, and given 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
+from rich.table import Table
+
+from monet.report.html.explore import front_figure
+from monet.report.html.study import Panel, table
 from monet.report.quantities import percent, times
+from monet.report.terminal import cells_table
 from monet.search.hardware.analysis import Choice, Overlap, choices, overlap
 from monet.search.hardware.record import Record
-from monet.search.hardware.space import Space
-from monet.studies.findings import Finding, findings_html, findings_table, points_of, sample_text
+from monet.studies.findings import MODES, Finding, Points, findings_html, findings_table, points_of, sample_text
 from monet.studies.study import Options, Outcome
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from monet.report.html.study import Panel
 
 SPACES = {
     "ResNet-18, Edge-TPU-like, memories priced": "edge-tpu",
@@ -26,6 +26,8 @@ SPACES = {
 }
 SAME = 1.01  # figures closer than this are the same
 FIGURES = ("latency", "energy", "edp")
+CHOICES = "What it costs to choose for the other"
+HEADS = ("space", "figure", "chosen for", "used for", "of the best", "chosen design", "best design")
 
 
 def run(options: Options) -> Outcome:
@@ -34,17 +36,21 @@ def run(options: Options) -> Outcome:
     chosen = {name: choices(space, records, FIGURES) for name, (space, records) in spaces.items()}
     fronts = {name: overlap(space, records, "inference", "training") for name, (space, records) in spaces.items()}
     findings = [finding(name, chosen[name], fronts[name]) for name in spaces]
+    rows = [
+        [name, one.figure, one.best_for, one.used_for, times(one.penalty), _design(one.design), _design(one.best)]
+        for name, each in chosen.items()
+        for one in each
+    ]
     samples = tuple(sample_text(*each) for each in spaces.values())
     title = f"Is the best hardware for inference also the best for training? ({'; '.join(samples)})"
     return Outcome(
         "Inference against training",
-        {"findings": [one.as_dict() for one in findings],
+        {"findings": [asdict(one) for one in findings],
          "choices": {name: [_plain(one) for one in each] for name, each in chosen.items()},
          "points": {name: len(records) for name, (_, records) in spaces.items()}},
-        (findings_table(title, findings),
-         choices_table(chosen)),
+        (findings_table(title, findings), choices_table(rows)),
         samples,
-        panels(spaces, findings, chosen),
+        panels(spaces, findings, rows),
     )  # fmt: skip
 
 
@@ -70,18 +76,11 @@ def _plain(one: Choice) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def choices_table(chosen: dict[str, list[Choice]]) -> Table:
+def choices_table(rows: Sequence[Sequence[str]]) -> Table:
     """The best design of each mode, used for the other."""
-    from monet.report.terminal import table
-
-    made = table("What it costs to choose for the other", "space", "figure", "chosen for", "used for", "of the best",
-                 "chosen design", "best design")  # fmt: skip
+    made = cells_table(CHOICES, HEADS, rows)
     for column in (*made.columns[1:4], *made.columns[5:]):
         column.justify, column.overflow = "left", "fold"
-    for name, each in chosen.items():
-        for one in each:
-            made.add_row(name, one.figure, one.best_for, one.used_for, times(one.penalty), _design(one.design),
-                         _design(one.best))  # fmt: skip
     return made
 
 
@@ -90,21 +89,15 @@ def _design(record: Record) -> str:
 
 
 def panels(
-    spaces: dict[str, tuple[Space, list[Record]]], findings: Sequence[Finding], chosen: dict[str, list[Choice]]
+    spaces: Mapping[str, Points], findings: Sequence[Finding], rows: Sequence[Sequence[str]]
 ) -> tuple[Panel, ...]:
     """The page: verdicts, then both modes of every space side by side."""
-    from monet.report.html.explore import front_figure
-    from monet.report.html.study import Panel, table
-
-    rows = [[name, one.figure, one.best_for, one.used_for, times(one.penalty), _design(one.design), _design(one.best)]
-            for name, each in chosen.items() for one in each]  # fmt: skip
-    heads = ("space", "figure", "chosen for", "used for", "of the best", "chosen design", "best design")
     made = [
         Panel("Findings", body=findings_html(findings)),
-        Panel("What it costs to choose for the other", body=table(heads, rows, names=4)),
+        Panel(CHOICES, body=table(HEADS, rows, names=4)),
     ]
     for name, (space, records) in spaces.items():
-        for mode in ("inference", "training"):
+        for mode in MODES:
             about = "Diamonds are the front of the other mode; above the line they would be the wrong choice."
             made.append(Panel(f"{name}: {mode}", about, front_figure(space, records, mode, {}), half=True))
     return tuple(made)

@@ -10,35 +10,28 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import Any
 
+from monet.report.html.study import Panel, figure, table
+from monet.report.terminal import cells_table
+from monet.search.checkpoint.scheduled_search import Evaluator, workers
+from monet.studies.checkpointing import HARDWARE, MODEL, PRECISION, costed_step
 from monet.studies.study import Options, Outcome
+from monet.transforms.checkpoint_plan import CheckpointPlan, saved_tensors
+from monet.transforms.checkpoint_problem import problem_of
 
-MODEL, HARDWARE, PRECISION = "resnet18-cifar", "edge-tpu", "fp16"
 SHOWN = 12  # pairs in the table, half from each end
 
 
 def run(options: Options) -> Outcome:
     """Cost every pair of the largest activations."""
-    from monet.frontends import load_model
-    from monet.hardware import load_hardware
-    from monet.schedule.engine import Scheduler
-    from monet.schedule.planning.default_plan import default_plan
-    from monet.search.checkpoint.scheduled import ScheduledCost
-    from monet.search.checkpoint.scheduled_search import Evaluator, workers
-    from monet.training import training_step
-    from monet.transforms.checkpoint_plan import CheckpointPlan, saved_tensors
-    from monet.transforms.checkpoint_problem import problem_of
-
-    step = training_step(load_model(MODEL, batch=1, image=224), precision=PRECISION)
-    scheduler = Scheduler(step, load_hardware(HARDWARE))
-    costed = ScheduledCost(scheduler, default_plan(scheduler))
-    largest = sorted(saved_tensors(step), key=lambda one: (-one.bytes, one.storage))[: 6 + 2 * options.effort]
-    order = {one.storage: number for number, one in enumerate(saved_tensors(step))}
-    names = sorted((one.storage for one in largest), key=order.__getitem__)
+    costed = costed_step()
+    saved = saved_tensors(costed.graph)
+    largest = sorted(saved, key=lambda one: (-one.bytes, one.storage))[: 6 + 2 * options.effort]
+    names = [one.storage for one in saved if one in largest]
     asked: list[tuple[str, ...]] = [(), *((name,) for name in names), *combinations(names, 2)]
     options.say(f"{len(asked)} plans through the schedule")
     executor = workers(costed, options.jobs)
     try:
-        evaluator = Evaluator(costed, problem_of(step), executor)
+        evaluator = Evaluator(costed, problem_of(costed.graph), executor)
         found = evaluator.all([(CheckpointPlan.dropping(one), True) for one in asked])
     finally:
         if executor is not None:
@@ -55,11 +48,11 @@ def pairs(points: Mapping[tuple[str, ...], Any], names: list[str]) -> dict[str, 
         if both is None or (first,) not in points or (second,) not in points:
             continue
         row: dict[str, Any] = {"pair": [first, second]}
-        for figure in ("latency_s", "energy_j", "dram_bytes", "memory_peak_bytes"):
-            base = getattr(plain, figure)
-            alone = [getattr(points[(name,)], figure) / base - 1 for name in (first, second)]
-            joint = getattr(both, figure) / base - 1
-            row[figure] = {"alone": alone, "sum": sum(alone), "joint": joint, "joint_minus_sum": joint - sum(alone)}
+        for what in ("latency_s", "energy_j", "dram_bytes", "memory_peak_bytes"):
+            base = getattr(plain, what)
+            alone = [getattr(points[(name,)], what) / base - 1 for name in (first, second)]
+            joint = getattr(both, what) / base - 1
+            row[what] = {"alone": alone, "sum": sum(alone), "joint": joint, "joint_minus_sum": joint - sum(alone)}
         rows.append(row)
     differ = [row for row in rows if abs(row["latency_s"]["joint_minus_sum"]) > 1e-6]
     return {
@@ -83,9 +76,6 @@ def _changes_sign(one: Mapping[str, float]) -> bool:
 
 def outcome(values: Mapping[str, Any], names: list[str]) -> Outcome:
     """Table and heat maps of the study."""
-    from monet.report.html.study import Panel, table
-    from monet.report.terminal import table as terminal_table
-
     rows = sorted(values["pairs"], key=lambda row: row["latency_s"]["joint_minus_sum"])
     shown = rows if len(rows) <= SHOWN else rows[: SHOWN // 2] + rows[-SHOWN // 2 :]
     heads = ("activations", "sum of latencies", "together", "difference", "energy: difference", "DRAM: difference")
@@ -97,13 +87,12 @@ def outcome(values: Mapping[str, Any], names: list[str]) -> Outcome:
         )
         for row in shown
     ]
-    made = terminal_table(
+    made = cells_table(
         f"{values['pairs_not_additive']} of {len(rows)} pairs cost another latency than the sum of both; for "
         f"{values['sign_changes']} the sum has the wrong sign",
-        *heads,
+        heads,
+        cells,
     )
-    for row in cells:
-        made.add_row(*row)
     facts = (
         f"{values['pairs_not_additive']} of {len(rows)} pairs are not additive in latency",
         f"from {100 * values['largest_latency_below_sum']:+.2f} to {100 * values['largest_latency_above_sum']:+.2f} % "
@@ -121,8 +110,6 @@ def outcome(values: Mapping[str, Any], names: list[str]) -> Outcome:
 
 def heat_map(values: Mapping[str, Any], names: list[str], figure_name: str) -> dict[str, Any]:
     """Pairs of activations, coloured by the joint cost less the sum, in per cent of the plain step."""
-    from monet.report.html.study import figure
-
     place = {name: number for number, name in enumerate(names)}
     grid: list[list[float | None]] = [[None] * len(names) for _ in names]
     for row in values["pairs"]:

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.console import RenderableType
 
 from monet.errors import MonetError, nearest
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from monet.report.html.study import Panel
+from monet.report.html.study import Panel
 
 # name on the command line → (module in this package, what it shows)
 STUDIES: dict[str, tuple[str, str]] = {

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from monet.frontends import load_model
+from monet.hardware import load_hardware
 from monet.mapping.cost_store import Section, default_store
-from monet.mapping.unfused.model_operators import OperatorCost
+from monet.mapping.unfused.model_operators import OperatorCost, map_graph
+from monet.training import TrainingOptions, prepare
 from monet.validation.figure import Figure, NotComputable, Rule
 
 TOPIC = "mapping"
@@ -39,11 +42,6 @@ def _costs(objective: str) -> tuple[OperatorCost, ...]:
 
 
 def _map(objective: str) -> tuple[OperatorCost, ...]:
-    from monet.frontends import load_model
-    from monet.hardware import load_hardware
-    from monet.mapping.unfused.model_operators import map_graph
-    from monet.training import TrainingOptions, prepare
-
     forward = prepare(load_model("resnet18", batch=1), TrainingOptions(precision="int8"))
     costs, _ = map_graph(forward, load_hardware("tpu-like"), objective)
     return tuple(one for one in costs if one.macs)

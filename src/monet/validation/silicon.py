@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from monet.frontends import load_model
 from monet.graph.graph import Graph
+from monet.hardware import load_hardware
+from monet.schedule.evaluation import evaluate
 from monet.schedule.plan import Group, Placement, Plan
 from monet.validation.figure import Figure, NotComputable
 
@@ -18,8 +21,6 @@ NOTE = "cycles from the first weight fetched to the last result written"
 def depfin_fsrcnn() -> tuple[Graph, Plan]:
     """FSRCNN at 540×960 on ``depfin``: all eight layers fused, one output row at a time; its link serves reads and
     writes strictly in order (an output row is queued before the next input row)."""
-    from monet.frontends import load_model
-
     graph = load_model("fsrcnn")
     group = Group(tuple(op.name for op in graph.ops), (("OY", 1),))
     return graph, Plan((group,), {}, boundary="keep", prefetch=0)
@@ -27,8 +28,6 @@ def depfin_fsrcnn() -> tuple[Graph, Plan]:
 
 def aimc_segment() -> tuple[Graph, Plan]:
     """Five layers of ResNet-50 at 56×56 on ``aimc-4x4``: one layer per core, tiles of two pixels of a row."""
-    from monet.frontends import load_model
-
     graph = load_model("resnet50-segment")
     group = Group(tuple(op.name for op in graph.ops), (("OY", 1), ("OX", 2)))
     cores = {op.name: Placement((f"cimu_{number}",)) for number, op in enumerate(graph.ops)}
@@ -36,9 +35,6 @@ def aimc_segment() -> tuple[Graph, Plan]:
 
 
 def _cycles(graph: Graph, plan: Plan, preset: str, overrides: dict[str, int] | None = None) -> float:
-    from monet.hardware import load_hardware
-    from monet.schedule.evaluation import evaluate
-
     result = evaluate(graph, load_hardware(preset, overrides), plan)
     if not result.feasible:
         raise NotComputable(result.reason.message if result.reason else f"does not fit {preset}")

@@ -8,8 +8,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from monet.frontends import load_model
 from monet.graph.graph import Graph
+from monet.hardware import load_hardware
 from monet.mapping.cost_store import Section, default_store
+from monet.schedule.evaluation import evaluate
 from monet.schedule.plan import Group, Placement, Plan
 from monet.schedule.result import Result
 from monet.validation.figure import Figure, NotComputable, Rule
@@ -91,10 +94,6 @@ def _result(fused: bool, split: bool, as_stream: bool) -> Result:
 
 
 def _evaluated(fused: bool, split: bool, as_stream: bool) -> Result:
-    from monet.frontends import load_model
-    from monet.hardware import load_hardware
-    from monet.schedule.evaluation import evaluate
-
     graph = load_model("resnet18-stream:activations=yes")
     plan, links = stream_plan(graph, fused, split), dict[str, Any]()
     if as_stream:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from monet.frontends import load_model
 from monet.graph.counts import macs_by_kind, macs_by_part, parameter_count, role_bytes, saved_bytes
 from monet.graph.graph import Graph
 from monet.graph.tensor import Role
 from monet.mapping.cost_store import Section, default_store
+from monet.training import training_step
 from monet.validation.figure import Figure
 
 TOPIC = "training graph"
@@ -56,9 +58,6 @@ def step_of(model: str, batch: int = 0, size: int = 0, optimizer: str = "sgd", l
 
 
 def _step(model: str, batch: int, size: int, optimizer: str, lora: int) -> Graph:
-    from monet.frontends import load_model
-    from monet.training import training_step
-
     image, sequence = (size, None) if model.startswith("resnet") else (None, size)
     forward = load_model(model, batch=batch or None, image=image or None, sequence=sequence or None)
     return training_step(forward, optimizer=optimizer, lora=lora)
@@ -92,8 +91,6 @@ def _parameters() -> Iterator[Figure]:
 
 
 def _parameter_count(model: str) -> float:
-    from monet.frontends import load_model
-
     return parameter_count(load_model(model))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from monet.report.allocation import plan_columns
-from monet.report.html.study import LAYOUT, Panel, figure, rows_table, table, write_study
+from monet.report.html.study import LAYOUT, Panel, axis, figure, rows_table, scatter, table, write_study
 from monet.schedule.engine import Scheduler
 from monet.schedule.measurement.energy import energy_of
 from monet.schedule.measurement.measure import Measures
@@ -62,47 +62,39 @@ def _plans(rows: Sequence[Row], clock_hz: float) -> str:
 def front_figure(found: Allocation, rows: Sequence[Row]) -> dict[str, Any]:
     """All plans tried, those that none dominates, and the named ones."""
     thin = max(1, -(-len(found.points) // MOST_DRAWN))
-    points = np.array(found.points[::thin]).reshape(-1, 2) * 1e3
-    front = np.array([(one.figures.latency_s, one.figures.energy_j) for one in found.front]).reshape(-1, 2) * 1e3
-    named = [row for row in rows if row.name != "bound" and not row.source]
+    front = [(one.figures.latency_s, one.figures.energy_j) for one in found.front]
+
+    def marks(name: str, points: Sequence[tuple[float, float]], mode: str, **marker: Any) -> dict[str, Any]:
+        x, y = ([1e3 * one[place] for one in points] for place in (0, 1))
+        return scatter(name, x, y, mode, marker=marker, hovertemplate="%{x:.4g} ms, %{y:.4g} mJ")
+
     data = [
-        _scatter("tried", points, "markers", {"color": "#b8c0cc", "size": 4}),
-        _scatter("front", front, "lines+markers", {"color": "#3f7fc1", "size": 7}),
+        marks("tried", found.points[::thin], "markers", color="#b8c0cc", size=4),
+        marks("front", front, "lines+markers", color="#3f7fc1", size=7),
     ]
-    for row in named:
-        data.append(_scatter(row.name, np.array([[row.latency_s, row.energy_j]]) * 1e3, "markers", {"size": 11}))
+    for row in rows:
+        if row.name != "bound" and not row.source:
+            data.append(marks(row.name, [(row.latency_s, row.energy_j)], "markers", size=11))
     return figure(
         data,
-        xaxis={"title": {"text": "latency, ms"}, "type": "log"},
-        yaxis={"title": {"text": "energy, mJ"}, "type": "log"},
+        xaxis=axis("latency, ms", type="log"),
+        yaxis=axis("energy, mJ", type="log"),
     )
-
-
-def _scatter(name: str, points: np.ndarray[Any, Any], mode: str, marker: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "name": name,
-        "x": points[:, 0].tolist(),
-        "y": points[:, 1].tolist(),
-        "mode": mode,
-        "marker": dict(marker),
-        "hovertemplate": "%{x:.4g} ms, %{y:.4g} mJ",
-    }
 
 
 def rounds_figure(found: Allocation) -> dict[str, Any]:
     """Best latency and energy after every stage, against plans tried."""
-    x = [one.evaluations for one in found.rounds]
-    text = [one.name for one in found.rounds]
-    common = {"type": "scatter", "mode": "lines+markers", "x": x, "text": text}
+    x, text = [one.evaluations for one in found.rounds], [one.name for one in found.rounds]
+    latency = [one.figures.latency_s * 1e3 for one in found.rounds]
+    energy = [one.figures.energy_j * 1e3 for one in found.rounds]
     return figure(
         [
-            {**common, "name": "latency, ms", "y": [one.figures.latency_s * 1e3 for one in found.rounds]},
-            {**common, "name": "energy, mJ", "y": [one.figures.energy_j * 1e3 for one in found.rounds], "yaxis": "y2"},
+            scatter("latency, ms", x, latency, "lines+markers", text=text),
+            scatter("energy, mJ", x, energy, "lines+markers", text=text, yaxis="y2"),
         ],
-        xaxis={"title": {"text": "plans tried"}},
-        yaxis={"title": {"text": "latency, ms"}},
-        yaxis2={"title": {"text": "energy, mJ"}, "overlaying": "y", "side": "right", "showgrid": False},
+        xaxis=axis("plans tried"),
+        yaxis=axis("latency, ms"),
+        yaxis2=axis("energy, mJ", overlaying="y", side="right", showgrid=False),
         margin=LAYOUT["margin"] | {"r": 70},
     )
 
@@ -134,7 +126,7 @@ def gantt_figure(scheduler: Scheduler, plan: Plan) -> dict[str, Any]:
         data,
         barmode="overlay",
         bargap=0.25,
-        xaxis={"title": {"text": "time, ms"}},
+        xaxis=axis("time, ms"),
         yaxis={"autorange": "reversed", "automargin": True},
     )
 

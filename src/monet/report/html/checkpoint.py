@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
+from monet.report.checkpoint import counts
 from monet.report.checkpoint_schedule import change, free_line, shortage, static_line
-from monet.report.html.study import Panel, figure, table, write_study
-from monet.report.quantities import joules, nbytes, seconds
+from monet.report.columns import Column
+from monet.report.html.study import Panel, axis, figure, rows_table, scatter, table, write_study
+from monet.report.quantities import joules, nbytes, quantity, seconds
 
 MB = 1e6
 NAMED = 8  # tensors of a plan that hover spells out
+SHADED = {"fill": "tozeroy", "fillcolor": "rgba(27,35,48,0.07)"}  # what is proved impossible
 Values = Mapping[str, Any]
 
 
@@ -30,16 +34,7 @@ def plan_text(plan: Mapping[str, Sequence[str]]) -> str:
     for choice, names in plan.items():
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         lines.append(f"{choice} {len(names)}: {', '.join(names[:NAMED])}{more}")
-    return "<br>".join(_wrapped(line) for line in lines)
-
-
-def _wrapped(line: str, width: int = 90) -> str:
-    words, rows = line.split(" "), [""]
-    for word in words:
-        if len(rows[-1]) + len(word) > width:
-            rows.append("")
-        rows[-1] += f"{word} "
-    return "<br>".join(row.strip() for row in rows)
+    return "<br>".join("<br>".join(wrap(line, 90, break_long_words=False, break_on_hyphens=False)) for line in lines)
 
 
 def _beside(places: Sequence[float]) -> list[str]:
@@ -59,17 +54,21 @@ def _beside(places: Sequence[float]) -> list[str]:
 
 
 def _marks(points: Sequence[Values], x: str, y: Any, name: str, **more: Any) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "name": name,
-        "x": [one[x] / MB for one in points],
-        "y": [y(one) for one in points],
-        "hovertext": [f"<b>{one['method']}</b><br>{plan_text(one['plan'])}" for one in points],
-        "text": [one["method"] for one in points],
-        "textposition": _beside([one[x] for one in points]),
-        "cliponaxis": False,
+    return scatter(
+        name,
+        [one[x] / MB for one in points],
+        [y(one) for one in points],
+        hovertext=[f"<b>{one['method']}</b><br>{plan_text(one['plan'])}" for one in points],
+        text=[one["method"] for one in points],
+        textposition=_beside([one[x] for one in points]),
+        cliponaxis=False,
         **more,
-    }
+    )
+
+
+def again(one: Values) -> float:
+    """Repeated work in per cent of the forward pass."""
+    return 100 * float(one["recompute_over_forward"])
 
 
 # --- through the schedule ---------------------------------------------------------------------------------------------
@@ -94,7 +93,6 @@ def scheduled_figure(values: Values, value: str, label: str) -> dict[str, Any]:
     hover = f"%{{x:.3f}} MB, %{{y:+.2f}} % {label}<br>%{{hovertext}}<extra></extra>"
     line = lower_envelope(values["front"], value)
     rest = [one for one in values["front"] if one not in line]
-    chosen = dict(values)
     data = [
         _marks(rest, "memory_peak_bytes", relative, "on the front for the other figure", mode="markers",
                hovertemplate=hover, marker={"size": 5, "opacity": 0.45, "color": "#6b7686"}),
@@ -102,13 +100,13 @@ def scheduled_figure(values: Values, value: str, label: str) -> dict[str, Any]:
                line={"shape": "hv", "width": 1.5, "color": "#3f7fc1"}, marker={"size": 7}),
         _marks(values["baselines"], "memory_peak_bytes", relative, "baselines", mode="markers+text",
                hovertemplate=hover, marker={"size": 10, "symbol": "diamond", "color": "#d9703a"}),
-        _marks([chosen], "memory_peak_bytes", relative, "chosen", mode="markers", hovertemplate=hover,
+        _marks([values], "memory_peak_bytes", relative, "chosen", mode="markers", hovertemplate=hover,
                marker={"size": 14, "symbol": "star", "color": "#3a9a77"}),
     ]  # fmt: skip
     return figure(
         data,
-        xaxis={"title": {"text": "peak of activations, MB"}},
-        yaxis={"title": {"text": f"{label} against the plain step, %"}, "zeroline": True},
+        xaxis=axis("peak of activations, MB"),
+        yaxis=axis(f"{label} against the plain step, %", zeroline=True),
     )
 
 
@@ -116,54 +114,45 @@ def work_figure(values: Values) -> dict[str, Any]:
     """Kept bytes against repeated work: the exact curve, what is proved, and where the front lies above it."""
     exact = values["exact"]
     hover = "%{x:.3f} MB kept, %{y:.2f} % of forward again<br>%{hovertext}<extra></extra>"
-    front = _marks(
-        values["front"], "kept_bytes", lambda one: 100 * one["recompute_over_forward"], "front through the schedule",
-        mode="markers", hovertemplate=hover, marker={"size": 6, "color": "#3f7fc1"},
-    )  # fmt: skip
-    named = _marks(
-        values["baselines"], "kept_bytes", lambda one: 100 * one["recompute_over_forward"], "baselines",
-        mode="markers+text", hovertemplate=hover, marker={"size": 10, "symbol": "diamond", "color": "#d9703a"},
-    )  # fmt: skip
-    curve = {
-        "type": "scatter",
-        "name": "proved least",
-        "mode": "lines+markers",
-        "x": [one["kept_bytes"] / MB for one in exact],
-        "y": [100 * one["bound"] for one in exact],
+    front = _marks(values["front"], "kept_bytes", again, "front through the schedule", mode="markers",
+                   hovertemplate=hover, marker={"size": 6, "color": "#3f7fc1"})  # fmt: skip
+    named = _marks(values["baselines"], "kept_bytes", again, "baselines", mode="markers+text", hovertemplate=hover,
+                   marker={"size": 10, "symbol": "diamond", "color": "#d9703a"})  # fmt: skip
+    curve = scatter(
+        "proved least",
+        [one["kept_bytes"] / MB for one in exact],
+        [100 * one["bound"] for one in exact],
+        "lines+markers",
         # between two optima only that of more memory is a bound
-        "line": {"shape": "vh", "color": "#1b2330", "width": 1.5},
-        "marker": {"size": 4},
-        "fill": "tozeroy",
-        "fillcolor": "rgba(27,35,48,0.07)",
-        "hovertemplate": "%{x:.3f} MB kept, at least %{y:.2f} %<extra></extra>",
-    }
+        line={"shape": "vh", "color": "#1b2330", "width": 1.5},
+        marker={"size": 4},
+        hovertemplate="%{x:.3f} MB kept, at least %{y:.2f} %<extra></extra>",
+        **SHADED,
+    )
     return figure(
         [curve, front, named],
-        xaxis={"title": {"text": "kept from forward to backward, MB"}},
-        yaxis={"title": {"text": "repeated FLOPs of the forward pass, %"}},
+        xaxis=axis("kept from forward to backward, MB"),
+        yaxis=axis("repeated FLOPs of the forward pass, %"),
     )
 
 
-def named(one: Values) -> str:
-    """A baseline by its name, any other plan by what it does."""
-    counts = ", ".join(f"{len(names)} {choice}" for choice, names in one["plan"].items()) or "everything kept"
-    return counts if one["method"] in ("ga", "exact") else str(one["method"])
-
-
 def plan_table(points: Sequence[Values], plain: Values) -> str:
-    """Plans with their figures."""
-    heads = ("plan", "peak", "kept", "latency", "energy", "DRAM traffic", "again", "peak in")
-    rows = [
-        (
-            named(one), nbytes(one["memory_peak_bytes"]), nbytes(one["kept_bytes"]),
-            f"{seconds(one['latency_s'])} ({change(one['latency_s'], plain['latency_s'])})",
-            f"{joules(one['energy_j'])} ({change(one['energy_j'], plain['energy_j'])})",
-            f"{nbytes(one['dram_bytes'])} ({change(one['dram_bytes'], plain['dram_bytes'])})",
-            f"{100 * one['recompute_over_forward']:.2f} %", one["peak_operator"],
-        )
-        for one in points
-    ]  # fmt: skip
-    return table(heads, rows)
+    """Plans with their figures: a baseline by its name, any other plan by what it does."""
+
+    def figures(label: str, key: str, unit: str) -> Column[Values]:
+        return Column(label, "", lambda one: f"{quantity(one[key], unit)} ({change(one[key], plain[key])})")
+
+    columns: tuple[Column[Values], ...] = (
+        Column("plan", "", lambda one: counts(one["plan"]) if one["method"] in ("ga", "exact") else one["method"]),
+        Column("peak", "B", lambda one: one["memory_peak_bytes"]),
+        Column("kept", "B", lambda one: one["kept_bytes"]),
+        figures("latency", "latency_s", "s"),
+        figures("energy", "energy_j", "J"),
+        figures("DRAM traffic", "dram_bytes", "B"),
+        Column("again", "", lambda one: f"{again(one):.2f} %"),
+        Column("peak in", "", lambda one: one["peak_operator"]),
+    )
+    return rows_table(columns, points)
 
 
 def scheduled_panels(values: Values) -> list[Panel]:
@@ -220,9 +209,6 @@ def static_page(values: Values) -> tuple[str, list[str], list[Panel]]:
     def placed(one: Values) -> dict[str, Any]:
         return {**one, "memory_bytes": one["peak"]["bytes"] if over_time else one["kept_bytes"]}
 
-    def again(one: Values) -> float:
-        return 100 * float(one["recompute_over_forward"])
-
     def least(one: Values) -> float:
         return 100 * (float(one["recompute_over_forward"]) - float(one["gap"]))
 
@@ -230,8 +216,7 @@ def static_page(values: Values) -> tuple[str, list[str], list[Panel]]:
     points = sorted(map(placed, values["front"]), key=lambda one: one["memory_bytes"])
     data = [
         _marks(points, "memory_bytes", least, "proved least", mode="lines", hoverinfo="skip",
-               line={"shape": "vh", "width": 1, "dash": "dot", "color": "#1b2330"}, fill="tozeroy",
-               fillcolor="rgba(27,35,48,0.07)"),
+               line={"shape": "vh", "width": 1, "dash": "dot", "color": "#1b2330"}, **SHADED),
         _marks(points, "memory_bytes", again, "front", mode="lines+markers", hovertemplate=hover,
                line={"shape": "hv", "width": 1.5}, marker={"size": 6}),
         _marks([placed(one) for one in values["baselines"]], "memory_bytes", again, "baselines",
@@ -239,11 +224,7 @@ def static_page(values: Values) -> tuple[str, list[str], list[Panel]]:
         _marks([placed(values)], "memory_bytes", again, "chosen", mode="markers", hovertemplate=hover,
                marker={"size": 14, "symbol": "star"}),
     ]  # fmt: skip
-    plot = figure(
-        data,
-        xaxis={"title": {"text": f"{memory}, MB"}},
-        yaxis={"title": {"text": "repeated work of the forward pass, %"}},
-    )
+    plot = figure(data, xaxis=axis(f"{memory}, MB"), yaxis=axis("repeated work of the forward pass, %"))
     rows = [
         (one["method"], nbytes(one["kept_bytes"]), f"{again(one):.2f} %",
          "–" if one["gap"] is None else f"{100 * one['gap']:.2f}",

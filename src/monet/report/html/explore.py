@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from monet.report.html.study import Panel, figure, table, write_study
+from monet.report.html.study import Panel, axis, figure, scatter, table, write_study
 from monet.report.quantities import joules, nbytes, percent, seconds, times
 from monet.search.hardware.analysis import choices, importance, objectives_of, overlap, reasons, scopes
 from monet.search.hardware.exploration import objective_values, pareto
@@ -20,9 +20,10 @@ MOST_IN_CLOUD = 4000
 MOST_LINES = 1500
 MOST_SVG = 3000  # points; more are drawn by WebGL, of which a browser has few contexts for one page
 MOST_IN_TABLE = 60
-CLOUD, FRONT, OTHER = "#9fb3c8", "#d9703a", "#3f7fc1"
+FRONT, OTHER = "#d9703a", "#3f7fc1"
 SCALES = {"latency_s": (1e3, "ms"), "energy_j": (1e3, "mJ"), "edp_js": (1e6, "µJ·s"), "memory_bytes": (1e-6, "MB"),
           "area_mm2": (1.0, "mm²")}  # fmt: skip
+Links = Mapping[str, Mapping[str, str]]  # point → scope → file of its run report
 
 
 def design_text(space: Space, record: Record) -> str:
@@ -45,9 +46,7 @@ def _thinned(records: Sequence[Record], most: int) -> list[Record]:
     return list(records[::step])
 
 
-def front_figure(
-    space: Space, records: Sequence[Record], scope: str, links: Mapping[str, Mapping[str, str]]
-) -> dict[str, Any]:
+def front_figure(space: Space, records: Sequence[Record], scope: str, links: Links) -> dict[str, Any]:
     """Latency against energy of one scope: every design, its front, and the fronts of the other scopes."""
     goals = objectives_of(space, scope)
     feasible = [one for one in records if one.ok]
@@ -59,11 +58,7 @@ def front_figure(
             traces.append(_points(space, theirs, goals, f"front for {other}", OTHER, "diamond-open", links, other))
     traces.append(_points(space, own, goals, f"front for {scope}", FRONT, "circle", links, scope))
     x, y = goals
-    return figure(
-        traces,
-        xaxis={"title": {"text": _axis(x)}, "type": "log"},
-        yaxis={"title": {"text": _axis(y)}, "type": "log"},
-    )
+    return figure(traces, xaxis=axis(_axis(x), type="log"), yaxis=axis(_axis(y), type="log"))
 
 
 def _axis(goal: Objective) -> str:
@@ -79,18 +74,13 @@ def _cloud(space: Space, records: Sequence[Record], goals: Sequence[Objective]) 
     x, y = _columns(space, records, goals)
     macs = [math.log2(one.metrics.get("macs", 1)) for one in records]
     ticks = list(range(math.ceil(min(macs)), math.floor(max(macs)) + 1, 2))
-    return {
-        "type": "scattergl" if len(records) > MOST_SVG else "scatter", "mode": "markers", "name": "all designs",
-        "x": x, "y": y,
-        "text": [design_text(space, one) for one in records], "hovertemplate": "%{text}<extra></extra>",
-        "marker": {
-            "size": 5, "opacity": 0.55, "color": macs, "colorscale": "Viridis", "reversescale": True,
-            "colorbar": {
-                "title": {"text": "MACs"}, "thickness": 10, "len": 0.8, "tickvals": ticks,
-                "ticktext": [f"{2**one:,}" for one in ticks],
-            },
-        },
+    marker = {
+        "size": 5, "opacity": 0.55, "color": macs, "colorscale": "Viridis", "reversescale": True,
+        "colorbar": axis("MACs", thickness=10, len=0.8, tickvals=ticks, ticktext=[f"{2**one:,}" for one in ticks]),
     }  # fmt: skip
+    texts = [design_text(space, one) for one in records]
+    drawn = scatter("all designs", x, y, text=texts, hovertemplate="%{text}<extra></extra>", marker=marker)
+    return drawn | {"type": "scattergl" if len(records) > MOST_SVG else "scatter"}
 
 
 def _points(
@@ -100,7 +90,7 @@ def _points(
     name: str,
     colour: str,
     symbol: str,
-    links: Mapping[str, Mapping[str, str]],
+    links: Links,
     scope: str,
 ) -> dict[str, Any]:
     x, y = _columns(space, records, goals)
@@ -110,11 +100,9 @@ def _points(
         for one, link in zip(records, opens, strict=True)
     ]
     line = {"line": {"color": colour, "shape": "hv", "width": 1}} if symbol == "circle" else {}
-    return {
-        "type": "scatter", "mode": "lines+markers" if line else "markers", "name": name, "x": x, "y": y, "text": texts,
-        "customdata": opens, "hovertemplate": "%{text}<extra></extra>",
-        "marker": {"size": 9, "color": colour, "symbol": symbol, "line": {"width": 1.5, "color": colour}}, **line,
-    }  # fmt: skip
+    marker = {"size": 9, "color": colour, "symbol": symbol, "line": {"width": 1.5, "color": colour}}
+    mode, hover = "lines+markers" if line else "markers", "%{text}<extra></extra>"
+    return scatter(name, x, y, mode, text=texts, customdata=opens, hovertemplate=hover, marker=marker, **line)
 
 
 def lines_figure(space: Space, records: Sequence[Record], goals: Sequence[Objective]) -> dict[str, Any]:
@@ -122,7 +110,7 @@ def lines_figure(space: Space, records: Sequence[Record], goals: Sequence[Object
     feasible = [one for one in records if one.ok]
     best = pareto(space, feasible, goals)
     rest = [one for one in feasible if one not in best]
-    shown = [*_thinned(rest, MOST_LINES), *best] if len(rest) > MOST_LINES else [*rest, *best]
+    shown = [*_thinned(rest, MOST_LINES), *best]
     dimensions = []
     for parameter in space.parameters:
         if parameter.is_continuous:
@@ -166,9 +154,7 @@ def importance_figure(space: Space, records: Sequence[Record], goals: Sequence[O
                 "hoverinfo": "text",
             }
         )  # fmt: skip
-    return figure(
-        traces, barmode="group", yaxis={"title": {"text": "share of variance explained"}, "tickformat": ".0%"}
-    )
+    return figure(traces, barmode="group", yaxis=axis("share of variance explained", tickformat=".0%"))
 
 
 def overlap_table(space: Space, records: Sequence[Record]) -> str:
@@ -195,8 +181,8 @@ def overlap_table(space: Space, records: Sequence[Record]) -> str:
     )
 
 
-def front_table(space: Space, records: Sequence[Record], links: Mapping[str, Mapping[str, str]]) -> str:
-    """The designs on any front, with links to their run reports."""
+def front_table(space: Space, records: Sequence[Record]) -> str:
+    """The designs on any front."""
     rows = []
     for scope in scopes(space):
         goals = objectives_of(space, scope)
@@ -210,14 +196,8 @@ def front_table(space: Space, records: Sequence[Record], links: Mapping[str, Map
     return table(heads, rows)
 
 
-def panels(
-    space: Space,
-    records: Sequence[Record],
-    goals: Sequence[Objective],
-    links: Mapping[str, Mapping[str, str]] | None = None,
-) -> list[Panel]:
-    """Every box of the page. ``links``: point → scope → file of its run report."""
-    links = links or {}
+def panels(space: Space, records: Sequence[Record], goals: Sequence[Objective], links: Links) -> list[Panel]:
+    """Every box of the page."""
     names = scopes(space)
     found = [
         Panel(
@@ -243,9 +223,8 @@ def panels(
     )
     if len(names) > 1:
         found.append(Panel("What is lost by choosing for the other", "", body=overlap_table(space, records)))
-    found.append(Panel("Designs on a front", "", body=front_table(space, records, links)))
-    why = reasons(records)
-    if why:
+    found.append(Panel("Designs on a front", "", body=front_table(space, records)))
+    if why := reasons(records):
         rows = [[reason, f"{count:,}"] for reason, count in why[:MOST_IN_TABLE]]
         found.append(Panel("Points without figures", "", body=table(("reason", "points"), rows)))
     return found
@@ -262,11 +241,8 @@ def facts(space: Space, records: Sequence[Record]) -> list[str]:
 
 
 def write_exploration(
-    path: str | Path,
-    space: Space,
-    records: Sequence[Record],
-    goals: Sequence[Objective],
-    links: Mapping[str, Mapping[str, str]] | None = None,
+    path: str | Path, space: Space, records: Sequence[Record], goals: Sequence[Objective], links: Links | None = None
 ) -> None:
     """Write the page, whole or not at all."""
-    write_study(path, f"Exploration of {space.name}", facts(space, records), panels(space, records, goals, links))
+    shown = panels(space, records, goals, links or {})
+    write_study(path, f"Exploration of {space.name}", facts(space, records), shown)

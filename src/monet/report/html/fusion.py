@@ -8,7 +8,7 @@ from typing import Any
 
 from monet.graph.op import Phase
 from monet.report.fusion import PlanRow, facts_of, legal_groups, plan_columns
-from monet.report.html.study import LAYOUT, Panel, figure, rows_table, table, write_study
+from monet.report.html.study import LAYOUT, Panel, axis, figure, rows_table, scatter, table, write_study
 from monet.report.quantities import nbytes
 from monet.schedule.engine import Scheduler
 from monet.schedule.plan import Plan
@@ -99,23 +99,20 @@ def graph_figure(rows: list[dict[str, Any]], workload: Workload) -> dict[str, An
         xs += [at[earlier][0], at[later][0], None]
         ys += [at[earlier][1], at[later][1], None]
     thin = {"color": "rgba(120,130,150,0.4)", "width": 1}
-    data: list[dict[str, Any]] = [
-        {"type": "scatter", "mode": "lines", "x": xs, "y": ys, "line": thin, "hoverinfo": "skip", "name": "data"}
-    ]
+    data = [scatter("data", xs, ys, "lines", line=thin, hoverinfo="skip")]
     groups: dict[int, list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault(row["group"], []).append(row)
     for number, members in sorted(groups.items()):
         colour = "#b9c0cb" if number < 0 else colours[number % len(colours)]
         label = "alone" if number < 0 else f"group {number}"
+        text = [f"{row['name']}<br>{row['kind']}, {row['phase']}<br>{label}" for row in members]
         data.append(
-            {
-                "type": "scatter", "mode": "markers" if number < 0 else "lines+markers",
-                "x": [row["x"] for row in members], "y": [row["y"] for row in members],
-                "marker": {"size": 7 if number < 0 else 11, "color": colour}, "line": {"color": colour, "width": 4},
-                "text": [f"{row['name']}<br>{row['kind']}, {row['phase']}<br>{label}" for row in members],
-                "hoverinfo": "text", "name": label, "showlegend": False,
-            }
+            scatter(
+                label, [row["x"] for row in members], [row["y"] for row in members],
+                "markers" if number < 0 else "lines+markers", text=text, hoverinfo="text", showlegend=False,
+                marker={"size": 7 if number < 0 else 11, "color": colour}, line={"color": colour, "width": 4},
+            )
         )  # fmt: skip
     lanes = {"tickvals": [0.03, 1.03, 2.03], "ticktext": ["forward, loss", "backward", "update"], "side": "top"}
     firsts: dict[str, int] = {}
@@ -130,27 +127,21 @@ def graph_figure(rows: list[dict[str, Any]], workload: Workload) -> dict[str, An
 def relative_figure(values: Mapping[str, Any]) -> dict[str, Any]:
     """Latency and energy of every plan, unfused at 100 %."""
     rows: list[PlanRow] = values["plans"]
-    figures = {
-        "latency": [row.latency_s / rows[0].latency_s for row in rows],
-        "energy": [row.energy_j / rows[0].energy_j for row in rows],
-    }
     names = [row.name for row in rows]
-    data = [
-        {"type": "bar", "name": what, "x": names, "y": [100 * share for share in shares]}
-        for what, shares in figures.items()
-    ]
-    return figure(data, barmode="group", yaxis={"title": {"text": "% of unfused"}})
+    latency = [100 * (row.latency_s / rows[0].latency_s) for row in rows]
+    energy = [100 * (row.energy_j / rows[0].energy_j) for row in rows]
+    data = [{"type": "bar", "name": what, "x": names, "y": y} for what, y in (("latency", latency), ("energy", energy))]
+    return figure(data, barmode="group", yaxis=axis("% of unfused"))
 
 
 def traffic_figure(values: Mapping[str, Any]) -> dict[str, Any]:
     """Off-chip bytes of every plan, and what is compulsory."""
     rows = values["plans"]
     compulsory = values["off_chip"]["compulsory_bytes"]
-    bars = {"type": "bar", "name": "off-chip", "x": [row.name for row in rows],
-            "y": [row.dram_bytes / 1e6 for row in rows]}  # fmt: skip
-    line = {"type": "scatter", "mode": "lines", "name": "compulsory", "x": [row.name for row in rows],
-            "y": [compulsory / 1e6] * len(rows), "line": {"dash": "dot"}}  # fmt: skip
-    return figure([bars, line], yaxis={"title": {"text": "MB per step"}})
+    names = [row.name for row in rows]
+    bars = {"type": "bar", "name": "off-chip", "x": names, "y": [row.dram_bytes / 1e6 for row in rows]}
+    line = scatter("compulsory", names, [compulsory / 1e6] * len(rows), "lines", line={"dash": "dot"})
+    return figure([bars, line], yaxis=axis("MB per step"))
 
 
 def ranking_figure(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,13 +149,9 @@ def ranking_figure(values: Mapping[str, Any]) -> dict[str, Any]:
     unit, pairs = values["partition"]["unit"], values["ranked_plans"]
     shown, scale = (f"m{unit}", 1e3) if unit in ("s", "J") else (unit, 1.0)
     title = f"{values['objective']}, {shown}"
-    points = {
-        "type": "scatter", "mode": "markers", "marker": {"size": 9}, "name": "plan",
-        "x": [scale * x for x, _ in pairs], "y": [scale * y for _, y in pairs],
-    }  # fmt: skip
-    along = {"title": {"text": f"additive {title}"}}
+    points = scatter("plan", [scale * x for x, _ in pairs], [scale * y for _, y in pairs], marker={"size": 9})
     upwards = {"title": {"text": f"scheduled {title}", "standoff": 12}, "automargin": True}
-    return figure([points], showlegend=False, xaxis=along, yaxis=upwards)
+    return figure([points], showlegend=False, xaxis=axis(f"additive {title}"), yaxis=upwards)
 
 
 def _search(values: Mapping[str, Any]) -> str:

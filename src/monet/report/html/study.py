@@ -66,19 +66,24 @@ def figure(data: Sequence[Mapping[str, Any]], **layout: Any) -> dict[str, Any]:
     return {"data": list(data), "layout": LAYOUT | layout}
 
 
+def axis(text: str, **more: Any) -> dict[str, Any]:
+    """An axis with a title."""
+    return {"title": {"text": text}, **more}
+
+
+def scatter(name: str, x: Sequence[Any], y: Sequence[Any], mode: str = "markers", **more: Any) -> dict[str, Any]:
+    """Points of a plot, lines between them, or both (``mode``)."""
+    return {"type": "scatter", "name": name, "x": list(x), "y": list(y), "mode": mode, **more}
+
+
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, names: int = 1) -> str:
     """A table as HTML; the first ``names`` columns are text, the others figures."""
-    head = "".join(
-        f"<th{'' if column < names else ' class=number'}>{html.escape(one)}</th>" for column, one in enumerate(heads)
-    )
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f"<td{'' if column < names else ' class=number'}>{html.escape(one)}</td>" for column, one in enumerate(row)
-        )
-        + "</tr>"
-        for row in rows
-    )
+
+    def line(cells: Sequence[str], tag: str) -> str:
+        shape = [tag if column < names else f"{tag} class=number" for column in range(len(cells))]
+        return "".join(f"<{one}>{html.escape(cell)}</{tag}>" for one, cell in zip(shape, cells, strict=True))
+
+    head, body = line(heads, "th"), "".join(f"<tr>{line(row, 'td')}</tr>" for row in rows)
     return f'<div class="scroll"><table class="plain"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
@@ -135,10 +140,8 @@ def _box(number: int, panel: Panel) -> str:
     plot = ""
     if panel.figure is not None:
         # the names of parallel axes need their room: on a narrow screen they scroll
-        parallel = any(one.get("type") == "parcoords" for one in panel.figure["data"])
-        room = (
-            f"min-width:{AXIS_PX * max(len(one['dimensions']) for one in panel.figure['data'])}px;" if parallel else ""
-        )
+        axes = max((len(one.get("dimensions", ())) for one in panel.figure["data"]), default=0)
+        room = f"min-width:{AXIS_PX * axes}px;" if axes else ""
         plot = f'<div class="scroll"><div id="plot{number}" style="{room}height:{panel.height_px}px"></div></div>'
     return (
         f'<section class="{shape}" id="panel{number}"><div class="head"><h2>{html.escape(panel.title)}</h2></div>'
