@@ -5,16 +5,18 @@ from __future__ import annotations
 import pytest
 
 from monet.frontends.zoo.small import Mlp
-from monet.graph import Graph
+from monet.graph import Graph, GraphBuilder
 from monet.graph.counts import macs_of, work_of
 from monet.graph.tensor import Role
 from monet.hardware.accelerator import Accelerator
 from monet.hardware.functions import DEFAULT_CYCLES
 from monet.hardware.loading import describe_text
 from monet.hardware.resolve import resolve
+from monet.schedule.engine import Scheduler
 from monet.schedule.evaluation import evaluate, measure
+from monet.schedule.planning.default_plan import default_plan
 from monet.schedule.result import Result
-from monet.schedule.simulation.records import SPACE
+from monet.schedule.simulation.records import EVICT, READ, SPACE, WRITE
 from monet.training import training_step
 from tests.schedule.cases import random_schedule
 
@@ -133,25 +135,43 @@ def test_energy_bound(step: Graph, result: Result) -> None:
     assert result.bounds.energy_j == pytest.approx(expected)
 
 
-def test_the_longest_chain_follows_data_alone() -> None:
-    """Read plainly from the nodes: what waits for room, or in a queue, does not count."""
-    seen = 0
+def test_chains_and_traffic_of_random_schedules_read_plainly() -> None:
+    """Of the longest chain what waits for room, or in a queue, is no part. What is evicted crosses to DRAM too."""
+    waited, evicted = 0, 0
     for number in range(1200, 1212):
         found = random_schedule(number)
         if not found:
             continue
         scheduler, schedule = found
-        result = measure(scheduler, schedule, {}, 0.0)
-        events, ends = schedule.decided.events, list[int]()
+        result, dram = measure(scheduler, schedule, {}, 0.0), scheduler.machine.accelerator.drams[0]
+        (nodes, deps, _), ends = schedule.decided.events, list[int]()
+        bits = dict.fromkeys((READ, WRITE, EVICT), 0)
+        sizes = dict(bits)
         for at in range(schedule.size):
-            node = {
-                name: int(getattr(events.nodes, name)[at]) for name in ("dep_start", "dep_end", "duration", "latency")
-            }
-            deps = range(node["dep_start"], node["dep_end"])
-            ready = [
-                ends[events.deps.node[d]] + int(events.deps.lag[d]) for d in deps if events.deps.reason[d] != SPACE
-            ]
-            ends.append(max(ready, default=0) + node["duration"] + node["latency"])
+            needed = range(int(nodes.dep_start[at]), int(nodes.dep_end[at]))
+            ready = [ends[deps.node[d]] + int(deps.lag[d]) for d in needed if deps.reason[d] != SPACE]
+            ends.append(max(ready, default=0) + int(nodes.duration[at]) + int(nodes.latency[at]))
+            if (kind := int(nodes.kind[at])) in bits:
+                bits[kind] += 8 * int(nodes.bursts[at])
+                sizes[kind] += int(nodes.bytes[at])
         assert result.bounds.critical_path_s == pytest.approx(max(ends) / scheduler.machine.ticks_per_second)
-        seen += any(reason == SPACE for reason in events.deps.reason)
-    assert seen > 1
+        assert (result.dram_bytes.read, result.dram_bytes.write) == (sizes[READ], sizes[WRITE] + sizes[EVICT])
+        joules = bits[READ] * dram.read_energy_j_per_bit + (bits[WRITE] + bits[EVICT]) * dram.write_energy_j_per_bit
+        assert result.energy_breakdown.by_level["dram"] == pytest.approx(joules)
+        waited += any(reason == SPACE for reason in deps.reason)
+        evicted += sizes[EVICT] > 0
+    assert waited > 1
+    assert evicted > 1
+
+
+@pytest.mark.parametrize(("channels", "cores"), [(8, 4), (10, 4), (9, 3), (7, 4), (5, 3), (3, 3), (2, 2)])
+def test_pieces_of_the_default_split(channels: int, cores: int) -> None:
+    """On four like cores as few as leave the longest piece as short as it can be: 9 = 3 + 3 + 3, 10 = 3 + 3 + 3 + 1."""
+    builder = GraphBuilder("wide")
+    x, w = builder.input("x", (1, 16384)), builder.parameter("w", (channels, 16384))
+    graph = builder.build([builder.emit("linear", x, w, name="layer", transpose=False)])
+    text = TEXT.replace("count: 2", "count: 4").replace("clock_hz: 500 MHz", "clock_hz: 1 MHz")
+    text = text.replace("k: {size: 4, multicast: [I]}, c: {size: 4, reduce: true}", "k: {size: 1, multicast: [I]}")
+    found = default_plan(Scheduler(graph, resolve(describe_text(text)))).placements["layer"]
+    assert found.split == "K"
+    assert len(found.cores) == cores

@@ -6,6 +6,7 @@ import pytest
 
 from monet import load_model, training_step
 from monet.errors import MonetError
+from monet.frontends.zoo.small import Mlp
 from monet.frontends.zoo.transformers import Gpt
 from monet.frontends.zoo.vision import ResNet
 from monet.graph import Graph
@@ -75,3 +76,12 @@ def test_square_root_segments_grow_with_the_root_of_depth() -> None:
 def test_an_unknown_baseline_names_the_nearest() -> None:
     with pytest.raises(MonetError, match="did you mean 'per-block'"):
         baseline_named("per-blok")
+
+
+def test_segments_are_cut_where_a_chain_is_narrow() -> None:
+    """Every third layer is narrow, so that a narrow value lies near every border; only narrow ones are kept."""
+    step = training_step(Mlp(widths=(64, *(64, 4, 64) * 8, 64), activation="tanh").build("waist", 8))
+    problem = problem_of(step)
+    kept, _ = problem.surviving(baseline_named("sqrt-segments").plan(step, problem))
+    assert len(kept) >= 4
+    assert {problem.values[i].bytes for i in kept} == {8 * 4 * 4}
