@@ -117,6 +117,24 @@ def no_work(_: Call) -> Mapping[str, int]:
     return {}
 
 
+# --- shapes that many entries infer --------------------------------------------------------------------------------
+
+
+def like_first(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
+    """One output like the first input."""
+    return (Output(inputs[0].shape, inputs[0].dtype),)
+
+
+def like_second(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
+    """One output like the second input."""
+    return (Output(inputs[1].shape, inputs[1].dtype),)
+
+
+def of_given_shape(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    """One output of the shape that an attribute gives, and of the first input's type."""
+    return (Output(tuple(attrs["shape"]), inputs[0].dtype),)
+
+
 # --- what most entries say of their dimensions ------------------------------------------------------------------------
 
 TAPS = frozenset({"FX", "FY", "FZ"})  # what nests call the positions of a filter

@@ -20,61 +20,20 @@ from monet.hardware.accelerator import Core, Flow
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.nest.cost import Access
 from monet.mapping.unfused.border import Border
-from monet.mapping.unfused.dram_route import OperandCost, Passing, passing, passing_energy
+from monet.mapping.unfused.dram_route import OperandCost, UnfusedCost
 
 STREAM_TILES = 16  # a long operand is passed through the memory in at least so many tiles
 
 
-@dataclass(frozen=True, slots=True)
-class VectorCost:
-    """A vector operator alone on a core, its operands in DRAM; below and across the border kept apart."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorCost(UnfusedCost):
+    """A vector operator alone."""
 
     elements: int
     work: tuple[tuple[str, int], ...]
-    compute_cycles: float
     port_cycles: tuple[tuple[str, float], ...]
-    dispatch_cycles: int
-    operands: tuple[OperandCost, ...]  # what crosses the border, in the nest's order
-    passing: Passing  # the same over time
-    dram_read_bits: float
-    dram_write_bits: float
     tiles: int
-    accesses: tuple[Access, ...]
-    border_accesses: tuple[Access, ...]
-    energy_j_by_level: dict[str, float]
-    border_energy_j: dict[str, float]
     lanes: int
-
-    @property
-    def core_cycles(self) -> float:
-        """The slower of lanes and ports."""
-        return max([self.compute_cycles, *(cycles for _, cycles in self.port_cycles)])
-
-    @property
-    def cycles(self) -> float:
-        """Latency in cycles of the core."""
-        return self.passing.cycles(self.dispatch_cycles + self.core_cycles)
-
-    @property
-    def fill_cycles(self) -> float:
-        """First tiles in, and dispatch."""
-        return self.passing.fill_cycles + self.dispatch_cycles
-
-    @property
-    def energy_j(self) -> float:
-        """Dynamic energy, DRAM included."""
-        return math.fsum((*self.energy_j_by_level.values(), *self.border_energy_j.values()))
-
-    @property
-    def bound_by(self) -> str:
-        """``dram``, ``compute`` (lanes) or a port."""
-        return "dram" if self.passing.binds(self.dispatch_cycles + self.core_cycles) else self.core_bound_by
-
-    @property
-    def core_bound_by(self) -> str:
-        """``compute`` (lanes) or a port; whether DRAM takes longer is left open."""
-        port, cycles = max(self.port_cycles, key=lambda one: one[1], default=("", 0.0))
-        return port if cycles > self.compute_cycles else "compute"
 
     @property
     def utilisation(self) -> float:
@@ -100,31 +59,32 @@ def vector_cost(
     read, written, inward = _traffic(nest, core, 1 if once else passes)
     tiles = _tiles(read + written, core)
     operands = _operands(nest, core, 1 if once else passes, tiles)
-    pairs = tuple(zip((one.written for one in nest.operands), operands, strict=True))
-    passed = passing(border.route, pairs)
+    passed, across = border.pass_operands(nest, operands, core)
     below = {"compute": lane_cycles * rate.energy_j}
     for access in accesses:
         level = core.level(access.level)
         joules = level.read_energy_j_per_bit if access.flow.is_read else level.write_energy_j_per_bit
         below[access.level] = below.get(access.level, 0.0) + joules * access.bits
-    prices = border.read_energy_j_per_bit, border.write_energy_j_per_bit, border.link_energy_j_per_bit
-    across = passing_energy(passed, pairs, core, *prices)
+    ports = _port_cycles(core, accesses)
+    port, busiest = max(ports, key=lambda one: one[1], default=("", 0.0))
     return VectorCost(
-        sum(math.prod(one.shape) for one in nest.writes),
-        tuple(functions.items()),
-        compute,
-        _port_cycles(core, accesses),
-        core.dispatch_cycles,
-        operands,
-        passed,
-        read,
-        written,
-        tiles,
-        accesses,
-        inward,
-        below,
-        across,
-        core.lanes,
+        elements=sum(math.prod(one.shape) for one in nest.writes),
+        work=tuple(functions.items()),
+        compute_cycles=compute,
+        core_cycles=max(compute, busiest),
+        core_bound_by=port if busiest > compute else "compute",
+        port_cycles=ports,
+        dispatch_cycles=core.dispatch_cycles,
+        operands=operands,
+        passing=passed,
+        dram_read_bits=read,
+        dram_write_bits=written,
+        tiles=tiles,
+        accesses=accesses,
+        border_accesses=inward,
+        energy_j_by_level=below,
+        border_energy_j=across,
+        lanes=core.lanes,
     )
 
 

@@ -14,7 +14,22 @@ import numpy as np
 from monet.errors import ModelError
 from monet.formats import FORMATS
 from monet.graph.backward import Backward
-from monet.graph.kind import BACKWARD, Array, Call, Family, MaskForm, Narrow, OpKind, Output, pointwise, register
+from monet.graph.kind import (
+    BACKWARD,
+    Array,
+    Call,
+    Family,
+    GradientRule,
+    MaskForm,
+    Narrow,
+    OpKind,
+    Output,
+    ShapeRule,
+    like_first,
+    like_second,
+    pointwise,
+    register,
+)
 from monet.graph.loop_nest import LoopNest, index
 from monet.graph.op import Attributes
 from monet.graph.operators.nests import elementwise, over
@@ -146,11 +161,7 @@ UNARY = (
 )  # fmt: skip
 
 
-def _same(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
-    return (Output(inputs[0].shape, inputs[0].dtype),)
-
-
-def _unary_rule(entry: Unary) -> Callable[[Backward], tuple[str | None, ...]]:
+def _unary_rule(entry: Unary) -> GradientRule:
     def rule(b: Backward) -> tuple[str | None, ...]:
         if entry.saves == "nothing":
             same = entry.derivative is None
@@ -175,15 +186,15 @@ for _entry in UNARY:
     _in_place = _entry.saves in ("output", "nothing") or _entry.inplace == "output"
     register(
         OpKind(
-            _entry.name, Family.VECTOR, _same, _entry.function, elementwise, pointwise, per_element(_entry.work),
+            _entry.name, Family.VECTOR, like_first, _entry.function, elementwise, pointwise, per_element(_entry.work),
             _rule, _entry.onnx, _entry.no_onnx, in_place=_in_place, mask=_entry.mask,
         )
     )  # fmt: skip
     if _entry.saves in ("input", "output"):
         register(
             OpKind(
-                f"{_entry.name}_gradient", Family.VECTOR, _same, _gradient_function(_entry), elementwise, pointwise,
-                per_element(_entry.gradient_work), no_onnx=BACKWARD,
+                f"{_entry.name}_gradient", Family.VECTOR, like_first, _gradient_function(_entry), elementwise,
+                pointwise, per_element(_entry.gradient_work), no_onnx=BACKWARD,
             )
         )  # fmt: skip
 
@@ -199,54 +210,38 @@ def _infer_compare(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, .
     return (Output(broadcast(*inputs), "bool"),)
 
 
-def _add_rule(b: Backward) -> tuple[str | None, ...]:
-    return tuple(b.sum_to(b.gradient, b.shape(position)) if needed else None for position, needed in enumerate(b.needs))
+def _broadcast_rule(*terms: Callable[[Backward], str] | None) -> GradientRule:
+    """By input its gradient in the shape of the output, summed over what the input was broadcast to; None: it has none."""
+    return lambda b: tuple(
+        b.sum_to(term(b), b.shape(position)) if term and needed else None
+        for position, (term, needed) in enumerate(zip(terms, b.needs, strict=True))
+    )
 
 
-def _sub_rule(b: Backward) -> tuple[str | None, ...]:
-    left = b.sum_to(b.gradient, b.shape(0)) if b.needs[0] else None
-    right = b.emit("neg", b.sum_to(b.gradient, b.shape(1))) if b.needs[1] else None
-    return left, right
+def _choice_rule(kind: str) -> GradientRule:
+    return _broadcast_rule(
+        lambda b: b.emit(kind, b.gradient, *b.inputs, position=0),
+        lambda b: b.emit(kind, b.gradient, *b.inputs, position=1),
+    )
 
 
-def _mul_rule(b: Backward) -> tuple[str | None, ...]:
-    x, y = b.inputs
-    left = b.sum_to(b.emit("mul", b.gradient, y), b.shape(0)) if b.needs[0] else None
-    right = b.sum_to(b.emit("mul", b.gradient, x), b.shape(1)) if b.needs[1] else None
-    return left, right
-
-
-def _div_rule(b: Backward) -> tuple[str | None, ...]:
-    x, y = b.inputs
-    left = b.sum_to(b.emit("div", b.gradient, y), b.shape(0)) if b.needs[0] else None
-    right = b.sum_to(b.emit("div_gradient", b.gradient, x, y), b.shape(1)) if b.needs[1] else None
-    return left, right
-
-
-def _choice_rule(kind: str) -> Callable[[Backward], tuple[str | None, ...]]:
-    def rule(b: Backward) -> tuple[str | None, ...]:
-        grads: list[str | None] = []
-        for position, needed in enumerate(b.needs):
-            name = b.emit(kind, b.gradient, *b.inputs, position=position) if needed else None
-            grads.append(b.sum_to(name, b.shape(position)) if name else None)
-        return tuple(grads)
-
-    return rule
-
-
-def _where_rule(b: Backward) -> tuple[str | None, ...]:
-    grads: list[str | None] = [None]
-    for position in (1, 2):
-        name = b.emit("mask", b.gradient, b.inputs[0], keep=position == 1) if b.needs[position] else None
-        grads.append(b.sum_to(name, b.shape(position)) if name else None)
-    return tuple(grads)
-
-
-def _pow_rule(b: Backward) -> tuple[str | None, ...]:
-    x, y = b.inputs
-    left = b.sum_to(b.emit("pow_base_gradient", b.gradient, x, y), b.shape(0)) if b.needs[0] else None
-    right = b.sum_to(b.emit("pow_exponent_gradient", b.gradient, x, b.output), b.shape(1)) if b.needs[1] else None
-    return left, right
+_add_rule = _broadcast_rule(lambda b: b.gradient, lambda b: b.gradient)
+_sub_rule = _broadcast_rule(lambda b: b.gradient, lambda b: b.emit("neg", b.sum_to(b.gradient, b.shape(1))))
+_mul_rule = _broadcast_rule(
+    lambda b: b.emit("mul", b.gradient, b.inputs[1]), lambda b: b.emit("mul", b.gradient, b.inputs[0])
+)
+_div_rule = _broadcast_rule(
+    lambda b: b.emit("div", b.gradient, b.inputs[1]), lambda b: b.emit("div_gradient", b.gradient, *b.inputs)
+)
+_pow_rule = _broadcast_rule(
+    lambda b: b.emit("pow_base_gradient", b.gradient, *b.inputs),
+    lambda b: b.emit("pow_exponent_gradient", b.gradient, b.inputs[0], b.output),
+)
+_where_rule = _broadcast_rule(
+    None,
+    lambda b: b.emit("mask", b.gradient, b.inputs[0], keep=True),
+    lambda b: b.emit("mask", b.gradient, b.inputs[0], keep=False),
+)
 
 
 def _chosen(choose: Callable[[Any, Any], Any]) -> Callable[..., Array]:
@@ -262,9 +257,9 @@ def _vector(
     name: str,
     evaluate: Callable[..., Array | tuple[Array, ...]],
     work: Work,
-    rule: Callable[[Backward], tuple[str | None, ...]] | None = None,
+    rule: GradientRule | None = None,
     onnx: tuple[str, ...] = (),
-    infer: Callable[..., tuple[Output, ...]] = _infer_binary,
+    infer: ShapeRule = _infer_binary,
     **more: Any,
 ) -> OpKind:
     return OpKind(name, Family.VECTOR, infer, evaluate, elementwise, pointwise, per_element(work), rule, onnx, **more)
@@ -299,21 +294,9 @@ register(
 # --- selection: where, masks, dropout -------------------------------------------------------------------------------
 
 
-def _infer_where(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
-    return (Output(broadcast(*inputs), inputs[1].dtype),)
-
-
-def _infer_first(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
+def _infer_first(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
     broadcast(*inputs)
-    return (Output(inputs[0].shape, inputs[0].dtype),)
-
-
-def _fill_rule(b: Backward) -> tuple[str | None, ...]:
-    return b.emit("mask", b.gradient, b.inputs[1], keep=False), None
-
-
-def _evaluate_mask(attrs: Attributes, g: Array, condition: Array) -> Array:
-    return np.where(condition == attrs["keep"], g, np.zeros((), g.dtype))
+    return like_first(inputs, attrs)
 
 
 def _infer_dropout(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
@@ -330,14 +313,6 @@ def _evaluate_dropout(attrs: Attributes, x: Array) -> tuple[Array, Array]:
     return np.asarray(x * mask / (1 - attrs["p"])), mask
 
 
-def _dropout_rule(b: Backward) -> tuple[str | None, ...]:
-    return (b.emit("dropout_gradient", b.gradient, b.op.outputs[1], p=b.attrs["p"]),)
-
-
-def _infer_cast(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
-    return (Output(inputs[0].shape, attrs["dtype"]),)
-
-
 def _cast_rule(b: Backward) -> tuple[str | None, ...]:
     source = b.tensor(b.inputs[0]).dtype
     return (b.emit("cast", b.gradient, dtype=source),) if FORMATS[source].is_float else (None,)
@@ -348,24 +323,28 @@ def _infer_relu_masked(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Outpu
     return Output(x.shape, x.dtype), Output(x.shape, "bit", "mask")
 
 
-def _relu_masked_rule(b: Backward) -> tuple[str | None, ...]:
-    return (b.emit("mask", b.gradient, b.op.outputs[1], keep=True),)
-
-
 register(
     _vector(
-        "relu_masked", lambda _, x: (np.maximum(x, 0), x > 0), {"max": 1, "select": 1}, _relu_masked_rule,
-        infer=_infer_relu_masked, no_onnx="compact saving makes it of a relu",
+        "relu_masked", lambda _, x: (np.maximum(x, 0), x > 0), {"max": 1, "select": 1},
+        lambda b: (b.emit("mask", b.gradient, b.op.outputs[1], keep=True),), infer=_infer_relu_masked,
+        no_onnx="compact saving makes it of a relu",
     ),
-    _vector("where", lambda _, c, x, y: np.where(c, x, y), {"select": 1}, _where_rule, ("Where",), _infer_where),
-    _vector("mask", _evaluate_mask, {"select": 1}, infer=_infer_first, no_onnx=BACKWARD),
+    _vector(
+        "where", lambda _, c, x, y: np.where(c, x, y), {"select": 1}, _where_rule, ("Where",),
+        lambda inputs, _: (Output(broadcast(*inputs), inputs[1].dtype),),
+    ),
+    _vector(
+        "mask", lambda attrs, g, condition: np.where(condition == attrs["keep"], g, np.zeros((), g.dtype)),
+        {"select": 1}, infer=_infer_first, no_onnx=BACKWARD,
+    ),
     _vector(
         "masked_fill", lambda attrs, x, m: np.where(m, np.asarray(attrs["value"], x.dtype), x), {"select": 1},
-        _fill_rule, ("Where",), _infer_first, in_place=True,
+        lambda b: (b.emit("mask", b.gradient, b.inputs[1], keep=False), None), ("Where",), _infer_first, in_place=True,
     ),
     _vector(
-        "dropout", _evaluate_dropout, {"random": 1, "mul": 1}, _dropout_rule, ("Dropout",), _infer_dropout,
-        narrow=lambda _: Narrow(1, "bit", "mask_dtype"),
+        "dropout", _evaluate_dropout, {"random": 1, "mul": 1},
+        lambda b: (b.emit("dropout_gradient", b.gradient, b.op.outputs[1], p=b.attrs["p"]),), ("Dropout",),
+        _infer_dropout, narrow=lambda _: Narrow(1, "bit", "mask_dtype"),
     ),
     _vector(
         "dropout_gradient", lambda a, g, mask: g * mask / (1 - a["p"]), {"mul": 1}, infer=_infer_first,
@@ -373,7 +352,7 @@ register(
     ),
     _vector(
         "cast", lambda attrs, x: FORMATS[attrs["dtype"]].cast(x), {"cast": 1}, _cast_rule, ("Cast", "CastLike"),
-        _infer_cast,
+        lambda inputs, attrs: (Output(inputs[0].shape, attrs["dtype"]),),
     ),
 )  # fmt: skip
 
@@ -390,10 +369,6 @@ def _prelu_rule(b: Backward) -> tuple[str | None, ...]:
 def _infer_prelu_gradient(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
     g = inputs[0]
     return Output(g.shape, g.dtype), Output(g.shape, g.dtype, "slope")
-
-
-def _evaluate_prelu_gradient(_: Attributes, g: Array, x: Array, slope: Array) -> tuple[Array, Array]:
-    return np.where(x > 0, g, g * slope), np.where(x > 0, np.zeros((), g.dtype), g * x)
 
 
 def _glu_axis(x: Tensor, attrs: Attributes) -> int:
@@ -419,10 +394,6 @@ def _evaluate_glu_gradient(attrs: Attributes, g: Array, x: Array) -> Array:
     return np.concatenate([g * s, g * value * s * (1 - s)], axis=attrs["axis"])
 
 
-def _infer_second(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
-    return (Output(inputs[1].shape, inputs[1].dtype),)
-
-
 def _nest_glu(call: Call) -> LoopNest:
     """One point per output element of the forward; the wide side is read (or written) at two places of one axis."""
     wide = call.inputs[0] if len(call.inputs) == 1 else call.inputs[1]
@@ -441,8 +412,9 @@ register(
         "prelu", lambda _, x, slope: np.where(x > 0, x, slope * x), {"mul": 1, "select": 1}, _prelu_rule, ("PRelu",),
     ),
     _vector(
-        "prelu_gradient", _evaluate_prelu_gradient, {"mul": 2, "select": 2}, infer=_infer_prelu_gradient,
-        no_onnx=BACKWARD,
+        "prelu_gradient",
+        lambda _, g, x, slope: (np.where(x > 0, g, g * slope), np.where(x > 0, np.zeros((), g.dtype), g * x)),
+        {"mul": 2, "select": 2}, infer=_infer_prelu_gradient, no_onnx=BACKWARD,
     ),
     OpKind(
         "glu", Family.VECTOR, _infer_glu, _evaluate_glu, _nest_glu, pointwise, per_element({"sigmoid": 1, "mul": 1}),
@@ -450,7 +422,7 @@ register(
         no_onnx="importers put it together from Split, Sigmoid and Mul",
     ),
     OpKind(
-        "glu_gradient", Family.VECTOR, _infer_second, _evaluate_glu_gradient, _nest_glu, pointwise,
+        "glu_gradient", Family.VECTOR, like_second, _evaluate_glu_gradient, _nest_glu, pointwise,
         lambda call: {"sigmoid": call.inputs[0].elements, "mul": 4 * call.inputs[0].elements}, no_onnx=BACKWARD,
     ),
 )  # fmt: skip

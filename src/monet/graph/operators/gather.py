@@ -7,7 +7,7 @@ import numpy as np
 from monet.errors import ModelError
 from monet.formats import FORMATS
 from monet.graph.backward import Backward
-from monet.graph.kind import BACKWARD, Array, Call, Family, OpKind, Output, pointwise, reduces, register
+from monet.graph.kind import BACKWARD, Array, Call, Family, OpKind, Output, of_given_shape, pointwise, reduces, register
 from monet.graph.loop_nest import Index, LoopNest, index
 from monet.graph.op import Attributes
 from monet.graph.operators.nests import axis_size, over
@@ -82,10 +82,6 @@ def _gather_rule(b: Backward) -> tuple[str | None, ...]:
     return b.emit("gather_gradient", b.gradient, b.inputs[1], axis=axis, shape=b.shape(0)), None
 
 
-def _infer_gather_gradient(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
-    return (Output(tuple(attrs["shape"]), inputs[0].dtype),)
-
-
 def _evaluate_gather_gradient(attrs: Attributes, g: Array, positions: Array) -> Array:
     axis, shape = attrs["axis"], attrs["shape"]
     out = np.zeros((shape[axis], *shape[:axis], *shape[axis + 1 :]), g.dtype)
@@ -156,8 +152,8 @@ register(
         _nest_gather, pointwise, gradient=_gather_rule, onnx=("Gather",), positions=axis_size,
     ),
     OpKind(
-        "gather_gradient", Family.VECTOR, _infer_gather_gradient, _evaluate_gather_gradient, _nest_gather_gradient,
-        reduces, _adds, no_onnx=BACKWARD,
+        "gather_gradient", Family.VECTOR, of_given_shape, _evaluate_gather_gradient, _nest_gather_gradient, reduces,
+        _adds, no_onnx=BACKWARD,
     ),
     OpKind(
         "gather_elements", Family.MOVE, _infer_gather_elements,
@@ -165,7 +161,7 @@ register(
         gradient=_gather_elements_rule, onnx=("GatherElements",), positions=axis_size,
     ),
     OpKind(
-        "gather_elements_gradient", Family.VECTOR, _infer_gather_gradient, _evaluate_gather_elements_gradient,
+        "gather_elements_gradient", Family.VECTOR, of_given_shape, _evaluate_gather_elements_gradient,
         _nest_by_position, reduces, _adds, no_onnx=BACKWARD, retained=(2,),
     ),
 )  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 
 from monet.errors import ModelError
 from monet.graph.backward import Backward
-from monet.graph.kind import BACKWARD, Array, Call, Family, OpKind, Output, pointwise, reduces, register
+from monet.graph.kind import BACKWARD, Array, Call, Family, OpKind, Output, like_second, pointwise, reduces, register
 from monet.graph.loop_nest import Index, LoopNest
 from monet.graph.op import Attributes
 from monet.graph.operators.elementwise import per_element
@@ -87,14 +87,6 @@ def _infer_mse(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
     return (Output((), statistics_dtype(inputs[0])),)
 
 
-def _mse_rule(b: Backward) -> tuple[str | None, ...]:
-    return b.emit("mse_loss_gradient", b.gradient, *b.inputs), None
-
-
-def _infer_second(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
-    return (Output(inputs[1].shape, inputs[1].dtype),)
-
-
 def _nest_mse(call: Call) -> LoopNest:
     every = axes_of(range(len(call.inputs[0].shape)))
     return over(call.inputs[0].shape, call, [every, every, ()])
@@ -116,10 +108,10 @@ register(
     ),
     OpKind(
         "mse_loss", Family.VECTOR, _infer_mse, lambda _, x, y: np.asarray(((x - y) ** 2).mean()), _nest_mse, reduces,
-        _per_input(add=2, mul=1), _mse_rule, no_onnx=LOSS,
+        _per_input(add=2, mul=1), lambda b: (b.emit("mse_loss_gradient", b.gradient, *b.inputs), None), no_onnx=LOSS,
     ),
     OpKind(
-        "mse_loss_gradient", Family.VECTOR, _infer_second, lambda _, g, x, y: g * 2 * (x - y) / x.size, elementwise,
+        "mse_loss_gradient", Family.VECTOR, like_second, lambda _, g, x, y: g * 2 * (x - y) / x.size, elementwise,
         pointwise, per_element({"add": 1, "mul": 1}), no_onnx=BACKWARD,
     ),
 )  # fmt: skip

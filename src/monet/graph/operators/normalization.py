@@ -12,7 +12,7 @@ import numpy as np
 
 from monet.errors import ModelError
 from monet.graph.backward import Backward
-from monet.graph.kind import BACKWARD, Array, Call, Family, OpKind, Output, along, pointwise, register
+from monet.graph.kind import BACKWARD, Array, Call, Family, OpKind, Output, along, like_first, pointwise, register
 from monet.graph.loop_nest import Index, LoopNest, index
 from monet.graph.op import Attributes
 from monet.graph.operators.nests import axes_of, over
@@ -273,7 +273,7 @@ def _without_weight(infer: Any) -> Any:
         if attrs["affine"]:
             outputs: tuple[Output, ...] = infer(inputs, attrs)
             return outputs
-        return (Output(inputs[0].shape, inputs[0].dtype),)
+        return like_first(inputs, attrs)
 
     return rule
 
@@ -315,10 +315,6 @@ for _name, _infer, _forward, _backward, _nest, _whole, _rule, _onnx in (
 # --- batch norm with fixed statistics (inference form): an affine map per channel ---------------------------------------
 
 
-def _infer_fixed(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
-    return (Output(inputs[0].shape, inputs[0].dtype),)
-
-
 def _evaluate_fixed(attrs: Attributes, x: Array, weight: Array, bias: Array, mean: Array, variance: Array) -> Array:
     scale = weight / np.sqrt(variance + attrs["epsilon"])
     return np.asarray(x * _per_channel(scale, x.ndim) + _per_channel(bias - mean * scale, x.ndim))
@@ -342,7 +338,7 @@ def _evaluate_fixed_gradient(
 
 register(
     OpKind(
-        "batch_norm_fixed", Family.VECTOR, _infer_fixed, _evaluate_fixed, _nest_batch_norm, pointwise,
+        "batch_norm_fixed", Family.VECTOR, like_first, _evaluate_fixed, _nest_batch_norm, pointwise,
         lambda call: {"mul": call.out.elements, "add": call.out.elements}, _fixed_rule,
         no_onnx="files of models to be trained have BatchNormalization, which imports as batch_norm",
     ),

@@ -11,7 +11,19 @@ import numpy as np
 
 from monet.errors import ModelError
 from monet.graph.backward import Backward
-from monet.graph.kind import BACKWARD, Array, Call, Family, Narrow, OpKind, Output, displaced, register, windows
+from monet.graph.kind import (
+    BACKWARD,
+    Array,
+    Call,
+    Family,
+    Narrow,
+    OpKind,
+    Output,
+    displaced,
+    of_given_shape,
+    register,
+    windows,
+)
 from monet.graph.loop_nest import LoopNest, Operand, index
 from monet.graph.op import Attributes
 from monet.graph.operators.convolution import SPATIAL
@@ -115,10 +127,6 @@ def _max_pool_rule(b: Backward) -> tuple[str | None, ...]:
     return (b.emit("max_pool_gradient", b.gradient, b.op.outputs[1], b.inputs[0], shape=shape, **b.attrs),)
 
 
-def _infer_pool_gradient(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
-    return (Output(tuple(attrs["shape"]), inputs[0].dtype),)
-
-
 def _flat_positions(attrs: Mapping[str, Any], taps: Array, spatial: tuple[int, ...]) -> Array:
     """Positions in the input plane from the window-local tap numbers of the compact form."""
     flat = np.arange(math.prod(spatial)).reshape(spatial)
@@ -159,10 +167,6 @@ def _evaluate_avg_pool(attrs: Attributes, x: Array) -> Array:
     return np.asarray(total / _divisors(attrs, spatial, pooled)).astype(x.dtype)
 
 
-def _avg_pool_rule(b: Backward) -> tuple[str | None, ...]:
-    return (b.emit("avg_pool_gradient", b.gradient, b.inputs[0], shape=b.shape(0), **b.attrs),)
-
-
 def _evaluate_avg_pool_gradient(attrs: Attributes, g: Array, *_: Array) -> Array:
     shape, pooled = attrs["shape"], g.shape[2:]
     out = np.zeros(shape, g.dtype)
@@ -183,16 +187,17 @@ register(
         narrow=lambda a: Narrow(1, TAP_INDEX, "index_dtype") if math.prod(a["kernel"]) <= MOST_TAPS else None,
     ),
     OpKind(
-        "max_pool_gradient", Family.VECTOR, _infer_pool_gradient, _evaluate_max_pool_gradient, _nest_pool_gradient,
-        windows, lambda call: {"add": call.inputs[0].elements}, no_onnx=BACKWARD, retained=(2,),
+        "max_pool_gradient", Family.VECTOR, of_given_shape, _evaluate_max_pool_gradient, _nest_pool_gradient, windows,
+        lambda call: {"add": call.inputs[0].elements}, no_onnx=BACKWARD, retained=(2,),
     ),
     OpKind(
         "avg_pool", Family.VECTOR, _infer_pool, _evaluate_avg_pool, _nest_pool, windows, _per_window("add"),
-        _avg_pool_rule, ("AveragePool",),
+        lambda b: (b.emit("avg_pool_gradient", b.gradient, b.inputs[0], shape=b.shape(0), **b.attrs),),
+        ("AveragePool",),
     ),
     OpKind(
-        "avg_pool_gradient", Family.VECTOR, _infer_pool_gradient, _evaluate_avg_pool_gradient, _nest_pool_gradient,
-        windows, _per_window("add", backward=True), no_onnx=BACKWARD, retained=(1,),
+        "avg_pool_gradient", Family.VECTOR, of_given_shape, _evaluate_avg_pool_gradient, _nest_pool_gradient, windows,
+        _per_window("add", backward=True), no_onnx=BACKWARD, retained=(1,),
     ),
 )  # fmt: skip
 
@@ -238,14 +243,6 @@ def _apply(matrices: list[Array], x: Array) -> Array:
     return x
 
 
-def _evaluate_resize(attrs: Attributes, x: Array) -> Array:
-    return _apply(_matrices(attrs, x.shape[2:], attrs["spatial"]), x)
-
-
-def _evaluate_resize_gradient(attrs: Attributes, g: Array) -> Array:
-    return _apply([matrix.T for matrix in _matrices(attrs, attrs["shape"][2:], g.shape[2:])], g)
-
-
 def _resize_rule(b: Backward) -> tuple[str | None, ...]:
     keep = {key: b.attrs[key] for key in ("mode", "scales", "align_corners")}
     return (b.emit("resize_gradient", b.gradient, shape=b.shape(0), **keep),)
@@ -266,12 +263,14 @@ def _resize_work(call: Call) -> dict[str, int]:
 
 register(
     OpKind(
-        "resize", Family.VECTOR, _infer_resize, _evaluate_resize, _nest_resize, displaced, _resize_work, _resize_rule,
-        ("Resize", "Upsample"),
+        "resize", Family.VECTOR, _infer_resize,
+        lambda attrs, x: _apply(_matrices(attrs, x.shape[2:], attrs["spatial"]), x), _nest_resize, displaced,
+        _resize_work, _resize_rule, ("Resize", "Upsample"),
     ),
     OpKind(
-        "resize_gradient", Family.VECTOR, _infer_pool_gradient, _evaluate_resize_gradient, _nest_resize, displaced,
-        _resize_work, no_onnx=BACKWARD,
+        "resize_gradient", Family.VECTOR, of_given_shape,
+        lambda attrs, g: _apply([matrix.T for matrix in _matrices(attrs, attrs["shape"][2:], g.shape[2:])], g),
+        _nest_resize, displaced, _resize_work, no_onnx=BACKWARD,
     ),
 )  # fmt: skip
 
@@ -297,18 +296,6 @@ def _adaptive_matrices(spatial: tuple[int, ...], out: tuple[int, ...]) -> list[A
     return [adaptive_matrix(size, target) for size, target in zip(spatial, out, strict=True)]
 
 
-def _evaluate_adaptive(attrs: Attributes, x: Array) -> Array:
-    return _apply(_adaptive_matrices(x.shape[2:], attrs["spatial"]), x)
-
-
-def _evaluate_adaptive_gradient(attrs: Attributes, g: Array, *_: Array) -> Array:
-    return _apply([matrix.T for matrix in _adaptive_matrices(attrs["shape"][2:], g.shape[2:])], g)
-
-
-def _adaptive_rule(b: Backward) -> tuple[str | None, ...]:
-    return (b.emit("adaptive_avg_pool_gradient", b.gradient, b.inputs[0], shape=b.shape(0)),)
-
-
 def _nest_adaptive(call: Call) -> LoopNest:
     """Each axis as long as the longer side has it; the input that the framework merely keeps is not read."""
     shape = tuple(max(sizes) for sizes in zip(call.inputs[0].shape, call.out.shape, strict=True))
@@ -325,12 +312,14 @@ def _adaptive_work(call: Call) -> dict[str, int]:
 
 register(
     OpKind(
-        "adaptive_avg_pool", Family.VECTOR, _infer_adaptive, _evaluate_adaptive, _nest_adaptive, displaced,
-        _adaptive_work, _adaptive_rule,
+        "adaptive_avg_pool", Family.VECTOR, _infer_adaptive,
+        lambda attrs, x: _apply(_adaptive_matrices(x.shape[2:], attrs["spatial"]), x), _nest_adaptive, displaced,
+        _adaptive_work, lambda b: (b.emit("adaptive_avg_pool_gradient", b.gradient, b.inputs[0], shape=b.shape(0)),),
         no_onnx="no standard operator; files write averages over windows as matrix products",
     ),
     OpKind(
-        "adaptive_avg_pool_gradient", Family.VECTOR, _infer_pool_gradient, _evaluate_adaptive_gradient, _nest_adaptive,
-        displaced, _adaptive_work, no_onnx=BACKWARD, retained=(1,),
+        "adaptive_avg_pool_gradient", Family.VECTOR, of_given_shape,
+        lambda attrs, g, *_: _apply([matrix.T for matrix in _adaptive_matrices(attrs["shape"][2:], g.shape[2:])], g),
+        _nest_adaptive, displaced, _adaptive_work, no_onnx=BACKWARD, retained=(1,),
     ),
 )  # fmt: skip

@@ -17,6 +17,8 @@ from monet.graph.kind import (
     OpKind,
     Output,
     along,
+    like_first,
+    like_second,
     reduces,
     register,
     sums,
@@ -78,10 +80,6 @@ def _expand_back(b: Backward, name: str) -> str:
     return name if kept == shape else b.emit("expand", name, shape=shape)
 
 
-def _sum_rule(b: Backward) -> tuple[str | None, ...]:
-    return (_expand_back(b, b.gradient),)
-
-
 def _mean_rule(b: Backward) -> tuple[str | None, ...]:
     count = b.tensor(b.inputs[0]).elements // b.tensor(b.output).elements
     return (b.emit("scale", _expand_back(b, b.gradient), factor=1.0 / count),)
@@ -90,10 +88,6 @@ def _mean_rule(b: Backward) -> tuple[str | None, ...]:
 def _extreme_rule(b: Backward) -> tuple[str | None, ...]:
     axes = normalise_axes(b.attrs["axes"], len(b.shape(0)))
     return (b.emit("reduce_extreme_gradient", b.gradient, b.inputs[0], b.output, axes=axes),)
-
-
-def _infer_second(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
-    return (Output(inputs[1].shape, inputs[1].dtype),)
 
 
 def _evaluate_extreme_gradient(attrs: Attributes, g: Array, x: Array, y: Array) -> Array:
@@ -132,12 +126,12 @@ def _reduction(
 
 
 register(
-    _reduction("reduce_sum", np.sum, sums, _sum_rule, "ReduceSum"),
+    _reduction("reduce_sum", np.sum, sums, lambda b: (_expand_back(b, b.gradient),), "ReduceSum"),
     _reduction("reduce_mean", np.mean, reduces, _mean_rule, "ReduceMean", "GlobalAveragePool"),
     _reduction("reduce_max", np.max, reduces, _extreme_rule, "ReduceMax", "GlobalMaxPool"),
     _reduction("reduce_min", np.min, reduces, _extreme_rule, "ReduceMin"),
     OpKind(
-        "reduce_extreme_gradient", Family.VECTOR, _infer_second, _evaluate_extreme_gradient, _nest_extreme_gradient,
+        "reduce_extreme_gradient", Family.VECTOR, like_second, _evaluate_extreme_gradient, _nest_extreme_gradient,
         along(_reduced_dims), per_element({"select": 1, "mul": 1}), no_onnx=BACKWARD,
     ),
 )  # fmt: skip
@@ -146,35 +140,21 @@ register(
 # --- argmax, cumulative sum -----------------------------------------------------------------------------------------
 
 
-def _infer_argmax(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
-    return (Output(_infer_reduce(inputs, attrs)[0].shape, "int64"),)
-
-
-def _evaluate_argmax(attrs: Attributes, x: Array) -> Array:
-    return np.asarray(np.argmax(x, axis=attrs["axes"][0], keepdims=attrs["keepdims"]))
-
-
-def _infer_same(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
-    return (Output(inputs[0].shape, inputs[0].dtype),)
-
-
 def _evaluate_cumsum(attrs: Attributes, x: Array) -> Array:
     if attrs["reverse"]:
         return np.flip(np.cumsum(np.flip(x, attrs["axis"]), axis=attrs["axis"], dtype=x.dtype), attrs["axis"])
     return np.cumsum(x, axis=attrs["axis"], dtype=x.dtype)
 
 
-def _cumsum_rule(b: Backward) -> tuple[str | None, ...]:
-    return (b.emit("cumsum", b.gradient, axis=b.attrs["axis"], reverse=not b.attrs["reverse"]),)
-
-
 register(
     OpKind(
-        "argmax", Family.VECTOR, _infer_argmax, _evaluate_argmax, _nest_reduce, reduces, _reduce_work, onnx=("ArgMax",),
+        "argmax", Family.VECTOR, lambda inputs, attrs: (Output(_infer_reduce(inputs, attrs)[0].shape, "int64"),),
+        lambda attrs, x: np.asarray(np.argmax(x, axis=attrs["axes"][0], keepdims=attrs["keepdims"])), _nest_reduce,
+        reduces, _reduce_work, onnx=("ArgMax",),
     ),
     OpKind(
-        "cumsum", Family.VECTOR, _infer_same, _evaluate_cumsum, elementwise, along(axis_dim), per_element({"add": 1}),
-        _cumsum_rule, ("CumSum",),
+        "cumsum", Family.VECTOR, like_first, _evaluate_cumsum, elementwise, along(axis_dim), per_element({"add": 1}),
+        lambda b: (b.emit("cumsum", b.gradient, axis=b.attrs["axis"], reverse=not b.attrs["reverse"]),), ("CumSum",),
     ),
 )  # fmt: skip
 
@@ -252,23 +232,17 @@ def _softmax_rule(kind: str) -> Callable[[Backward], tuple[str | None, ...]]:
     return rule
 
 
-def _evaluate_softmax_gradient(attrs: Attributes, g: Array, y: Array) -> Array:
-    return np.asarray(y * (g - (g * y).sum(axis=attrs["axis"], keepdims=True)))
-
-
-def _evaluate_log_softmax_gradient(attrs: Attributes, g: Array, y: Array) -> Array:
-    return np.asarray(g - np.exp(y) * g.sum(axis=attrs["axis"], keepdims=True))
-
-
 PASSES = 2  # running maximum and sum, then apply; backward the sum, then apply
 
 for _kind, _forward, _backward, _work, _gradient_work, _onnx in (
     (
-        "softmax", _evaluate_softmax, _evaluate_softmax_gradient,
+        "softmax", _evaluate_softmax,
+        lambda attrs, g, y: np.asarray(y * (g - (g * y).sum(axis=attrs["axis"], keepdims=True))),
         {"max": 1, "exp": 1, "add": 2, "div": 1}, {"mul": 2, "add": 2}, "Softmax",
     ),
     (
-        "log_softmax", _evaluate_log_softmax, _evaluate_log_softmax_gradient,
+        "log_softmax", _evaluate_log_softmax,
+        lambda attrs, g, y: np.asarray(g - np.exp(y) * g.sum(axis=attrs["axis"], keepdims=True)),
         {"max": 1, "exp": 1, "add": 3}, {"exp": 1, "mul": 1, "add": 2}, "LogSoftmax",
     ),
 ):  # fmt: skip

@@ -82,10 +82,6 @@ def _nest(call: Call) -> LoopNest:
     return over(shape, call, [every, where, every, every])
 
 
-def _adds(call: Call) -> dict[str, int]:
-    return {"add": call.inputs[2].elements}
-
-
 def _read_back(b: Backward, by_element: bool) -> str:
     """What the output's gradient holds where the source was written."""
     axis, (_, positions, _) = _axis(b.attrs, len(b.shape(0))), b.inputs
@@ -124,6 +120,7 @@ for _kind, _infer, _evaluate, _onnx, _why in (
     register(
         OpKind(
             _kind, Family.MOVE if _stores else Family.VECTOR, _infer, _evaluate, _nest, displaced,
-            no_work if _stores else _adds, _store_rule if _stores else _add_rule, _onnx, _why, positions=axis_size,
+            no_work if _stores else lambda call: {"add": call.inputs[2].elements},
+            _store_rule if _stores else _add_rule, _onnx, _why, positions=axis_size,
         )
     )  # fmt: skip

@@ -24,6 +24,8 @@ from monet.graph.kind import (
     Output,
     ShapeRule,
     displaced,
+    like_first,
+    of_given_shape,
     pointwise,
     register,
 )
@@ -42,10 +44,6 @@ def _infer_reshape(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Outpu
         raise ModelError(f"cannot reshape {list(x.shape)} ({x.elements} elements) to {list(shape)}")
     strides = view_strides(x.shape, x.strides, shape)
     return (Output(shape, x.dtype, alias=None if strides is None else 0, strides=strides),)
-
-
-def _reshape_rule(b: Backward) -> tuple[str | None, ...]:
-    return (b.emit("reshape", b.gradient, shape=b.shape(0)),)
 
 
 def _infer_transpose(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
@@ -71,10 +69,6 @@ def _infer_expand(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output
     return (Output(shape, x.dtype, alias=0, strides=strides),)
 
 
-def _expand_rule(b: Backward) -> tuple[str | None, ...]:
-    return (b.sum_to(b.gradient, b.shape(0)),)
-
-
 def _slices(attrs: Attributes, rank: int) -> tuple[slice, ...]:
     cuts = [slice(None)] * rank
     for axis, start, stop, step in zip(attrs["axes"], attrs["starts"], attrs["stops"], attrs["steps"], strict=True):
@@ -95,10 +89,6 @@ def _infer_slice(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output,
 def _slice_rule(b: Backward) -> tuple[str | None, ...]:
     keep = {key: b.attrs[key] for key in ("axes", "starts", "stops", "steps")}
     return (b.emit("slice_gradient", b.gradient, shape=b.shape(0), **keep),)
-
-
-def _infer_slice_gradient(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
-    return (Output(tuple(attrs["shape"]), inputs[0].dtype),)
 
 
 def _evaluate_slice_gradient(attrs: Attributes, g: Array) -> Array:
@@ -129,10 +119,6 @@ def _infer_split(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output,
     )
 
 
-def _evaluate_split(attrs: Attributes, x: Array) -> tuple[Array, ...]:
-    return tuple(np.split(x, np.cumsum(attrs["sizes"])[:-1], axis=attrs["axis"]))
-
-
 def _split_rule(b: Backward) -> tuple[str | None, ...]:
     parts = [
         gradient or b.emit("fill", shape=b.tensor(output).shape, value=0.0, dtype=b.tensor(output).dtype)
@@ -142,11 +128,20 @@ def _split_rule(b: Backward) -> tuple[str | None, ...]:
 
 
 for _kind, _infer, _evaluate, _rule, _onnx in (
-    ("reshape", _infer_reshape, lambda attrs, x: x.reshape(attrs["shape"]), _reshape_rule, ("Reshape",)),
+    (
+        "reshape", _infer_reshape, lambda attrs, x: x.reshape(attrs["shape"]),
+        lambda b: (b.emit("reshape", b.gradient, shape=b.shape(0)),), ("Reshape",),
+    ),
     ("transpose", _infer_transpose, lambda attrs, x: np.transpose(x, attrs["order"]), _transpose_rule, ("Transpose",)),
-    ("expand", _infer_expand, lambda attrs, x: np.broadcast_to(x, attrs["shape"]), _expand_rule, ("Expand",)),
+    (
+        "expand", _infer_expand, lambda attrs, x: np.broadcast_to(x, attrs["shape"]),
+        lambda b: (b.sum_to(b.gradient, b.shape(0)),), ("Expand",),
+    ),
     ("slice", _infer_slice, lambda attrs, x: x[_slices(attrs, x.ndim)], _slice_rule, ("Slice",)),
-    ("split", _infer_split, _evaluate_split, _split_rule, ("Split",)),
+    (
+        "split", _infer_split, lambda attrs, x: tuple(np.split(x, np.cumsum(attrs["sizes"])[:-1], axis=attrs["axis"])),
+        _split_rule, ("Split",),
+    ),
 ):  # fmt: skip
     register(OpKind(_kind, Family.VIEW, _infer, _evaluate, gradient=_rule, onnx=_onnx))
 
@@ -157,10 +152,6 @@ register(
 
 
 # --- moves ----------------------------------------------------------------------------------------------------------
-
-
-def _infer_copy(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
-    return (Output(inputs[0].shape, inputs[0].dtype),)
 
 
 def _infer_concat(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
@@ -257,22 +248,9 @@ def _nest_repeat(call: Call) -> LoopNest:
     return over(call.out.shape, call, [tuple(Index(()) for _ in call.out.shape), elementwise(call).writes[0].indices])
 
 
-def _infer_flip(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+def _infer_along_axes(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
     normalise_axes(attrs["axes"], len(inputs[0].shape))
-    return _infer_copy(inputs, attrs)
-
-
-def _infer_roll(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
-    normalise_axes(attrs["axes"], len(inputs[0].shape))
-    return _infer_copy(inputs, attrs)
-
-
-def _copy_rule(b: Backward) -> tuple[str | None, ...]:
-    return (b.gradient,)
-
-
-def _flip_rule(b: Backward) -> tuple[str | None, ...]:
-    return (b.emit("flip", b.gradient, axes=b.attrs["axes"]),)
+    return like_first(inputs, attrs)
 
 
 def _roll_rule(b: Backward) -> tuple[str | None, ...]:
@@ -285,8 +263,8 @@ def _move(name: str, infer: ShapeRule, nest: NestRule, dimensions: DimensionRule
 
 register(
     _move(
-        "copy", _infer_copy, elementwise, pointwise, lambda _, x: np.ascontiguousarray(x),
-        gradient=_copy_rule, in_place=True, no_onnx="Identity imports as nothing",
+        "copy", like_first, elementwise, pointwise, lambda _, x: np.ascontiguousarray(x),
+        gradient=lambda b: (b.gradient,), in_place=True, no_onnx="Identity imports as nothing",
     ),
     _move(
         "concat", _infer_concat, _nest_concat, pointwise, lambda attrs, *xs: np.concatenate(xs, axis=attrs["axis"]),
@@ -294,19 +272,19 @@ register(
     ),
     _move("pad", _infer_pad, _nest_pad, displaced, _evaluate_pad, gradient=_pad_rule, onnx=("Pad",)),
     _move(
-        "slice_gradient", _infer_slice_gradient, _nest_scatter, displaced, _evaluate_slice_gradient, no_onnx=BACKWARD
+        "slice_gradient", of_given_shape, _nest_scatter, displaced, _evaluate_slice_gradient, no_onnx=BACKWARD,
     ),
-    _move("pad_gradient", _infer_slice_gradient, _nest_scatter, displaced, _evaluate_pad_gradient, no_onnx=BACKWARD),
+    _move("pad_gradient", of_given_shape, _nest_scatter, displaced, _evaluate_pad_gradient, no_onnx=BACKWARD),
     _move(
         "repeat", _infer_repeat, _nest_repeat, pointwise, lambda attrs, x: np.tile(x, attrs["times"]),
         gradient=_repeat_rule, onnx=("Tile",),
     ),
     _move(
-        "flip", _infer_flip, elementwise, displaced, lambda attrs, x: np.flip(x, attrs["axes"]),
-        gradient=_flip_rule, onnx=("Slice",),
+        "flip", _infer_along_axes, elementwise, displaced, lambda attrs, x: np.flip(x, attrs["axes"]),
+        gradient=lambda b: (b.emit("flip", b.gradient, axes=b.attrs["axes"]),), onnx=("Slice",),
     ),
     _move(
-        "roll", _infer_roll, elementwise, displaced, lambda attrs, x: np.roll(x, attrs["shifts"], attrs["axes"]),
+        "roll", _infer_along_axes, elementwise, displaced, lambda attrs, x: np.roll(x, attrs["shifts"], attrs["axes"]),
         gradient=_roll_rule, no_onnx="files write two slices and Concat",
     ),
 )  # fmt: skip

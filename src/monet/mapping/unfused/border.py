@@ -7,11 +7,11 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import OPERANDS, Accelerator, CoreInstance, MemoryLevel
+from monet.hardware.accelerator import OPERANDS, Accelerator, Core, CoreInstance, MemoryLevel
 from monet.hardware.errors import HardwareError
 from monet.mapping.errors import DoesNotFit
 from monet.mapping.nest.frame import Stream
-from monet.mapping.unfused.dram_route import DramRoute, dram_route
+from monet.mapping.unfused.dram_route import DramRoute, OperandCost, Passing, dram_route, passing, passing_energy
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,16 @@ class Border:
             largest = max(sizes, key=lambda name: sizes[name])
             free = max(0, self.dram_bytes - sum(sizes.values()) + sizes[largest])
             raise DoesNotFit(largest, self.dram, sizes[largest], free)
+
+    def pass_operands(
+        self, nest: LoopNest, operands: tuple[OperandCost, ...], core: Core, copied_bytes: int = 0
+    ) -> tuple[Passing, dict[str, float]]:
+        """What passes over time, and its joules. Operands after those of the nest are read."""
+        written = [*(operand.written for operand in nest.operands), *(False for _ in operands[len(nest.operands) :])]
+        pairs = tuple(zip(written, operands, strict=True))
+        passed = passing(self.route, pairs, copied_bytes)
+        prices = self.read_energy_j_per_bit, self.write_energy_j_per_bit, self.link_energy_j_per_bit
+        return passed, passing_energy(passed, pairs, core, *prices)
 
     def memory_of(self, slot: str) -> MemoryLevel | None:
         """The top memory of a slot, or None if it is streamed."""

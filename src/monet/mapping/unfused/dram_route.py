@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from monet.hardware.accelerator import Accelerator, Core, CoreInstance
 from monet.hardware.errors import HardwareError
+from monet.mapping.nest.cost import Access
 
 Wires = tuple[tuple[str, float], ...]  # name, cycles of the core that a byte takes there
 DRAM = "dram"
@@ -128,6 +129,44 @@ def passing(route: DramRoute, operands: Sequence[tuple[bool, OperandCost]], copi
         bursts[0] + bursts[1],
         bursts[2] + bursts[3],
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnfusedCost:
+    """An operator on a core, its operands in DRAM. Bits and joules at the border are apart from those below it."""
+
+    compute_cycles: float
+    core_cycles: float  # with all stalls but DRAM's
+    core_bound_by: str  # ``compute`` or a port; whether DRAM takes longer is left open
+    dispatch_cycles: int
+    operands: tuple[OperandCost, ...]  # what crosses the border, in the nest's order
+    passing: Passing  # the same over time
+    dram_read_bits: float
+    dram_write_bits: float
+    accesses: tuple[Access, ...]  # below the border, over all tiles
+    border_accesses: tuple[Access, ...]  # at the top memories, from and to DRAM
+    energy_j_by_level: dict[str, float]  # below the border, with ``compute``
+    border_energy_j: dict[str, float]  # ``dram``, ``link`` and the top memories' side of transfers
+
+    @property
+    def cycles(self) -> float:
+        """Latency in cycles of the core."""
+        return self.passing.cycles(self.dispatch_cycles + self.core_cycles)
+
+    @property
+    def fill_cycles(self) -> float:
+        """First tiles in, and dispatch."""
+        return self.passing.fill_cycles + self.dispatch_cycles
+
+    @property
+    def energy_j(self) -> float:
+        """Dynamic energy, DRAM included."""
+        return math.fsum((*self.energy_j_by_level.values(), *self.border_energy_j.values()))
+
+    @property
+    def bound_by(self) -> str:
+        """``dram``, ``compute`` or a port."""
+        return "dram" if self.passing.binds(self.dispatch_cycles + self.core_cycles) else self.core_bound_by
 
 
 def _longest(cycles: dict[str, float]) -> float:

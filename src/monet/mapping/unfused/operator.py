@@ -40,7 +40,7 @@ from monet.mapping.nest.spatial import MAX_UNROLLINGS, frame_of, mirror_of
 from monet.mapping.nest.tiles import Tiles, TileShape, tiles_of
 from monet.mapping.unfused.border import Border
 from monet.mapping.unfused.border_traffic import Memories, Moved, crossed, moved_bits
-from monet.mapping.unfused.dram_route import OperandCost, Passing, passing, passing_energy
+from monet.mapping.unfused.dram_route import OperandCost, UnfusedCost
 from monet.mapping.unfused.tile_candidates import SPARE, tile_arrays
 from monet.mapping.unfused.tile_ranking import rank_tiles
 from monet.mapping.unfused.tile_totals import TileSums, sum_tiles
@@ -48,9 +48,9 @@ from monet.mapping.unfused.tile_totals import TileSums, sum_tiles
 FINALISTS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Unfused:
-    """One operator alone. Bits and joules at the border are apart from those below it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfused(UnfusedCost):
+    """A matrix operator alone."""
 
     binding: Binding
     order: tuple[Loop, ...]  # loops over tiles, outermost first
@@ -59,38 +59,7 @@ class Unfused:
     mapped: Mapped  # of the most frequent tile
     macs: int
     units: int
-    compute_cycles: float
-    core_cycles: float  # array with its stalls, over all tiles
-    dispatch_cycles: int
-    operands: tuple[OperandCost, ...]  # what crosses the border, in the nest's order
     copied_bytes: int  # of transposing copies in DRAM
-    passing: Passing  # the same over time
-    dram_read_bits: float
-    dram_write_bits: float
-    accesses: tuple[Access, ...]  # below the border, over all tiles
-    border_accesses: tuple[Access, ...]  # at the top memories, from and to DRAM
-    energy_j_by_level: dict[str, float]  # below the border, with ``compute``
-    border_energy_j: dict[str, float]  # ``dram``, ``link`` and the top memories' side of transfers
-
-    @property
-    def cycles(self) -> float:
-        """Latency in cycles of the core."""
-        return self.passing.cycles(self.dispatch_cycles + self.core_cycles)
-
-    @property
-    def fill_cycles(self) -> float:
-        """First tiles in, and dispatch."""
-        return self.passing.fill_cycles + self.dispatch_cycles
-
-    @property
-    def energy_j(self) -> float:
-        """Dynamic energy, DRAM included."""
-        return math.fsum((*self.energy_j_by_level.values(), *self.border_energy_j.values()))
-
-    @property
-    def bound_by(self) -> str:
-        """``dram``, or what bounds the most frequent tile."""
-        return "dram" if self.passing.binds(self.dispatch_cycles + self.core_cycles) else self.mapped.cost.bound_by
 
     @property
     def utilisation(self) -> float:
@@ -309,40 +278,30 @@ def _add_up(nest: LoopNest, choice: _Choice, sums: TileSums, core: Core, border:
         if access.level == "stream":
             read += access.bits if access.flow.is_read else 0
             written += 0 if access.flow.is_read else access.bits
-    operands = _operands_of(nest, choice, sums)
-    passed, joules = pass_border(nest, operands, whole_bytes(choice.moved.copied, down=True), core, border)
+    operands, copied_bytes = _operands_of(nest, choice, sums), whole_bytes(choice.moved.copied, down=True)
+    passed, joules = border.pass_operands(nest, operands, core, copied_bytes)
     return Unfused(
-        choice.frame.binding,
-        choice.order,
-        tuple(choice.tile.items()),
-        sums.shapes,
-        sums.mapped,
-        sums.macs,
-        sums.mapped.cost.units,
-        sums.counts.compute_cycles,
-        sums.counts.cycles + across.serial_cycles,
-        core.dispatch_cycles,
-        operands,
-        whole_bytes(choice.moved.copied, down=True),
-        passed,
-        read,
-        written,
-        sums.counts.accesses,
-        choice.moved.accesses,
-        dict(sums.joules),
-        joules,
+        binding=choice.frame.binding,
+        order=choice.order,
+        tile=tuple(choice.tile.items()),
+        shapes=sums.shapes,
+        mapped=sums.mapped,
+        macs=sums.macs,
+        units=sums.mapped.cost.units,
+        compute_cycles=sums.counts.compute_cycles,
+        core_cycles=sums.counts.cycles + across.serial_cycles,
+        core_bound_by=sums.mapped.cost.bound_by,
+        dispatch_cycles=core.dispatch_cycles,
+        operands=operands,
+        copied_bytes=copied_bytes,
+        passing=passed,
+        dram_read_bits=read,
+        dram_write_bits=written,
+        accesses=sums.counts.accesses,
+        border_accesses=choice.moved.accesses,
+        energy_j_by_level=dict(sums.joules),
+        border_energy_j=joules,
     )
-
-
-def pass_border(
-    nest: LoopNest, operands: tuple[OperandCost, ...], copied_bytes: int, core: Core, border: Border
-) -> tuple[Passing, dict[str, float]]:
-    """What passes the border over time, and its joules. Operands after those of the nest are read."""
-    written = [*(operand.written for operand in nest.operands), *(False for _ in operands[len(nest.operands) :])]
-    pairs = tuple(zip(written, operands, strict=True))
-    passed = passing(border.route, pairs, copied_bytes)
-    prices = border.read_energy_j_per_bit, border.write_energy_j_per_bit, border.link_energy_j_per_bit
-    return passed, passing_energy(passed, pairs, core, *prices)
 
 
 def with_bias(found: Unfused, nest: LoopNest, dtype: str, core: Core, border: Border) -> Unfused:
@@ -351,7 +310,7 @@ def with_bias(found: Unfused, nest: LoopNest, dtype: str, core: Core, border: Bo
     operands, below = (*found.operands, cost), dict(found.energy_j_by_level)
     for level, joules in more.items():
         below[level] = below.get(level, 0.0) + joules
-    passing, across = pass_border(nest, operands, found.copied_bytes, core, border)
+    passing, across = border.pass_operands(nest, operands, core, found.copied_bytes)
     bits, name = bias_bits(nest, dtype), core.top("O").name
     elements = bias_elements(nest)
     return replace(

@@ -142,7 +142,7 @@ def _of_unfused(nest: LoopNest, core: Core, found: Unfused) -> StepCost:
         float(core.dispatch_cycles),
         found.operands,
         tuple(sorted(found.energy_j_by_level.items())),
-        found.mapped.cost.bound_by,
+        found.core_bound_by,
         shared_ports(core, (*found.accesses, *found.border_accesses)),
         found.mapped.mapping.mode,
     )
