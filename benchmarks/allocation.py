@@ -20,7 +20,7 @@ from monet.schedule.plan import Plan
 from monet.schedule.result import Result
 from monet.search.allocation import allocate
 from monet.search.allocation.bases import allocate_fused
-from monet.search.allocation.evaluator import Evaluator
+from monet.search.allocation.evaluator import AllocationEvaluator
 from monet.search.allocation.published import published_rows
 from monet.validation.stream import stream_plan
 
@@ -70,7 +70,7 @@ def speed(scheduler: Scheduler, effort: int) -> None:
     began, first = time.process_time(), 0.0
     default = scheduler.schedule(Plan()).timed.makespan / scheduler.machine.ticks_per_second
 
-    def watch(stage: str, evaluator: Evaluator) -> None:
+    def watch(stage: str, evaluator: AllocationEvaluator) -> None:
         nonlocal first
         if not first and evaluator.best is not None and evaluator.best_figures.latency_s < default:
             first = time.process_time() - began

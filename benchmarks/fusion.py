@@ -18,8 +18,8 @@ from monet.frontends import load_model
 from monet.hardware import load_hardware
 from monet.schedule.engine import Scheduler
 from monet.schedule.plan import Plan
-from monet.search.fusion.evaluation import Evaluator
-from monet.search.fusion.search import Found, Settings, find_fusion
+from monet.search.fusion.evaluation import FusionEvaluator
+from monet.search.fusion.search import FoundFusion, FusionSettings, find_fusion
 from monet.search.fusion.structure import structure_of
 from monet.search.fusion.traffic import baseline_of
 from monet.training import training_step
@@ -36,10 +36,10 @@ def scheduler_of(model: str, batch: int) -> Scheduler:
     return scheduler
 
 
-def timed(model: str, batch: int, budget: float, first_budget: float) -> Found:
+def timed(model: str, batch: int, budget: float, first_budget: float) -> FoundFusion:
     scheduler = scheduler_of(model, batch)
     began, lines = time.process_time(), list[tuple[float, str]]()
-    found = find_fusion(scheduler, Settings(), say=lambda line: lines.append((time.process_time() - began, line)))
+    found = find_fusion(scheduler, FusionSettings(), say=lambda line: lines.append((time.process_time() - began, line)))
     took = time.process_time() - began
     default = found.plans["default"][1].latency_s
     first = next((at for at, line in lines if float(line.split()[-1]) < default * (1 - 1e-9)), float("nan"))
@@ -56,11 +56,11 @@ def timed(model: str, batch: int, budget: float, first_budget: float) -> Found:
     return found
 
 
-def against_random(found: Found, model: str, batch: int) -> None:
+def against_random(found: FoundFusion, model: str, batch: int) -> None:
     scheduler = scheduler_of(model, batch)
     base = found.plans["unfused"][0]
     of, baseline = structure_of(scheduler.workload), baseline_of(scheduler, scheduler.schedule(base))
-    rng, evaluator = random.Random(0), Evaluator(scheduler, "latency", 6)
+    rng, evaluator = random.Random(0), FusionEvaluator(scheduler, "latency", 6)
     costs = []
     for _ in track(range(RANDOM), "random plans", console=Console(stderr=True)):
         costs.append(evaluator.cost(random_plan(of, baseline, base, 6, rng)))

@@ -21,7 +21,7 @@ from monet.search.allocation.bases import allocate_fused
 from monet.search.allocation.choices import space_of
 from monet.search.allocation.comparison import comparison
 from monet.search.allocation.constructive import starting_points
-from monet.search.allocation.evaluator import Evaluator, plan_figures
+from monet.search.allocation.evaluator import AllocationEvaluator, plan_figures
 from monet.search.allocation.search import Allocation, budget_of
 from monet.search.allocation.stacks import stack_plans
 from tests.schedule.cases import accelerator, random_graph
@@ -139,7 +139,7 @@ def test_an_interrupt_of_the_first_stacks_ends_the_search(monkeypatch: pytest.Mo
 def test_interrupt_keeps_the_best_so_far() -> None:
     scheduler, seen = Scheduler(chain(3), accelerator("mesh")), []
 
-    def watch(stage: str, evaluator: Evaluator) -> None:
+    def watch(stage: str, evaluator: AllocationEvaluator) -> None:
         seen.append(stage)
         if len(seen) == 60:
             raise KeyboardInterrupt

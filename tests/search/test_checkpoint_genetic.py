@@ -10,7 +10,7 @@ import pytest
 import monet
 from monet.search.checkpoint.genetic import Genes, StaticCost, exact_curve, genes_of, narrowable, static_front
 from monet.search.checkpoint.static import Choice, best_under
-from monet.search.genetic import Settings
+from monet.search.genetic import EvolutionSettings
 from monet.transforms.checkpoint_plan import CheckpointPlan
 from monet.transforms.checkpoint_problem import Problem, problem_of
 
@@ -34,7 +34,7 @@ def seeds(model: str) -> tuple[CheckpointPlan, ...]:
     return tuple(one.plan for one in exact_curve(problem_named(model), points=8, most=40))
 
 
-def distance(model: str, seed: int, plans: tuple[CheckpointPlan, ...], settings: Settings) -> float:
+def distance(model: str, seed: int, plans: tuple[CheckpointPlan, ...], settings: EvolutionSettings) -> float:
     """Most repeated work above the optimum at any budget, as a share of the forward pass."""
     problem = problem_named(model)
     front = static_front(problem, plans, seed=seed, settings=settings, rounds=3)
@@ -51,12 +51,12 @@ def distance(model: str, seed: int, plans: tuple[CheckpointPlan, ...], settings:
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("model", NETWORKS)
 def test_front_is_the_exact_optimum_to_one_per_cent_of_forward(model: str, seed: int) -> None:
-    assert distance(model, seed, seeds(model), Settings(population=30, generations=8)) <= 0.01
+    assert distance(model, seed, seeds(model), EvolutionSettings(population=30, generations=8)) <= 0.01
 
 
 def test_front_without_exact_seeds_is_close_too() -> None:
     """Local repair alone, from keep all and recompute all: the search does not live off the solver."""
-    assert distance("resnet18", 0, (), Settings(population=40, generations=40)) <= 0.02
+    assert distance("resnet18", 0, (), EvolutionSettings(population=40, generations=40)) <= 0.02
 
 
 def random_genomes(genes: Genes, seed: int, count: int) -> list[tuple[int, ...]]:

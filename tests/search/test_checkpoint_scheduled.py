@@ -20,11 +20,11 @@ from monet.search.checkpoint import offload, scheduled_joint, scheduled_search
 from monet.search.checkpoint.offload import paged
 from monet.search.checkpoint.scheduled import ScheduledCost
 from monet.search.checkpoint.scheduled_search import NoPlanFits, ScheduledFront, search_front
-from monet.search.genetic import Evolution, Settings
+from monet.search.genetic import Evolution, EvolutionSettings
 from monet.transforms.checkpoint_plan import CheckpointError, CheckpointPlan
 from monet.transforms.recompute import recompute
 
-SMALL = Settings(population=16, generations=2)
+SMALL = EvolutionSettings(population=16, generations=2)
 
 
 def costed_case(model: str = "resnet18-cifar", hardware: str = "edge-tpu") -> ScheduledCost:
@@ -101,7 +101,7 @@ def test_narrowing_is_a_choice() -> None:
     plain = costed.figures(CheckpointPlan())
     indices = costed.graph.tensors["maxpool:indices"]
     assert plain.kept_bytes - narrowed.kept_bytes == indices.bytes - indices.elements
-    found = search_front(costed, choices=("keep", "narrow"), settings=Settings(population=8, generations=2))
+    found = search_front(costed, choices=("keep", "narrow"), settings=EvolutionSettings(population=8, generations=2))
     assert any(one.plan.named("narrow") for one in found.front)
     assert not any(one.plan.named("recompute") for one in found.front if one.plan.named("narrow"))
 

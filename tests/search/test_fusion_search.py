@@ -22,9 +22,9 @@ from monet.schedule.plan import Plan, load_plan, plan_text
 from monet.search.fusion import candidates, improve
 from monet.search.fusion.bound import bound_of
 from monet.search.fusion.candidates import folded, hopeful_groups
-from monet.search.fusion.evaluation import Evaluator
+from monet.search.fusion.evaluation import FusionEvaluator
 from monet.search.fusion.manual import manual_plan
-from monet.search.fusion.search import Found, Settings, find_fusion
+from monet.search.fusion.search import FoundFusion, FusionSettings, find_fusion
 from monet.search.fusion.structure import bits, circle, is_connected, is_convex, mask_of, structure_of
 from monet.search.fusion.traffic import baseline_of
 from monet.training import TrainingOptions, prepare, training_step
@@ -50,8 +50,8 @@ def mlp_step() -> Scheduler:
 
 
 @cache
-def found_mlp(objective: str = "latency", seed: int = 0) -> Found:
-    return find_fusion(mlp_step(), Settings(objective, 6, 1, seed))
+def found_mlp(objective: str = "latency", seed: int = 0) -> FoundFusion:
+    return find_fusion(mlp_step(), FusionSettings(objective, 6, 1, seed))
 
 
 @pytest.mark.parametrize("objective", ["latency", "energy", "edp"])
@@ -68,10 +68,10 @@ def test_found_is_never_worse_than_what_it_is_compared_with(objective: str) -> N
 @pytest.mark.parametrize("make", [chain_step, mlp_step], ids=["convolutions", "mlp"])
 def test_found_is_not_worse_than_random_legal_plans(make) -> None:
     scheduler = make()
-    found = find_fusion(scheduler, Settings("latency", 6, 1, 0))
+    found = find_fusion(scheduler, FusionSettings("latency", 6, 1, 0))
     base = found.plans["unfused"][0]
     of, baseline = structure_of(scheduler.workload), baseline_of(scheduler, scheduler.schedule(base))
-    rng, evaluator = random.Random(1), Evaluator(scheduler, "latency", 6)
+    rng, evaluator = random.Random(1), FusionEvaluator(scheduler, "latency", 6)
     best = min(evaluator.cost(random_plan(of, baseline, base, 6, rng)) for _ in range(100))
     assert found.plans["found"][1].latency_s <= best
 
@@ -80,7 +80,7 @@ def test_groups_of_the_plan_are_legal_and_keep_the_limit() -> None:
     scheduler = mlp_step()
     of = structure_of(scheduler.workload)
     number = {one.op.name: one.number for one in scheduler.workload.operators}
-    found = find_fusion(scheduler, Settings("latency", 3, 1, 0))
+    found = find_fusion(scheduler, FusionSettings("latency", 3, 1, 0))
     masks = [mask_of(number[name] for name in group.operators) for group in found.within[0].groups]
     assert masks
     assert all(2 <= mask.bit_count() <= 3 and is_convex(of, mask) and is_connected(of, mask) for mask in masks)
@@ -88,13 +88,13 @@ def test_groups_of_the_plan_are_legal_and_keep_the_limit() -> None:
 
 
 def test_one_operator_a_group_is_unfused() -> None:
-    found = find_fusion(mlp_step(), Settings("latency", 1, 1, 0))
+    found = find_fusion(mlp_step(), FusionSettings("latency", 1, 1, 0))
     assert found.within[1] == found.plans["unfused"][1]
     assert not found.within[0].groups
 
 
 def test_the_same_seed_gives_the_same_plan() -> None:
-    first, second = found_mlp(), find_fusion(mlp_step(), Settings("latency", 6, 1, 0))
+    first, second = found_mlp(), find_fusion(mlp_step(), FusionSettings("latency", 6, 1, 0))
     assert plan_text(first.plans["found"][0]) == plan_text(second.plans["found"][0])
     assert first.pairs == second.pairs
     assert first.schedules == second.schedules
@@ -112,7 +112,7 @@ def test_bounds_hold_for_every_plan() -> None:
     bound, found = bound_of(scheduler), found_mlp()
     base = found.plans["unfused"][0]
     of, baseline = structure_of(scheduler.workload), baseline_of(scheduler, scheduler.schedule(base))
-    rng, evaluator = random.Random(2), Evaluator(scheduler, "latency", 6)
+    rng, evaluator = random.Random(2), FusionEvaluator(scheduler, "latency", 6)
     plans = [plan for plan, _ in found.plans.values()]
     plans += [random_plan(of, baseline, base, 6, rng) for _ in range(40)]
     for figures in filter(None, map(evaluator.figures, plans)):
@@ -159,7 +159,7 @@ def test_the_tiles_of_the_manual_plan_are_the_best_of_a_few() -> None:
     """The first tiles that fit would make ResNet-18 twice as slow as unfused on this array."""
     graph = prepare(load_model("resnet18-cifar"), TrainingOptions(precision="int16"))
     scheduler = Scheduler(graph, load_hardware("eyeriss"))
-    evaluator, base = Evaluator(scheduler, "latency", 6), scheduler.complete(Plan())
+    evaluator, base = FusionEvaluator(scheduler, "latency", 6), scheduler.complete(Plan())
     plan = manual_plan(evaluator, structure_of(scheduler.workload), base)
     assert evaluator.cost(plan) < 1.3 * evaluator.cost(base)
 
@@ -174,7 +174,7 @@ def test_a_step_that_does_not_fit_dram_says_by_how_much() -> None:
 
 def test_the_manual_plan_fuses_forward_only() -> None:
     scheduler = Scheduler(training_step(load_model("resnet18-cifar")), load_hardware("edge-tpu"))
-    evaluator = Evaluator(scheduler, "latency", 6)
+    evaluator = FusionEvaluator(scheduler, "latency", 6)
     plan = manual_plan(evaluator, structure_of(scheduler.workload), scheduler.complete(Plan()))
     phase = {one.op.name: one.op.phase for one in scheduler.workload.operators}
     fused = [name for group in plan.groups for name in group.operators]
@@ -189,7 +189,7 @@ def test_an_interrupt_keeps_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(improve.Climber, "add", interrupt)
-    found = find_fusion(mlp_step(), Settings("latency", 6, 1, 0))
+    found = find_fusion(mlp_step(), FusionSettings("latency", 6, 1, 0))
     assert found.interrupted
     assert found.plans["found"][1].latency_s <= found.plans["default"][1].latency_s
     assert found.census.costed > 0
@@ -197,7 +197,7 @@ def test_an_interrupt_keeps_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_fusing_again_starts_from_the_plan_it_is_given() -> None:
     first = found_mlp().plans["found"]
-    again = find_fusion(mlp_step(), Settings("latency", 6, 1, 3), base=first[0])
+    again = find_fusion(mlp_step(), FusionSettings("latency", 6, 1, 3), base=first[0])
     assert not again.interrupted
     assert again.within[1].latency_s <= first[1].latency_s
 

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from monet.search.genetic import Evolution, Genome, Score, Settings, _State, evolve, non_dominated
+from monet.search.genetic import Evolution, EvolutionSettings, Genome, Score, _State, evolve, non_dominated
 
 CHOICES = (3, 2, 4, 1, 3, 2, 4)  # 576 genomes
 
@@ -28,7 +28,7 @@ def run(evaluated: list[Genome] | None = None, **options: object) -> Evolution:
         seen.extend(genomes)
         return [costs(one) for one in genomes]
 
-    settings = Settings(population=24, generations=12, batch=int(str(options.pop("batch", 0))))
+    settings = EvolutionSettings(population=24, generations=12, batch=int(str(options.pop("batch", 0))))
     return evolve(CHOICES, evaluate, settings=settings, **{"seed": 1, **options})  # type: ignore[arg-type]
 
 
@@ -87,7 +87,9 @@ def test_infinite_values_of_what_is_infeasible() -> None:
     def evaluate(genomes: Sequence[Genome]) -> list[Score]:
         return [costs(one) if one[0] else Score((np.inf, np.inf), 1.0) for one in genomes]
 
-    found = evolve(CHOICES, evaluate, seed=3, settings=Settings(population=10, generations=5), seeds=[(0,) * 7])
+    found = evolve(
+        CHOICES, evaluate, seed=3, settings=EvolutionSettings(population=10, generations=5), seeds=[(0,) * 7]
+    )
     assert found.front
     assert all(one[0] for one in found.front)
 
@@ -108,7 +110,7 @@ def test_interrupt_keeps_what_there_is() -> None:
             raise KeyboardInterrupt
         return [costs(one) for one in genomes]
 
-    found = evolve(CHOICES, evaluate, seed=1, settings=Settings(population=24, generations=12))
+    found = evolve(CHOICES, evaluate, seed=1, settings=EvolutionSettings(population=24, generations=12))
     assert found.interrupted
     assert found.front
     assert found.generations == 3
@@ -129,7 +131,7 @@ def attractive(genome: Genome) -> Score:
 def test_attractive_genomes_that_are_infeasible_do_not_lead_the_search(seed: int) -> None:
     every = {genome: attractive(genome) for genome in product(*(range(count) for count in CHOICES))}
     best = {every[one].values for one in non_dominated(every)}
-    settings = Settings(population=16, generations=14)
+    settings = EvolutionSettings(population=16, generations=14)
     found = evolve(CHOICES, lambda some: [attractive(one) for one in some], seed=seed, settings=settings)
     assert len(found.scores) < 0.45 * len(every)
     reached = {found.scores[one].values for one in found.front}
@@ -146,7 +148,7 @@ def test_a_run_that_starts_infeasible_walks_to_where_it_is_feasible() -> None:
     def evaluate(genomes: Sequence[Genome]) -> list[Score]:
         return [Score((-float(sum(one)), -float(sum(one))), float(max(0, sum(one) - 2))) for one in genomes]
 
-    settings = Settings(population=12, generations=40, mutation=1.0)
+    settings = EvolutionSettings(population=12, generations=40, mutation=1.0)
     seeds = [(1,) * length, (1,) * (length - 1) + (0,)]
     found = evolve((2,) * length, evaluate, seed=5, settings=settings, seeds=seeds)
     assert found.front
@@ -154,7 +156,7 @@ def test_a_run_that_starts_infeasible_walks_to_where_it_is_feasible() -> None:
 
 
 def test_a_mutant_differs_and_every_other_value_is_as_likely() -> None:
-    state = _State(np.array(CHOICES), lambda some: [], lambda genome: genome, Settings(mutation=1e-9))
+    state = _State(np.array(CHOICES), lambda some: [], lambda genome: genome, EvolutionSettings(mutation=1e-9))
     random, start = np.random.default_rng(0), (1, 0, 2, 0, 1, 1, 3)
     seen: dict[tuple[int, int], int] = {}
     for _ in range(3000):
@@ -167,7 +169,7 @@ def test_a_mutant_differs_and_every_other_value_is_as_likely() -> None:
 
 
 def test_children_take_every_gene_from_a_parent_and_both_keep_all() -> None:
-    state = _State(np.array(CHOICES), lambda some: [], lambda genome: genome, Settings())
+    state = _State(np.array(CHOICES), lambda some: [], lambda genome: genome, EvolutionSettings())
     random, first, second = np.random.default_rng(0), (0,) * 7, (2, 1, 3, 0, 2, 1, 3)
     swapped = np.zeros(7)
     for _ in range(500):

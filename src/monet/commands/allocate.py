@@ -23,8 +23,8 @@ from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.plan import load_plan, plan_text
 from monet.search.allocation import allocate as search
 from monet.search.allocation.bases import FUSIONS, allocate_fused
-from monet.search.allocation.comparison import Row, comparison
-from monet.search.allocation.evaluator import Evaluator
+from monet.search.allocation.comparison import ComparedPlan, comparison
+from monet.search.allocation.evaluator import AllocationEvaluator
 from monet.search.allocation.search import Allocation, check_options
 
 
@@ -76,13 +76,13 @@ def _search(scheduler: Scheduler, fusion: str, boundary: str, objective: str, ef
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[str, Evaluator], None]]:
+def _progress() -> Iterator[Callable[[str, AllocationEvaluator], None]]:
     """A line on standard error, if that is a terminal: stage, plans tried, rate, best so far."""
     texts = ("{task.description}", "{task.completed:,.0f} plans", "{task.fields[rate]}", "best {task.fields[best]}")
     with bars(SpinnerColumn(), *map(TextColumn, texts), TimeElapsedColumn()) as shown:
         number = shown.add_task("placing operators", total=None, rate="", best="–")
 
-        def watch(stage: str, evaluator: Evaluator) -> None:
+        def watch(stage: str, evaluator: AllocationEvaluator) -> None:
             task, best = shown.tasks[0], "–"
             if evaluator.best is not None:
                 figures = evaluator.best_figures
@@ -93,7 +93,7 @@ def _progress() -> Iterator[Callable[[str, Evaluator], None]]:
         yield watch
 
 
-def _show(scheduler: Scheduler, found: Allocation, rows: tuple[Row, ...], objective: str) -> None:
+def _show(scheduler: Scheduler, found: Allocation, rows: tuple[ComparedPlan, ...], objective: str) -> None:
     console = screen()
     graph, accelerator = scheduler.workload.graph, scheduler.machine.accelerator
     console.print(
@@ -115,7 +115,7 @@ def _show(scheduler: Scheduler, found: Allocation, rows: tuple[Row, ...], object
 
 
 def _as_json(
-    scheduler: Scheduler, found: Allocation, rows: tuple[Row, ...], settings: dict[str, Any]
+    scheduler: Scheduler, found: Allocation, rows: tuple[ComparedPlan, ...], settings: dict[str, Any]
 ) -> dict[str, Any]:
     return {
         "model": scheduler.workload.graph.name,

@@ -35,7 +35,7 @@ from monet.search.checkpoint.outcome import (
     within,
 )
 from monet.search.checkpoint.static import best_under
-from monet.search.genetic import Settings
+from monet.search.genetic import EvolutionSettings
 from monet.transforms.checkpoint_baselines import BASELINES, baseline_named
 from monet.transforms.checkpoint_plan import (
     CHOICES,
@@ -168,7 +168,7 @@ def _genetic(step: Graph, problem: Problem, narrow: bool, seed: int, effort: int
             seeds,
             narrow=narrow,
             seed=seed,
-            settings=Settings(population, generations),
+            settings=EvolutionSettings(population, generations),
             watch=lambda _, scores: watch(len(scores)),
         )
     return genetic_outcomes(step, front, exact)

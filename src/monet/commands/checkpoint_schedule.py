@@ -20,7 +20,7 @@ from monet.schedule.planning.default_plan import default_schedule
 from monet.search.checkpoint.scheduled import ScheduledCost
 from monet.search.checkpoint.scheduled_joint import JointFront, joint_front
 from monet.search.checkpoint.scheduled_search import Point, ScheduledFront, baseline_points, exact_points, search_front
-from monet.search.genetic import Settings
+from monet.search.genetic import EvolutionSettings
 from monet.transforms.checkpoint_baselines import BASELINES, baseline_named
 from monet.transforms.checkpoint_plan import CheckpointPlan, Impossible, is_plan_file, load_checkpoint_plan
 
@@ -122,7 +122,7 @@ def _front(costed: ScheduledCost, asked: Asked) -> ScheduledFront:
             costed,
             choices=asked.choices,
             seed=asked.seed,
-            settings=Settings(POPULATION, generations),
+            settings=EvolutionSettings(POPULATION, generations),
             jobs=asked.jobs,
             watch=watch,
         )

@@ -19,11 +19,11 @@ from monet.report.terminal import rows_table, screen
 from monet.request import Request
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.plan import Plan, load_plan, plan_text
-from monet.search.allocation.evaluator import Evaluator
-from monet.search.fusion.search import Found, Settings, find_fusion
-from monet.search.joint import Joint, Step, fusion_step, joint_search
+from monet.search.allocation.evaluator import AllocationEvaluator
+from monet.search.fusion.search import FoundFusion, FusionSettings, find_fusion
+from monet.search.joint import Joint, JointStep, fusion_step, joint_search
 
-STEPS: tuple[Column[Step], ...] = (
+STEPS: tuple[Column[JointStep], ...] = (
     Column("step", "", lambda one: one.name),
     Column("round", "n", lambda one: one.round),
     Column("latency", "s", lambda one: one.figures.latency_s),
@@ -52,7 +52,7 @@ def fuse(
     scheduler = request.scheduler()
     base = Plan(placements=request.placements(), boundary=request.boundary or "keep")
     try:
-        found = _search(scheduler, Settings(request.objective, limit, effort, seed), base, manual)
+        found = _search(scheduler, FusionSettings(request.objective, limit, effort, seed), base, manual)
     except NoSchedule as error:
         screen(errors=True).print(f"cannot run: {error}", soft_wrap=True)
         raise typer.Exit(INFEASIBLE) from None
@@ -80,19 +80,19 @@ def fuse(
         raise typer.Exit(INTERRUPTED)
 
 
-def _search(scheduler: Scheduler, settings: Settings, base: Plan, manual: str) -> Found:
+def _search(scheduler: Scheduler, settings: FusionSettings, base: Plan, manual: str) -> FoundFusion:
     """Run the search, with one line of progress on a terminal."""
     given = load_plan(manual) if manual else None
     with saying("compiling, once") as say:
         return find_fusion(scheduler, settings, base=base, manual=given, say=say)
 
 
-def _joint(scheduler: Scheduler, found: Found) -> Joint:
+def _joint(scheduler: Scheduler, found: FoundFusion) -> Joint:
     """Fusion, tiles and allocation in turn, from what fusion alone found."""
     settings = found.settings
     with saying("joint search") as say:
 
-        def watch(stage: str, evaluator: Evaluator) -> None:
+        def watch(stage: str, evaluator: AllocationEvaluator) -> None:
             if evaluator.best is not None:
                 best = evaluator.best_figures
                 so_far = f"best {seconds(best.latency_s)}, {joules(best.energy_j)}"

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from monet.report.files import write_json
 from monet.report.terminal import screen
-from monet.validation import Row, Verdict, check, select
+from monet.validation import CheckedFigure, Verdict, check, select
 
 
 def validate(
@@ -46,7 +46,7 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() or abs(value) >= 1e5 else f"{value:,.6g}"
 
 
-def _table(topic: str, rows: list[Row], sources: list[str]) -> Table:
+def _table(topic: str, rows: list[CheckedFigure], sources: list[str]) -> Table:
     made = Table(title=topic, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
     made.add_column("figure", overflow="fold")
     for name in ("published", "ours", "", "error", "allowed", ""):
@@ -75,7 +75,7 @@ def allowed(rule: str, tolerance: float) -> str:
     return f"±{100 * tolerance:g} %" if tolerance else "equal"
 
 
-def _summary(rows: list[Row]) -> str:
+def _summary(rows: list[CheckedFigure]) -> str:
     done = [abs(row.error) for row in rows if row.error is not None]
     worst = max(done, default=0.0)
     parts = [f"{sum(row.verdict is verdict for row in rows)} {verdict.value}" for verdict in Verdict]

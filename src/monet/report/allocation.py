@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from monet.report.columns import Column
-from monet.search.allocation.comparison import Row
+from monet.search.allocation.comparison import ComparedPlan
 
 
-def plan_columns(rows: Sequence[Row], clock_hz: float) -> tuple[Column[Row], ...]:
+def plan_columns(rows: Sequence[ComparedPlan], clock_hz: float) -> tuple[Column[ComparedPlan], ...]:
     """Figures of every plan, and how they compare to the one that was found; last what the plan is."""
     best = next(row for row in rows if row.name == "found")
     return (

@@ -15,12 +15,12 @@ from monet.report.quantities import joules, nbytes, percent, seconds
 from monet.report.terminal import rows_table
 from monet.schedule.engine import Scheduler
 from monet.search.fusion.bound import Bound, bound_of
-from monet.search.fusion.search import Found
+from monet.search.fusion.search import FoundFusion
 
 UNITS = {"latency": "s", "energy": "J", "edp": "Js"}
 
 
-def summary(scheduler: Scheduler, found: Found, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def summary(scheduler: Scheduler, found: FoundFusion, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Everything worth keeping of a search."""
     bound, settings = bound_of(scheduler), found.settings
     return {
@@ -68,7 +68,7 @@ class PlanRow:
     dram_s: float | None = None
 
 
-def _plans(found: Found, bound: Bound) -> list[PlanRow]:
+def _plans(found: FoundFusion, bound: Bound) -> list[PlanRow]:
     """Figures of every plan compared, and last what no plan is below."""
     rows = []
     for name, (plan, one) in found.plans.items():
@@ -98,7 +98,7 @@ def plan_columns(first: PlanRow) -> tuple[Column[PlanRow], ...]:
     )
 
 
-def _off_chip(found: Found, bound: Bound) -> dict[str, int]:
+def _off_chip(found: FoundFusion, bound: Bound) -> dict[str, int]:
     """Bytes that cross to and from DRAM: unfused, found, and what must."""
     must = bound.compulsory
     again = max(0, must["read_again"] - must["chip"])

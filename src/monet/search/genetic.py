@@ -45,7 +45,7 @@ class Evolution:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class EvolutionSettings:
     """Size of a run. ``mutation``: genes changed per child on average; ``batch``: genomes per call of ``evaluate``, 0
     for a whole generation."""
 
@@ -62,7 +62,7 @@ class _State:
     choices: Array
     evaluate: Evaluate
     repair: Repair
-    settings: Settings
+    settings: EvolutionSettings
     mutable: Array = field(init=False)
     scores: dict[Genome, Score] = field(default_factory=dict)
 
@@ -151,7 +151,7 @@ def evolve(
     evaluate: Evaluate,
     *,
     seed: int,
-    settings: Settings | None = None,
+    settings: EvolutionSettings | None = None,
     seeds: Sequence[Sequence[int]] = (),
     repair: Repair | None = None,
     watch: Callable[[int, dict[Genome, Score]], None] | None = None,
@@ -161,7 +161,7 @@ def evolve(
     ``seeds`` are in the first generation. ``repair`` turns any genome into a legal one. ``watch`` is called after
     every generation with its number and all scores so far. An interrupt (Ctrl-C) ends the run with what there is.
     """
-    settings = settings or Settings()
+    settings = settings or EvolutionSettings()
     counts = np.array(choices, np.int64)
     if counts.ndim != 1 or not len(counts) or counts.min() < 1:
         raise ValueError(f"every gene needs at least one choice, got {list(choices)}")

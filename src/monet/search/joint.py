@@ -14,7 +14,7 @@ from monet.schedule.measurement.figures import Figures
 from monet.schedule.plan import HALOS, Group, Plan
 from monet.schedule.planning.default_plan import default_plan
 from monet.search.allocation.bases import allocate_fused
-from monet.search.allocation.evaluator import Evaluator, plan_figures
+from monet.search.allocation.evaluator import AllocationEvaluator, plan_figures
 from monet.search.allocation.search import allocate, check_options
 
 ENOUGH = 1e-4  # a round that gains less than this share ends the search
@@ -22,24 +22,24 @@ PREFETCH = (0, 1, 2, 4)
 BUFFER_SHARES = (0.25, 0.5, 0.75, 1.0)
 
 Fuse = Callable[[Plan, int], tuple[Plan, bool]]  # (plan, seed) → plan with other groups, whether interrupted
-Watch = Callable[[str, Evaluator], None]
+Watch = Callable[[str, AllocationEvaluator], None]
 
 
 def fusion_step(
     scheduler: Scheduler, objective: str, limit: int, effort: int, say: Callable[[str], None] = lambda line: None
 ) -> Fuse:
     """The fusion search of ``monet fuse`` as a step: groups of at most ``limit`` operators, from a plan's own on."""
-    from monet.search.fusion.search import Settings, find_fusion
+    from monet.search.fusion.search import FusionSettings, find_fusion
 
     def run(plan: Plan, seed: int) -> tuple[Plan, bool]:
-        found = find_fusion(scheduler, Settings(objective, limit, effort, seed), base=plan, say=say)
+        found = find_fusion(scheduler, FusionSettings(objective, limit, effort, seed), base=plan, say=say)
         return found.plans["found"][0], found.interrupted
 
     return run
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class JointStep:
     """What one step of a round reached: the best plan after it, and the share of the objective it gained."""
 
     round: int
@@ -55,7 +55,7 @@ class Joint:
     start: Figures
     plan: Plan
     figures: Figures
-    steps: tuple[Step, ...]
+    steps: tuple[JointStep, ...]
     interrupted: bool
 
 
@@ -102,7 +102,7 @@ def joint_search(
     figures = plan_figures(scheduler, start)
     if not isinstance(figures, Figures):
         raise NoSchedule(figures)
-    best, steps, interrupted = _Best(scheduler, objective, start, figures), list[Step](), False
+    best, steps, interrupted = _Best(scheduler, objective, start, figures), list[JointStep](), False
     try:
         for number in range(2 + effort // 2):
             before = best.figures.objective(objective)
@@ -110,7 +110,7 @@ def joint_search(
                 had = best.figures.objective(objective)
                 interrupted = run()
                 gain = 1 - best.figures.objective(objective) / had
-                steps.append(Step(number + 1, name, best.figures, gain))
+                steps.append(JointStep(number + 1, name, best.figures, gain))
                 if interrupted:
                     break
             if interrupted or best.figures.objective(objective) > before * (1 - ENOUGH):

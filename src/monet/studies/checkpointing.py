@@ -20,7 +20,7 @@ from monet.schedule.engine import Scheduler
 from monet.schedule.planning.default_plan import default_plan
 from monet.search.checkpoint.scheduled import ScheduledCost
 from monet.search.checkpoint.scheduled_search import search_front
-from monet.search.genetic import Settings
+from monet.search.genetic import EvolutionSettings
 from monet.studies.study import Options, Outcome
 from monet.training import training_step
 
@@ -39,7 +39,7 @@ def costed_step() -> ScheduledCost:
 def run(options: Options) -> Outcome:
     """Search the front and put the published point beside it."""
     costed = costed_step()
-    settings = Settings(POPULATION, GENERATIONS * options.effort)
+    settings = EvolutionSettings(POPULATION, GENERATIONS * options.effort)
     last = [0]
 
     def watch(count: int) -> None:

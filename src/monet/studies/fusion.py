@@ -20,7 +20,7 @@ from monet.report.quantities import joules, nbytes, seconds
 from monet.report.terminal import cells_table
 from monet.schedule.engine import Scheduler
 from monet.search.fusion.bound import bound_of
-from monet.search.fusion.search import Settings, find_fusion
+from monet.search.fusion.search import FusionSettings, find_fusion
 from monet.studies.study import Options, Outcome
 from monet.training import training_step
 
@@ -52,7 +52,7 @@ def search(objective: str, effort: int, seed: int, say: Callable[[str], None] = 
     scheduler = Scheduler(training_step(load_model(MODEL, batch=BATCH)), load_hardware(HARDWARE))
     rows, plans, known = list[dict[str, Any]](), dict[str, Any](), list[Any]()
     for limit in LIMITS:
-        found = find_fusion(scheduler, Settings(objective, limit, effort, seed), known=known)
+        found = find_fusion(scheduler, FusionSettings(objective, limit, effort, seed), known=known)
         plan, figures = found.within
         known = [plan]  # what a shorter limit allows, a longer one allows too
         plans = {name: one for name, (_, one) in found.plans.items() if name != "found"}

@@ -12,7 +12,7 @@ from typing import Any
 
 from monet.report.html.study import Panel, figure, table
 from monet.report.terminal import cells_table
-from monet.search.checkpoint.scheduled_search import Evaluator, workers
+from monet.search.checkpoint.scheduled_search import CheckpointEvaluator, workers
 from monet.studies.checkpointing import HARDWARE, MODEL, PRECISION, costed_step
 from monet.studies.study import Options, Outcome
 from monet.transforms.checkpoint_plan import CheckpointPlan, saved_tensors
@@ -31,7 +31,7 @@ def run(options: Options) -> Outcome:
     options.say(f"{len(asked)} plans through the schedule")
     executor = workers(costed, options.jobs)
     try:
-        evaluator = Evaluator(costed, problem_of(costed.graph), executor)
+        evaluator = CheckpointEvaluator(costed, problem_of(costed.graph), executor)
         found = evaluator.all([(CheckpointPlan.dropping(one), True) for one in asked])
     finally:
         if executor is not None:

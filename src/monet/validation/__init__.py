@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from importlib import import_module
 
 from monet.errors import MonetError
-from monet.validation.figure import Figure, NotComputable, Row, Rule, Verdict, check
+from monet.validation.figure import CheckedFigure, Figure, NotComputable, Rule, Verdict, check
 
-__all__ = ["TOPICS", "Figure", "NotComputable", "Row", "Rule", "Verdict", "check", "figures", "select"]
+__all__ = ["TOPICS", "CheckedFigure", "Figure", "NotComputable", "Rule", "Verdict", "check", "figures", "select"]
 
 # A new topic is a module with ``figures()`` and a line here.
 TOPICS = ("training_graph", "training_memory", "technology", "one_core_mapping", "silicon", "stream")

@@ -44,7 +44,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CheckedFigure:
     """A figure and what we got. ``ours`` and ``error`` are None where the figure could not be computed."""
 
     figure: Figure
@@ -87,9 +87,9 @@ class Row:
         }
 
 
-def check(figure: Figure) -> Row:
+def check(figure: Figure) -> CheckedFigure:
     """Compute ours. A part that is missing, or an input that monet refuses, is a row that says so."""
     try:
-        return Row(figure, float(figure.ours()))
+        return CheckedFigure(figure, float(figure.ours()))
     except MonetError as error:
-        return Row(figure, None, str(error).splitlines()[0])
+        return CheckedFigure(figure, None, str(error).splitlines()[0])

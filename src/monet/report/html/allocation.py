@@ -16,7 +16,7 @@ from monet.schedule.measurement.energy import energy_of
 from monet.schedule.measurement.measure import Measures
 from monet.schedule.plan import Plan
 from monet.schedule.result_rows import EVENT_KINDS, Timeline
-from monet.search.allocation.comparison import Row
+from monet.search.allocation.comparison import ComparedPlan
 from monet.search.allocation.search import Allocation
 
 COMPUTE = EVENT_KINDS.index("compute")
@@ -26,7 +26,7 @@ GAP = 1 / 400  # of the makespan: shorter pauses of an operator on a core are no
 
 
 def write_allocation(
-    path: str | Path, scheduler: Scheduler, found: Allocation, rows: Sequence[Row], settings: Mapping[str, Any]
+    path: str | Path, scheduler: Scheduler, found: Allocation, rows: Sequence[ComparedPlan], settings: Mapping[str, Any]
 ) -> None:
     """Write the page."""
     graph, accelerator = scheduler.workload.graph, scheduler.machine.accelerator
@@ -51,7 +51,7 @@ def write_allocation(
     write_study(path, f"{graph.name} on {accelerator.name}: allocation", facts, panels)
 
 
-def _plans(rows: Sequence[Row], clock_hz: float) -> str:
+def _plans(rows: Sequence[ComparedPlan], clock_hz: float) -> str:
     plan, *figures, about = plan_columns(rows, clock_hz)
     sources = "; ".join(dict.fromkeys(row.source for row in rows if row.source))
     return rows_table((plan, about, *figures), rows, names=2) + (
@@ -59,7 +59,7 @@ def _plans(rows: Sequence[Row], clock_hz: float) -> str:
     )
 
 
-def front_figure(found: Allocation, rows: Sequence[Row]) -> dict[str, Any]:
+def front_figure(found: Allocation, rows: Sequence[ComparedPlan]) -> dict[str, Any]:
     """All plans tried, those that none dominates, and the named ones."""
     thin = max(1, -(-len(found.points) // MOST_DRAWN))
     front = [(one.figures.latency_s, one.figures.energy_j) for one in found.front]

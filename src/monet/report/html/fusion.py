@@ -13,19 +13,19 @@ from monet.report.quantities import nbytes
 from monet.schedule.engine import Scheduler
 from monet.schedule.plan import Plan
 from monet.schedule.workload import Workload
-from monet.search.fusion.search import Found
+from monet.search.fusion.search import FoundFusion
 
 LANES = {Phase.FORWARD: 0.0, Phase.LOSS: 0.0, Phase.BACKWARD: 1.0, Phase.UPDATE: 2.0}
 ROW_PX = 15
 
 
-def write_fusion(path: str | Path, scheduler: Scheduler, found: Found, values: Mapping[str, Any]) -> None:
+def write_fusion(path: str | Path, scheduler: Scheduler, found: FoundFusion, values: Mapping[str, Any]) -> None:
     """Write the page, whole or not at all."""
     title = f"Fusion of {values['model']} on {values['hardware']}"
     write_study(path, title, facts_of(values), panels(scheduler.workload, found, values))
 
 
-def panels(workload: Workload, found: Found, values: Mapping[str, Any]) -> list[Panel]:
+def panels(workload: Workload, found: FoundFusion, values: Mapping[str, Any]) -> list[Panel]:
     """All boxes of the page."""
     plan = found.plans["found"][0]
     rows = graph_rows(workload, plan)

@@ -11,7 +11,7 @@ from monet.schedule.plan import Plan, PlanError
 from monet.schedule.planning.default_plan import default_plan
 from monet.search.allocation.choices import space_of
 from monet.search.allocation.constructive import starting_points
-from monet.search.allocation.evaluator import Evaluator
+from monet.search.allocation.evaluator import AllocationEvaluator
 from monet.search.allocation.search import Allocation, allocate
 from monet.search.allocation.stacks import stack_plans
 
@@ -28,7 +28,7 @@ def allocate_fused(
     objective: str = "latency",
     effort: int = 5,
     seed: int = 0,
-    watch: Callable[[str, Evaluator], None] | None = None,
+    watch: Callable[[str, AllocationEvaluator], None] | None = None,
 ) -> Allocation:
     """``allocate`` for a named way to fuse. ``stacks`` searches the most promising stacks briefly and the best of them
     in full; ``auto`` also what ``run`` does by itself. Ctrl-C ends it with the best so far."""
@@ -65,7 +65,7 @@ def fused_plans(scheduler: Scheduler, fusion: str, boundary: str, objective: str
     found = [] if fusion == "stacks" else [default_plan(scheduler, "auto", boundary)]
     ranked = []
     for order, plan in enumerate(stack_plans(scheduler, plain)):
-        evaluator = Evaluator(scheduler, plan, objective)
+        evaluator = AllocationEvaluator(scheduler, plan, objective)
         for placements in starting_points(space_of(scheduler, shared=True), scheduler.complete(plan)).values():
             evaluator.figures(placements)
         if evaluator.best is not None:

@@ -78,7 +78,7 @@ def _windows(cores: Sequence[CoreInstance], dim: str, pieces: int) -> Form:
 
 
 @dataclass(frozen=True)
-class Space:
+class AllocationSpace:
     """Genes of an allocation: of every class of operators a form and a position.
 
     ``classes``: numbers of the operators that share genes; ``forms``: what each class may choose.
@@ -144,7 +144,7 @@ def _nearest(forms: Sequence[Form], wanted: Placement) -> tuple[int, int]:
 
 def space_of(
     scheduler: Scheduler, *, shared: bool, given: Sequence[Mapping[str, Placement]] = (), splits: bool = True
-) -> Space:
+) -> AllocationSpace:
     """The space of all operators; ``shared``: operators that cost the same (equal layers) share their genes. Without
     ``splits`` every operator runs on one core. Placements of ``given`` allocations that it would not have are added."""
     members: dict[tuple[str, int], list[int]] = {}
@@ -164,4 +164,4 @@ def space_of(
                     mine = (*mine, (wanted,))
         classes.append(tuple(numbers))
         forms.append(mine)
-    return Space(scheduler, tuple(classes), tuple(forms))
+    return AllocationSpace(scheduler, tuple(classes), tuple(forms))

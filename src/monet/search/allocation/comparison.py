@@ -16,7 +16,7 @@ from monet.search.allocation.search import Allocation
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ComparedPlan:
     """One plan of the table. ``dram_bytes`` is unknown (None) of bounds and of published figures."""
 
     name: str
@@ -32,7 +32,7 @@ class Row:
         return self.latency_s * self.energy_j
 
 
-def comparison(scheduler: Scheduler, allocation: Allocation, boundary: str = "keep") -> tuple[Row, ...]:
+def comparison(scheduler: Scheduler, allocation: Allocation, boundary: str = "keep") -> tuple[ComparedPlan, ...]:
     """One core per layer and the default as ``monet run`` has it, the best rule, the found plan, the bound, and
     published figures where there are any."""
     rows = list(_baselines(scheduler, boundary))
@@ -40,16 +40,16 @@ def comparison(scheduler: Scheduler, allocation: Allocation, boundary: str = "ke
     if rule:
         rows.append(_row("constructive", f"best rule for the same groups: {rule.name}", rule.figures))
     rows.append(_row("found", "this search", allocation.found.figures))
-    rows.append(Row("bound", "no plan is below: work, compulsory off-chip bytes", *allocation.bound, None))
+    rows.append(ComparedPlan("bound", "no plan is below: work, compulsory off-chip bytes", *allocation.bound, None))
     clock = scheduler.machine.accelerator.clock_hz
     rows += [
-        Row(one.name, "published", one.cycles / clock, one.energy_j, None, one.source)
+        ComparedPlan(one.name, "published", one.cycles / clock, one.energy_j, None, one.source)
         for one in published_rows(scheduler)
     ]
     return tuple(rows)
 
 
-def _baselines(scheduler: Scheduler, boundary: str) -> Iterator[Row]:
+def _baselines(scheduler: Scheduler, boundary: str) -> Iterator[ComparedPlan]:
     try:
         plain = scheduler.complete(Plan(boundary=boundary))
         default = default_plan(scheduler, "auto", boundary)
@@ -65,5 +65,5 @@ def _baselines(scheduler: Scheduler, boundary: str) -> Iterator[Row]:
             yield _row(name, about, figures)
 
 
-def _row(name: str, about: str, figures: Figures) -> Row:
-    return Row(name, about, figures.latency_s, figures.energy_j, figures.dram_bytes)
+def _row(name: str, about: str, figures: Figures) -> ComparedPlan:
+    return ComparedPlan(name, about, figures.latency_s, figures.energy_j, figures.dram_bytes)

@@ -14,7 +14,7 @@ from monet.schedule.plan import Placement, Plan
 from monet.schedule.planning.grouping import main_dim
 from monet.schedule.planning.placement import array_cycles
 from monet.schedule.workload import Operator
-from monet.search.allocation.choices import Form, Space
+from monet.search.allocation.choices import AllocationSpace, Form
 
 Placements = dict[str, Placement]
 
@@ -42,7 +42,7 @@ def one_core(scheduler: Scheduler, base: Plan) -> Placements:
     return found
 
 
-def split_along(space: Space, base: Placements, dim: str) -> Placements:
+def split_along(space: AllocationSpace, base: Placements, dim: str) -> Placements:
     """Every operator that can be split along a dimension is, over as many cores as possible; others as in ``base``."""
     found = dict(base)
     for members, forms in zip(space.classes, space.forms, strict=True):
@@ -54,7 +54,7 @@ def split_along(space: Space, base: Placements, dim: str) -> Placements:
     return found
 
 
-def starting_points(space: Space, default: Plan) -> dict[str, Placements]:
+def starting_points(space: AllocationSpace, default: Plan) -> dict[str, Placements]:
     """All constructive allocations by name; the default first."""
     scheduler, base = space.scheduler, dict(default.placements)
     found = {
@@ -85,7 +85,7 @@ class _Clock:
     lies: dict[str, tuple[tuple[str, ...], int]] = field(default_factory=dict)
 
 
-def list_scheduled(space: Space, locality: float) -> Placements:
+def list_scheduled(space: AllocationSpace, locality: float) -> Placements:
     """Earliest finish time first (as HEFT, Topcuoglu et al. 2002, here for tasks that may be split): operators in
     order, each where it would end first by a rough clock of cores, DRAM and links. ``locality`` adds so many times the
     time its operands need over links, so that it stays near them."""

@@ -19,7 +19,7 @@ NEVER = math.inf
 
 
 @dataclass
-class Evaluator:
+class AllocationEvaluator:
     """Figures of allocations of one plan. What cannot run has none; the first reason for it is kept.
 
     ``watch`` is called after every evaluation with the evaluator itself.
@@ -28,7 +28,7 @@ class Evaluator:
     scheduler: Scheduler
     base: Plan
     objective: str
-    watch: Callable[[Evaluator], None] | None = None
+    watch: Callable[[AllocationEvaluator], None] | None = None
     known: dict[Key, Figures | None] = field(default_factory=dict)
     best: Key | None = None
     infeasible: int = 0

@@ -9,14 +9,14 @@ import numpy as np
 
 from monet.schedule.measurement.energy import energy_of
 from monet.schedule.measurement.measure import Measures
-from monet.search.allocation.choices import Space
-from monet.search.allocation.evaluator import Evaluator
+from monet.search.allocation.choices import AllocationSpace
+from monet.search.allocation.evaluator import AllocationEvaluator
 from monet.search.genetic import Genome
 
 MOST_TRIED = 24  # other placements of one operator, drawn at random if it has more
 
 
-def improve(evaluator: Evaluator, space: Space, start: Genome, budget: int, seed: int) -> Genome:
+def improve(evaluator: AllocationEvaluator, space: AllocationSpace, start: Genome, budget: int, seed: int) -> Genome:
     """The genome that descent from ``start`` ends at, after at most ``budget`` new evaluations."""
     random = np.random.default_rng(seed)
     neighbours, current = _neighbours(space), start
@@ -36,13 +36,13 @@ def improve(evaluator: Evaluator, space: Space, start: Genome, budget: int, seed
     return current
 
 
-def _value(evaluator: Evaluator, space: Space, genome: Genome) -> float:
+def _value(evaluator: AllocationEvaluator, space: AllocationSpace, genome: Genome) -> float:
     placements = space.placements(genome)
     evaluator.figures(placements)
     return evaluator.value(evaluator.key(placements))
 
 
-def _order(evaluator: Evaluator, space: Space, genome: Genome) -> list[int]:
+def _order(evaluator: AllocationEvaluator, space: AllocationSpace, genome: Genome) -> list[int]:
     """Classes by what they add to the objective: time on the critical path, or energy; those without any last."""
     scheduler = evaluator.scheduler
     schedule = scheduler.schedule(evaluator.plan(space.placements(genome)))
@@ -59,7 +59,7 @@ def _order(evaluator: Evaluator, space: Space, genome: Genome) -> list[int]:
     return sorted(range(len(totals)), key=lambda one: (totals[one], one))
 
 
-def _neighbours(space: Space) -> list[tuple[int, ...]]:
+def _neighbours(space: AllocationSpace) -> list[tuple[int, ...]]:
     """For every class the classes that read what it writes or write what it reads."""
     owner = {number: place for place, members in enumerate(space.classes) for number in members}
     found: list[set[int]] = [set() for _ in space.classes]
@@ -72,7 +72,7 @@ def _neighbours(space: Space) -> list[tuple[int, ...]]:
 
 
 def _moves(
-    space: Space, genome: Genome, number: int, neighbours: Sequence[int], random: np.random.Generator
+    space: AllocationSpace, genome: Genome, number: int, neighbours: Sequence[int], random: np.random.Generator
 ) -> list[Genome]:
     """Genomes that differ in one class; and in it and all neighbours that can take the same placement."""
     forms = space.forms[number]

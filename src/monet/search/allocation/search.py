@@ -16,11 +16,11 @@ from monet.schedule.measurement.bounds import bounds_of
 from monet.schedule.measurement.figures import Figures
 from monet.schedule.plan import Plan
 from monet.schedule.result_rows import Infeasible
-from monet.search.allocation.choices import Space, space_of
+from monet.search.allocation.choices import AllocationSpace, space_of
 from monet.search.allocation.constructive import Placements, one_core, starting_points
-from monet.search.allocation.evaluator import Evaluator, Key
+from monet.search.allocation.evaluator import AllocationEvaluator, Key
 from monet.search.allocation.local import improve
-from monet.search.genetic import Score, Settings, evolve, non_dominated
+from monet.search.genetic import EvolutionSettings, Score, evolve, non_dominated
 
 OBJECTIVES = ("latency", "energy", "edp")
 EFFORTS = range(1, 11)
@@ -28,7 +28,7 @@ TIE = 1e-3  # plans whose objectives differ by less are as good as each other; t
 
 
 @dataclass(frozen=True)
-class Candidate:
+class NamedPlan:
     """A plan with a name and what it costs."""
 
     name: str
@@ -37,7 +37,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class SearchStage:
     """One stage of a search: evaluations so far and the best figures after it."""
 
     name: str
@@ -53,11 +53,11 @@ class Allocation:
     other evaluated one beats in both latency and energy; ``bound``: (seconds, joules) that no plan is below.
     """
 
-    found: Candidate
-    constructive: tuple[Candidate, ...]
-    front: tuple[Candidate, ...]
+    found: NamedPlan
+    constructive: tuple[NamedPlan, ...]
+    front: tuple[NamedPlan, ...]
     bound: tuple[float, float]
-    rounds: tuple[Round, ...]
+    rounds: tuple[SearchStage, ...]
     points: tuple[tuple[float, float], ...]  # latency and energy of everything evaluated
     space: float  # allocations there are
     infeasible: int
@@ -71,7 +71,7 @@ class Allocation:
         return len(self.points) + self.infeasible
 
     @property
-    def best_rule(self) -> Candidate | None:
+    def best_rule(self) -> NamedPlan | None:
         """The best that rules alone give; None if nothing they give can run."""
         rules = [one for one in self.constructive if one.name != "given"]
         return min(rules, key=lambda one: one.figures.objective(self.objective), default=None)
@@ -90,12 +90,12 @@ def allocate(
     effort: int = 5,
     seed: int = 0,
     splits: bool = True,
-    watch: Callable[[str, Evaluator], None] | None = None,
+    watch: Callable[[str, AllocationEvaluator], None] | None = None,
 ) -> Allocation:
     """The best allocation found for ``base`` (its groups, tiles and boundary are kept; its placements are one more
     starting point). Without ``splits`` every operator runs on one core. Ctrl-C ends it with the best so far."""
     check_options(objective, effort)
-    evaluator = Evaluator(scheduler, base, objective)
+    evaluator = AllocationEvaluator(scheduler, base, objective)
     default = scheduler.complete(replace(base, placements={}))
     given = {"given": dict(scheduler.complete(base).placements)} if base.placements else {}
     if not splits:
@@ -103,14 +103,14 @@ def allocate(
     known = [default.placements, *given.values()]
     shared, single = (space_of(scheduler, shared=alike, given=known, splits=splits) for alike in (True, False))
     starts = starting_points(single, default) | given
-    rounds: list[Round] = []
+    rounds: list[SearchStage] = []
     interrupted = False
     try:
         for name, run in _stages(evaluator, shared, single, starts, effort, seed):
             evaluator.watch = partial(watch, name) if watch else None
             interrupted = run()
             if evaluator.best is not None:
-                rounds.append(Round(name, len(evaluator.known), evaluator.best_figures))
+                rounds.append(SearchStage(name, len(evaluator.known), evaluator.best_figures))
             if interrupted:
                 break
     except KeyboardInterrupt:
@@ -131,9 +131,9 @@ def check_options(objective: str, effort: int) -> None:
 
 
 def _stages(
-    evaluator: Evaluator,
-    shared: Space,
-    single: Space,
+    evaluator: AllocationEvaluator,
+    shared: AllocationSpace,
+    single: AllocationSpace,
     starts: Mapping[str, Placements],
     effort: int,
     seed: int,
@@ -146,7 +146,7 @@ def _stages(
             evaluator.figures(placements)
         return False
 
-    def genetic(space: Space, evaluations: int, seed: int) -> bool:
+    def genetic(space: AllocationSpace, evaluations: int, seed: int) -> bool:
         population = min(16 + 4 * effort, 48)
         points = [space.genome(one) for one in starts.values()]
         points += [space.genome(evaluator.placements(one)) for one in _best(evaluator, population // 4)]
@@ -154,13 +154,13 @@ def _stages(
             space.counts,
             lambda genomes: evaluator.scores([space.placements(one) for one in genomes]),
             seed=seed,
-            settings=Settings(population, max(1, evaluations // population)),
+            settings=EvolutionSettings(population, max(1, evaluations // population)),
             seeds=points,
             repair=space.repair,
         )
         return found.interrupted
 
-    def descend(space: Space, evaluations: int, seed: int) -> bool:
+    def descend(space: AllocationSpace, evaluations: int, seed: int) -> bool:
         if evaluator.best is None:
             return False
         improve(evaluator, space, space.genome(evaluator.placements(evaluator.best)), evaluations, seed)
@@ -175,23 +175,23 @@ def _stages(
     return stages
 
 
-def _best(evaluator: Evaluator, count: int) -> list[Key]:
+def _best(evaluator: AllocationEvaluator, count: int) -> list[Key]:
     """The allocations with the best objective so far."""
     able = [key for key, figures in evaluator.known.items() if figures is not None]
     return sorted(able, key=evaluator.value)[:count]  # stable: of equals the first
 
 
 def _outcome(
-    evaluator: Evaluator,
+    evaluator: AllocationEvaluator,
     starts: Mapping[str, Placements],
-    rounds: list[Round],
-    space: Space,
+    rounds: list[SearchStage],
+    space: AllocationSpace,
     interrupted: bool,
 ) -> Allocation:
     assert evaluator.best is not None
     known = {key: figures for key, figures in evaluator.known.items() if figures is not None}
     made = [
-        Candidate(name, evaluator.plan(one), known[evaluator.key(one)])
+        NamedPlan(name, evaluator.plan(one), known[evaluator.key(one)])
         for name, one in starts.items()
         if evaluator.key(one) in known
     ]
@@ -199,10 +199,10 @@ def _outcome(
     front = non_dominated({(n,): Score((known[key].latency_s, known[key].energy_j)) for n, key in keys.items()})
     best = _chosen(evaluator, known, made)
     return Allocation(
-        found=Candidate("found", evaluator.plan(evaluator.placements(best)), known[best]),
+        found=NamedPlan("found", evaluator.plan(evaluator.placements(best)), known[best]),
         constructive=tuple(made),
         front=tuple(
-            Candidate("front", evaluator.plan(evaluator.placements(keys[n])), known[keys[n]]) for (n,) in front
+            NamedPlan("front", evaluator.plan(evaluator.placements(keys[n])), known[keys[n]]) for (n,) in front
         ),
         bound=bound_of(evaluator.scheduler, evaluator.plan(evaluator.placements(best))),
         rounds=tuple(rounds),
@@ -215,7 +215,7 @@ def _outcome(
     )
 
 
-def _chosen(evaluator: Evaluator, known: Mapping[Key, Figures], made: Sequence[Candidate]) -> Key:
+def _chosen(evaluator: AllocationEvaluator, known: Mapping[Key, Figures], made: Sequence[NamedPlan]) -> Key:
     """Of the plans as good as the best, and none worse than any rule's, that of the least energy-delay product."""
     objective = evaluator.objective
     limit = min([evaluator.best_value * (1 + TIE), *(one.figures.objective(objective) for one in made)])

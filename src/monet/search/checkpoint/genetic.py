@@ -20,7 +20,7 @@ from monet.graph.graph import Graph
 from monet.search.checkpoint.liveness import peak_of
 from monet.search.checkpoint.outcome import Outcome
 from monet.search.checkpoint.static import PROOF, Choice, best_under
-from monet.search.genetic import Genome, Score, Settings, evolve
+from monet.search.genetic import EvolutionSettings, Genome, Score, evolve
 from monet.transforms.checkpoint_plan import CheckpointPlan
 from monet.transforms.checkpoint_problem import Problem
 from monet.transforms.recompute import recompute
@@ -196,7 +196,7 @@ def static_front(
     *,
     narrow: bool = False,
     seed: int = 0,
-    settings: Settings | None = None,
+    settings: EvolutionSettings | None = None,
     rounds: int = 4,
     watch: Callable[[int, dict[Genome, Score]], None] | None = None,
 ) -> StaticFront:
@@ -212,7 +212,7 @@ def static_front(
         genes.counts,
         costs.scores,
         seed=seed,
-        settings=settings or Settings(population=60, generations=60),
+        settings=settings or EvolutionSettings(population=60, generations=60),
         seeds=[genes.genome(plan) for plan in first],
         repair=genes.repaired,
         watch=watch,

@@ -16,8 +16,7 @@ from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.plan import Plan
 from monet.search.checkpoint.scheduled import ScheduledCost
 from monet.search.checkpoint.scheduled_search import Point, ScheduledFront
-from monet.search.fusion.search import Settings as FusionSettings
-from monet.search.fusion.search import find_fusion
+from monet.search.fusion.search import FusionSettings, find_fusion
 
 ENOUGH = 1e-4  # of the latency: a round that gains less ends the search
 MOST_ROUNDS = 4
@@ -27,7 +26,7 @@ Choose = Callable[[ScheduledFront], Point]
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class JointRound:
     """One round: the chosen plan after checkpointing, the same with its step fused again, and which of both was taken
     (fusion may need more memory than there is)."""
 
@@ -39,7 +38,7 @@ class Round:
     groups: int
 
     @classmethod
-    def of(cls, chosen: Point, fused: Point, taken: Point, plan: Plan) -> Round:
+    def of(cls, chosen: Point, fused: Point, taken: Point, plan: Plan) -> JointRound:
         """The round that ended so."""
         return cls(
             chosen.figures.latency_s,
@@ -60,7 +59,7 @@ class JointFront:
     front: ScheduledFront
     chosen: Point
     plan: Plan
-    rounds: tuple[Round, ...]
+    rounds: tuple[JointRound, ...]
     interrupted: bool = False
 
 
@@ -77,7 +76,7 @@ def joint_front(
     """Alternate until the latency of the chosen plan no longer falls. ``fits``: whether a plan is within the budget. An
     interrupt (Ctrl-C) ends it with the best so far."""
     best: JointFront | None = None
-    rounds: list[Round] = []
+    rounds: list[JointRound] = []
     interrupted = False
     for number in range(MOST_ROUNDS):
         say(f"round {number + 1}: checkpointing")
@@ -94,7 +93,7 @@ def joint_front(
         fused = replace(chosen, figures=costed.figures_of_plan(chosen.plan, groups))
         if fits(fused) and fused.figures.latency_s < chosen.figures.latency_s:
             found, plan = fused, groups
-        rounds.append(Round.of(chosen, fused, found, plan))
+        rounds.append(JointRound.of(chosen, fused, found, plan))
         if best is not None and found.figures.latency_s >= best.chosen.figures.latency_s * (1 - ENOUGH):
             break
         best = JointFront(costed, front, found, plan, ())

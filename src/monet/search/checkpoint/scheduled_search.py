@@ -22,7 +22,7 @@ from monet.schedule.engine import NoSchedule
 from monet.search.checkpoint.genetic import Genes, exact_curve, genes_of, least_work, narrowable
 from monet.search.checkpoint.scheduled import PlanFigures, ScheduledCost
 from monet.search.checkpoint.static import Choice
-from monet.search.genetic import Genome, Score, Settings, evolve, non_dominated
+from monet.search.genetic import EvolutionSettings, Genome, Score, evolve, non_dominated
 from monet.transforms.checkpoint_baselines import BASELINES
 from monet.transforms.checkpoint_plan import CheckpointError, CheckpointPlan, Impossible
 from monet.transforms.checkpoint_problem import Problem, problem_of
@@ -108,7 +108,7 @@ class NoPlanFits(Impossible):
     """Every plan that was tried needs more DRAM than there is."""
 
 
-class Evaluator:
+class CheckpointEvaluator:
     """Figures of plans, each computed once, in this process or several."""
 
     def __init__(self, costed: ScheduledCost, problem: Problem, executor: Executor | None = None) -> None:
@@ -226,15 +226,15 @@ def search_front(
     *,
     choices: Sequence[str] = ("keep", "recompute"),
     seed: int = 0,
-    settings: Settings | None = None,
+    settings: EvolutionSettings | None = None,
     jobs: int = 1,
     watch: Callable[[int], None] | None = None,
 ) -> ScheduledFront:
     """The front of latency, energy and peak activation memory. ``watch`` is told how many plans were costed."""
-    settings = settings or Settings(population=48, generations=16)
+    settings = settings or EvolutionSettings(population=48, generations=16)
     problem = problem_of(costed.graph)
     executor = workers(costed, jobs)
-    evaluator = Evaluator(costed, problem, executor)
+    evaluator = CheckpointEvaluator(costed, problem, executor)
     try:
         return _search(evaluator, choices, seed, settings, watch)
     finally:
@@ -251,7 +251,7 @@ def exact_points(
     if "offload" in choices or "recompute" not in choices:
         raise CheckpointError("--method exact decides between keep, recompute and narrow; use --method ga for the rest")
     narrow = "narrow" in choices
-    evaluator = Evaluator(costed, problem_of(costed.graph))
+    evaluator = CheckpointEvaluator(costed, problem_of(costed.graph))
     flops = exact_curve(evaluator.problem, narrow=narrow, points=16, most=32)
     time = exact_curve(scheduled_problem(costed), narrow=narrow, points=16, most=17)
     optima: dict[CheckpointPlan, tuple[StaticOptimum, ...]] = {}
@@ -269,7 +269,7 @@ def baseline_points(
 ) -> ScheduledFront:
     """The named baselines through the schedule, clones fused and not; nothing is searched. ``given``: more plans by
     name, as one from a file, beside them."""
-    evaluator = Evaluator(costed, problem_of(costed.graph))
+    evaluator = CheckpointEvaluator(costed, problem_of(costed.graph))
     exact = exact_curve(evaluator.problem, points=16, most=32)
     more = [(name, plan.checked(costed.graph, name)) for name, plan in (given or {}).items()]
     for _, plan in more:
@@ -280,7 +280,7 @@ def baseline_points(
 
 
 def _fixed(
-    evaluator: Evaluator,
+    evaluator: CheckpointEvaluator,
     plans: Iterable[CheckpointPlan],
     exact: Sequence[Choice],
     watch: Callable[[int], None] | None,
@@ -299,7 +299,7 @@ def _fixed(
     return replace(found, front=evaluator.front(tried.values()), evaluated=len(tried))
 
 
-def _plain(evaluator: Evaluator) -> Point:
+def _plain(evaluator: CheckpointEvaluator) -> Point:
     (plain,) = evaluator.all([(CheckpointPlan(), True)])
     if plain is None:
         evaluator.costed.figures(CheckpointPlan())  # raises with the reason
@@ -308,10 +308,10 @@ def _plain(evaluator: Evaluator) -> Point:
 
 
 def _search(
-    evaluator: Evaluator,
+    evaluator: CheckpointEvaluator,
     choices: Sequence[str],
     seed: int,
-    settings: Settings,
+    settings: EvolutionSettings,
     watch: Callable[[int], None] | None,
 ) -> ScheduledFront:
     costed, problem = evaluator.costed, evaluator.problem
@@ -368,7 +368,7 @@ def _counts(genes: Genes, choices: Sequence[str]) -> tuple[int, ...]:
 
 
 def _collected(
-    evaluator: Evaluator,
+    evaluator: CheckpointEvaluator,
     plain: Point,
     named: Sequence[tuple[str, CheckpointPlan]],
     alone: Sequence[tuple[str, Point]],
@@ -382,7 +382,7 @@ def _collected(
     return ScheduledFront(plain, front, baselines, tuple(alone), tuple(exact), count, interrupted, capacity)
 
 
-def _baselines(evaluator: Evaluator) -> list[tuple[str, CheckpointPlan]]:
+def _baselines(evaluator: CheckpointEvaluator) -> list[tuple[str, CheckpointPlan]]:
     """Named plans, those that equal an earlier one left out."""
     found: dict[CheckpointPlan, str] = {}
     for one in BASELINES:
@@ -390,7 +390,7 @@ def _baselines(evaluator: Evaluator) -> list[tuple[str, CheckpointPlan]]:
     return [(name, plan) for plan, name in found.items()]
 
 
-def _alone(evaluator: Evaluator) -> list[tuple[str, Point]]:
+def _alone(evaluator: CheckpointEvaluator) -> list[tuple[str, Point]]:
     """Every saved storage recomputed alone."""
     names = sorted(evaluator.problem.saved)
     points = evaluator.all([(CheckpointPlan.dropping([name]), True) for name in names])

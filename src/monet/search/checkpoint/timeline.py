@@ -31,7 +31,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class TimelineNode:
     """Operators that run one after the other. ``workspace`` is what they hold beside their items while they run."""
 
     names: tuple[str, ...]
@@ -44,7 +44,7 @@ class Node:
 class Timeline:
     """Nodes in order, the first ``forward`` of them forward. ``fixed``: bytes, first, last node of backward's own."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[TimelineNode, ...]
     forward: int
     items: tuple[Item, ...]
     fixed: tuple[tuple[int, int, int], ...]
@@ -114,7 +114,7 @@ def timeline_of(
         for op in graph.ops
         if op.phase is Phase.BACKWARD and op.micro_batch == 0 and not op.recompute and not replay.is_view(op)
     ]
-    nodes += [Node((op.name,), cost(graph, op), 0, False) for op in backward]
+    nodes += [TimelineNode((op.name,), cost(graph, op), 0, False) for op in backward]
     readers = _readers(replay, problem, backward, number, len(chains))
     items = tuple(
         Item(i, number[value.maker], graph.tensors[value.storage].bytes, tuple(sorted(readers[i])))
@@ -163,7 +163,7 @@ def _chains(problem: Problem, merged: dict[int, int]) -> list[list[int]]:
     return [last[end] for end in sorted(last)]
 
 
-def _forward_node(problem: Problem, chain: list[int]) -> Node:
+def _forward_node(problem: Problem, chain: list[int]) -> TimelineNode:
     inside = set(chain)
     made = {value for number in chain for value in problem.operators[number].writes}
     passed = {value for number in chain for value in problem.operators[number].reads if value in made}
@@ -181,7 +181,7 @@ def _forward_node(problem: Problem, chain: list[int]) -> Node:
             if problem.values[value].storage not in {problem.values[one].storage for one in operator.writes}:
                 held -= _bytes(problem, value, size)
     left = sum(_bytes(problem, value, size) for value in made - passed)
-    return Node(
+    return TimelineNode(
         tuple(problem.operators[number].name for number in sorted(inside)),
         sum(problem.operators[number].cost for number in chain),
         max(0, most - left),

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from monet.schedule.plan import Plan
-from monet.search.fusion.evaluation import Evaluator, Variant, plan_with
+from monet.search.fusion.evaluation import FusionEvaluator, Variant, plan_with
 from monet.search.fusion.structure import Level, Structure, bits, one_larger, single_operators
 from monet.search.fusion.traffic import Baseline, weighted
 from monet.search.fusion.variants import variants_of
@@ -122,7 +122,7 @@ def in_place(mask: int) -> bool:
 class Costing:
     """Gains of folds, by variant, with a budget of work."""
 
-    def __init__(self, evaluator: Evaluator, baseline: Baseline, base: Plan, budget: int) -> None:
+    def __init__(self, evaluator: FusionEvaluator, baseline: Baseline, base: Plan, budget: int) -> None:
         self.evaluator, self.baseline, self.base = evaluator, baseline, base
         self.began, self.last = evaluator.scheduled, evaluator.work + budget
         self.alone = evaluator.cost(base)

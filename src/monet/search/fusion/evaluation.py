@@ -30,7 +30,7 @@ def plan_with(base: Plan, variants: tuple[Variant, ...]) -> Plan:
 
 
 @dataclass
-class Evaluator:
+class FusionEvaluator:
     """Costs plans; remembers each, and the best of those whose groups keep a limit."""
 
     scheduler: Scheduler

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from monet.schedule.plan import Plan
 from monet.search.fusion.candidates import Candidate, variants_for
-from monet.search.fusion.evaluation import Evaluator, Variant, plan_with
+from monet.search.fusion.evaluation import FusionEvaluator, Variant, plan_with
 from monet.search.fusion.structure import Structure, bits, circle, is_connected, is_convex
 from monet.search.fusion.traffic import Baseline
 
@@ -26,7 +26,7 @@ class Climber:
     """A plan on its way up: chosen groups, what they cost, what is left of the budget."""
 
     def __init__(
-        self, evaluator: Evaluator, of: Structure, baseline: Baseline, base: Plan, limit: int, budget: int
+        self, evaluator: FusionEvaluator, of: Structure, baseline: Baseline, base: Plan, limit: int, budget: int
     ) -> None:
         self.evaluator, self.of, self.baseline, self.base = evaluator, of, baseline, base
         self.limit, self.last = limit, evaluator.work + budget

@@ -19,7 +19,7 @@ from monet.graph.op import Phase
 from monet.schedule.plan import Plan
 from monet.schedule.planning.grouping import common_cuts
 from monet.schedule.workload import Operator
-from monet.search.fusion.evaluation import Evaluator, Variant, plan_with
+from monet.search.fusion.evaluation import FusionEvaluator, Variant, plan_with
 from monet.search.fusion.structure import Structure, is_connected, is_convex, mask_of
 from monet.search.fusion.variants import variants_of
 
@@ -27,7 +27,7 @@ FIRST_STACK = 11  # matrix operators of ResNet-18's first stack (nodes 0-10)
 RESNET18 = 21
 
 
-def manual_plan(evaluator: Evaluator, of: Structure, base: Plan) -> Plan:
+def manual_plan(evaluator: FusionEvaluator, of: Structure, base: Plan) -> Plan:
     """Two forward stacks as far as they can run in tiles."""
     operators = evaluator.scheduler.workload.operators
     forward = [one for one in operators if one.op.phase is Phase.FORWARD]
@@ -36,7 +36,7 @@ def manual_plan(evaluator: Evaluator, of: Structure, base: Plan) -> Plan:
     middle = matrix[first] if len(matrix) > first else len(forward)
 
     def made(sizes: int | None) -> Plan:
-        tiles = Tiles(evaluator, of, base, sizes)
+        tiles = StackTiles(evaluator, of, base, sizes)
         return plan_with(base, (*_stack(tiles, forward[:middle]), *_stack(tiles, forward[middle:])))
 
     plan = made(1)
@@ -46,10 +46,10 @@ def manual_plan(evaluator: Evaluator, of: Structure, base: Plan) -> Plan:
 
 
 @dataclass(frozen=True)
-class Tiles:
+class StackTiles:
     """Tiles of parts of a stack: the best of the first ``sizes`` that fit, of all if None."""
 
-    evaluator: Evaluator
+    evaluator: FusionEvaluator
     of: Structure
     base: Plan
     sizes: int | None
@@ -64,7 +64,7 @@ class Tiles:
         return min(fits, key=lambda pair: pair[0], default=(inf, None))[1]
 
 
-def _stack(tiles: Tiles, stack: Sequence[Operator]) -> list[Variant]:
+def _stack(tiles: StackTiles, stack: Sequence[Operator]) -> list[Variant]:
     """The longest runs of a stack that can be tiled, from its start on."""
     found: list[Variant] = []
     start = 0

@@ -22,7 +22,7 @@ from monet.search.fusion.candidates import (
     undominated,
     variants_for,
 )
-from monet.search.fusion.evaluation import Evaluator, Variant, plan_with
+from monet.search.fusion.evaluation import FusionEvaluator, Variant, plan_with
 from monet.search.fusion.improve import Chosen, Climber, climb
 from monet.search.fusion.manual import manual_plan
 from monet.search.fusion.partition import Partition, best_partition
@@ -35,7 +35,7 @@ RANKED = 4  # partitions re-ranked through the full schedule, per unit of effort
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class FusionSettings:
     """What a search may do. ``limit``: operators of a group; ``effort`` 1 to 10: how many schedules it may try."""
 
     objective: str = "latency"
@@ -45,7 +45,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundFusion:
     """The outcome. ``plans``: unfused, default, manual and found, with their figures; ``within``: the best plan whose
     groups keep the limit (that of ``found``, unless the default or the manual plan has longer groups and is better).
     ``additive_cost``: the exact partition's own objective, cost of the unfused step less the sum of gains; below it the
@@ -53,7 +53,7 @@ class Found:
 
     plans: dict[str, tuple[Plan, Figures]]
     within: tuple[Plan, Figures]
-    settings: Settings
+    settings: FusionSettings
     census: Census
     partition: Partition
     additive_cost: float
@@ -83,8 +83,8 @@ def _rank_correlation(pairs: Sequence[tuple[float, float]]) -> float:
 
 @dataclass
 class _Search:
-    evaluator: Evaluator
-    settings: Settings
+    evaluator: FusionEvaluator
+    settings: FusionSettings
     of: Structure
     base: Plan
     baseline: Baseline
@@ -103,17 +103,17 @@ class _Search:
 
 def find_fusion(
     scheduler: Scheduler,
-    settings: Settings,
+    settings: FusionSettings,
     *,
     base: Plan | None = None,
     manual: Plan | None = None,
     known: Sequence[Plan] = (),
     say: Callable[[str], None] = lambda line: None,
-) -> Found:
+) -> FoundFusion:
     """Search for the fusion of a graph on an accelerator. ``base`` gives placements and all that is not fusion (its
     groups are a starting point); ``manual`` a plan to compare with; ``known`` plans to start from as well. An interrupt
     (Ctrl-C) ends the search with the best plan so far. Raises ``NoSchedule`` if the step does not fit unfused."""
-    evaluator = Evaluator(scheduler, settings.objective, settings.limit)
+    evaluator = FusionEvaluator(scheduler, settings.objective, settings.limit)
     start = base or Plan()
     plain = scheduler.complete(replace(start, groups=()))
     search = _Search(
@@ -137,7 +137,7 @@ def find_fusion(
     within = (plain, plans["unfused"][1]) if evaluator.best is None else evaluator.best[1:]
     plans["found"] = min((within, *plans.values()), key=lambda one: one[1].objective(settings.objective))
     alone = evaluator.cost(plain)
-    return Found(
+    return FoundFusion(
         plans, within, settings, search.census, search.partition, alone - search.partition.gain,
         alone - search.partition.bound, tuple(search.pairs), evaluator.scheduled, interrupted,
     )  # fmt: skip
