@@ -22,7 +22,7 @@ from monet.search.fusion.evaluation import FusionEvaluator
 from monet.search.fusion.search import FoundFusion, FusionSettings, find_fusion
 from monet.search.fusion.structure import structure_of
 from monet.search.fusion.traffic import baseline_of
-from monet.training import training_step
+from monet.training.step import training_step
 from random_fusion_plans import random_plan
 
 # model, batch, budget of the whole search and of the first plan better than the default, seconds on two cores

@@ -22,7 +22,7 @@ from monet.schedule.expansion.expand import expand
 from monet.schedule.plan import Plan
 from monet.schedule.planning.default_plan import default_plan
 from monet.schedule.planning.grouping import tiled_groups
-from monet.training import training_step
+from monet.training.step import training_step
 from monet.validation.stream import stream_plan
 
 STREAM_FUSED_S = 119.0  # CPU seconds of Stream's fused ResNet-18 inference on such a machine

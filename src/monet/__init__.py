@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from monet.request import Request
     from monet.request.evaluation import evaluate
     from monet.schedule.result import Result
-    from monet.training import TrainingOptions, training_step
+    from monet.training.options import TrainingOptions
+    from monet.training.step import training_step
 
 __version__ = "0.1.0"
 
@@ -33,13 +34,13 @@ _PUBLIC = {
     "MonetError": "monet.errors",
     "Request": "monet.request",
     "Result": "monet.schedule.result",
-    "TrainingOptions": "monet.training",
+    "TrainingOptions": "monet.training.options",
     "evaluate": "monet.request.evaluation",
     "execute": "monet.numerics",
     "load_hardware": "monet.hardware",
     "load_model": "monet.frontends",
     "summarise": "monet.report.graph_summary",
-    "training_step": "monet.training",
+    "training_step": "monet.training.step",
 }
 
 __all__ = [

@@ -17,7 +17,7 @@ from monet.graph import Graph, Role
 from monet.graph.counts import macs_by_part
 from monet.graph.counts import saved_bytes as saved_bytes_of
 from monet.numerics import execute
-from monet.training import training_step
+from monet.training.step import training_step
 from tests.torch_oracle import forward_flops, label_for, loss_of, saved_bytes, worst_of
 
 MODES = {

@@ -15,7 +15,7 @@ from torch import nn
 from monet.errors import ModelError, UnsupportedOperators
 from monet.frontends.onnx import load_onnx, onnx_values
 from monet.graph.counts import parameter_count
-from monet.training import training_step
+from monet.training.step import training_step
 from tests.frontends.onnx_export import export
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from monet.frontends.onnx import load_onnx, onnx_values
 from monet.graph import Role
 from monet.graph.counts import parameter_count
-from monet.training import training_step
+from monet.training.step import training_step
 from tests.frontends.onnx_export import (
     Activations,
     Comparison,

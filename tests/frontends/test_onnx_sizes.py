@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from monet.errors import ModelError, MonetError
 from monet.frontends.onnx import load_onnx, onnx_values
 from monet.graph.counts import macs_by_part, saved_bytes
-from monet.training import training_step
+from monet.training.step import training_step
 from tests import torch_oracle
 from tests.frontends.onnx_export import Convolutional, Decoder, Patches, Recurrent, export, image, tokens
 from tests.zoo_reference import Bert

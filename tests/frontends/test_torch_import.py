@@ -12,7 +12,7 @@ from monet.graph import Graph, Role
 from monet.graph.counts import macs_by_part, parameter_count, saved_bytes
 from monet.graph.verify import verify
 from monet.numerics.executor import execute, random_values
-from monet.training import training_step
+from monet.training.step import training_step
 from tests import torch_oracle
 from tests.frontends.onnx_export import Points, clouds
 from tests.torch_models import MODELS, make, tokens

@@ -14,7 +14,7 @@ from monet.errors import UnsupportedOperators
 from monet.frontends.torch import load_module
 from monet.graph.counts import saved_bytes
 from monet.graph.verify import verify
-from monet.training import training_step
+from monet.training.step import training_step
 from tests import torch_oracle
 
 Function = Callable[[Tensor], Tensor]

@@ -12,7 +12,7 @@ from monet.commands.models import _figures, _settings
 from monet.errors import ModelError, MonetError
 from monet.frontends import FAMILIES, ZOO, ZooModel, load_model, zoo_model
 from monet.graph.counts import macs_by_part, parameter_count, saved_bytes
-from monet.training import training_step
+from monet.training.step import training_step
 
 
 def body(graph: object) -> str:

@@ -13,7 +13,7 @@ from monet.errors import ModelError
 from monet.frontends import ZOO, load_model
 from monet.graph import Graph, GraphBuilder
 from monet.graph.document import graph_document, graph_from
-from monet.training import training_step
+from monet.training.step import training_step
 
 CHOICES = {
     "optimizer": ("sgd", "momentum", "adam", "adamw"), "precision": ("fp32", "bf16", "fp16"), "lora": (0, 2),

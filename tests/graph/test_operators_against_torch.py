@@ -18,7 +18,7 @@ from monet.graph import GraphBuilder
 from monet.graph.counts import macs_by_part
 from monet.graph.verify import verify
 from monet.numerics import execute
-from monet.training import training_step
+from monet.training.step import training_step
 
 NUMPY_TO_MONET = {"float64": "fp64", "int64": "int64", "bool": "bool"}
 

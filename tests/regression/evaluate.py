@@ -63,7 +63,7 @@ def evaluate_spec(spec: Spec) -> Any:
     if "freeze" in options:
         options["freeze"] = tuple(options["freeze"])
     if spec.get("mode") == "inference" and options:
-        from monet.training import prepare
+        from monet.training.step import prepare
 
         graph = prepare(graph, monet.TrainingOptions(**options))
     elif spec.get("mode") != "inference":

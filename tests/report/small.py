@@ -8,7 +8,7 @@ from functools import cache
 from monet.graph import Graph, GraphBuilder
 from monet.schedule.evaluation import evaluate
 from monet.schedule.result import Result
-from monet.training import training_step
+from monet.training.step import training_step
 from monet.transforms.checkpoint_plan import CheckpointPlan
 from monet.transforms.recompute import recompute
 from tests.schedule.cases import accelerator

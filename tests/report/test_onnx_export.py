@@ -24,7 +24,8 @@ from monet.numerics.executor import execute, random_values
 from monet.report.onnx import export_onnx, to_model
 from monet.report.onnx.model import DOMAIN
 from monet.report.onnx.table import WRITERS
-from monet.training import TrainingOptions, prepare, training_step
+from monet.training.options import TrainingOptions
+from monet.training.step import prepare, training_step
 from tests.report.onnx_cases import Case, all_cases
 
 Array = np.ndarray[Any, Any]

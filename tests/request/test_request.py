@@ -19,7 +19,9 @@ from monet.graph.rewrite import prune
 from monet.report.result_file import read_result, write_result
 from monet.request import Request
 from monet.schedule.plan import Plan
-from monet.training import OPTIMIZERS, TrainingOptions, training_step
+from monet.training.optimizers import OPTIMIZERS
+from monet.training.options import TrainingOptions
+from monet.training.step import training_step
 from monet.transforms.checkpoint_plan import CheckpointPlan
 from monet.transforms.lora import add_lora
 from monet.transforms.recompute import recompute

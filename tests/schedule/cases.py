@@ -12,7 +12,7 @@ from monet.hardware.resolve import resolve
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.plan import Group, Placement, Plan, PlanError
 from monet.schedule.schedule import Schedule
-from monet.training import training_step
+from monet.training.step import training_step
 
 CORES = """
   pe:

@@ -18,7 +18,8 @@ from monet.schedule.engine import Scheduler
 from monet.schedule.evaluation import evaluate
 from monet.schedule.plan import Group, Plan
 from monet.schedule.workload import Operator
-from monet.training import TrainingOptions, training_step
+from monet.training.options import TrainingOptions
+from monet.training.step import training_step
 
 
 def step(tokens: int = 256, **options: str) -> Graph:

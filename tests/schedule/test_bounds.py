@@ -17,7 +17,7 @@ from monet.schedule.evaluation import evaluate, measure
 from monet.schedule.planning.default_plan import default_plan
 from monet.schedule.result import Result
 from monet.schedule.simulation.records import EVICT, READ, SPACE, WRITE
-from monet.training import training_step
+from monet.training.step import training_step
 from tests.schedule.cases import random_schedule
 
 TEXT = """

@@ -7,7 +7,7 @@ import pytest
 from monet.frontends import load_model
 from monet.hardware import load_hardware
 from monet.schedule.evaluation import evaluate
-from monet.training import training_step
+from monet.training.step import training_step
 
 
 @pytest.mark.parametrize("fusion", ["auto", "none"])

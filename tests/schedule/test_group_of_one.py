@@ -19,7 +19,8 @@ from monet.schedule.planning.grouping import TiledGroup
 from monet.schedule.schedule import Schedule
 from monet.schedule.simulation import records as n
 from monet.schedule.workload import Operator
-from monet.training import TrainingOptions, prepare, training_step
+from monet.training.options import TrainingOptions
+from monet.training.step import prepare, training_step
 
 TICKS = 8  # a group of one has four transfers and one run, each rounded up to a tick
 SIZES = {"resnet18-cifar": {"image": 32}, "mobilenetv2": {"image": 64}}

@@ -11,7 +11,7 @@ from monet.frontends import load_model
 from monet.hardware import load_hardware
 from monet.mapping.cost_store import CostStore
 from monet.schedule.evaluation import evaluate
-from monet.training import training_step
+from monet.training.step import training_step
 
 # each differs from another in one thing: the model, the core, what lies outside of it, the plan
 CASES = {

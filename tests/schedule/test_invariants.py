@@ -24,7 +24,7 @@ from monet.schedule.result import Result
 from monet.schedule.result_rows import CATEGORIES, TIME_PARTS, DramBytes
 from monet.schedule.schedule import Schedule
 from monet.schedule.simulation.records import Events
-from monet.training import training_step
+from monet.training.step import training_step
 from tests.schedule.cases import accelerator, random_graph, random_plan, random_schedule
 
 

@@ -26,7 +26,7 @@ from monet.schedule.planning.placement import scattered_dims
 from monet.schedule.result import Result
 from monet.schedule.schedule import Schedule
 from monet.schedule.simulation import records as d
-from monet.training import training_step
+from monet.training.step import training_step
 from tests.schedule.cases import accelerator
 
 CLI = Typer()

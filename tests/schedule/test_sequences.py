@@ -11,7 +11,7 @@ from monet.hardware import load_hardware
 from monet.schedule.engine import Scheduler
 from monet.schedule.evaluation import evaluate
 from monet.schedule.plan import Group, Plan
-from monet.training import training_step
+from monet.training.step import training_step
 
 
 def layers(*shape: int) -> Graph:

@@ -21,7 +21,7 @@ from monet.schedule.evaluation import evaluate
 from monet.schedule.plan import Group, Placement, Plan, plan_text
 from monet.schedule.schedule import Schedule
 from monet.schedule.simulation import records as n
-from monet.training import training_step
+from monet.training.step import training_step
 
 CHIP = str(Path(__file__).parents[1] / "chips" / "shared-l1.yaml")
 CORES = ("digital", "analog", "analog", "digital")

@@ -10,7 +10,7 @@ from monet.schedule.engine import Scheduler
 from monet.schedule.evaluation import evaluate
 from monet.schedule.measurement.occupancy import traces
 from monet.schedule.plan import Plan
-from monet.training import training_step
+from monet.training.step import training_step
 from monet.validation.silicon import aimc_segment, depfin_fsrcnn
 from monet.validation.stream import RUNS, STREAM_LANES, stream_plan, stream_rules
 

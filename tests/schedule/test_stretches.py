@@ -10,7 +10,7 @@ from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.plan import Plan
 from monet.schedule.planning.default_plan import default_schedule, fused_plans
 from monet.schedule.planning.stretches import stretches
-from monet.training import training_step
+from monet.training.step import training_step
 
 CASES = [("resnet18-cifar", "edge-tpu"), ("gpt2-mini", "fusemax"), ("mlp-robot", "edge-tpu")]
 

@@ -27,7 +27,8 @@ from monet.search.fusion.manual import manual_plan
 from monet.search.fusion.search import FoundFusion, FusionSettings, find_fusion
 from monet.search.fusion.structure import bits, circle, is_connected, is_convex, mask_of, structure_of
 from monet.search.fusion.traffic import baseline_of
-from monet.training import TrainingOptions, prepare, training_step
+from monet.training.options import TrainingOptions
+from monet.training.step import prepare, training_step
 from random_fusion_plans import random_plan
 from tests.schedule.cases import accelerator
 

@@ -14,7 +14,8 @@ from monet.errors import MonetError
 from monet.frontends import load_model
 from monet.hardware import load_hardware
 from monet.schedule.evaluation import evaluate
-from monet.training import TrainingOptions, prepare, training_step
+from monet.training.options import TrainingOptions
+from monet.training.step import prepare, training_step
 from tests.search.spaces import document
 
 

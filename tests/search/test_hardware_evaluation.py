@@ -6,7 +6,7 @@ import pytest
 
 from monet.frontends import load_model
 from monet.search.hardware.evaluation import evaluate, graph_of
-from monet.training import training_step
+from monet.training.step import training_step
 from tests.search.spaces import small_space
 
 POINT = {"x_pes": 1, "lanes": 2}

@@ -9,7 +9,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from monet.graph import Graph, GraphBuilder
 from monet.numerics import execute, random_values
-from monet.training import training_step
+from monet.training.step import training_step
 from monet.transforms.lora import add_lora
 
 RANK = 2

@@ -16,7 +16,7 @@ from monet.frontends.zoo.vision import MobileNet, ResNet, UNet
 from monet.graph import Graph
 from monet.graph.counts import macs_by_part, parameter_count, saved_bytes
 from monet.graph.verify import verify
-from monet.training import training_step
+from monet.training.step import training_step
 from tests import torch_oracle
 
 TOLERANCE = 1e-5

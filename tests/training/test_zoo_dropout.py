@@ -16,7 +16,7 @@ from monet.frontends import FAMILIES, load_model
 from monet.graph import Graph
 from monet.graph.counts import saved_bytes, saved_for_backward
 from monet.graph.verify import verify
-from monet.training import training_step
+from monet.training.step import training_step
 from tests import torch_oracle
 from tests.training.test_zoo_against_torch import TOLERANCE, doubled, image, tokens
 

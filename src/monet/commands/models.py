@@ -118,7 +118,7 @@ def _figures(model: ZooModel) -> dict[str, int]:
     """
     from monet.frontends.zoo.transformers import Transformer
     from monet.graph.counts import macs_by_part, parameter_count, saved_bytes
-    from monet.training import training_step
+    from monet.training.step import training_step
 
     def counted(one: ZooModel) -> dict[str, int]:
         graph = training_step(one()) if one.family.trains else one()

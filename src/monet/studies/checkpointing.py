@@ -22,7 +22,7 @@ from monet.search.checkpoint.scheduled import ScheduledCost
 from monet.search.checkpoint.scheduled_search import search_front
 from monet.search.genetic import EvolutionSettings
 from monet.studies.study import Options, Outcome
-from monet.training import training_step
+from monet.training.step import training_step
 
 SAVED_MB, LATENCY, ENERGY = 13.0, 0.04, 0.04  # MONET (arXiv 2603.15002), figures 11 and 12, as its digests give them
 MODEL, HARDWARE, PRECISION = "resnet18-cifar", "edge-tpu", "fp16"

@@ -22,7 +22,7 @@ from monet.schedule.engine import Scheduler
 from monet.search.fusion.bound import bound_of
 from monet.search.fusion.search import FusionSettings, find_fusion
 from monet.studies.study import Options, Outcome
-from monet.training import training_step
+from monet.training.step import training_step
 
 MODEL, HARDWARE, BATCH = "resnet18-cifar", "edge-tpu", 4
 LIMITS = range(1, 9)

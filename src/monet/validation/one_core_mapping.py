@@ -9,7 +9,8 @@ from monet.frontends import load_model
 from monet.hardware import load_hardware
 from monet.mapping.cost_store import Section, default_store
 from monet.mapping.unfused.model_operators import OperatorCost, map_graph
-from monet.training import TrainingOptions, prepare
+from monet.training.options import TrainingOptions
+from monet.training.step import prepare
 from monet.validation.figure import Figure, NotComputable, Rule
 
 TOPIC = "mapping"

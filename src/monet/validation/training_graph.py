@@ -10,7 +10,7 @@ from monet.graph.counts import macs_by_kind, macs_by_part, parameter_count, role
 from monet.graph.graph import Graph
 from monet.graph.tensor import Role
 from monet.mapping.cost_store import Section, default_store
-from monet.training import training_step
+from monet.training.step import training_step
 from monet.validation.figure import Figure
 
 TOPIC = "training graph"
