@@ -100,6 +100,17 @@ def test_without_hardware_there_is_no_accelerator() -> None:
 # --- plain values -----------------------------------------------------------------------------------------------------
 
 
+def test_every_part_of_a_request_counts_beside_the_others() -> None:
+    """A step that is checkpointed, in micro-batches, of which some phases are asked for."""
+    asked = Request("mlp-robot", batch=4, micro_batches=2, checkpoint="recompute-all", phases=("backward", "update"))
+    whole, found = dataclasses.replace(asked, phases=()).graph(), asked.graph()
+    assert {op.phase.value for op in found.ops} == {"backward", "update"}
+    assert any(op.recompute for op in found.ops)
+    assert {op.micro_batch for op in whole.ops} == {0, 1}
+    assert whole.tensors[whole.inputs[0]].shape[0] == 2
+    assert [op.name for op in found.ops] == [op.name for op in whole.ops if op.phase.value in ("backward", "update")]
+
+
 def test_a_request_survives_json(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text("groups: []\nprefetch: 2\n")
     request = Request(

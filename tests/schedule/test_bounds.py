@@ -143,7 +143,7 @@ def test_chains_and_traffic_of_random_schedules_read_plainly() -> None:
         if not found:
             continue
         scheduler, schedule = found
-        result, dram = measure(scheduler, schedule, {}, 0.0), scheduler.machine.accelerator.drams[0]
+        result, dram = measure(scheduler, schedule, {}, 0.0), scheduler.machine.accelerator.dram
         (nodes, deps, _), ends = schedule.decided.events, list[int]()
         bits = dict.fromkeys((READ, WRITE, EVICT), 0)
         sizes = dict(bits)

@@ -14,7 +14,7 @@ from monet.frontends.zoo.vision import ResNet
 from monet.graph import Graph
 from monet.graph.counts import saved_bytes
 from monet.search.checkpoint.blocks import blocks_of, bound_for_plans, plan_by_blocks
-from monet.search.checkpoint.liveness import memory_over_time, peak_of
+from monet.search.checkpoint.liveness import lifetimes, memory_over_time, peak_of
 from monet.search.checkpoint.peak import BudgetTooSmall, best_under_peak
 from monet.search.checkpoint.timeline import timeline_of
 from monet.transforms.checkpoint_plan import CheckpointPlan, saved_tensors
@@ -72,6 +72,13 @@ def test_optimum_is_no_worse_than_any_plan(name: str) -> None:
 def test_memory_over_time_follows_every_storage() -> None:
     step = training_step(ResNet(blocks=(1, 1), classes=10, image=32).build("r", 2))
     held = memory_over_time(step)
+    lives = lifetimes(step)
+    for at, found in enumerate(held):  # from the operator that writes it to the last one that touches it, both included
+        assert found == sum(step.tensors[name].bytes for name, (first, last) in lives.items() if first <= at <= last)
+    for name, (first, last) in lives.items():
+        users = [at for at, op in enumerate(step.ops) if name in {step.tensors[one].storage for one in op.outputs}]
+        assert users[0] == first
+        assert users[-1] <= last
     turn = next(i for i, op in enumerate(step.ops) if op.phase == "backward")
     assert held[turn] >= saved_bytes(step)  # all that is saved is there when backward starts
     assert min(held) >= 0

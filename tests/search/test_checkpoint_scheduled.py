@@ -229,7 +229,7 @@ def paging_case(bandwidth: str = "4 GB/s") -> ScheduledCost:
 
 
 def test_paged_activations_are_away_between_forward_and_backward(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offload, "PAGE_BYTES", 1 << 16)
+    monkeypatch.setattr(offload, "PAGE_BYTES", 1 << 14)
     costed, names = paging_case(), ["bn1", "maxpool"]
     scheduler, schedule = costed.schedule(CheckpointPlan())
     found = paged(schedule, scheduler.workload, scheduler.machine, names)

@@ -36,6 +36,10 @@ def test_importance_on_a_whole_grid_is_the_sobol_index() -> None:
     # ω² corrects the plain share downwards, a little where every level has many points
     plain = columns.mean(axis=1).var() / columns.var()
     assert 0.9 * plain < found[0].main < plain
+    for one, axis, levels in ((found[0], 1, 6), (found[1], 0, 9)):  # (SSb − dfb · MSw) / (SSt + MSw)
+        whole, between = columns.var() * 54, columns.mean(axis=axis).var() * 54
+        within = (whole - between) / (54 - levels)
+        assert one.main == pytest.approx(max(0.0, (between - (levels - 1) * within) / (whole + within)))
 
 
 def test_importance_of_what_does_not_matter_is_nothing() -> None:
@@ -63,6 +67,8 @@ def test_overlap_and_choices_compare_what_is_best_for_each() -> None:
     both = {space.key(one.values) for one in first} & {space.key(one.values) for one in second}
     found = overlap(space, every, "inference", "training")
     assert (found.first_size, found.second_size, found.common) == (len(first), len(second), len(both))
+    assert found.share == len(both) / len({space.key(one.values) for one in (*first, *second)})
+    assert 0.0 < found.share < 1.0
     assert 0.0 < found.hypervolume_ratio < 1.0
     latency = next(one for one in choices(space, every, ["latency"]) if one.used_for == "training")
     assert latency.best.values["b"] == 5

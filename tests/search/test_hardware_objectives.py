@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -24,8 +25,8 @@ def test_hypervolume_is_what_points_dominate_cell_by_cell(objectives: int) -> No
 
 def test_front_is_what_nothing_beats() -> None:
     generator = np.random.default_rng(0)
-    for size in (1, 2, 3):
-        values = generator.integers(0, 6, (60, size)).astype(float)
+    for size, largest in itertools.product((1, 2, 3), (6, 60)):  # with many twins, and with large fronts
+        values = generator.integers(0, largest, (60, size)).astype(float)
         kept = front(values).tolist()
         assert kept == sorted(kept)
         for place, row in enumerate(values):
