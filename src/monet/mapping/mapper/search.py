@@ -18,14 +18,7 @@ from monet.mapping.nest.cost import Cost, energy_j, frame_cost, tile_elements
 from monet.mapping.nest.frame import Frame, Stream
 from monet.mapping.nest.mapping import Mapping
 from monet.mapping.nest.prices import Prices, known_prices, known_shape, stream_shape
-from monet.mapping.nest.spatial import (
-    MAX_UNROLLINGS,
-    bindings,
-    footprints_of,
-    known_frame,
-    rate_of,
-    unrollings,
-)
+from monet.mapping.nest.spatial import MAX_UNROLLINGS, bindings, footprints_of, known_frame, rate_of, unrollings
 
 NO_CONSTRAINTS = Constraints()
 CANDIDATES = Section[tuple[Frame, ...]]("frames to search", 2048)

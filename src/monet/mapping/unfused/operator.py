@@ -155,12 +155,7 @@ def unfused_as(
 
 
 def _check_room(
-    nest: LoopNest,
-    core: Core,
-    border: Border,
-    binding: Binding,
-    tile: dict[str, int],
-    counts: Dictionary[str, int],
+    nest: LoopNest, core: Core, border: Border, binding: Binding, tile: dict[str, int], counts: Dictionary[str, int]
 ) -> None:
     flat, used = frame_of(nest, core, core.modes[0].name, binding, (), border.stream), dict[str, float]()
     for slot, name, level in border.memories:
