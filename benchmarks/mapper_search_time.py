@@ -19,7 +19,7 @@ from monet.graph.kind import kind_named
 from monet.graph.loop_nest import LoopNest
 from monet.hardware import load_hardware
 from monet.mapping.cost_store import CostStore
-from monet.mapping.mapper.search import NO_CONSTRAINTS, best_tiling_of
+from monet.mapping.mapper.search import Target, best_tiling_of
 from monet.mapping.mapper.tiling import OBJECTIVES
 from monet.mapping.nest.spatial import MAX_UNROLLINGS
 from monet.mapping.unfused.border import border_of
@@ -55,7 +55,7 @@ def main() -> None:
                 for _ in range(3):
                     store = CostStore()  # a core of a shape not seen before
                     before = time.process_time()
-                    best_tiling_of(nest, instance.core, objective, stream, NO_CONSTRAINTS, MAX_UNROLLINGS, store=store)
+                    best_tiling_of(nest, Target(instance.core, objective, stream, limit=MAX_UNROLLINGS), store)
                     runs.append((time.process_time() - before) * 1e3)
                 times.append(min(runs))
             median, worst = statistics.median(times), max(times)

@@ -44,18 +44,9 @@ _PUBLIC = {
 }
 
 __all__ = [
-    "Graph",
-    "MonetError",
-    "Request",
-    "Result",
-    "TrainingOptions",
-    "evaluate",
-    "execute",
-    "load_hardware",
-    "load_model",
-    "summarise",
-    "training_step",
-]
+    "Graph", "MonetError", "Request", "Result", "TrainingOptions", "evaluate", "execute", "load_hardware",
+    "load_model", "summarise", "training_step",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

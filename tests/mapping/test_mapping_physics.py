@@ -12,7 +12,7 @@ from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core, Flow
 from monet.mapping.cost_store import CostStore
 from monet.mapping.errors import DoesNotFit, MappingError
-from monet.mapping.mapper.search import NO_CONSTRAINTS, Mapped, best_tiling_of, evaluate, search
+from monet.mapping.mapper.search import Mapped, Target, best_tiling_of, evaluate, search
 from monet.mapping.mapper.tiling import OBJECTIVES
 from monet.mapping.nest.frame import UNIT
 from monet.mapping.nest.mapping import Binding, Unrolled
@@ -24,7 +24,7 @@ from tests.mapping.random_cases import STREAM, random_core, random_nest
 
 
 def best(nest: LoopNest, core: Core, objective: str) -> Mapped:
-    frame, tiling = best_tiling_of(nest, core, objective, STREAM, NO_CONSTRAINTS, 4, store=CostStore())
+    frame, tiling = best_tiling_of(nest, Target(core, objective, STREAM, limit=4), CostStore())
     return evaluate(frame, tiling.mapping, prices_of(core, STREAM))
 
 
@@ -85,7 +85,7 @@ def test_wires_are_respected_and_counts_add_up(seed: int) -> None:
 
 def latency(nest: LoopNest, core: Core) -> float:
     """What the search minimises: the mapping's cycles, with the way of its resident operands through the top memory."""
-    return best_tiling_of(nest, core, "latency", STREAM, NO_CONSTRAINTS, 4, store=CostStore())[1].cycles
+    return best_tiling_of(nest, Target(core, "latency", STREAM, limit=4), CostStore())[1].cycles
 
 
 @pytest.mark.parametrize("seed", range(40))

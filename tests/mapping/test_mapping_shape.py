@@ -11,7 +11,7 @@ import pytest
 from monet.hardware.accelerator import Core, MemoryLevel
 from monet.mapping.cost_store import CostStore
 from monet.mapping.errors import DoesNotFit
-from monet.mapping.mapper.search import NO_CONSTRAINTS, best_tiling_of, evaluate
+from monet.mapping.mapper.search import Target, best_tiling_of, evaluate
 from monet.mapping.nest.prices import known_shape, prices_of, shape_of
 from tests.mapping.random_cases import STREAM, random_core, random_nest
 
@@ -44,13 +44,13 @@ def test_cores_of_one_shape_are_searched_as_if_alone(seed: int) -> None:
     store = CostStore()
     assert known_shape(other, store) is known_shape(core, store)
     try:
-        best_tiling_of(nest, core, objective, STREAM, NO_CONSTRAINTS, 4, store=store)
+        best_tiling_of(nest, Target(core, objective, STREAM, limit=4), store)
     except DoesNotFit:
         with pytest.raises(DoesNotFit):
-            best_tiling_of(nest, other, objective, STREAM, NO_CONSTRAINTS, 4, store=store)
+            best_tiling_of(nest, Target(other, objective, STREAM, limit=4), store)
         return
-    shared_frame, shared = best_tiling_of(nest, other, objective, STREAM, NO_CONSTRAINTS, 4, store=store)
-    frame, fresh = best_tiling_of(nest, other, objective, STREAM, NO_CONSTRAINTS, 4, store=CostStore())
+    shared_frame, shared = best_tiling_of(nest, Target(other, objective, STREAM, limit=4), store)
+    frame, fresh = best_tiling_of(nest, Target(other, objective, STREAM, limit=4), CostStore())
     assert frame is not shared_frame
     assert shared == fresh
     prices = prices_of(other, STREAM)

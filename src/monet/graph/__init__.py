@@ -9,19 +9,7 @@ from monet.graph.op import Attributes, Op, Phase
 from monet.graph.tensor import Role, Tensor
 
 __all__ = [
-    "KINDS",
-    "Attributes",
-    "Call",
-    "Family",
-    "Graph",
-    "GraphBuilder",
-    "Index",
-    "LoopNest",
-    "Op",
-    "OpKind",
-    "Operand",
-    "Phase",
-    "Role",
-    "Tensor",
-]
+    "KINDS", "Attributes", "Call", "Family", "Graph", "GraphBuilder", "Index", "LoopNest", "Op", "OpKind",
+    "Operand", "Phase", "Role", "Tensor",
+]  # fmt: skip
 del _operators

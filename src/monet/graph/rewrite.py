@@ -86,6 +86,5 @@ def map_parameters(graph: Graph, change: Callable[[Tensor], Tensor]) -> Graph:
     """Apply ``change`` to every parameter."""
     roots = {tensor.name for tensor in graph.parameters}
     return replace(
-        graph,
-        tensors={name: change(tensor) if name in roots else tensor for name, tensor in graph.tensors.items()},
+        graph, tensors={name: change(tensor) if name in roots else tensor for name, tensor in graph.tensors.items()}
     )

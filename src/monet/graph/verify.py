@@ -14,7 +14,9 @@ def problems(graph: Graph) -> list[str]:
     found: list[str] = []
     written = {name for name in graph.tensors if name not in graph.producer}
     found += [
-        f"root tensor {name!r} has role {graph.tensors[name].role}" for name in written if not _is_root(graph, name)
+        f"root tensor {name!r} has role {graph.tensors[name].role}"
+        for name in written
+        if graph.tensors[name].role in (Role.ACTIVATION, Role.GRADIENT)
     ]
     overwritten: dict[str, str] = {}
     seen_names: set[str] = set()
@@ -37,10 +39,6 @@ def problems(graph: Graph) -> list[str]:
         overwritten.update(_overwritten(graph, op))
     found += [f"output {name!r} is never written" for name in graph.outputs if name not in written]
     return found
-
-
-def _is_root(graph: Graph, name: str) -> bool:
-    return graph.tensors[name].role not in (Role.ACTIVATION, Role.GRADIENT)
 
 
 def _shape_problems(graph: Graph, op: Op) -> list[str]:

@@ -6,21 +6,7 @@ from monet.hardware.loading import load_description, load_hardware, preset_names
 from monet.hardware.rates import Rate
 
 __all__ = [
-    "Accelerator",
-    "Axis",
-    "Core",
-    "CoreInstance",
-    "DescriptionError",
-    "Dram",
-    "HardwareError",
-    "Link",
-    "Memory",
-    "MemoryLevel",
-    "Problem",
-    "Rate",
-    "load_description",
-    "load_hardware",
-    "preset_names",
-    "replace",
-    "schema",
-]
+    "Accelerator", "Axis", "Core", "CoreInstance", "DescriptionError", "Dram", "HardwareError", "Link",
+    "Memory", "MemoryLevel", "Problem", "Rate", "load_description", "load_hardware", "preset_names",
+    "replace", "schema",
+]  # fmt: skip

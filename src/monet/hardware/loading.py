@@ -15,18 +15,12 @@ from monet.formats import FORMATS
 from monet.hardware.accelerator import Accelerator
 from monet.hardware.check import check
 from monet.hardware.description import Description
-from monet.hardware.document import (
-    Document,
-    parse_document,
-    read_document,
-    resolve_uses,
-    set_value,
-    with_overrides,
-)
+from monet.hardware.document import Document, parse_document, read_document, resolve_uses, set_value, with_overrides
 from monet.hardware.errors import DescriptionError, HardwareError, Problem
 from monet.hardware.resolve import resolve
 
 PRESETS = Path(__file__).parent / "presets"
+NUMBERS = {"bytes", "cycle", "s", "hz", "size", "lanes", "x", "y", "count"}  # how the names of numeric fields end
 
 
 def preset_names() -> tuple[str, ...]:
@@ -197,17 +191,7 @@ def _neutralise(document: Any, place: list[Any], kind: str) -> None:
     if not place or not isinstance(document, dict) or place[-1] not in document:
         return
     number = isinstance(document[place[-1]], int | float | str) and kind not in ("extra_forbidden", "literal_error")
-    if number and str(place[-1]).rpartition("_")[2] in (
-        "bytes",
-        "cycle",
-        "s",
-        "hz",
-        "size",
-        "lanes",
-        "x",
-        "y",
-        "count",
-    ):
+    if number and str(place[-1]).rpartition("_")[2] in NUMBERS:
         document[place[-1]] = 1
     else:
         del document[place[-1]]

@@ -16,11 +16,7 @@ from monet.graph.kind import Array, kind_named
 
 
 def execute(
-    graph: Graph,
-    values: Mapping[str, Array],
-    *,
-    want: Iterable[str] | None = None,
-    compute: Any = np.float64,
+    graph: Graph, values: Mapping[str, Array], *, want: Iterable[str] | None = None, compute: Any = np.float64
 ) -> dict[str, Array]:
     """Run ``graph`` on ``values`` (every input, label, parameter, buffer and state by name).
 

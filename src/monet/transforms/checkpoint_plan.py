@@ -60,12 +60,7 @@ def saved_tensors(graph: Graph) -> tuple[SavedTensor, ...]:
     narrow = narrowed_bytes(graph)
     found = [
         SavedTensor(
-            one.tensor.name,
-            one.name,
-            one.bytes,
-            narrow.get(one.tensor.name, one.bytes),
-            one.made_by,
-            one.kept_by,
+            one.tensor.name, one.name, one.bytes, narrow.get(one.tensor.name, one.bytes), one.made_by, one.kept_by
         )
         for one in saved_for_backward(graph)
     ]

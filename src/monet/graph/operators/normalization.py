@@ -125,11 +125,7 @@ def _infer_layer_norm(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Ou
         raise ModelError(f"layer norm over the last {axes} of {list(x.shape)} does not fit its weight")
     rows = (*x.shape[:-axes], *([1] * axes))
     dtype = statistics_dtype(x)
-    return (
-        Output(x.shape, x.dtype),
-        Output(rows, dtype, "mean"),
-        Output(rows, dtype, "inverse_deviation"),
-    )
+    return (Output(x.shape, x.dtype), Output(rows, dtype, "mean"), Output(rows, dtype, "inverse_deviation"))
 
 
 def _evaluate_layer_norm(

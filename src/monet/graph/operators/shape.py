@@ -147,7 +147,7 @@ for _kind, _infer, _evaluate, _rule, _onnx in (
 
 register(
     # the same elements; no gradient flows back
-    OpKind("detach", Family.VIEW, _infer_detach, lambda _, x: x, no_onnx="a file says nothing about gradients"),
+    OpKind("detach", Family.VIEW, _infer_detach, lambda _, x: x, no_onnx="a file says nothing about gradients")
 )
 
 

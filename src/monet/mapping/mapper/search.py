@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from monet.formats import whole_bytes
 from monet.graph.loop_nest import LoopNest
@@ -18,17 +18,22 @@ from monet.mapping.nest.cost import Cost, energy_j, frame_cost, tile_elements
 from monet.mapping.nest.frame import Frame, Stream
 from monet.mapping.nest.mapping import Mapping
 from monet.mapping.nest.prices import Prices, known_prices, known_shape, stream_shape
-from monet.mapping.nest.spatial import (
-    MAX_UNROLLINGS,
-    bindings,
-    footprints_of,
-    known_frame,
-    rate_of,
-    unrollings,
-)
+from monet.mapping.nest.spatial import MAX_UNROLLINGS, bindings, footprints_of, known_frame, rate_of, unrollings
 
 NO_CONSTRAINTS = Constraints()
 CANDIDATES = Section[tuple[Frame, ...]]("frames to search", 2048)
+
+
+class Target(NamedTuple):
+    """What the best mapping of a nest is sought for. ``stream``: DRAM as the source of streamed slots. ``limit``: most
+    unrollings of a binding and mode. ``resident``: the cells of an analog array must hold all weights."""
+
+    core: Core
+    objective: str = "latency"
+    stream: Stream | None = None
+    constraints: Constraints = NO_CONSTRAINTS
+    limit: int = MAX_UNROLLINGS
+    resident: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +82,7 @@ def search(
     store: CostStore,
 ) -> Mapped:
     """The best mapping for ``objective`` (latency, energy or edp). An operator that cannot run here is an error."""
-    frame, found = cached_tiling(nest, core, objective, stream, constraints, limit, store=store)
+    frame, found = cached_tiling(nest, Target(core, objective, stream, constraints, limit), store)
     return evaluate(frame, found.mapping, known_prices(core, stream, store), found.nodes)
 
 
@@ -99,29 +104,19 @@ def pareto(
     return tuple(kept)
 
 
-def cached_tiling(
-    nest: LoopNest,
-    core: Core,
-    objective: str,
-    stream: Stream | None,
-    constraints: Constraints,
-    limit: int,
-    resident: bool = True,
-    *,
-    store: CostStore,
-) -> tuple[Frame, Tiling]:
+def cached_tiling(nest: LoopNest, target: Target, store: CostStore) -> tuple[Frame, Tiling]:
     """``best_tiling_of``, looked up by content."""
     fresh: list[tuple[Frame, Tiling]] = []
 
     def compute() -> dict[str, Any]:
-        frame, tiling = best_tiling_of(nest, core, objective, stream, constraints, limit, resident, store=store)
+        frame, tiling = best_tiling_of(nest, target, store)
         fresh.append((frame, tiling))
         counts = [tiling.score, tiling.cycles, tiling.energy_j, tiling.nodes]
         return {"counts": counts, "mapping": pack(tiling.mapping, nest)}
 
-    source = stream if core.streamed else None  # without a streamed slot nothing here depends on DRAM
-    named = constraints != NO_CONSTRAINTS
-    key = store.key("tiling", nest, core, objective, source, constraints, limit, resident, by_name=named)
+    core, stream = target.core, target.stream
+    asked = target._replace(stream=stream if core.streamed else None)  # without a streamed slot, DRAM changes nothing
+    key = store.key("tiling", nest, *asked, by_name=target.constraints != NO_CONSTRAINTS)
     stored = store.lasting(key, compute)
     if fresh:
         return fresh[0]
@@ -137,18 +132,9 @@ def evaluate(frame: Frame, mapping: Mapping, prices: Prices, nodes: int = 0) -> 
     return Mapped(mapping, counts, energy_j(frame, counts, prices), nodes)
 
 
-def best_tiling_of(
-    nest: LoopNest,
-    core: Core,
-    objective: str,
-    stream: Stream | None,
-    constraints: Constraints,
-    limit: int,
-    resident: bool = True,
-    *,
-    store: CostStore,
-) -> tuple[Frame, Tiling]:
-    """The frame and tiling that win; frames that cannot win are not searched. ``resident``: cells must hold it all."""
+def best_tiling_of(nest: LoopNest, target: Target, store: CostStore) -> tuple[Frame, Tiling]:
+    """The frame and tiling that win; frames that cannot win are not searched."""
+    core, objective, stream, constraints, limit, resident = target
     if objective not in OBJECTIVES:
         raise MappingError(f"unknown objective {objective!r}; allowed: {', '.join(OBJECTIVES)}")
     best: tuple[Frame, Tiling] | None = None

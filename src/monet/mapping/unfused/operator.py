@@ -28,15 +28,15 @@ from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core, Flow
 from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.errors import DoesNotFit, MappingError
-from monet.mapping.mapper.search import NO_CONSTRAINTS, Mapped, cached_tiling
+from monet.mapping.mapper.search import NO_CONSTRAINTS, Mapped, Target, cached_tiling
 from monet.mapping.mapper.tiling import Constraints
 from monet.mapping.nest.bias import bias_bits, bias_cost, bias_elements
 from monet.mapping.nest.cost import Access, frame_cost, tile_elements
 from monet.mapping.nest.footprint import Extent, tables
-from monet.mapping.nest.frame import Crossing, Frame, Stream
+from monet.mapping.nest.frame import Crossing, Frame
 from monet.mapping.nest.mapping import Binding, Loop, Mapping
 from monet.mapping.nest.prices import Prices, known_prices, prices_of
-from monet.mapping.nest.spatial import MAX_UNROLLINGS, frame_of, mirror_of
+from monet.mapping.nest.spatial import frame_of, mirror_of
 from monet.mapping.nest.tiles import Tiles, TileShape, tiles_of
 from monet.mapping.unfused.border import Border
 from monet.mapping.unfused.border_traffic import Memories, Moved, crossed, moved_bits
@@ -78,8 +78,8 @@ def unfused(
 ) -> Unfused:
     """The best way found to run ``nest`` on ``core`` from and to DRAM."""
     border.check_room(nest)
-    source = border.stream if core.streamed else None
-    key = nest, core, border.memories, objective, source, constraints
+    target = Target(core, objective, border.stream if core.streamed else None, constraints)
+    key = nest, target, border.memories
     bench = store[BENCHES].get_or(key, lambda: _Bench(*key, store))
     frame, whole, arrays, counts = bench.frame, bench.whole, bench.arrays, bench.counts
     streams = {slot: counts.stream_bits(slot) for slot in core.streamed}
@@ -149,18 +149,13 @@ def unfused_as(
     _check_room(nest, core, border, mapping.binding, whole, counts)
     moved = moved_bits(nest, core, border.memories, border.stream, mapping.binding, loops, whole, store)
     choice = _Choice(loops, whole, tiles, frame, mapping, 0.0, 0.0, moved)
-    sums = sum_tiles(nest, tiles, frame, mapping, core, border.stream, store=store)
+    sums = sum_tiles(nest, tiles, frame, mapping, Target(core, "", border.stream), store)
     prices = prices_of(core, border.stream if core.streamed else None)
     return _add_up(nest, choice, sums, core, border, prices)
 
 
 def _check_room(
-    nest: LoopNest,
-    core: Core,
-    border: Border,
-    binding: Binding,
-    tile: dict[str, int],
-    counts: Dictionary[str, int],
+    nest: LoopNest, core: Core, border: Border, binding: Binding, tile: dict[str, int], counts: Dictionary[str, int]
 ) -> None:
     flat, used = frame_of(nest, core, core.modes[0].name, binding, (), border.stream), dict[str, float]()
     for slot, name, level in border.memories:
@@ -194,24 +189,12 @@ class _Choice:
 class _Bench:
     """All that stays when only DRAM or the way to it changes: the tiles to choose from, and those looked at so far."""
 
-    def __init__(
-        self,
-        nest: LoopNest,
-        core: Core,
-        memories: Memories,
-        objective: str,
-        source: Stream | None,
-        limits: Constraints,
-        store: CostStore,
-    ) -> None:
-        self.nest, self.core, self.memories, self.objective = nest, core, memories, objective
-        self.source, self.constraints, self.store = source, limits, store
-        self.frame, self.whole = cached_tiling(
-            nest, core, objective, source, limits, MAX_UNROLLINGS, resident=False, store=store
-        )
-        self.arrays = tile_arrays(self.frame, memories, limits)
+    def __init__(self, nest: LoopNest, target: Target, memories: Memories, store: CostStore) -> None:
+        self.nest, self.target, self.memories, self.store = nest, target, memories, store
+        self.frame, self.whole = cached_tiling(nest, target._replace(resident=False), store)
+        self.arrays = tile_arrays(self.frame, memories, target.constraints)
         self.counts = frame_cost(self.frame, self.whole.mapping)
-        self.prices = known_prices(core, source, store)
+        self.prices = known_prices(target.core, target.stream, store)
         self._choices: dict[tuple[int, ...], _Choice] = {}
         self._sums: dict[tuple[object, ...], TileSums] = {}
 
@@ -223,16 +206,9 @@ class _Bench:
             # the same nests for every core: what they know of themselves is worked out once
             cut = self.nest, tuple(tile.items())
             tiles = self.store[TILES].get_or(cut, lambda: tiles_of(self.nest, tile))
-            frame, tiling = cached_tiling(
-                tiles.steady.nest,
-                self.core,
-                self.objective,
-                self.source,
-                self.constraints,
-                MAX_UNROLLINGS,
-                store=self.store,
-            )
-            moved = moved_bits(self.nest, self.core, self.memories, self.source, frame.binding, order, tile, self.store)
+            core, stream = self.target.core, self.target.stream
+            frame, tiling = cached_tiling(tiles.steady.nest, self.target, self.store)
+            moved = moved_bits(self.nest, core, self.memories, stream, frame.binding, order, tile, self.store)
             self._choices[key] = _Choice(
                 order, tile, tiles, frame, tiling.mapping, tiling.cycles, tiling.energy_j, moved
             )
@@ -242,8 +218,8 @@ class _Bench:
         """All tiles of a choice together."""
         key = choice.order, tuple(choice.tile.items())
         if key not in self._sums:
-            of = choice.tiles, choice.frame, choice.mapping, self.core, self.source, self.objective
-            self._sums[key] = sum_tiles(self.nest, *of, store=self.store)
+            of = choice.tiles, choice.frame, choice.mapping
+            self._sums[key] = sum_tiles(self.nest, *of, self.target, self.store)
         return self._sums[key]
 
 
@@ -253,7 +229,7 @@ TILES = Section[Tiles]("tiles of nests", 4096)
 
 def _score(bench: _Bench, border: Border, choice: _Choice) -> float:
     """The score of a finalist, all tiles counted as the most frequent one."""
-    core, objective = bench.core, bench.objective
+    core, objective = bench.target.core, bench.target.objective
     across = crossed(choice.moved, border, bench.prices)
     tiles = math.prod(loop.trips for loop in choice.order)
     streamed: float = 0

@@ -148,14 +148,15 @@ class TileArrays:
         """``per_slot`` and ``scalars`` of the ranking."""
         overhead = counts.fill_cycles + counts.drain_cycles - self.frame.transpose_cycles
         busy = counts.cycles - counts.fill_cycles - counts.drain_cycles
-        frame, names = self.frame, [name for _, name, _ in border.memories]
+        frame, memory_name = self.frame, {slot: name for slot, name, _ in border.memories}
+        names = list(memory_name.values())
         per_slot = np.zeros((3, SLOT_COLUMNS))
         turning = frame.core.transposed_read.cycles_per_element if frame.transpose_cycles else 0.0
         source = border.stream
         for s, slot in enumerate(OPERANDS):
             level = border.memory_of(slot)
             plain = math.prod(frame.sizes[dim] for dim in frame.footprints[slot].plain)
-            memory = -1 if level is None else names.index(_memory_name(border, slot))
+            memory = -1 if level is None else names.index(memory_name[slot])
             room = 0 if level is None else level.total_bytes * 8
             if level is not None and level.instances > 1:  # analog cells: those in use, one tile, no second to fill
                 room = 2 * level.size_bytes * 8 * frame.used_instances(level)
@@ -195,7 +196,3 @@ class TileArrays:
         outer = [dim for dim in self.dims if counts[dim] > 1 and dim in stays]
         inner = [dim for dim in self.dims if counts[dim] > 1 and dim not in stays and dim != sliding]
         return tuple(Loop(dim, counts[dim]) for dim in (*outer, *inner, *((sliding,) if sliding else ())))
-
-
-def _memory_name(border: Border, slot: str) -> str:
-    return next(name for one, name, _ in border.memories if one == slot)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import Core, Flow
+from monet.hardware.accelerator import Flow
 from monet.mapping.cost_store import CostStore
 from monet.mapping.errors import DoesNotFit
-from monet.mapping.mapper.search import NO_CONSTRAINTS, Mapped, cached_tiling, evaluate
+from monet.mapping.mapper.search import NO_CONSTRAINTS, Mapped, Target, cached_tiling, evaluate
 from monet.mapping.nest.cost import Access, Cost, frame_cost
-from monet.mapping.nest.frame import Frame, Stream
+from monet.mapping.nest.frame import Frame
 from monet.mapping.nest.mapping import Loop, Mapping, Unrolled
 from monet.mapping.nest.prices import Prices, known_prices
-from monet.mapping.nest.spatial import MAX_UNROLLINGS, known_frame
+from monet.mapping.nest.spatial import known_frame
 from monet.mapping.nest.tiles import Tiles, TileShape
 
 
@@ -48,33 +48,16 @@ class TileSums:
 
 
 def sum_tiles(
-    nest: LoopNest,
-    tiles: Tiles,
-    frame: Frame,
-    mapping: Mapping,
-    core: Core,
-    source: Stream | None,
-    objective: str = "",
-    *,
-    store: CostStore,
+    nest: LoopNest, tiles: Tiles, frame: Frame, mapping: Mapping, target: Target, store: CostStore
 ) -> TileSums:
     """All tiles together; ``mapping`` is that of the most frequent one. Without an objective it is given, and a tile
     that it does not fit is an error."""
-    prices = known_prices(core, source, store)
-    mapped, shapes = evaluate(frame, mapping, prices), tiles.shapes
-    counts = _counts(tiles, frame, mapping, core, source, objective, store)
-    return TileSums(shapes, mapped, nest.points, counts, counts.joules(prices))
+    prices = known_prices(target.core, target.stream, store)
+    counts = _counts(tiles, frame, mapping, target, store)
+    return TileSums(tiles.shapes, evaluate(frame, mapping, prices), nest.points, counts, counts.joules(prices))
 
 
-def _counts(
-    tiles: Tiles,
-    frame: Frame,
-    mapping: Mapping,
-    core: Core,
-    source: Stream | None,
-    objective: str,
-    store: CostStore,
-) -> TileCounts:
+def _counts(tiles: Tiles, frame: Frame, mapping: Mapping, target: Target, store: CostStore) -> TileCounts:
     key = ("tiles", tiles.shapes, mapping)
     known: TileCounts | None = frame.known.get(key)
     if known is not None:
@@ -82,15 +65,14 @@ def _counts(
     parts, searched = [(tiles.shapes[0].count, frame, frame_cost(frame, mapping))], False
     for shape in tiles.shapes[1:]:
         fitted = fit_mapping(mapping, shape.nest)
-        other = known_frame(shape.nest, core, fitted.mode, fitted.binding, fitted.unrolled, source, store)
+        array = fitted.mode, fitted.binding, fitted.unrolled
+        other = known_frame(shape.nest, target.core, *array, target.stream, store)
         try:
             counts = frame_cost(other, fitted)
         except DoesNotFit:  # its windows are wider than the steady tile's: a mapping of its own
-            if not objective:
+            if not target.objective:
                 raise
-            other, tiling = cached_tiling(
-                shape.nest, core, objective, source, NO_CONSTRAINTS, MAX_UNROLLINGS, store=store
-            )
+            other, tiling = cached_tiling(shape.nest, target._replace(constraints=NO_CONSTRAINTS), store)
             counts, searched = frame_cost(other, tiling.mapping), True
         parts.append((shape.count, other, counts))
     found = _add(parts)

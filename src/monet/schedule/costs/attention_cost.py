@@ -275,13 +275,7 @@ def _product(
 
 
 def _run(
-    shape: _Shape,
-    tile: _Tile,
-    functions: Mapping[str, int],
-    core: Core,
-    lanes: Core,
-    objective: str,
-    store: CostStore,
+    shape: _Shape, tile: _Tile, functions: Mapping[str, int], core: Core, lanes: Core, objective: str, store: CostStore
 ) -> _Run:
     """Cost of all tiles of a step; those at the edges by their own size."""
     pace = core.clock_hz / lanes.clock_hz
