@@ -17,7 +17,7 @@ from monet.errors import nearest
 from monet.hardware.accelerator import CoreInstance
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.plan import Group, Placement, Plan, PlanError
-from monet.schedule.planning.grouping import corresponding
+from monet.schedule.planning.grouping import cut_along
 from monet.schedule.schedule import Schedule
 from monet.schedule.workload import STAYS, Operator
 
@@ -142,21 +142,8 @@ def _joins(scheduler: Scheduler, run: Run, operator: Operator) -> bool:
 
 def common_dims(run: list[Operator]) -> list[str]:
     """Dimensions of the last operator along which every operator of a run can be cut."""
-    last, found = run[-1], []
-    for dim in last.splittable:
-        dims, reached = {last.number: dim}, [last]
-        while reached:
-            here = reached.pop()
-            for there in run:
-                if there.number not in dims:
-                    other = corresponding(here, dims[here.number], there)
-                    if other and other in there.splittable:
-                        dims[there.number] = other
-                        reached.append(there)
-        if len(dims) == len(run):
-            found.append(dim)
-    order = [name for name, _ in last.nest.dims]
-    return sorted(found, key=order.index)
+    dims = [dim for dim, _ in run[-1].nest.dims if dim in run[-1].splittable]
+    return [dim for dim in dims if cut_along(run, dim, lambda one: one.splittable)]
 
 
 def run_group(

@@ -8,7 +8,7 @@ tiles, whose blocks are read again (cached halo), or a producer's tile is made l
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -254,6 +254,20 @@ def corresponding(here: Operator, dim: str, there: Operator) -> str:
                     if found:
                         return found
     return ""
+
+
+def cut_along(operators: Sequence[Operator], dim: str, allowed: Callable[[Operator], frozenset[str]]) -> dict[int, str]:
+    """By operator the dimension that is cut when the last one is cut along ``dim``; empty if one cannot be."""
+    found, reached = {operators[-1].number: dim}, [operators[-1]]
+    while reached:
+        here = reached.pop()
+        for there in operators:
+            if there.number not in found:
+                other = corresponding(here, found[here.number], there)
+                if other and other in allowed(there):
+                    found[there.number] = other
+                    reached.append(there)
+    return found if len(found) == len(operators) else {}
 
 
 def main_dim(index: Index, operator: Operator) -> str:

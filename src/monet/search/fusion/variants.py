@@ -15,7 +15,7 @@ from monet.hardware.accelerator import CoreInstance
 from monet.schedule.engine import Scheduler
 from monet.schedule.expansion.geometry import make_steps
 from monet.schedule.plan import Group, Placement, Plan
-from monet.schedule.planning.grouping import corresponding
+from monet.schedule.planning.grouping import cut_along
 from monet.schedule.workload import Operator
 from monet.search.fusion.evaluation import Variant
 
@@ -57,17 +57,7 @@ def tile_dims(operators: Sequence[Operator]) -> tuple[str, ...]:
 
 def cut_dims(operators: Sequence[Operator], dim: str) -> dict[int, str]:
     """By operator the dimension that is cut when the last one is cut along ``dim``; empty if one cannot be."""
-    last = operators[-1]
-    found, reached = {last.number: dim}, [last]
-    while reached:
-        here = reached.pop()
-        for there in operators:
-            if there.number not in found:
-                other = corresponding(here, found[here.number], there)
-                if other and other in there.tileable:
-                    found[there.number] = other
-                    reached.append(there)
-    return found if len(found) == len(operators) else {}
+    return cut_along(operators, dim, lambda one: one.tileable)
 
 
 def has_halo(operators: Sequence[Operator], cut: Mapping[int, str]) -> bool:
