@@ -53,9 +53,7 @@ class Facts:
 
 def facts(accelerator: Accelerator) -> Facts:
     """The row of one accelerator."""
-    counts: dict[str, int] = {}
-    for one in accelerator.cores:
-        counts[one.template] = counts.get(one.template, 0) + 1
+    counts = {name: len(group) for name, group in grouped_cores(accelerator).items()}
     return Facts(
         accelerator.name,
         ", ".join(f"{count}×{name}" if count > 1 else name for name, count in counts.items()),

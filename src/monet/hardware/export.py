@@ -1,4 +1,4 @@
-"""An accelerator as plain JSON values; each core design is written once."""
+"""Values as plain JSON; of an accelerator, each core design once."""
 
 from __future__ import annotations
 
@@ -14,11 +14,15 @@ ATOMS = frozenset({str, int, float, bool, type(None)})  # most values: plain as 
 
 def as_json(accelerator: Accelerator) -> dict[str, Any]:
     """Everything in an accelerator, ready for ``json.dumps``."""
-    plain = {
-        field.name: _plain(getattr(accelerator, field.name)) for field in dataclasses.fields(accelerator) if field.init
-    }
-    designs = {name: _plain(core) for name, core in accelerator.designs.items()}
-    return {"name": plain.pop("name"), "designs": designs, **plain}
+    of_core = [name for name in field_names(CoreInstance) if name != "core"]
+    cores = [
+        {name: plain(getattr(one, name)) for name in of_core} | {"memories": dict(one.memories)}
+        for one in accelerator.cores
+    ]
+    names = (one.name for one in dataclasses.fields(accelerator) if one.init)
+    values = {name: cores if name == "cores" else plain(getattr(accelerator, name)) for name in names}
+    designs = {name: plain(core) for name, core in accelerator.designs.items()}
+    return {"name": values.pop("name"), "designs": designs, **values}
 
 
 @lru_cache(maxsize=256)
@@ -27,18 +31,20 @@ def field_names(kind: type) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(kind))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as JSON that is the same in every process: sets sorted, dataclasses by field."""
     if type(value) in ATOMS:
         return value
     if type(value) is tuple:
-        return [item if type(item) in ATOMS else _plain(item) for item in value]
-    if isinstance(value, CoreInstance):
-        names = (name for name in field_names(CoreInstance) if name != "core")
-        return {name: _plain(getattr(value, name)) for name in names} | {"memories": dict(value.memories)}
+        return [one if type(one) in ATOMS else plain(one) for one in value]
     if isinstance(value, Enum):
         return value.value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: _plain(getattr(value, name)) for name in field_names(type(value))}
-    if isinstance(value, frozenset):
-        return sorted(_plain(item) for item in value)
+        return {name: plain(getattr(value, name)) for name in field_names(type(value))}
+    if isinstance(value, frozenset | set):
+        return sorted((plain(one) for one in value), key=repr)
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if isinstance(value, dict):
+        return {str(key): plain(one) for key, one in sorted(value.items())}
     return value

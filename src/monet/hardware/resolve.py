@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from monet.hardware.accelerator import (
     OPERANDS,
@@ -299,18 +300,14 @@ def _dram(name: str, model: DramModel, clock_hz: float) -> Dram:
         bandwidth = dram_kind(model.kind).channel_bytes_per_s * 8 * model.channels
     derived = _dram_figures(model)
     given = {key: getattr(model, key) for key in derived}
-    figures = {key: derived[key] if given[key] is None else given[key] for key in derived}
+    figures: dict[str, Any] = {key: derived[key] if given[key] is None else given[key] for key in derived}
     return Dram(
         name=name,
         kind=model.kind,
         capacity_bytes=model.capacity_bytes,
         channels=model.channels,
         bandwidth_bits_per_s=bandwidth,
-        latency_s=figures["latency_s"],
-        burst_bytes=int(figures["burst_bytes"]),
-        read_energy_j_per_bit=figures["read_energy_j_per_bit"],
-        write_energy_j_per_bit=figures["write_energy_j_per_bit"],
-        static_power_w=figures["static_power_w"],
+        **figures,
     )
 
 

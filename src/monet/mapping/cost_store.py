@@ -17,21 +17,19 @@ of the code that is loaded.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import os
 import sqlite3
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from enum import Enum
 from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core
-from monet.hardware.export import ATOMS, field_names
+from monet.hardware.export import plain
 from monet.sources import cache_directory, keep_newest, source_digest
 
 V = TypeVar("V")
@@ -202,25 +200,6 @@ def forget_default_store() -> None:
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON that is the same in every process: sets sorted, dataclasses by field."""
-    if type(value) in ATOMS:
-        return value
-    if type(value) is tuple:
-        return [one if type(one) in ATOMS else plain(one) for one in value]
-    if isinstance(value, Enum):
-        return value.value
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: plain(getattr(value, name)) for name in field_names(type(value))}
-    if isinstance(value, frozenset | set):
-        return sorted((plain(one) for one in value), key=repr)
-    if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
-    if isinstance(value, dict):
-        return {str(key): plain(one) for key, one in sorted(value.items())}
-    return value
 
 
 def _order(nest: LoopNest) -> list[int]:

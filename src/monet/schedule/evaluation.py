@@ -89,7 +89,7 @@ def evaluate(
                 schedule = scheduler.schedule(plan)
         except NoSchedule as error:
             plan, seconds = plan or Plan(boundary=boundary), time.perf_counter() - began
-            return infeasible(scheduler, plan, error.reason, inputs or {}, seconds)
+            return without_figures(scheduler, plan, error.reason, inputs or {}, seconds)
         return measure(scheduler, schedule, inputs or {}, began)
 
 
@@ -113,17 +113,13 @@ def measure(scheduler: Scheduler, schedule: Schedule, inputs: Mapping[str, Any],
             f"{dram.peak_operator or 'the start'}: {short:,} bytes short"
         )
         reason = Infeasible(dram.peak_operator, "", dram.name, short, message)
-    return Result(
-        model=workload.graph.name,
-        hardware=accelerator.name,
-        mode="training" if workload.graph.loss else "inference",
+    return replace(
+        without_figures(scheduler, schedule.plan, reason, inputs),
         feasible=reason is None,
         latency_s=latency,
         cycles=-(-makespan // 1024),
         ticks=makespan,
-        ticks_per_second=machine.ticks_per_second,
         throughput_per_s=workload.batch / latency if latency else 0.0,
-        batch=workload.batch,
         energy_j=energy.total,
         utilisation=macs / (arrays * latency) if arrays and latency else 0.0,
         energy_breakdown=measures.energy_breakdown(phases),
@@ -137,19 +133,14 @@ def measure(scheduler: Scheduler, schedule: Schedule, inputs: Mapping[str, Any],
         timeline=measures.timeline(),
         bounds=bounds_of(schedule, machine, workload),
         critical_path=measures.critical_path(),
-        plan=schedule.plan.to_dict(),
-        hardware_summary=hardware_summary(accelerator),
-        inputs=dict(inputs),
-        version=model_version(),
         seconds_to_evaluate=time.perf_counter() - began,
-        reason=reason,
     )
 
 
-def infeasible(
-    scheduler: Scheduler, plan: Plan, reason: Infeasible, inputs: Mapping[str, Any], seconds: float
+def without_figures(
+    scheduler: Scheduler, plan: Plan, reason: Infeasible | None, inputs: Mapping[str, Any], seconds: float = 0.0
 ) -> Result:
-    """A result that says why there is none."""
+    """A result that only says what was asked for and, with a ``reason``, why it cannot be."""
     machine, workload = scheduler.machine, scheduler.workload
     none = np.zeros(0, np.int64)
     return Result(

@@ -45,21 +45,18 @@ def _compute(core: CoreSummary) -> str:
     return f"{quantity(core.units, '')} MAC" if core.units else f"{core.lanes} lanes"
 
 
+def _box(name: str, kind: str, place: tuple[float, ...], load: float, lines: list[str], about: list[str]) -> Box:
+    """A box at ``place``: left, top, width, height."""
+    where = dict(zip(("x", "y", "width", "height"), place, strict=True))
+    return {"name": name, "kind": kind, **where, "load": load, "lines": lines, "about": about}
+
+
 def _core_box(core: CoreSummary, busy: float, private: str, at: tuple[float, float], tight: bool) -> Box:
-    width, height = TIGHT if tight else ROOMY
     levels = [f"{level.name}: {nbytes(level.bytes)}" for level in core.levels]
     about = [f"{core.name} ({core.kind}, {quantity(core.clock_hz, 'Hz')})", _compute(core), *levels]
-    return {
-        "name": core.name,
-        "kind": "core",
-        "x": at[0],
-        "y": at[1],
-        "width": width,
-        "height": height,
-        "load": busy,
-        "lines": [percent(busy)] if tight else [core.name, _compute(core), private],
-        "about": [*about, f"busy {percent(busy)} of the step"],
-    }
+    about.append(f"busy {percent(busy)} of the step")
+    lines = [percent(busy)] if tight else [core.name, _compute(core), private]
+    return _box(core.name, "core", (*at, *(TIGHT if tight else ROOMY)), busy, lines, about)
 
 
 def _core_boxes(result: Result) -> list[Box]:
@@ -83,17 +80,8 @@ def _core_boxes(result: Result) -> list[Box]:
 
 def _bar(name: str, kind: str, lines: list[str], load: float, span: tuple[float, float], y: float) -> Box:
     fact = "busy" if kind == "dram" else "full at its peak"
-    return {
-        "name": name,
-        "kind": kind,
-        "x": span[0],
-        "y": y,
-        "width": span[1] - span[0],
-        "height": BAR_HEIGHT,
-        "load": load,
-        "lines": lines,
-        "about": [*lines, f"{percent(load)} {fact}"],
-    }
+    about = [*lines, f"{percent(load)} {fact}"]
+    return _box(name, kind, (span[0], y, span[1] - span[0], BAR_HEIGHT), load, lines, about)
 
 
 def _memory_boxes(result: Result, cores: list[Box], top: float, width: float) -> list[Box]:

@@ -108,9 +108,6 @@ def _runs(scheduler: Scheduler) -> Iterator[Run]:
             run = []
         if may_fuse(operator) and own_results(scheduler, run, operator):
             run.append(operator)
-        elif run:
-            yield run
-            run = []
     if run:
         yield run
 
