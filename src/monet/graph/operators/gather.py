@@ -106,8 +106,9 @@ def _gather_elements_rule(b: Backward) -> tuple[str | None, ...]:
 
 def elements_at(positions: Array, axis: int) -> tuple[Array, ...]:
     """Index of single elements: their own place, but for ``axis``."""
-    grid = tuple(np.indices(positions.shape))
-    return (*grid[:axis], positions, *grid[axis + 1 :])
+    grid: list[Array] = list(np.indices(positions.shape))
+    grid[axis] = positions
+    return tuple(grid)
 
 
 def _evaluate_gather_elements_gradient(attrs: Attributes, g: Array, positions: Array, *_: Array) -> Array:

@@ -134,10 +134,11 @@ def _nest_trailing(call: Call) -> LoopNest:
     return over(call.inputs[0].shape, call)
 
 
-def _layer_norm_rule(b: Backward) -> tuple[str | None, ...]:
+def _mean_norm_rule(b: Backward) -> tuple[str | None, ...]:
+    """Of layer and of group norm."""
     saved = b.inputs[0], b.op.outputs[1], b.op.outputs[2]
-    affine = len(b.inputs) > 1
-    return tuple(_norm_gradients(b, "layer_norm_gradient", saved, {"axes": b.attrs["axes"], "affine": affine}))
+    over_what = {key: b.attrs[key] for key in ("axes", "groups") if key in b.attrs}
+    return tuple(_norm_gradients(b, f"{b.op.kind}_gradient", saved, {**over_what, "affine": len(b.inputs) > 1}))
 
 
 def _evaluate_layer_norm_gradient(
@@ -207,12 +208,6 @@ def _evaluate_group_norm(
     return (y if bias is None else y + _per_channel(bias, x.ndim)), mean, inverse
 
 
-def _group_norm_rule(b: Backward) -> tuple[str | None, ...]:
-    saved = b.inputs[0], b.op.outputs[1], b.op.outputs[2]
-    affine = len(b.inputs) > 1
-    return tuple(_norm_gradients(b, "group_norm_gradient", saved, {"groups": b.attrs["groups"], "affine": affine}))
-
-
 def _evaluate_group_norm_gradient(
     attrs: Attributes, g: Array, x: Array, mean: Array, inverse: Array, weight: Array | None = None
 ) -> tuple[Array, ...]:
@@ -262,9 +257,9 @@ def _inside_group(call: Call) -> set[str]:
 
 for _name, _infer, _forward, _backward, _nest, _whole, _rule, _onnx in (
     ("batch_norm", _infer_batch_norm, _evaluate_batch_norm, _evaluate_batch_norm_gradient, _nest_batch_norm, _but_channels, _batch_norm_rule, ("BatchNormalization",)),
-    ("layer_norm", _infer_layer_norm, _evaluate_layer_norm, _evaluate_layer_norm_gradient, _nest_trailing, _trailing, _layer_norm_rule, ("LayerNormalization",)),
+    ("layer_norm", _infer_layer_norm, _evaluate_layer_norm, _evaluate_layer_norm_gradient, _nest_trailing, _trailing, _mean_norm_rule, ("LayerNormalization",)),
     ("rms_norm", _infer_rms_norm, _evaluate_rms_norm, _evaluate_rms_norm_gradient, _nest_trailing, _trailing, _rms_norm_rule, ("RMSNormalization", "SimplifiedLayerNormalization")),
-    ("group_norm", _infer_group_norm, _evaluate_group_norm, _evaluate_group_norm_gradient, _nest_group_norm, _inside_group, _group_norm_rule, ("GroupNormalization", "InstanceNormalization")),
+    ("group_norm", _infer_group_norm, _evaluate_group_norm, _evaluate_group_norm_gradient, _nest_group_norm, _inside_group, _mean_norm_rule, ("GroupNormalization", "InstanceNormalization")),
 ):  # fmt: skip
     _dimensions = along(_whole, PASSES)
     _once = (3, 4) if _name == "batch_norm" else ()

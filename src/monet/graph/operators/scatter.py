@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +47,7 @@ def _infer_scatter(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Outpu
 def _writer(kind: str) -> Callable[..., Array]:
     def evaluate(attrs: Attributes, x: Array, positions: Array, source: Array) -> Array:
         out, axis = x.copy(), _axis(attrs, x.ndim)
-        where = elements_at(positions, axis) if kind in BY_ELEMENT else (*([slice(None)] * axis), positions)
+        where: Any = elements_at(positions, axis) if kind in BY_ELEMENT else (*([slice(None)] * axis), positions)
         if kind in STORES:
             out[where] = source
         else:

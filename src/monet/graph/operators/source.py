@@ -43,12 +43,7 @@ def _evaluate_random(attrs: Attributes) -> Array:
 for _kind, _infer, _evaluate, _onnx in (
     ("fill", _infer_fill, _evaluate_fill, ("ConstantOfShape",)),
     ("iota", lambda _, a: (Output((a["size"],), a["dtype"]),), _evaluate_iota, ("Range",)),
-    (
-        "causal_mask",
-        lambda _, attrs: (Output((attrs["rows"], attrs["columns"]), "bool"),),
-        _evaluate_causal_mask,
-        ("Trilu",),
-    ),
+    ("causal_mask", lambda _, a: (Output((a["rows"], a["columns"]), "bool"),), _evaluate_causal_mask, ("Trilu",)),
 ):
     register(OpKind(_kind, Family.MOVE, _infer, _evaluate, elementwise, pointwise, onnx=_onnx))
 
