@@ -7,6 +7,7 @@ from monet.formats import FORMATS
 from monet.graph.builder import GraphBuilder
 from monet.graph.op import Phase
 from monet.graph.operators.loss import without
+from monet.graph.operators.normalization import statistics_dtype
 from monet.graph.tensor import Tensor
 
 LOSSES = ("cross-entropy", "mse", "sum")
@@ -30,8 +31,7 @@ def attach_loss(builder: GraphBuilder, output: str, loss: str, class_axis: int |
         if loss == "mse":
             return builder.emit("mse_loss", output, builder.label(label, tensor.shape, tensor.dtype))
         axes = tuple(range(len(tensor.shape)))
-        dtype = tensor.dtype if tensor.dtype == "fp64" else "fp32"
-        return builder.emit("reduce_sum", output, axes=axes, keepdims=False, dtype=dtype)
+        return builder.emit("reduce_sum", output, axes=axes, keepdims=False, dtype=statistics_dtype(tensor))
 
 
 def _cross_entropy(builder: GraphBuilder, tensor: Tensor, class_axis: int | None, label: str) -> str:
@@ -41,6 +41,5 @@ def _cross_entropy(builder: GraphBuilder, tensor: Tensor, class_axis: int | None
         raise OptionError("class_axis", axis, f"the output {list(tensor.shape)} has axes 0 to {rank - 1}")
     axis %= rank
     builder.label(label, without(tensor.shape, axis), "int64")
-    dtype = tensor.dtype if tensor.dtype == "fp64" else "fp32"
-    scores = builder.emit("log_softmax", tensor.name, axis=axis, dtype=dtype)
+    scores = builder.emit("log_softmax", tensor.name, axis=axis, dtype=statistics_dtype(tensor))
     return builder.emit("nll_loss", scores, label, axis=axis)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 from monet.errors import OptionError, nearest
 from monet.graph.builder import GraphBuilder
@@ -59,20 +58,12 @@ def emit_update(
     state += [builder.state(f"{parameter}.{name}", tensor.shape, dtype) for name in names]
     if optimizer.counts_steps:
         state.append(builder.state(f"{parameter}.step", (), "fp32"))
-    attrs: dict[str, Any] = {
-        "rate": optimizer.rate,
-        "decay": optimizer.decay,
-        "momentum": optimizer.momentum,
-        "betas": optimizer.betas,
-        "epsilon": optimizer.epsilon,
-        "decoupled": optimizer.decoupled,
-        "master": bool(master),
-        "clipped": clip is not None,
-    }
+    settings = ("rate", "decay", "momentum", "betas", "epsilon", "decoupled")
+    attrs = {name: getattr(optimizer, name) for name in settings}
     operands = (parameter, gradient, *state, *((clip,) if clip else ()))
     layer = parameter.rpartition(".")[0] or parameter
     with builder.at(Phase.UPDATE, layer, parameter):
-        return builder.emit_all(optimizer.kind, *operands, **attrs)
+        return builder.emit_all(optimizer.kind, *operands, **attrs, master=bool(master), clipped=clip is not None)
 
 
 def emit_clip(builder: GraphBuilder, gradients: list[str], max_norm: float) -> str:

@@ -19,14 +19,10 @@ from monet.transforms.precision import POLICIES, Precision, precision_named, set
 
 def prepare(model: Graph, options: TrainingOptions) -> Graph:
     """The forward graph with everything applied that changes it before differentiation: what inference runs."""
-    policy = _policy(options)
+    policy = precision_named(options.precision or "fp32")
     graph = _prepared(model, options, policy)
     values = {**training_values(options), "precision": policy.name}
     return graph.made_by(model.recipe.trained("inference", values)) if model.recipe else graph
-
-
-def _policy(options: TrainingOptions) -> Precision:
-    return precision_named(options.precision or "fp32")
 
 
 def _prepared(model: Graph, options: TrainingOptions, policy: Precision) -> Graph:
@@ -42,7 +38,7 @@ def _prepared(model: Graph, options: TrainingOptions, policy: Precision) -> Grap
 def training_step(model: Graph, options: TrainingOptions | None = None, **settings: object) -> Graph:
     """One training step of ``model``. Options may be given as keywords: ``training_step(model, optimizer="adam")``."""
     options = options or TrainingOptions(**settings)  # type: ignore[arg-type]
-    policy = _policy(options)
+    policy = precision_named(options.precision or "fp32")
     if not policy.trainable:
         names = [one.name for one in POLICIES.values() if one.trainable]
         raise OptionError("precision", policy.name, f"is for inference; train in {', '.join(names)}")
@@ -117,12 +113,9 @@ def _add(builder: GraphBuilder, earlier: str | None, gradient: str, parameter: s
 
 
 def _update(builder: GraphBuilder, options: TrainingOptions, precision: Precision, gradients: dict[str, str]) -> None:
-    chosen = options.optimizer
-    optimizer = (
-        chosen
-        if isinstance(chosen, Optimizer)
-        else optimizer_named(chosen, rate=options.learning_rate, decay=options.weight_decay)
-    )
+    optimizer = options.optimizer
+    if not isinstance(optimizer, Optimizer):
+        optimizer = optimizer_named(optimizer, rate=options.learning_rate, decay=options.weight_decay)
     clip = emit_clip(builder, list(gradients.values()), options.clip_norm) if options.clip_norm is not None else None
     for parameter, gradient in gradients.items():
         emit_update(builder, optimizer, parameter, gradient, precision.master, clip)

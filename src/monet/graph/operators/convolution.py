@@ -30,8 +30,9 @@ def window_output(size: int, taps: int, stride: int, dilation: int, before: int,
     return (size + before + after - dilation * (taps - 1) - 1) // stride + 1
 
 
-def _geometry(attrs: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: attrs[key] for key in ("stride", "padding", "dilation", "groups")}
+def _visited(x: tuple[int, ...], w: tuple[int, ...], attrs: Mapping[str, Any]) -> tuple[int, ...]:
+    sizes = zip(x[2:], w[2:], attrs["stride"], attrs["dilation"], attrs["padding"], strict=True)
+    return tuple(window_output(size, taps, stride, dilation, *pad) for size, taps, stride, dilation, pad in sizes)
 
 
 def _check(x: Tensor, w: Tensor, attrs: Attributes, channels: int, expected: int) -> None:
@@ -48,12 +49,7 @@ def _infer_conv(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, 
     _check(x, w, attrs, x.shape[1], w.shape[1] * groups)
     if w.shape[0] % groups:
         raise ModelError(f"{w.shape[0]} output channels do not divide into {groups} groups")
-    spatial = tuple(
-        window_output(size, taps, stride, dilation, *pad)
-        for size, taps, stride, dilation, pad in zip(
-            x.shape[2:], w.shape[2:], attrs["stride"], attrs["dilation"], attrs["padding"], strict=True
-        )
-    )
+    spatial = _visited(x.shape, w.shape, attrs)
     if min(spatial) < 1:
         raise ModelError(f"a window of {list(w.shape[2:])} does not fit the padded input {list(x.shape[2:])}")
     return (Output((x.shape[0], w.shape[0], *spatial), x.dtype),)
@@ -73,9 +69,11 @@ def _infer_weight_gradient(inputs: tuple[Tensor, ...], attrs: Attributes) -> tup
 # --- loop nests: x is the wide (windowed) side, y the convolved side, whichever is read or written -----------------
 
 
-def _nest(x: Tensor, w: Tensor, y: Tensor, slots: tuple[int, int, int], written: str, attrs: Attributes) -> LoopNest:
-    groups, rank = attrs["groups"], len(x.shape) - 2
-    names = SPATIAL[-rank:]
+def _nest(
+    x: Tensor, w: Tensor, y: Tensor, slots: tuple[int, int, int], written: str, attrs: Attributes, gather: bool = False
+) -> LoopNest:
+    """``gather``: a window over y, the filter walked backwards, instead of a window over x; the sizes are the same."""
+    groups, names, taps = attrs["groups"], SPATIAL[-(len(x.shape) - 2) :], w.shape[2:]
     k_group, c_group = y.shape[1] // groups, x.shape[1] // groups
     dims = (
         ("N", x.shape[0]),
@@ -83,17 +81,27 @@ def _nest(x: Tensor, w: Tensor, y: Tensor, slots: tuple[int, int, int], written:
         ("K", k_group),
         ("C", c_group),
         *((f"O{axis}", size) for axis, size in zip(names, y.shape[2:], strict=True)),
-        *((f"F{axis}", size) for axis, size in zip(names, w.shape[2:], strict=True)),
+        *((f"F{axis}", size) for axis, size in zip(names, taps, strict=True)),
     )
-    window = tuple(
-        index((f"O{axis}", stride), (f"F{axis}", dilation), offset=-pad[0])
-        for axis, stride, dilation, pad in zip(names, attrs["stride"], attrs["dilation"], attrs["padding"], strict=True)
-    )
+    x_at = y_at = tuple(index(f"O{axis}") for axis in names)
+    steps = zip(names, taps, attrs["stride"], attrs["dilation"], attrs["padding"], strict=True)
+    if gather:
+        w_at = tuple(index((f"F{axis}", -1), offset=size - 1) for axis, size in zip(names, taps, strict=True))
+        y_at = tuple(
+            index(f"O{axis}", (f"F{axis}", dilation), offset=pad[0] - dilation * (size - 1))
+            for axis, size, _, dilation, pad in steps
+        )
+    else:
+        w_at = tuple(index(f"F{axis}") for axis in names)
+        x_at = tuple(
+            index((f"O{axis}", stride), (f"F{axis}", dilation), offset=-pad[0])
+            for axis, _, stride, dilation, pad in steps
+        )
     k_index, c_index = index(("G", k_group), "K"), index(("G", c_group), "C")
     maps = {
-        "x": (x, slots[0], (index("N"), c_index, *window)),
-        "w": (w, slots[1], (k_index, index("C"), *(index(f"F{axis}") for axis in names))),
-        "y": (y, slots[2], (index("N"), k_index, *(index(f"O{axis}") for axis in names))),
+        "x": (x, slots[0], (index("N"), c_index, *x_at)),
+        "w": (w, slots[1], (k_index, index("C"), *w_at)),
+        "y": (y, slots[2], (index("N"), k_index, *y_at)),
     }
     operands = sorted(
         (Operand(name, slot, t.dtype, t.shape, axes, name == written) for name, (t, slot, axes) in maps.items()),
@@ -114,37 +122,8 @@ def _nest_transpose(call: Call) -> LoopNest:
     one place, and so can be cut along rows.
     """
     y, w = call.inputs[:2]
-    if set(call.attrs["stride"]) == {1} and y.shape[2:] == call.out.shape[2:]:
-        return _nest_gather(call)
-    return _nest(call.out, w, y, (len(call.inputs), 1, 0), "x", call.attrs)
-
-
-def _nest_gather(call: Call) -> LoopNest:
-    (y, w), x, attrs = call.inputs[:2], call.out, call.attrs
-    groups, rank = attrs["groups"], len(x.shape) - 2
-    names, taps = SPATIAL[-rank:], w.shape[2:]
-    k_group, c_group = y.shape[1] // groups, x.shape[1] // groups
-    rows = tuple(index(f"O{axis}") for axis in names)
-    window = tuple(
-        index(f"O{axis}", (f"F{axis}", dilation), offset=pad[0] - dilation * (size - 1))
-        for axis, size, dilation, pad in zip(names, taps, attrs["dilation"], attrs["padding"], strict=True)
-    )
-    backwards = tuple(index((f"F{axis}", -1), offset=size - 1) for axis, size in zip(names, taps, strict=True))
-    k_index, c_index = index(("G", k_group), "K"), index(("G", c_group), "C")
-    dims = (
-        ("N", x.shape[0]),
-        ("G", groups),
-        ("K", k_group),
-        ("C", c_group),
-        *((f"O{axis}", size) for axis, size in zip(names, x.shape[2:], strict=True)),
-        *((f"F{axis}", size) for axis, size in zip(names, taps, strict=True)),
-    )
-    operands = (
-        Operand("y", 0, y.dtype, y.shape, (index("N"), k_index, *window), False),
-        Operand("w", 1, w.dtype, w.shape, (k_index, index("C"), *backwards), False),
-        Operand("x", len(call.inputs), x.dtype, x.shape, (index("N"), c_index, *rows), True),
-    )
-    return LoopNest(dims, operands)
+    gather = set(call.attrs["stride"]) == {1} and y.shape[2:] == call.out.shape[2:]
+    return _nest(call.out, w, y, (len(call.inputs), 1, 0), "x", call.attrs, gather)
 
 
 def _nest_weight_gradient(call: Call) -> LoopNest:
@@ -188,12 +167,7 @@ def _padded(x: Array, attrs: Mapping[str, Any]) -> Array:
 
 def _evaluate_conv(attrs: Attributes, x: Array, w: Array, bias: Array | None = None) -> Array:
     groups = attrs["groups"]
-    spatial = tuple(
-        window_output(size, taps, stride, dilation, *pad)
-        for size, taps, stride, dilation, pad in zip(
-            x.shape[2:], w.shape[2:], attrs["stride"], attrs["dilation"], attrs["padding"], strict=True
-        )
-    )
+    spatial = _visited(x.shape, w.shape, attrs)
     weight = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
     out = np.zeros((x.shape[0], groups, weight.shape[1], math.prod(spatial)), x.dtype)
     for tap, patch in _taps(_padded(x, attrs), spatial, w.shape[2:], attrs):
@@ -232,25 +206,20 @@ def _evaluate_weight_gradient(attrs: Attributes, x: Array, g: Array) -> Array:
 # --- gradient rules -------------------------------------------------------------------------------------------------
 
 
-def _bias_gradient(b: Backward) -> str:
-    rank = len(b.tensor(b.gradient).shape)
-    return b.emit("reduce_sum", b.gradient, axes=(0, *range(2, rank)), keepdims=False)
-
-
-def _gradient_conv(b: Backward) -> tuple[str | None, ...]:
-    (x, w), geometry = b.inputs[:2], _geometry(b.attrs)
-    dx = b.emit("conv_transpose", b.gradient, w, spatial=b.shape(0)[2:], **geometry) if b.needs[0] else None
-    dw = b.emit("conv_weight_gradient", x, b.gradient, taps=b.shape(1)[2:], **geometry) if b.needs[1] else None
-    db = _bias_gradient(b) if len(b.inputs) > 2 and b.needs[2] else None
+def _gradient(b: Backward) -> tuple[str | None, ...]:
+    (x, w), g, dx, dw, db = b.inputs[:2], b.gradient, None, None, None
+    geometry = {key: b.attrs[key] for key in ("stride", "padding", "dilation", "groups")}
+    convolved = b.op.kind == "conv"
+    if b.needs[0] and convolved:
+        dx = b.emit("conv_transpose", g, w, spatial=b.shape(0)[2:], **geometry)
+    elif b.needs[0]:
+        dx = b.emit("conv", g, w, **geometry)
+    if b.needs[1]:
+        sides = (x, g) if convolved else (g, x)
+        dw = b.emit("conv_weight_gradient", *sides, taps=b.shape(1)[2:], **geometry)
+    if len(b.inputs) > 2 and b.needs[2]:
+        db = b.emit("reduce_sum", g, axes=(0, *range(2, len(b.tensor(g).shape))), keepdims=False)
     return (dx, dw, db)[: len(b.inputs)]
-
-
-def _gradient_transpose(b: Backward) -> tuple[str | None, ...]:
-    (y, w), geometry = b.inputs[:2], _geometry(b.attrs)
-    dy = b.emit("conv", b.gradient, w, **geometry) if b.needs[0] else None
-    dw = b.emit("conv_weight_gradient", b.gradient, y, taps=b.shape(1)[2:], **geometry) if b.needs[1] else None
-    db = _bias_gradient(b) if len(b.inputs) > 2 and b.needs[2] else None
-    return (dy, dw, db)[: len(b.inputs)]
 
 
 def _low_rank(call: Call, rank: int) -> tuple[Factor, Factor]:
@@ -264,11 +233,11 @@ def _low_rank(call: Call, rank: int) -> tuple[Factor, Factor]:
 register(
     OpKind(
         "conv", Family.CONVOLUTION, _infer_conv, _evaluate_conv, _nest_conv, convolves, _work(_nest_conv),
-        _gradient_conv, ("Conv",), low_rank=_low_rank,
+        _gradient, ("Conv",), low_rank=_low_rank,
     ),
     OpKind(
         "conv_transpose", Family.CONVOLUTION, _infer_transpose, _evaluate_transpose, _nest_transpose, convolves,
-        _work(_nest_transpose), _gradient_transpose, ("ConvTranspose",),
+        _work(_nest_transpose), _gradient, ("ConvTranspose",),
     ),
     OpKind(
         "conv_weight_gradient", Family.CONVOLUTION, _infer_weight_gradient, _evaluate_weight_gradient,

@@ -32,7 +32,7 @@ from monet.graph.kind import (
 )
 from monet.graph.loop_nest import LoopNest, index
 from monet.graph.op import Attributes
-from monet.graph.operators.nests import elementwise, over
+from monet.graph.operators.nests import axes_of, elementwise, over
 from monet.graph.tensor import Tensor
 
 Work = Mapping[str, int]
@@ -58,7 +58,8 @@ def _erf(x: Array) -> Array:
     return np.asarray(erf(x))
 
 
-def _sigmoid(x: Array) -> Array:
+def sigmoid(x: Array) -> Array:
+    """1 / (1 + e⁻ˣ), without overflow."""
     out: Array = 0.5 * (1.0 + np.tanh(0.5 * x))
     return out
 
@@ -85,13 +86,13 @@ def _gelu_derivative(attrs: Attributes, x: Array) -> Array:
 
 
 def _silu_derivative(_: Attributes, x: Array) -> Array:
-    s = _sigmoid(x)
+    s = sigmoid(x)
     return np.asarray(s * (1 + x * (1 - s)))
 
 
 def _mish_derivative(_: Attributes, x: Array) -> Array:
     t = np.tanh(_softplus(x))
-    return np.asarray(t + x * (1 - t * t) * _sigmoid(x))
+    return np.asarray(t + x * (1 - t * t) * sigmoid(x))
 
 
 def _elu_derivative(attrs: Attributes, x: Array) -> Array:
@@ -131,16 +132,16 @@ class Unary:
 UNARY = (
     Unary("relu", lambda _, x: np.maximum(x, 0), "output", lambda _, y: y > 0, {"max": 1}, {"select": 1}, ("Relu",), mask=MaskForm("relu_masked", "relu_gradient", "mask", {"keep": True})),
     Unary("gelu", _gelu, "input", _gelu_derivative, {"erf": 1, "mul": 2, "add": 1}, {"erf": 1, "exp": 1, "mul": 4, "add": 1}, ("Gelu",)),
-    Unary("silu", lambda _, x: x * _sigmoid(x), "input", _silu_derivative, {"sigmoid": 1, "mul": 1}, {"sigmoid": 1, "mul": 3, "add": 2}, ("Swish",)),
+    Unary("silu", lambda _, x: x * sigmoid(x), "input", _silu_derivative, {"sigmoid": 1, "mul": 1}, {"sigmoid": 1, "mul": 3, "add": 2}, ("Swish",)),
     Unary("mish", lambda _, x: x * np.tanh(_softplus(x)), "input", _mish_derivative, {"exp": 1, "log": 1, "tanh": 1, "mul": 1}, {"exp": 1, "log": 1, "tanh": 1, "sigmoid": 1, "mul": 4, "add": 2}, ("Mish",)),
-    Unary("sigmoid", lambda _, x: _sigmoid(x), "output", lambda _, y: y * (1 - y), {"sigmoid": 1}, {"mul": 2, "add": 1}, ("Sigmoid",)),
+    Unary("sigmoid", lambda _, x: sigmoid(x), "output", lambda _, y: y * (1 - y), {"sigmoid": 1}, {"mul": 2, "add": 1}, ("Sigmoid",)),
     Unary("tanh", lambda _, x: np.tanh(x), "output", lambda _, y: 1 - y * y, {"tanh": 1}, {"mul": 2, "add": 1}, ("Tanh",)),
     Unary("elu", lambda a, x: np.where(x > 0, x, a["alpha"] * np.expm1(np.minimum(x, 0))), "input", _elu_derivative, {"exp": 1, "select": 1}, {"exp": 1, "select": 1, "mul": 1}, ("Elu",)),
     Unary("leaky_relu", lambda a, x: np.where(x > 0, x, a["alpha"] * x), "input", lambda a, x: np.where(x > 0, 1.0, a["alpha"]), {"mul": 1, "select": 1}, {"mul": 1, "select": 1}, ("LeakyRelu",), inplace="output"),
     Unary("clip", lambda a, x: np.clip(x, a["low"], a["high"]), "input", _clip_derivative, {"max": 2}, {"select": 1}, ("Clip",)),
     Unary("hard_sigmoid", lambda a, x: np.clip(a["alpha"] * x + a["beta"], 0, 1), "input", lambda a, x: np.where((a["alpha"] * x + a["beta"] > 0) & (a["alpha"] * x + a["beta"] < 1), a["alpha"], 0.0), {"mul": 1, "add": 1, "max": 2}, {"mul": 1, "select": 1}, ("HardSigmoid",)),
     Unary("hard_swish", lambda _, x: x * np.clip(x / 6 + 0.5, 0, 1), "input", _hardswish_derivative, {"mul": 2, "add": 1, "max": 2}, {"mul": 2, "add": 1, "select": 2}, ("HardSwish",)),
-    Unary("softplus", lambda _, x: _softplus(x), "input", lambda _, x: _sigmoid(x), {"exp": 1, "log": 1, "add": 1}, {"sigmoid": 1, "mul": 1}, ("Softplus",)),
+    Unary("softplus", lambda _, x: _softplus(x), "input", lambda _, x: sigmoid(x), {"exp": 1, "log": 1, "add": 1}, {"sigmoid": 1, "mul": 1}, ("Softplus",)),
     Unary("exp", lambda _, x: np.exp(x), "output", lambda _, y: y, {"exp": 1}, {"mul": 1}, ("Exp",)),
     Unary("log", lambda _, x: np.log(x), "input", lambda _, x: 1 / x, {"log": 1}, {"div": 1}, ("Log",)),
     Unary("sqrt", lambda _, x: np.sqrt(x), "output", lambda _, y: 0.5 / y, {"sqrt": 1}, {"div": 1, "mul": 1}, ("Sqrt",)),
@@ -385,12 +386,12 @@ def _infer_glu(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, .
 
 def _evaluate_glu(attrs: Attributes, x: Array) -> Array:
     value, gate = np.split(x, 2, axis=attrs["axis"])
-    return np.asarray(value * _sigmoid(gate))
+    return np.asarray(value * sigmoid(gate))
 
 
 def _evaluate_glu_gradient(attrs: Attributes, g: Array, x: Array) -> Array:
     value, gate = np.split(x, 2, axis=attrs["axis"])
-    s = _sigmoid(gate)
+    s = sigmoid(gate)
     return np.concatenate([g * s, g * value * s * (1 - s)], axis=attrs["axis"])
 
 
@@ -400,7 +401,7 @@ def _nest_glu(call: Call) -> LoopNest:
     axis, rank = call.attrs["axis"], len(wide.shape)
     half = wide.shape[axis] // 2
     shape = (*wide.shape[:axis], half, *wide.shape[axis + 1 :])
-    plain = tuple(index(f"A{a}") for a in range(rank))
+    plain = axes_of(range(rank))
     both = (*plain[:axis], index(("half", half), f"A{axis}"), *plain[axis + 1 :])
     maps = [both if tensor.shape == wide.shape else plain for tensor in (*call.inputs, *call.outputs)]
     nest = over(shape, call, maps)

@@ -8,9 +8,9 @@ from monet.errors import ModelError
 from monet.formats import FORMATS
 from monet.graph.backward import Backward
 from monet.graph.kind import BACKWARD, Array, Call, Family, OpKind, Output, of_given_shape, pointwise, reduces, register
-from monet.graph.loop_nest import Index, LoopNest, index
+from monet.graph.loop_nest import Index, LoopNest
 from monet.graph.op import Attributes
-from monet.graph.operators.nests import axis_size, over
+from monet.graph.operators.nests import axes_of, axis_size, over
 from monet.graph.operators.reduction import normalise_axes
 from monet.graph.tensor import Tensor
 
@@ -22,11 +22,13 @@ def _infer_embedding(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output,
     return (Output((*rows.shape, table.shape[1]), table.dtype),)
 
 
-def _nest_embedding(call: Call) -> LoopNest:
-    """One point per element moved; the looked-up row is data, so the table is indexed by nothing but its columns."""
-    rank = len(call.out.shape)
-    every = tuple(index(f"A{axis}") for axis in range(rank))
-    return over(call.out.shape, call, [(Index(()), every[-1]), every[:-1], every])
+def _nest_gather(call: Call, backward: bool = False) -> LoopNest:
+    """One point per element moved; the looked-up position is data, so the table's axis is indexed by nothing."""
+    moved, table = (call.inputs[0], call.out) if backward else (call.out, call.inputs[0])
+    span, every = len(call.inputs[1].shape), axes_of(range(len(moved.shape)))
+    (axis,) = normalise_axes((call.attrs.get("axis", 0),), len(table.shape))
+    looked_up, where = (*every[:axis], Index(()), *every[axis + span :]), every[axis : axis + span]
+    return over(moved.shape, call, [every, where, looked_up] if backward else [looked_up, where, every])
 
 
 def _embedding_rule(b: Backward) -> tuple[str | None, ...]:
@@ -48,12 +50,6 @@ def _evaluate_embedding_gradient(attrs: Attributes, g: Array, rows: Array) -> Ar
     return out
 
 
-def _nest_embedding_gradient(call: Call) -> LoopNest:
-    g = call.inputs[0]
-    every = tuple(index(f"A{axis}") for axis in range(len(g.shape)))
-    return over(g.shape, call, [every, every[:-1], (Index(()), every[-1])])
-
-
 # --- gather along an axis -------------------------------------------------------------------------------------------
 
 
@@ -61,18 +57,6 @@ def _infer_gather(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output
     x, positions = inputs
     (axis,) = normalise_axes((attrs["axis"],), len(x.shape))
     return (Output((*x.shape[:axis], *positions.shape, *x.shape[axis + 1 :]), x.dtype),)
-
-
-def _gather_maps(x: Tensor, positions: Tensor, axis: int) -> tuple[tuple[Index, ...], tuple[Index, ...], int]:
-    span, rank = len(positions.shape), len(x.shape) - 1 + len(positions.shape)
-    every = tuple(index(f"A{a}") for a in range(rank))
-    return (*every[:axis], Index(()), *every[axis + span :]), every[axis : axis + span], rank
-
-
-def _nest_gather(call: Call) -> LoopNest:
-    x, positions = call.inputs
-    source, where, rank = _gather_maps(x, positions, normalise_axes((call.attrs["axis"],), len(x.shape))[0])
-    return over(call.out.shape, call, [source, where, tuple(index(f"A{a}") for a in range(rank))])
 
 
 def _gather_rule(b: Backward) -> tuple[str | None, ...]:
@@ -91,12 +75,6 @@ def _evaluate_gather_gradient(attrs: Attributes, g: Array, positions: Array) -> 
     return np.moveaxis(out, 0, axis)
 
 
-def _nest_gather_gradient(call: Call) -> LoopNest:
-    g, positions = call.inputs
-    target, where, rank = _gather_maps(call.out, positions, call.attrs["axis"])
-    return over(g.shape, call, [tuple(index(f"A{a}") for a in range(rank)), where, target])
-
-
 # --- gather_elements: out[i, j] = x[i, positions[i, j]] ---------------------------------------------------------------
 
 
@@ -108,7 +86,7 @@ def _infer_gather_elements(inputs: tuple[Tensor, ...], attrs: Attributes) -> tup
 
 def _nest_by_position(call: Call) -> LoopNest:
     positions = call.inputs[1]
-    every = tuple(index(f"A{axis}") for axis in range(len(positions.shape)))
+    every = axes_of(range(len(positions.shape)))
     (axis,) = normalise_axes((call.attrs["axis"],), len(every))
     looked_up = (*every[:axis], Index(()), *every[axis + 1 :])
     gradient = call.out.shape != positions.shape or call.inputs[0].shape == positions.shape
@@ -126,11 +104,16 @@ def _gather_elements_rule(b: Backward) -> tuple[str | None, ...]:
     return b.emit("gather_elements_gradient", b.gradient, b.inputs[1], *kept, **attrs), None
 
 
+def elements_at(positions: Array, axis: int) -> tuple[Array, ...]:
+    """Index of single elements: their own place, but for ``axis``."""
+    grid: list[Array] = list(np.indices(positions.shape))
+    grid[axis] = positions
+    return tuple(grid)
+
+
 def _evaluate_gather_elements_gradient(attrs: Attributes, g: Array, positions: Array, *_: Array) -> Array:
     out = np.zeros(attrs["shape"], g.dtype)
-    grid = list(np.indices(positions.shape))
-    grid[attrs["axis"]] = positions
-    np.add.at(out, tuple(grid), g)
+    np.add.at(out, elements_at(positions, attrs["axis"]), g)
     return out
 
 
@@ -140,20 +123,20 @@ def _adds(call: Call) -> dict[str, int]:
 
 register(
     OpKind(
-        "embedding", Family.MOVE, _infer_embedding, lambda _, table, rows: table[rows], _nest_embedding, pointwise,
+        "embedding", Family.MOVE, _infer_embedding, lambda _, table, rows: table[rows], _nest_gather, pointwise,
         gradient=_embedding_rule, onnx=("Gather",), positions=lambda call: call.inputs[0].shape[0],
     ),
     OpKind(
         "embedding_gradient", Family.VECTOR, _infer_embedding_gradient, _evaluate_embedding_gradient,
-        _nest_embedding_gradient, reduces, _adds, no_onnx=BACKWARD,
+        lambda call: _nest_gather(call, True), reduces, _adds, no_onnx=BACKWARD,
     ),
     OpKind(
         "gather", Family.MOVE, _infer_gather, lambda attrs, x, positions: np.take(x, positions, axis=attrs["axis"]),
         _nest_gather, pointwise, gradient=_gather_rule, onnx=("Gather",), positions=axis_size,
     ),
     OpKind(
-        "gather_gradient", Family.VECTOR, of_given_shape, _evaluate_gather_gradient, _nest_gather_gradient, reduces,
-        _adds, no_onnx=BACKWARD,
+        "gather_gradient", Family.VECTOR, of_given_shape, _evaluate_gather_gradient,
+        lambda call: _nest_gather(call, True), reduces, _adds, no_onnx=BACKWARD,
     ),
     OpKind(
         "gather_elements", Family.MOVE, _infer_gather_elements,

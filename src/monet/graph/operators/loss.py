@@ -40,18 +40,9 @@ def _evaluate_nll(attrs: Attributes, scores: Array, label: Array) -> tuple[Array
 
 
 def _nll_rule(b: Backward) -> tuple[str | None, ...]:
-    classes = b.shape(0)[b.attrs["axis"]]
-    dtype = b.tensor(b.inputs[0]).dtype
-    name = b.emit(
-        "nll_loss_gradient",
-        b.gradient,
-        b.inputs[1],
-        b.op.outputs[1],
-        axis=b.attrs["axis"],
-        classes=classes,
-        dtype=dtype,
-    )
-    return name, None
+    axis, dtype = b.attrs["axis"], b.tensor(b.inputs[0]).dtype
+    operands = (b.gradient, b.inputs[1], b.op.outputs[1])
+    return b.emit("nll_loss_gradient", *operands, axis=axis, classes=b.shape(0)[axis], dtype=dtype), None
 
 
 def _infer_nll_gradient(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 from monet.errors import ModelError
 from monet.graph.backward import Backward
 from monet.graph.kind import BACKWARD, Array, Call, Family, OpKind, Output, along, like_first, pointwise, register
-from monet.graph.loop_nest import Index, LoopNest, index
+from monet.graph.loop_nest import LoopNest, index
 from monet.graph.op import Attributes
 from monet.graph.operators.nests import axes_of, over
 from monet.graph.tensor import Role, Tensor
@@ -26,6 +26,11 @@ def statistics_dtype(x: Tensor) -> str:
     return x.dtype if x.dtype == "fp64" else STATISTICS
 
 
+def _with_statistics(x: Tensor, rows: tuple[int, ...]) -> tuple[Output, ...]:
+    dtype = statistics_dtype(x)
+    return Output(x.shape, x.dtype), Output(rows, dtype, "mean"), Output(rows, dtype, "inverse_deviation")
+
+
 # --- batch norm, training form ----------------------------------------------------------------------------------------
 # inputs: x, weight, bias, running mean, running variance; the running statistics are updated in place.
 
@@ -36,18 +41,9 @@ def _infer_batch_norm(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output
         raise ModelError(f"batch norm over {list(x.shape)} needs parameters of its channels, got {list(weight.shape)}")
     if x.elements == x.shape[1]:
         raise ModelError("batch norm in training needs more than one value per channel; raise --batch or --image")
-    dtype = statistics_dtype(x)
-    outputs = [
-        Output(x.shape, x.dtype),
-        Output(weight.shape, dtype, "mean"),
-        Output(weight.shape, dtype, "inverse_deviation"),
-    ]
-    if len(inputs) == 5:
-        outputs += [
-            Output(inputs[3].shape, inputs[3].dtype, "running_mean", 3, role=Role.BUFFER),
-            Output(inputs[4].shape, inputs[4].dtype, "running_variance", 4, role=Role.BUFFER),
-        ]
-    return tuple(outputs)
+    running = zip((3, 4), ("running_mean", "running_variance"), inputs[3:], strict=False)
+    updated = (Output(old.shape, old.dtype, label, slot, role=Role.BUFFER) for slot, label, old in running)
+    return (*_with_statistics(x, weight.shape), *updated)
 
 
 def _per_channel(values: Array, rank: int) -> Array:
@@ -64,14 +60,8 @@ def _evaluate_batch_norm(attrs: Attributes, x: Array, weight: Array, bias: Array
         return y, mean, inverse
     momentum, count = attrs["momentum"], x.size // x.shape[1]
     unbiased = variance * (count / (count - 1))
-    old_mean, old_variance = running
-    return (
-        y,
-        mean,
-        inverse,
-        (1 - momentum) * old_mean + momentum * mean,
-        (1 - momentum) * old_variance + momentum * unbiased,
-    )
+    batch = zip(running, (mean, unbiased), strict=True)
+    return (y, mean, inverse, *((1 - momentum) * old + momentum * new for old, new in batch))
 
 
 def _nest_batch_norm(call: Call) -> LoopNest:
@@ -97,6 +87,8 @@ def _norm_gradients(b: Backward, kind: str, saved: tuple[str, ...], attrs: dict[
 
 
 def _infer_norm_gradient(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    if not attrs.get("affine", True):
+        return like_first(inputs, attrs)
     g, weight = inputs[0], inputs[-1]
     shapes = {"input": (g.shape, g.dtype), "weight": (weight.shape, weight.dtype), "bias": (weight.shape, weight.dtype)}
     return tuple(Output(*shapes[label], "" if i == 0 else label) for i, label in enumerate(attrs["wanted"]))
@@ -123,9 +115,7 @@ def _infer_layer_norm(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Ou
     x, axes = inputs[0], attrs["axes"]
     if not 0 < axes <= len(x.shape) or (len(inputs) > 1 and inputs[1].shape != x.shape[-axes:]):
         raise ModelError(f"layer norm over the last {axes} of {list(x.shape)} does not fit its weight")
-    rows = (*x.shape[:-axes], *([1] * axes))
-    dtype = statistics_dtype(x)
-    return (Output(x.shape, x.dtype), Output(rows, dtype, "mean"), Output(rows, dtype, "inverse_deviation"))
+    return _with_statistics(x, (*x.shape[:-axes], *([1] * axes)))
 
 
 def _evaluate_layer_norm(
@@ -144,10 +134,11 @@ def _nest_trailing(call: Call) -> LoopNest:
     return over(call.inputs[0].shape, call)
 
 
-def _layer_norm_rule(b: Backward) -> tuple[str | None, ...]:
+def _mean_norm_rule(b: Backward) -> tuple[str | None, ...]:
+    """Of layer and of group norm."""
     saved = b.inputs[0], b.op.outputs[1], b.op.outputs[2]
-    affine = len(b.inputs) > 1
-    return tuple(_norm_gradients(b, "layer_norm_gradient", saved, {"axes": b.attrs["axes"], "affine": affine}))
+    over_what = {key: b.attrs[key] for key in ("axes", "groups") if key in b.attrs}
+    return tuple(_norm_gradients(b, f"{b.op.kind}_gradient", saved, {**over_what, "affine": len(b.inputs) > 1}))
 
 
 def _evaluate_layer_norm_gradient(
@@ -199,8 +190,7 @@ def _infer_group_norm(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Ou
     x, groups = inputs[0], attrs["groups"]
     if len(x.shape) < 2 or x.shape[1] % groups or (len(inputs) > 1 and inputs[1].shape != (x.shape[1],)):
         raise ModelError(f"{groups} groups do not divide the channels of {list(x.shape)}, or the weight does not fit")
-    dtype, rows = statistics_dtype(x), (x.shape[0], groups)
-    return Output(x.shape, x.dtype), Output(rows, dtype, "mean"), Output(rows, dtype, "inverse_deviation")
+    return _with_statistics(x, (x.shape[0], groups))
 
 
 def _grouped(x: Array, groups: int) -> Array:
@@ -218,12 +208,6 @@ def _evaluate_group_norm(
     return (y if bias is None else y + _per_channel(bias, x.ndim)), mean, inverse
 
 
-def _group_norm_rule(b: Backward) -> tuple[str | None, ...]:
-    saved = b.inputs[0], b.op.outputs[1], b.op.outputs[2]
-    affine = len(b.inputs) > 1
-    return tuple(_norm_gradients(b, "group_norm_gradient", saved, {"groups": b.attrs["groups"], "affine": affine}))
-
-
 def _evaluate_group_norm_gradient(
     attrs: Attributes, g: Array, x: Array, mean: Array, inverse: Array, weight: Array | None = None
 ) -> tuple[Array, ...]:
@@ -237,19 +221,12 @@ def _evaluate_group_norm_gradient(
 
 def _nest_group_norm(call: Call) -> LoopNest:
     """Over samples, groups, channels of a group, and positions."""
-    x = call.inputs[0]
-    groups = call.attrs["groups"]
+    x, groups = call.inputs[0], call.attrs["groups"]
     per_group = x.shape[1] // groups
     channel = index(("A1", per_group), "A2")
-    spatial = tuple(index(f"A{axis + 1}") for axis in range(2, len(x.shape)))
-    maps: list[tuple[Index, ...]] = []
-    for tensor in (*call.inputs, *call.outputs):
-        if len(tensor.shape) == len(x.shape):
-            maps.append((index("A0"), channel, *spatial))
-        elif len(tensor.shape) == 1:
-            maps.append((channel,))
-        else:
-            maps.append((index("A0"), index("A1")))
+    spatial = axes_of(range(3, len(x.shape) + 1))
+    by_rank = {1: (channel,), 2: axes_of([0, 1]), len(x.shape): (index("A0"), channel, *spatial)}
+    maps = [by_rank[len(tensor.shape)] for tensor in (*call.inputs, *call.outputs)]
     return over((x.shape[0], groups, per_group, *x.shape[2:]), call, maps)
 
 
@@ -262,16 +239,6 @@ def _passes(forward: bool) -> Any:
         **{function: n * call.inputs[0].elements for function, n in counts.items()},
         **({"sqrt": call.outputs[-1].elements, "div": call.outputs[-1].elements} if forward else {}),
     }
-
-
-def _without_weight(infer: Any) -> Any:
-    def rule(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
-        if attrs["affine"]:
-            outputs: tuple[Output, ...] = infer(inputs, attrs)
-            return outputs
-        return like_first(inputs, attrs)
-
-    return rule
 
 
 def _but_channels(call: Call) -> set[str]:
@@ -290,11 +257,10 @@ def _inside_group(call: Call) -> set[str]:
 
 for _name, _infer, _forward, _backward, _nest, _whole, _rule, _onnx in (
     ("batch_norm", _infer_batch_norm, _evaluate_batch_norm, _evaluate_batch_norm_gradient, _nest_batch_norm, _but_channels, _batch_norm_rule, ("BatchNormalization",)),
-    ("layer_norm", _infer_layer_norm, _evaluate_layer_norm, _evaluate_layer_norm_gradient, _nest_trailing, _trailing, _layer_norm_rule, ("LayerNormalization",)),
+    ("layer_norm", _infer_layer_norm, _evaluate_layer_norm, _evaluate_layer_norm_gradient, _nest_trailing, _trailing, _mean_norm_rule, ("LayerNormalization",)),
     ("rms_norm", _infer_rms_norm, _evaluate_rms_norm, _evaluate_rms_norm_gradient, _nest_trailing, _trailing, _rms_norm_rule, ("RMSNormalization", "SimplifiedLayerNormalization")),
-    ("group_norm", _infer_group_norm, _evaluate_group_norm, _evaluate_group_norm_gradient, _nest_group_norm, _inside_group, _group_norm_rule, ("GroupNormalization", "InstanceNormalization")),
+    ("group_norm", _infer_group_norm, _evaluate_group_norm, _evaluate_group_norm_gradient, _nest_group_norm, _inside_group, _mean_norm_rule, ("GroupNormalization", "InstanceNormalization")),
 ):  # fmt: skip
-    _gradient_infer = _infer_norm_gradient if _name == "batch_norm" else _without_weight(_infer_norm_gradient)
     _dimensions = along(_whole, PASSES)
     _once = (3, 4) if _name == "batch_norm" else ()
     register(
@@ -302,7 +268,7 @@ for _name, _infer, _forward, _backward, _nest, _whole, _rule, _onnx in (
             _name, Family.VECTOR, _infer, _forward, _nest, _dimensions, _passes(True), _rule, _onnx, once=_once
         ),
         OpKind(
-            f"{_name}_gradient", Family.VECTOR, _gradient_infer, _backward, _nest, _dimensions, _passes(False),
+            f"{_name}_gradient", Family.VECTOR, _infer_norm_gradient, _backward, _nest, _dimensions, _passes(False),
             no_onnx=BACKWARD,
         ),
     )  # fmt: skip

@@ -90,10 +90,6 @@ def _nest_pool(call: Call, backward: bool = False) -> LoopNest:
     return LoopNest(dims, tuple(sorted(operands, key=lambda operand: operand.slot)))
 
 
-def _nest_pool_gradient(call: Call) -> LoopNest:
-    return _nest_pool(call, backward=True)
-
-
 def _windows(shape: tuple[int, ...], pooled: tuple[int, ...], attrs: Mapping[str, Any]) -> Any:
     """For every kernel tap: (position of each window's tap per axis, whether it lies inside the input)."""
     for tap in itertools.product(*map(range, attrs["kernel"])):
@@ -122,9 +118,9 @@ def _evaluate_max_pool(attrs: Attributes, x: Array) -> tuple[Array, Array]:
     return best.astype(x.dtype), chosen
 
 
-def _max_pool_rule(b: Backward) -> tuple[str | None, ...]:
-    shape = b.shape(0)
-    return (b.emit("max_pool_gradient", b.gradient, b.op.outputs[1], b.inputs[0], shape=shape, **b.attrs),)
+def _pool_rule(b: Backward) -> tuple[str | None, ...]:
+    operands = (b.gradient, *b.op.outputs[1:], b.inputs[0])
+    return (b.emit(f"{b.op.kind}_gradient", *operands, shape=b.shape(0), **b.attrs),)
 
 
 def _flat_positions(attrs: Mapping[str, Any], taps: Array, spatial: tuple[int, ...]) -> Array:
@@ -183,21 +179,22 @@ def _per_window(function: str, backward: bool = False) -> Any:
 register(
     OpKind(
         "max_pool", Family.VECTOR, _infer_max_pool, _evaluate_max_pool, _nest_pool, windows, _per_window("max"),
-        _max_pool_rule, ("MaxPool",),
+        _pool_rule, ("MaxPool",),
         narrow=lambda a: Narrow(1, TAP_INDEX, "index_dtype") if math.prod(a["kernel"]) <= MOST_TAPS else None,
     ),
     OpKind(
-        "max_pool_gradient", Family.VECTOR, of_given_shape, _evaluate_max_pool_gradient, _nest_pool_gradient, windows,
-        lambda call: {"add": call.inputs[0].elements}, no_onnx=BACKWARD, retained=(2,),
+        "max_pool_gradient", Family.VECTOR, of_given_shape, _evaluate_max_pool_gradient,
+        lambda call: _nest_pool(call, True), windows, lambda call: {"add": call.inputs[0].elements},
+        no_onnx=BACKWARD, retained=(2,),
     ),
     OpKind(
         "avg_pool", Family.VECTOR, _infer_pool, _evaluate_avg_pool, _nest_pool, windows, _per_window("add"),
-        lambda b: (b.emit("avg_pool_gradient", b.gradient, b.inputs[0], shape=b.shape(0), **b.attrs),),
-        ("AveragePool",),
+        _pool_rule, ("AveragePool",),
     ),
     OpKind(
-        "avg_pool_gradient", Family.VECTOR, of_given_shape, _evaluate_avg_pool_gradient, _nest_pool_gradient, windows,
-        _per_window("add", backward=True), no_onnx=BACKWARD, retained=(1,),
+        "avg_pool_gradient", Family.VECTOR, of_given_shape, _evaluate_avg_pool_gradient,
+        lambda call: _nest_pool(call, True), windows, _per_window("add", backward=True),
+        no_onnx=BACKWARD, retained=(1,),
     ),
 )  # fmt: skip
 

@@ -9,13 +9,9 @@ from monet.graph.backward import Backward
 from monet.graph.kind import BACKWARD, Array, Call, Family, OpKind, Output, WorkRule, pointwise, register
 from monet.graph.loop_nest import LoopNest, index
 from monet.graph.op import Attributes
-from monet.graph.operators.nests import over
+from monet.graph.operators.elementwise import sigmoid
+from monet.graph.operators.nests import axes_of, over
 from monet.graph.tensor import Tensor
-
-
-def _sigmoid(x: Array) -> Array:
-    return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))
-
 
 # --- lstm_cell: gates (…, 4h) in order input, forget, cell, output; previous cell state ---------------------------------
 
@@ -33,7 +29,7 @@ def _infer_lstm(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]
 
 def _evaluate_lstm(_: Attributes, gates: Array, cell: Array) -> tuple[Array, ...]:
     i, f, g, o = np.split(gates, 4, axis=-1)
-    i, f, g, o = _sigmoid(i), _sigmoid(f), np.tanh(g), _sigmoid(o)
+    i, f, g, o = sigmoid(i), sigmoid(f), np.tanh(g), sigmoid(o)
     new = f * cell + i * g
     return o * np.tanh(new), new, np.concatenate([i, f, g, o], axis=-1)
 
@@ -74,7 +70,7 @@ def _infer_gru(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
 
 def _evaluate_gru(_: Attributes, x: Array, h: Array, hidden: Array) -> tuple[Array, ...]:
     (rx, zx, nx), (rh, zh, nh) = np.split(x, 3, axis=-1), np.split(h, 3, axis=-1)
-    r, z = _sigmoid(rx + rh), _sigmoid(zx + zh)
+    r, z = sigmoid(rx + rh), sigmoid(zx + zh)
     n = np.tanh(nx + r * nh)
     return (1 - z) * n + z * hidden, np.concatenate([r, z, n], axis=-1)
 
@@ -107,7 +103,7 @@ def _nest(call: Call) -> LoopNest:
     tensors = (*call.inputs, *call.outputs)
     hidden = min(tensors, key=lambda tensor: tensor.elements)
     rank = len(hidden.shape)
-    lead = tuple(index(f"A{axis}") for axis in range(rank - 1))
+    lead = axes_of(range(rank - 1))
     maps = []
     for tensor in tensors:
         blocks = tensor.shape[-1] // hidden.shape[-1]

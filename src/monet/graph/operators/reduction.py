@@ -23,10 +23,10 @@ from monet.graph.kind import (
     register,
     sums,
 )
-from monet.graph.loop_nest import Index, LoopNest, index
+from monet.graph.loop_nest import Index, LoopNest
 from monet.graph.op import Attributes
 from monet.graph.operators.elementwise import per_element
-from monet.graph.operators.nests import elementwise, over
+from monet.graph.operators.nests import axes_of, elementwise, over
 from monet.graph.tensor import Tensor
 
 
@@ -46,20 +46,18 @@ def axis_dim(call: Call) -> tuple[str]:
 def _infer_reduce(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
     (x,) = inputs
     axes = normalise_axes(attrs["axes"], len(x.shape))
-    if attrs["keepdims"]:
-        shape = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
-    else:
-        shape = tuple(size for axis, size in enumerate(x.shape) if axis not in axes)
-    return (Output(shape, attrs.get("dtype", x.dtype)),)
+    sizes = (1 if axis in axes else size for axis, size in enumerate(x.shape) if attrs["keepdims"] or axis not in axes)
+    return (Output(tuple(sizes), attrs.get("dtype", x.dtype)),)
+
+
+def _kept(every: tuple[Index, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[Index, ...]:
+    return tuple(Index(()) if a in axes else one for a, one in enumerate(every) if keepdims or a not in axes)
 
 
 def _nest_reduce(call: Call) -> LoopNest:
-    (x,), rank = call.inputs, len(call.inputs[0].shape)
-    axes = normalise_axes(call.attrs["axes"], rank)
-    kept = [index(f"A{axis}") for axis in range(rank) if axis not in axes]
-    if call.attrs["keepdims"]:
-        kept = [Index(()) if axis in axes else index(f"A{axis}") for axis in range(rank)]
-    return over(x.shape, call, [tuple(index(f"A{axis}") for axis in range(rank)), kept])
+    shape = call.inputs[0].shape
+    axes, every = normalise_axes(call.attrs["axes"], len(shape)), axes_of(range(len(shape)))
+    return over(shape, call, [every, _kept(every, axes, call.attrs["keepdims"])])
 
 
 def _reducer(function: Callable[..., Array]) -> Callable[[Attributes, Array], Array]:
@@ -97,11 +95,9 @@ def _evaluate_extreme_gradient(attrs: Attributes, g: Array, x: Array, y: Array) 
 
 
 def _nest_extreme_gradient(call: Call) -> LoopNest:
-    x, rank = call.inputs[1], len(call.inputs[1].shape)
-    every = tuple(index(f"A{axis}") for axis in range(rank))
-    kept = [index(f"A{axis}") for axis in range(rank) if axis not in call.attrs["axes"]]
-    if len(call.inputs[0].shape) == rank:
-        kept = [Index(()) if axis in call.attrs["axes"] else index(f"A{axis}") for axis in range(rank)]
+    g, x, _ = call.inputs
+    every = axes_of(range(len(x.shape)))
+    kept = _kept(every, call.attrs["axes"], len(g.shape) == len(x.shape))
     return over(x.shape, call, [kept, every, kept, every])
 
 
@@ -184,8 +180,7 @@ def _evaluate_topk(attrs: Attributes, x: Array) -> tuple[Array, Array]:
 
 def _nest_topk(call: Call) -> LoopNest:
     """Every element is looked at; those kept fill the front of the axis."""
-    every = tuple(index(f"A{axis}") for axis in range(len(call.inputs[0].shape)))
-    return over(call.inputs[0].shape, call, [every] * 3)
+    return over(call.inputs[0].shape, call, [axes_of(range(len(call.inputs[0].shape)))] * 3)
 
 
 def _topk_work(call: Call) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,13 @@ from monet.graph.backward import Backward
 from monet.graph.kind import Array, Call, Family, OpKind, Output, displaced, no_work, register
 from monet.graph.loop_nest import LoopNest
 from monet.graph.op import Attributes
+from monet.graph.operators.gather import elements_at
 from monet.graph.operators.nests import axes_of, axis_size, over
 from monet.graph.operators.reduction import normalise_axes
 from monet.graph.tensor import Tensor
+
+STORES = ("index_copy", "scatter")
+BY_ELEMENT = ("scatter", "scatter_add")
 
 
 def _axis(attrs: Attributes, rank: int) -> int:
@@ -39,38 +44,17 @@ def _infer_scatter(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Outpu
     return (Output(x.shape, x.dtype),)
 
 
-def _slices(attrs: Attributes, positions: Array, rank: int) -> Any:
-    return (*([slice(None)] * _axis(attrs, rank)), positions)
+def _writer(kind: str) -> Callable[..., Array]:
+    def evaluate(attrs: Attributes, x: Array, positions: Array, source: Array) -> Array:
+        out, axis = x.copy(), _axis(attrs, x.ndim)
+        where: Any = elements_at(positions, axis) if kind in BY_ELEMENT else (*([slice(None)] * axis), positions)
+        if kind in STORES:
+            out[where] = source
+        else:
+            np.add.at(out, where, source)
+        return out
 
-
-def _elements(attrs: Attributes, positions: Array, rank: int) -> Any:
-    grid: list[Array] = list(np.indices(positions.shape))
-    grid[_axis(attrs, rank)] = positions
-    return tuple(grid)
-
-
-def _evaluate_index_copy(attrs: Attributes, x: Array, positions: Array, source: Array) -> Array:
-    out = x.copy()
-    out[_slices(attrs, positions, x.ndim)] = source
-    return out
-
-
-def _evaluate_index_add(attrs: Attributes, x: Array, positions: Array, source: Array) -> Array:
-    out = x.copy()
-    np.add.at(out, _slices(attrs, positions, x.ndim), source)
-    return out
-
-
-def _evaluate_scatter(attrs: Attributes, x: Array, positions: Array, source: Array) -> Array:
-    out = x.copy()
-    out[_elements(attrs, positions, x.ndim)] = source
-    return out
-
-
-def _evaluate_scatter_add(attrs: Attributes, x: Array, positions: Array, source: Array) -> Array:
-    out = x.copy()
-    np.add.at(out, _elements(attrs, positions, x.ndim), source)
-    return out
+    return evaluate
 
 
 def _nest(call: Call) -> LoopNest:
@@ -82,10 +66,10 @@ def _nest(call: Call) -> LoopNest:
     return over(shape, call, [every, where, every, every])
 
 
-def _read_back(b: Backward, by_element: bool) -> str:
+def _read_back(b: Backward) -> str:
     """What the output's gradient holds where the source was written."""
     axis, (_, positions, _) = _axis(b.attrs, len(b.shape(0))), b.inputs
-    if not by_element:
+    if b.op.kind not in BY_ELEMENT:
         return b.emit("gather", b.gradient, positions, axis=axis)
     g, shape = b.gradient, b.shape(1)
     cut = tuple(a for a, size in enumerate(b.shape(0)) if a != axis and shape[a] < size)
@@ -95,32 +79,27 @@ def _read_back(b: Backward, by_element: bool) -> str:
     return b.emit("gather_elements", g, positions, axis=axis)
 
 
-def _store_rule(b: Backward) -> tuple[str | None, ...]:
+def _rule(b: Backward) -> tuple[str | None, ...]:
     """What is overwritten gets no gradient: zeros are stored there."""
-    by_element, kept = b.op.kind == "scatter", None
-    if b.needs[0]:
+    kept = b.gradient if b.needs[0] else None
+    if kept and b.op.kind in STORES:
         zero = b.emit("fill", shape=(), value=0.0, dtype=b.tensor(b.gradient).dtype)
         zeros = b.emit("expand", zero, shape=b.shape(2))
         kept = b.emit(b.op.kind, b.gradient, b.inputs[1], zeros, axis=b.attrs["axis"])
-    return kept, None, _read_back(b, by_element) if b.needs[2] else None
+    return kept, None, _read_back(b) if b.needs[2] else None
 
 
-def _add_rule(b: Backward) -> tuple[str | None, ...]:
-    kept = b.gradient if b.needs[0] else None
-    return kept, None, _read_back(b, b.op.kind == "scatter_add") if b.needs[2] else None
-
-
-for _kind, _infer, _evaluate, _onnx, _why in (
-    ("index_copy", _infer_index, _evaluate_index_copy, (), "files write whole slices element by element"),
-    ("index_add", _infer_index, _evaluate_index_add, (), "files add whole slices element by element"),
-    ("scatter", _infer_scatter, _evaluate_scatter, ("ScatterElements", "Scatter"), ""),
-    ("scatter_add", _infer_scatter, _evaluate_scatter_add, ("ScatterElements",), ""),
+for _kind, _infer, _onnx, _why in (
+    ("index_copy", _infer_index, (), "files write whole slices element by element"),
+    ("index_add", _infer_index, (), "files add whole slices element by element"),
+    ("scatter", _infer_scatter, ("ScatterElements", "Scatter"), ""),
+    ("scatter_add", _infer_scatter, ("ScatterElements",), ""),
 ):
-    _stores = _kind in ("index_copy", "scatter")
+    _stores = _kind in STORES
     register(
         OpKind(
-            _kind, Family.MOVE if _stores else Family.VECTOR, _infer, _evaluate, _nest, displaced,
-            no_work if _stores else lambda call: {"add": call.inputs[2].elements},
-            _store_rule if _stores else _add_rule, _onnx, _why, positions=axis_size,
+            _kind, Family.MOVE if _stores else Family.VECTOR, _infer, _writer(_kind), _nest, displaced,
+            no_work if _stores else lambda call: {"add": call.inputs[2].elements}, _rule, _onnx, _why,
+            positions=axis_size,
         )
     )  # fmt: skip

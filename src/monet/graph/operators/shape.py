@@ -31,7 +31,7 @@ from monet.graph.kind import (
 )
 from monet.graph.loop_nest import Index, LoopNest, index
 from monet.graph.op import Attributes
-from monet.graph.operators.nests import axis_names, elementwise, over
+from monet.graph.operators.nests import axes_of, axis_names, elementwise, over
 from monet.graph.operators.reduction import normalise_axes
 from monet.graph.tensor import Tensor, view_strides
 
@@ -100,8 +100,7 @@ def _evaluate_slice_gradient(attrs: Attributes, g: Array) -> Array:
 def _nest_scatter(call: Call) -> LoopNest:
     """One point per element of the longer side, axis by axis; either is bounded by its own shape."""
     shape = tuple(max(sizes) for sizes in zip(call.inputs[0].shape, call.out.shape, strict=True))
-    every = tuple(index(name) for name in axis_names(len(shape)))
-    return over(shape, call, [every, every])
+    return over(shape, call, [axes_of(range(len(shape)))] * 2)
 
 
 def _infer_detach(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
@@ -182,7 +181,7 @@ def _concat_rule(b: Backward) -> tuple[str | None, ...]:
     return tuple(part if needed else None for part, needed in zip(parts, b.needs, strict=True))
 
 
-_PAD_MODES = {"constant": "constant", "reflect": "reflect", "edge": "edge"}
+_PAD_MODES = ("constant", "reflect", "edge")
 
 
 def _infer_pad(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
@@ -271,9 +270,7 @@ register(
         gradient=_concat_rule, onnx=("Concat",),
     ),
     _move("pad", _infer_pad, _nest_pad, displaced, _evaluate_pad, gradient=_pad_rule, onnx=("Pad",)),
-    _move(
-        "slice_gradient", of_given_shape, _nest_scatter, displaced, _evaluate_slice_gradient, no_onnx=BACKWARD,
-    ),
+    _move("slice_gradient", of_given_shape, _nest_scatter, displaced, _evaluate_slice_gradient, no_onnx=BACKWARD),
     _move("pad_gradient", of_given_shape, _nest_scatter, displaced, _evaluate_pad_gradient, no_onnx=BACKWARD),
     _move(
         "repeat", _infer_repeat, _nest_repeat, pointwise, lambda attrs, x: np.tile(x, attrs["times"]),

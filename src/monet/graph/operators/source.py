@@ -20,17 +20,9 @@ def _evaluate_fill(attrs: Attributes) -> Array:
     return np.full(attrs["shape"], attrs["value"], FORMATS[attrs["dtype"]].numpy)
 
 
-def _infer_iota(_: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
-    return (Output((attrs["size"],), attrs["dtype"]),)
-
-
 def _evaluate_iota(attrs: Attributes) -> Array:
     numbers = attrs.get("start", 0) + attrs.get("step", 1) * np.arange(attrs["size"])
     return np.asarray(numbers, FORMATS[attrs["dtype"]].numpy)
-
-
-def _infer_causal_mask(_: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
-    return (Output((attrs["rows"], attrs["columns"]), "bool"),)
 
 
 def _evaluate_causal_mask(attrs: Attributes) -> Array:
@@ -50,8 +42,8 @@ def _evaluate_random(attrs: Attributes) -> Array:
 
 for _kind, _infer, _evaluate, _onnx in (
     ("fill", _infer_fill, _evaluate_fill, ("ConstantOfShape",)),
-    ("iota", _infer_iota, _evaluate_iota, ("Range",)),
-    ("causal_mask", _infer_causal_mask, _evaluate_causal_mask, ("Trilu",)),
+    ("iota", lambda _, a: (Output((a["size"],), a["dtype"]),), _evaluate_iota, ("Range",)),
+    ("causal_mask", lambda _, a: (Output((a["rows"], a["columns"]), "bool"),), _evaluate_causal_mask, ("Trilu",)),
 ):
     register(OpKind(_kind, Family.MOVE, _infer, _evaluate, elementwise, pointwise, onnx=_onnx))
 

@@ -16,6 +16,7 @@ from monet.graph.kind import UPDATE, Array, Call, Family, OpKind, Output, pointw
 from monet.graph.loop_nest import LoopNest
 from monet.graph.op import Attributes
 from monet.graph.operators.nests import broadcast_indices, over
+from monet.graph.operators.normalization import statistics_dtype
 from monet.graph.tensor import Role, Tensor
 
 Step = Callable[[Attributes, Array, Array, tuple[Array, ...]], tuple[Array, ...]]
@@ -26,13 +27,8 @@ def _infer(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
     if weight.shape != gradient.shape:
         raise ModelError(f"the gradient {list(gradient.shape)} does not fit the weight {list(weight.shape)}")
     state = inputs[2 : len(inputs) - int(attrs["clipped"])]
-    return (
-        Output(weight.shape, weight.dtype, "", 0, role=Role.PARAMETER),
-        *(
-            Output(tensor.shape, tensor.dtype, f"state{position}", position + 2, role=Role.STATE)
-            for position, tensor in enumerate(state)
-        ),
-    )
+    states = (Output(one.shape, one.dtype, f"state{i}", i + 2, role=Role.STATE) for i, one in enumerate(state))
+    return (Output(weight.shape, weight.dtype, "", 0, role=Role.PARAMETER), *states)
 
 
 def _sgd(attrs: Attributes, weight: Array, g: Array, _: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -100,7 +96,7 @@ for _name, _step, _count in (
 
 
 def _infer_scalar(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
-    return (Output((), "fp64" if inputs[0].dtype == "fp64" else "fp32"),)
+    return (Output((), statistics_dtype(inputs[0])),)
 
 
 def _evaluate_coefficient(attrs: Attributes, *squares: Array) -> Array:
@@ -113,17 +109,14 @@ def _nest_square_sum(call: Call) -> LoopNest:
     return over(x.shape, call, [broadcast_indices(x, len(x.shape)), ()])
 
 
-def _nest_scalar(call: Call) -> LoopNest:
-    return over((), call, [()] * (len(call.inputs) + 1))
-
-
 register(
     OpKind(
         "square_sum", Family.VECTOR, _infer_scalar, lambda _, g: np.asarray((g * g).sum()), _nest_square_sum, reduces,
         lambda call: {"mul": call.inputs[0].elements, "add": call.inputs[0].elements}, no_onnx=UPDATE,
     ),
     OpKind(
-        "clip_coefficient", Family.VECTOR, _infer_scalar, _evaluate_coefficient, _nest_scalar, reduces,
+        "clip_coefficient", Family.VECTOR, _infer_scalar, _evaluate_coefficient,
+        lambda call: over((), call, [()] * (len(call.inputs) + 1)), reduces,
         lambda call: {"add": len(call.inputs), "sqrt": 1, "div": 1}, no_onnx=UPDATE,
     ),
 )  # fmt: skip
