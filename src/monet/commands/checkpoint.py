@@ -25,7 +25,6 @@ from monet.search.checkpoint.genetic import exact_curve, genetic_outcomes, stati
 from monet.search.checkpoint.outcome import (
     FRONT_SHARES,
     Outcome,
-    baseline_outcome,
     baseline_outcomes,
     exact_front,
     narrowed_only,
@@ -150,7 +149,8 @@ def _chosen(step: Graph, problem: Problem, limit: int | None, method: str, choic
             raise MonetError(f"--method {method}: pages to the host cost time, not FLOPs; give --hardware")
         return outcome_of_plan(step, problem, plan, method, "narrow" in choices)
     if method not in ("auto", "exact"):
-        return baseline_outcome(step, problem, baseline_named(method))
+        baseline = baseline_named(method)
+        return outcome_of_plan(step, problem, baseline.plan(step, problem), baseline.name)
     budget = problem.keep_all_bytes if limit is None else limit
     if "recompute" not in choices:
         return narrowed_only(step, problem, budget)

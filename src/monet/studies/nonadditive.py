@@ -29,13 +29,9 @@ def run(options: Options) -> Outcome:
     names = [one.storage for one in saved if one in largest]
     asked: list[tuple[str, ...]] = [(), *((name,) for name in names), *combinations(names, 2)]
     options.say(f"{len(asked)} plans through the schedule")
-    executor = workers(costed, options.jobs)
-    try:
+    with workers(costed, options.jobs) as executor:
         evaluator = CheckpointEvaluator(costed, problem_of(costed.graph), executor)
         found = evaluator.all([(CheckpointPlan.dropping(one), True) for one in asked])
-    finally:
-        if executor is not None:
-            executor.shutdown()
     points = {key: point.figures for key, point in zip(asked, found, strict=True) if point}
     return outcome(pairs(points, names), names)
 

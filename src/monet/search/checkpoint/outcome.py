@@ -11,7 +11,7 @@ from monet.graph.graph import Graph
 from monet.search.checkpoint.liveness import Peak, peak_of
 from monet.search.checkpoint.peak import NODES, SMALL, WORK_PLANS, WORK_SCHEDULES, best_under_peak
 from monet.search.checkpoint.static import Choice, best_under
-from monet.transforms.checkpoint_baselines import BASELINES, Baseline
+from monet.transforms.checkpoint_baselines import BASELINES
 from monet.transforms.checkpoint_plan import CheckpointPlan, Impossible
 from monet.transforms.checkpoint_problem import Problem
 from monet.transforms.recompute import recompute
@@ -149,11 +149,6 @@ def baseline_outcomes(graph: Graph, problem: Problem, narrow: bool = False) -> l
         if plan not in found:
             found[plan] = outcome_of_plan(graph, problem, plan, one.name, narrow)
     return list(found.values())
-
-
-def baseline_outcome(graph: Graph, problem: Problem, baseline: Baseline) -> Outcome:
-    """One baseline."""
-    return outcome_of_plan(graph, problem, baseline.plan(graph, problem), baseline.name)
 
 
 def narrowed_only(graph: Graph, problem: Problem, budget: int) -> Outcome:

@@ -84,11 +84,11 @@ def best_under_peak(
 ) -> PeakChoice:
     """The plan that repeats the least work while activations and their gradients never exceed ``budget`` bytes."""
     timeline, problem = timeline_of(graph, cost, fold=False)
-    if len(timeline.nodes) > NODES:
-        return _by_blocks(graph, timeline, problem, budget)
     _check_floor(timeline, budget)
     if max(timeline.plain) <= budget:
         return _choice(graph, timeline, CheckpointPlan(), budget, 0, 0.0, 0.0)
+    if len(timeline.nodes) > NODES:
+        return _by_blocks(graph, timeline, problem, budget)
     answer = _Intervals(timeline, problem, budget, plans_only=True).solve(work[0])
     if answer.dropped is None:
         raise _no_plan(timeline, problem, budget, answer.infeasible, work[0])
@@ -105,9 +105,6 @@ def best_under_peak(
 
 def _by_blocks(graph: Graph, timeline: Timeline, problem: Problem, budget: int) -> PeakChoice:
     """The same for deep networks: equal blocks solved once and chained, with a bound for every plan."""
-    _check_floor(timeline, budget)
-    if max(timeline.plain) <= budget:
-        return _choice(graph, timeline, CheckpointPlan(), budget, 0, 0.0, 0.0)
     plan = plan_by_blocks(graph, problem, budget)
     if plan is None:
         raise BudgetTooSmall(
@@ -133,33 +130,30 @@ def _choice(
 
 def _floor(timeline: Timeline) -> str:
     """The operator whose own operands and results are the most bytes."""
-    worst = max(range(len(timeline.floors)), key=lambda number: timeline.floors[number])
-    return timeline.nodes[worst].names[-1]
+    floors = timeline.floors
+    return timeline.nodes[floors.index(max(floors))].names[-1]
 
 
 def _check_floor(timeline: Timeline, budget: int) -> None:
     """An operator whose own operands and results exceed the budget cannot be helped by recomputation."""
-    floors = timeline.floors
-    worst = max(range(len(floors)), key=lambda number: floors[number])
-    if floors[worst] > budget:
+    worst, held = _floor(timeline), max(timeline.floors)
+    if held > budget:
         raise BudgetTooSmall(
-            f"a peak of {budget:,} bytes is impossible: {timeline.nodes[worst].names[-1]} alone holds "
-            f"{floors[worst]:,} bytes of operands and results, {floors[worst] - budget:,} too many; "
-            "only splitting that operator (a smaller batch, or chunks of it) lowers this floor",
-            _floor(timeline),
-            floors[worst] - budget,
+            f"a peak of {budget:,} bytes is impossible: {worst} alone holds {held:,} bytes of operands and results, "
+            f"{held - budget:,} too many; only splitting that operator (a smaller batch, or chunks of it) lowers this "
+            "floor",
+            worst,
+            held - budget,
         )
 
 
 def _no_plan(timeline: Timeline, problem: Problem, budget: int, infeasible: bool, work: float) -> BudgetTooSmall:
-    floors = timeline.floors
-    worst = max(range(len(floors)), key=lambda number: floors[number])
     least = _Intervals(timeline, problem, None, plans_only=True).least_capacity(work)
     what = "no plan keeps" if infeasible else "no plan was found, nor excluded, that keeps"
     return BudgetTooSmall(
         f"{what} the peak under {budget:,} bytes; the plain step has {max(timeline.plain):,}, the least found with "
         f"recomputation is {least:,} ({least - budget:,} too many), and the largest single operator, "
-        f"{timeline.nodes[worst].names[-1]}, needs {floors[worst]:,} of its own",
+        f"{_floor(timeline)}, needs {max(timeline.floors):,} of its own",
         _floor(timeline),
         least - budget,
     )
@@ -363,15 +357,23 @@ class _Intervals:
             if terms:
                 self.model.add(sum(terms) <= self.capacity - held // self.unit)
 
+    @staticmethod
+    def _solver(work: float) -> Any:
+        """CP-SAT for so many deterministic seconds, the same everywhere."""
+        from ortools.sat.python import cp_model
+
+        solver = cp_model.CpSolver()
+        solver.parameters.max_deterministic_time = work
+        solver.parameters.random_seed = 1
+        solver.parameters.num_workers = 1
+        return solver
+
     def least_capacity(self, work: float) -> int:
         """The least peak found, in bytes."""
         from ortools.sat.python import cp_model
 
         self.model.minimize(self.capacity)
-        solver = cp_model.CpSolver()
-        solver.parameters.max_deterministic_time = work
-        solver.parameters.random_seed = 1
-        solver.parameters.num_workers = 1
+        solver = self._solver(work)
         if solver.solve(self.model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return max(self.timeline.plain)
         return int(solver.value(self.capacity)) * self.unit
@@ -382,10 +384,7 @@ class _Intervals:
 
         if at_most is not None:
             self.model.add(self.cost <= at_most)
-        solver = cp_model.CpSolver()
-        solver.parameters.max_deterministic_time = work
-        solver.parameters.random_seed = 1
-        solver.parameters.num_workers = 1
+        solver = self._solver(work)
         if not self.plans_only:  # relaxations bound little here: ResNet-18 at 45 % is proved in 10 s instead of 38
             solver.parameters.linearization_level = 0
         status = solver.solve(self.model)

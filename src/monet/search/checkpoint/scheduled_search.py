@@ -9,17 +9,16 @@ for any number of processes.
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
-from monet.graph.graph import Graph
-from monet.graph.op import Op
 from monet.schedule.engine import NoSchedule
-from monet.search.checkpoint.genetic import Genes, exact_curve, genes_of, least_work, narrowable
+from monet.search.checkpoint.genetic import exact_curve, genes_of, least_work, narrowable
 from monet.search.checkpoint.scheduled import PlanFigures, ScheduledCost
 from monet.search.checkpoint.static import Choice
 from monet.search.genetic import EvolutionSettings, Genome, Score, evolve, non_dominated
@@ -173,13 +172,19 @@ def _in_worker(asked: tuple[CheckpointPlan, bool]) -> PlanFigures | None:
     return figures_or_none(_costed[-1], *asked)
 
 
-def workers(costed: ScheduledCost, jobs: int) -> Executor | None:
+@contextmanager
+def workers(costed: ScheduledCost, jobs: int) -> Iterator[Executor | None]:
     """Processes that know what this one knows now; None for one job."""
     if jobs < 2:
-        return None
+        yield None
+        return
     costed.figures(CheckpointPlan())  # kernels are compiled before processes part
     _costed[:] = [costed]
-    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("fork"))
+    executor = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("fork"))
+    try:
+        yield executor
+    finally:
+        executor.shutdown(cancel_futures=True)
 
 
 # --- seeds ------------------------------------------------------------------------------------------------------------
@@ -196,10 +201,7 @@ def scheduled_problem(costed: ScheduledCost) -> Problem:
         np.maximum.at(last, events.operator[own], events.end[own])
     ticks = {one.op.name: max(0, int(last[one.number] - first[one.number])) for one in scheduler.workload.operators}
 
-    def cost(_: Graph, op: Op) -> int:
-        return ticks.get(op.name, 0)
-
-    return problem_of(costed.graph, cost)
+    return problem_of(costed.graph, lambda _, op: ticks.get(op.name, 0))
 
 
 def greedy_plans(plain: Point, alone: Sequence[tuple[str, Point]], count: int = GREEDY_PLANS) -> list[CheckpointPlan]:
@@ -232,14 +234,9 @@ def search_front(
 ) -> ScheduledFront:
     """The front of latency, energy and peak activation memory. ``watch`` is told how many plans were costed."""
     settings = settings or EvolutionSettings(population=48, generations=16)
-    problem = problem_of(costed.graph)
-    executor = workers(costed, jobs)
-    evaluator = CheckpointEvaluator(costed, problem, executor)
-    try:
+    with workers(costed, jobs) as executor:
+        evaluator = CheckpointEvaluator(costed, problem_of(costed.graph), executor)
         return _search(evaluator, choices, seed, settings, watch)
-    finally:
-        if executor is not None:
-            executor.shutdown(cancel_futures=True)
 
 
 def exact_points(
@@ -341,7 +338,7 @@ def _search(
         return [evaluator.score(one) for one in found]
 
     result = evolve(
-        _counts(genes, choices),
+        (*genes.counts, 2 if "recompute" in choices else 1),
         evaluate,
         seed=seed,
         settings=settings,
@@ -361,10 +358,6 @@ def _ways(costed: ScheduledCost, problem: Problem, choices: Sequence[str]) -> di
         sizes = {name: size for name, (size, _) in costed.saved_bytes.items()}
         ways["offload"] = frozenset(name for name, size in sizes.items() if size >= PAGED_BYTES)
     return ways
-
-
-def _counts(genes: Genes, choices: Sequence[str]) -> tuple[int, ...]:
-    return (*genes.counts, 2 if "recompute" in choices else 1)
 
 
 def _collected(

@@ -9,7 +9,7 @@ from monet.search.hardware.analysis import reference_point
 from monet.search.hardware.exploration import objective_values
 from monet.search.hardware.objectives import Objective
 from monet.search.hardware.record import Record
-from monet.search.hardware.samplers import search_named
+from monet.search.hardware.samplers import answered, search_named
 from monet.search.hardware.space import Space
 from monet.search.pareto import hypervolume
 
@@ -50,12 +50,4 @@ def visited(
 ) -> list[Record]:
     """The records a search looks at, in its order."""
     proposals = search_named(search, space, points, seed, objectives)
-    seen: list[Record] = []
-    try:
-        batch = next(proposals)
-        while True:
-            answers = [known[space.key(point)] for point in batch]
-            seen += answers
-            batch = proposals.send(answers)
-    except StopIteration:
-        return seen
+    return list(answered(proposals, lambda batch: [known[space.key(point)] for point in batch]))

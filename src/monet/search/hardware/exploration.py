@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from monet.hardware.errors import HardwareError
 from monet.search.hardware.engine import EVALUATE, Engine, cluster, local
 from monet.search.hardware.objectives import Objective, hardware_figures
 from monet.search.hardware.record import Record
-from monet.search.hardware.samplers import search_named
+from monet.search.hardware.samplers import answered, search_named
 from monet.search.hardware.space import Space, Values, numeric
 from monet.search.hardware.store import open_store
 from monet.search.pareto import front
@@ -60,8 +60,7 @@ def objective_values(
     space: Space, records: Sequence[Record], objectives: Sequence[Objective]
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Objectives of feasible records, a row each."""
-    weights = {name: one.weight for name, one in space.workloads.items()}
-    rows = [[one.value(record.metrics, weights) for one in objectives] for record in records]
+    rows = [space.judged(record.metrics, objectives) for record in records]
     return np.array(rows, float).reshape(len(records), len(objectives))
 
 
@@ -117,12 +116,10 @@ def explore(
     began = time.monotonic()
     total = space.size if search == "exhaustive" else min(points or 10**9, space.size or 10**9)
     progress, records, early = Progress(total), dict[str, Record](), dict[str, Record]()
-    weights = {name: one.weight for name, one in space.workloads.items()}
 
     def note(record: Record) -> None:
         progress.seconds = time.monotonic() - began
-        values = tuple(one.value(record.metrics, weights) for one in chosen) if record.ok else None
-        progress.add(record, values)
+        progress.add(record, tuple(space.judged(record.metrics, chosen)) if record.ok else None)
         show(progress)
 
     def arrived(record: Record) -> None:
@@ -136,16 +133,10 @@ def explore(
         with engine, _sigterm_as_interrupt():
             try:
                 show(progress)
-                batch = next(proposals)
-                while True:
-                    answers = engine.evaluate(batch, arrived)
-                    for record in answers:
-                        if early.pop(space.key(record.values), None) is None:
-                            note(record)
-                        records[space.key(record.values)] = record
-                    batch = proposals.send(answers)
-            except StopIteration:
-                pass
+                for record in answered(proposals, lambda batch: engine.evaluate(batch, arrived)):
+                    if early.pop(space.key(record.values), None) is None:
+                        note(record)
+                    records[space.key(record.values)] = record
             except KeyboardInterrupt:
                 interrupted = True
     return Exploration(
@@ -223,24 +214,15 @@ def require_workloads(space: Space) -> None:
 
 
 def _probes(space: Space) -> Iterator[Values]:
+    names = [one.name for one in space.parameters]
     ends = [
         (one.values[0], one.values[-1]) if one.values else (one.at(0.0), one.at(1.0 - 1e-9)) for one in space.parameters
     ]
-    names = [one.name for one in space.parameters]
+    corners = (dict(zip(names, chosen, strict=True)) for chosen in product(*ends)) if len(ends) <= 10 else ()
+    whole = space.size is not None and space.size <= MOST_TRIED
+    spread = (point for batch in search_named("qmc", space, MOST_TRIED, 0) for point in batch)
     seen: set[str] = set()
-    count = 0
-    rest: Iterator[Mapping[str, Any]]
-    if space.size is not None and space.size <= MOST_TRIED:
-        rest = space.points()
-    else:
-        from monet.search.hardware.samplers import search_named as named
-
-        rest = (point for batch in named("qmc", space, MOST_TRIED, 0) for point in batch)
-    corners = (dict(zip(names, chosen, strict=True)) for chosen in product(*ends)) if len(ends) <= 10 else iter(())
-    for source in (corners, rest):
-        for point in source:
-            key = space.key(point)
-            if key not in seen and count < MOST_TRIED:
-                seen.add(key)
-                count += 1
-                yield dict(point)
+    for point in chain(corners, space.points() if whole else spread):
+        if space.key(point) not in seen and len(seen) < MOST_TRIED:
+            seen.add(space.key(point))
+            yield point

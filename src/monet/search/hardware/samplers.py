@@ -7,7 +7,7 @@ finds its earlier points there and goes on where it stopped.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +59,18 @@ def search_named(
     raise MonetError(f"--search {name!r}: allowed are {', '.join(SEARCHES)}")
 
 
+def answered(search: Search, evaluate: Callable[[list[Values]], list[Record]]) -> Iterator[Record]:
+    """The records of all points a search asks for, in its order; it learns from those of each batch."""
+    try:
+        batch = next(search)
+        while True:
+            records = evaluate(batch)
+            yield from records
+            batch = search.send(records)
+    except StopIteration:
+        return
+
+
 def _given(points: Iterable[Values]) -> Search:
     """Points that do not depend on what is found."""
     rest = iter(points)
@@ -69,12 +81,7 @@ def _given(points: Iterable[Values]) -> Search:
 def _random(space: Space, count: int, seed: int) -> Iterator[Values]:
     """Different points, each equally likely; of a finite space."""
     generator = np.random.default_rng(seed)
-    seen: set[str] = set()
-    while len(seen) < count:
-        point = {one.name: one.at(share) for one, share in _zip(space, generator.random(len(space.parameters)))}
-        if space.key(point) not in seen:
-            seen.add(space.key(point))
-            yield point
+    return islice(_different(space, lambda: [generator.random(len(space.parameters))]), count)
 
 
 def _spread(space: Space, seed: int) -> Iterator[Values]:
@@ -82,17 +89,18 @@ def _spread(space: Space, seed: int) -> Iterator[Values]:
     from scipy.stats import qmc
 
     sobol = qmc.Sobol(len(space.parameters), rng=seed)
+    return _different(space, lambda: sobol.random(256))
+
+
+def _different(space: Space, draw: Callable[[], Iterable[Any]]) -> Iterator[Values]:
+    """Different points at the drawn shares of each parameter's way, until there are no others."""
     seen: set[str] = set()
     while space.size is None or len(seen) < space.size:
-        for row in sobol.random(256):
-            point = {one.name: one.at(share) for one, share in _zip(space, row)}
+        for shares in draw():
+            point = {one.name: one.at(float(share)) for one, share in zip(space.parameters, shares, strict=True)}
             if space.key(point) not in seen:
                 seen.add(space.key(point))
                 yield point
-
-
-def _zip(space: Space, shares: Any) -> Iterator[tuple[Parameter, float]]:
-    return zip(space.parameters, map(float, shares), strict=True)
 
 
 # --- searches that learn ----------------------------------------------------------------------------------------------
@@ -136,7 +144,6 @@ def _learning(
     waiting = len(study.trials)
     known: dict[str, Record] = {}
     repeats = 0
-    weights = {name: one.weight for name, one in space.workloads.items()}
     while len(known) < count and repeats < MOST_REPEATS:
         size = min(waiting, BATCH) or batch_size
         waiting = max(0, waiting - size)
@@ -151,17 +158,11 @@ def _learning(
         records = yield list(new.values())
         known |= zip(new, records, strict=True)
         for trial, point in zip(trials, points, strict=True):
-            _tell(study, trial, known.get(space.key(point)), objectives, weights)
-
-
-def _tell(study: Any, trial: Any, record: Record | None, objectives: Sequence[Objective], weights: Any) -> None:
-    """What is infeasible has no figures to learn from: a failed trial, which samplers pass over."""
-    import optuna
-
-    if record is None or not record.ok:
-        study.tell(trial, state=optuna.trial.TrialState.FAIL)
-        return
-    study.tell(trial, [one.value(record.metrics, weights) for one in objectives])
+            record = known.get(space.key(point))
+            if record is not None and record.ok:
+                study.tell(trial, space.judged(record.metrics, objectives))
+            else:  # what is infeasible has no figures to learn from: a failed trial, which samplers pass over
+                study.tell(trial, state=optuna.trial.TrialState.FAIL)
 
 
 def distribution(parameter: Parameter) -> Any:

@@ -111,6 +111,11 @@ class Space:
         """Workloads by name, as they are before parameters change them."""
         return self.model.workloads
 
+    def judged(self, metrics: Mapping[str, float], objectives: Sequence[Objective]) -> list[float]:
+        """Objectives of a point by its figures."""
+        weights = {name: one.weight for name, one in self.workloads.items()}
+        return [one.value(metrics, weights) for one in objectives]
+
     @property
     def size(self) -> int | None:
         """Number of points; None if a parameter is continuous."""

@@ -25,7 +25,7 @@ def columns(space: Space, records: Sequence[Record]) -> list[str]:
     return [*names, "status", "reason", *figures, "evaluation_s", "attempts", "model_version"]
 
 
-def rows(space: Space, records: Iterable[Record], names: Sequence[str]) -> Iterable[list[Any]]:
+def rows(records: Iterable[Record], names: Sequence[str]) -> Iterable[list[Any]]:
     """One row per record; a figure that it has not is None."""
     for one in records:
         known = {
@@ -41,7 +41,7 @@ def csv_text(space: Space, records: Sequence[Record]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(names)
-    writer.writerows(rows(space, records, names))
+    writer.writerows(rows(records, names))
     return text.getvalue()
 
 
@@ -53,7 +53,7 @@ def write_parquet(space: Space, records: Sequence[Record], path: str) -> None:
     except ImportError:
         raise MonetError("--parquet needs pyarrow: pip install 'monet-train[parquet]'") from None
     names = columns(space, records)
-    cells = list(zip(*rows(space, records, names), strict=True)) or [()] * len(names)
+    cells = list(zip(*rows(records, names), strict=True)) or [()] * len(names)
     table = pyarrow.table({name: list(column) for name, column in zip(names, cells, strict=True)})
     beside = Path(path).with_name(f".{Path(path).name}.part")
     try:
@@ -80,11 +80,9 @@ def write_optuna(space: Space, records: Sequence[Record], objectives: Sequence[O
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             study.set_metric_names([f"{one.text} [{one.unit}]" for one in objectives])
         distributions = {one.name: _distribution(space, records, one.name) for one in space.parameters}
-        weights = {name: one.weight for name, one in space.workloads.items()}
         for start in range(0, len(records), STUDY_BATCH):
-            study.add_trials(
-                [_trial(one, objectives, weights, distributions) for one in records[start : start + STUDY_BATCH]]
-            )
+            some = records[start : start + STUDY_BATCH]
+            study.add_trials([_trial(space, one, objectives, distributions) for one in some])
         storage.engine.dispose()
         beside.replace(target)
     except OSError as error:
@@ -106,13 +104,13 @@ def _distribution(space: Space, records: Sequence[Record], name: str) -> Any:
     return CategoricalDistribution([*parameter.values, *others.values()])
 
 
-def _trial(record: Record, objectives: Sequence[Objective], weights: Any, distributions: Any) -> Any:
+def _trial(space: Space, record: Record, objectives: Sequence[Objective], distributions: Any) -> Any:
     import optuna
 
     state = optuna.trial.TrialState
     return optuna.trial.create_trial(
         state=state.COMPLETE if record.ok else state.FAIL,
-        values=[one.value(record.metrics, weights) for one in objectives] if record.ok else None,
+        values=space.judged(record.metrics, objectives) if record.ok else None,
         params=dict(record.values),
         distributions=distributions,
         user_attrs={**record.metrics, **({"reason": record.reason} if record.reason else {})},
