@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import json
+from typing import Annotated
 
 import typer
+import yaml
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
 
-if TYPE_CHECKING:
-    from rich.tree import Tree
-
-    from monet.hardware.accelerator import Accelerator
+from monet.hardware.accelerator import Accelerator
+from monet.hardware.drawing import (
+    area,
+    core_lines,
+    drawing,
+    facts,
+    grouped_cores,
+    level_line,
+    link_line,
+    peak_rates,
+    si,
+)
+from monet.hardware.errors import HardwareError
+from monet.hardware.export import as_json
+from monet.hardware.loading import load_description, load_hardware, preset_names
+from monet.hardware.loading import schema as hardware_schema
+from monet.hardware.resolve import resolve
 
 app = typer.Typer(help="Accelerators: list, show, file schema.", invoke_without_command=True, no_args_is_help=False)
 
@@ -19,11 +38,6 @@ def list_hardware(context: typer.Context) -> None:
     """List the built-in accelerators: cores, peak rate, memory, DRAM bandwidth, area, node."""
     if context.invoked_subcommand is not None:
         return
-    from rich.console import Console
-    from rich.table import Table
-
-    from monet.hardware.drawing import facts
-    from monet.hardware.loading import load_hardware, preset_names
 
     table = Table("name", "cores", "peak rate", "on chip", "DRAM", "area", "node", box=None, pad_edge=False)
     for name in preset_names():
@@ -39,12 +53,6 @@ def show(
     json: Annotated[str | None, typer.Option("--json", help="Write JSON there; - for standard output.")] = None,
 ) -> None:
     """Show one accelerator: tree, drawing, area and peak rate."""
-    from rich.console import Console
-
-    from monet.hardware.drawing import drawing
-    from monet.hardware.loading import load_description
-    from monet.hardware.resolve import resolve
-
     description = load_description(name, _settings(setting or []))
     accelerator = resolve(description)
     if json is not None:
@@ -64,19 +72,11 @@ def show(
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of a hardware file."""
-    import json
-
-    from monet.hardware.loading import schema as hardware_schema
-
     typer.echo(json.dumps(hardware_schema(), indent=2, ensure_ascii=False))
 
 
 def _settings(pairs: list[str]) -> dict[str, object]:
     """``PATH=VALUE`` texts as overrides; values are read as YAML."""
-    import yaml
-
-    from monet.hardware.errors import HardwareError
-
     settings: dict[str, object] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -87,10 +87,6 @@ def _settings(pairs: list[str]) -> dict[str, object]:
 
 
 def _write_json(accelerator: Accelerator, target: str) -> None:
-    import json
-
-    from monet.hardware.drawing import peak_rates
-    from monet.hardware.export import as_json
     from monet.report.files import write_text
 
     summary = {
@@ -104,11 +100,6 @@ def _write_json(accelerator: Accelerator, target: str) -> None:
 
 
 def _tree(accelerator: Accelerator, about: str) -> Tree:
-    from rich.text import Text
-    from rich.tree import Tree
-
-    from monet.hardware.drawing import area, core_lines, grouped_cores, level_line, link_line, peak_rates, si
-
     rates = ", ".join(f"{dtype} {si(rate, 'op/s')}" for dtype, rate in peak_rates(accelerator).items())
     power, clock = si(accelerator.static_power_w, "W"), si(accelerator.clock_hz, "Hz")
     tree = Tree(Text(f"{accelerator.name}: {about}", style="bold"))

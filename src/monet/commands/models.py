@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from monet.frontends import ZooModel
+from monet.frontends import FAMILIES, ZOO, ZooModel, zoo_model
+from monet.frontends.zoo.parameters import parameters, shown
+from monet.report.quantities import count, nbytes
 
 
 def models(
@@ -20,11 +21,6 @@ def models(
     json: Annotated[str, typer.Option("--json", help="Write all of it as JSON to FILE, or to standard output for -.", metavar="FILE")] = "",
 ) -> None:  # fmt: skip
     """List the built-in models, and the families with their parameters."""
-    from rich.console import Console
-
-    from monet.frontends import FAMILIES, ZOO, zoo_model
-    from monet.frontends.zoo.parameters import parameters
-
     chosen = [zoo_model(model)] if model else list(ZOO.values())
     if json:
         from monet.report.files import write_json
@@ -51,8 +47,6 @@ def models(
 
 
 def _table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
-    from rich.table import Table
-
     table = Table(*headings, box=None, pad_edge=False, header_style="bold")
     for row in rows:
         table.add_row(*row)
@@ -65,8 +59,6 @@ def _size(model: ZooModel) -> str:
 
 def _described(model: ZooModel) -> str:
     """The family of a model, what it sets, and what is said of it."""
-    from monet.frontends import FAMILIES
-
     kin = [one for one in FAMILIES.values() if type(one.family) is type(model.family)]
     settings = ["=".join(setting) for one in kin for setting in _settings(model) if setting not in _settings(one)]
     named = [f"{kin[0].name}: {', '.join(settings)}" if settings else kin[0].name] if kin else []
@@ -75,15 +67,11 @@ def _described(model: ZooModel) -> str:
 
 def _settings(model: ZooModel) -> list[tuple[str, str]]:
     """Name and value of every parameter."""
-    from monet.frontends.zoo.parameters import parameters, shown
-
     found = parameters(model.family).items()
     return [(name, shown(getattr(model.family, name), one.unset)) for name, one in found]
 
 
 def _counts(models: list[ZooModel]) -> Table:
-    from monet.report.quantities import count, nbytes
-
     rows = []
     for model in models:
         row = _row(model)

@@ -80,14 +80,11 @@ def changes(description: Description) -> list[Change]:
         found += _core(name, core)
     for name, memory in description.memories.items():
         found += _storage(f"memories.{name}", memory, name)
-    for name, dram in description.dram.items():
-        for field in ("bandwidth_bytes_per_s", "bandwidth_bits_per_cycle"):
-            if value := getattr(dram, field):
-                found.append(_doubled(f"dram.{name}.{field}", value, f"bandwidth of {name}"))
-    for name, connection in description.network.items():
-        for field in ("bandwidth_bytes_per_s", "bandwidth_bits_per_cycle"):
-            if value := getattr(connection, field):
-                found.append(_doubled(f"network.{name}.{field}", value, f"bandwidth of {name}"))
+    for section in ("dram", "network"):
+        for name, one in getattr(description, section).items():
+            for field in ("bandwidth_bytes_per_s", "bandwidth_bits_per_cycle"):
+                if value := getattr(one, field):
+                    found.append(_doubled(f"{section}.{name}.{field}", value, f"bandwidth of {name}"))
     return found
 
 

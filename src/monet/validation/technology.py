@@ -70,12 +70,8 @@ def _area(size: int) -> float:
     return Technology(22).sram_area_m2(size) * 1e12
 
 
-def _int16_mac_area() -> float:
-    return Technology(22).area_m2("mac", "int16", "int16", "int32") * 1e12
-
-
-def _int8_mac_area() -> float:
-    return Technology(16).area_m2("mac", "int8", "int8", "int32") * 1e12
+def _mac_area(node: float, inputs: str) -> float:
+    return Technology(node).area_m2("mac", inputs, inputs, "int32") * 1e12
 
 
 def _peak(preset: str, dtype: str) -> float:
@@ -102,9 +98,10 @@ def figures() -> Iterator[Figure]:
     name = "of 512 B, 32 bit, 45 nm"
     yield Figure(TOPIC, f"read {name}", "pJ", read, tolerance, "CACTI, 45 nm", partial(_read, 45, 512, 32))
     yield Figure(TOPIC, f"write {name}", "pJ", write, tolerance, "CACTI, 45 nm", partial(_write, 45, 512, 32))
-    yield Figure(TOPIC, "area of an int8 MAC, 16 nm", "µm²", 144, 0.10, "OpenGeMM", _int8_mac_area)
+    yield Figure(TOPIC, "area of an int8 MAC, 16 nm", "µm²", 144, 0.10, "OpenGeMM", partial(_mac_area, 16, "int8"))
     # our worst row: theirs is a tool's figure with the unit's registers, ours the bare unit
-    yield Figure(TOPIC, "area of a 16-bit MAC with registers, 22 nm", "µm²", 759.8, 0.52, WHAM, _int16_mac_area)
+    mac = partial(_mac_area, 22, "int16")
+    yield Figure(TOPIC, "area of a 16-bit MAC with registers, 22 nm", "µm²", 759.8, 0.52, WHAM, mac)
     for preset, dtype, peak, source in PEAKS:
         yield Figure(
             TOPIC, f"peak of {preset}, {dtype}", "Top/s", peak / 1e12, 0.01, source, partial(_peak, preset, dtype)

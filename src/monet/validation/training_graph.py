@@ -109,42 +109,21 @@ def _optimizer_state() -> Iterator[Figure]:
 
 
 def _released_counts() -> Iterator[Figure]:
-    def kind(part: str, name: str) -> Callable[[], float]:
-        return lambda: macs_by_kind(step_of("resnet18-cifar", 4))[part][name]
+    cifar, paper = partial(step_of, "resnet18-cifar", 4), partial(step_of, "gpt2-paper")
+    lora = partial(cifar, lora=8)
 
+    def gradients(of: str, kind: str) -> Callable[[], float]:
+        return lambda: macs_by_kind(cifar())[f"{of}_gradient"][kind]
+
+    name = "resnet18-cifar b4"
     rows: tuple[tuple[str, str, float, Callable[[], float]], ...] = (
-        (
-            "resnet18-cifar b4: forward",
-            "MAC",
-            2_221_690_880,
-            lambda: macs_by_part(step_of("resnet18-cifar", 4)).forward,
-        ),
-        (
-            "resnet18-cifar b4: convolution input gradients",
-            "MAC",
-            2_214_592_512,
-            kind("input_gradient", "conv_transpose"),
-        ),
-        (
-            "resnet18-cifar b4: convolution weight gradients",
-            "MAC",
-            2_221_670_400,
-            kind("weight_gradient", "conv_weight_gradient"),
-        ),
-        (
-            "resnet18-cifar b4, LoRA 8: trained parameters",
-            "",
-            286_424,
-            lambda: parameter_count(step_of("resnet18-cifar", 4, lora=8), trainable_only=True),
-        ),
-        (
-            "resnet18-cifar b4, LoRA 8: backward",
-            "MAC",
-            2_523_254_784,
-            lambda: macs_by_part(step_of("resnet18-cifar", 4, lora=8)).backward,
-        ),
-        ("gpt2-paper: forward", "MAC", 3_309_305_856, lambda: macs_by_part(step_of("gpt2-paper")).forward),
-        ("gpt2-paper: backward", "MAC", 6_618_611_712, lambda: macs_by_part(step_of("gpt2-paper")).backward),
+        (f"{name}: forward", "MAC", 2_221_690_880, lambda: macs_by_part(cifar()).forward),
+        (f"{name}: convolution input gradients", "MAC", 2_214_592_512, gradients("input", "conv_transpose")),
+        (f"{name}: convolution weight gradients", "MAC", 2_221_670_400, gradients("weight", "conv_weight_gradient")),
+        (f"{name}, LoRA 8: trained parameters", "", 286_424, lambda: parameter_count(lora(), trainable_only=True)),
+        (f"{name}, LoRA 8: backward", "MAC", 2_523_254_784, lambda: macs_by_part(lora()).backward),
+        ("gpt2-paper: forward", "MAC", 3_309_305_856, lambda: macs_by_part(paper()).forward),
+        ("gpt2-paper: backward", "MAC", 6_618_611_712, lambda: macs_by_part(paper()).backward),
     )
     for name, unit, value, ours in rows:
         yield Figure(TOPIC, name, unit, value, 0.0, RELEASED, ours)
