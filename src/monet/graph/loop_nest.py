@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -169,8 +169,3 @@ class LoopNest:
 def index(*terms: str | tuple[str, int], offset: int = 0) -> Index:
     """Write an affine index: ``index("n")``, ``index(("p", 2), ("r", 1), offset=-3)``."""
     return Index(tuple((term, 1) if isinstance(term, str) else term for term in terms), offset)
-
-
-def indices(names: Iterable[str | Index]) -> tuple[Index, ...]:
-    """One index per axis from plain dimension names (``""`` for an axis of extent one) or ready-made indices."""
-    return tuple(name if isinstance(name, Index) else (index(name) if name else Index(())) for name in names)
