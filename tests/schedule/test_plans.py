@@ -401,12 +401,14 @@ def test_split_along_a_sum_moves_all_sums_but_one_and_adds_them(tile: tuple[tupl
     assert int(nodes.bytes[nodes.kind == d.MOVE].sum()) == (len(cores) - 1) * result
     (one,) = split.expanded.operators
     assert one.steps.count == len(cores) * (2 if tile else 1)
-    assert len(one.sums) == (2 if tile else 1)
-    adds = sum(cost.under_use for cost in one.sums)
+    assert len(one.addition_costs) == (2 if tile else 1)
+    adds = sum(cost.under_use for cost in one.addition_costs)
     assert adds == (len(cores) - 1) * 4 * 8 * 8 / 4  # the array has four outputs
     useful = [sum(schedule.expanded.parts.useful) for schedule in (alone, split)]
     assert useful[0] == pytest.approx(useful[1], rel=1e-3)  # ticks are rounded up in every step
-    assert sum(len(schedule.expanded.tables.steps) for schedule in (split,)) == one.steps.count + len(one.sums)
+    assert sum(len(schedule.expanded.tables.steps) for schedule in (split,)) == one.steps.count + len(
+        one.addition_costs
+    )
 
 
 def test_matmul_and_weight_gradient_split_along_what_they_sum_over() -> None:
@@ -420,7 +422,7 @@ def test_matmul_and_weight_gradient_split_along_what_they_sum_over() -> None:
                 schedule = scheduler.schedule(Plan((), {operator.op.name: Placement(cores, dim)}))
                 found = next(one for one in schedule.expanded.operators if one.operator is operator)
                 assert found.is_summed
-                assert found.sums
+                assert found.addition_costs
                 energy = energy_of(schedule, scheduler.machine, len(scheduler.workload.operators))
                 assert energy.total - energy.static == pytest.approx(float(energy.by_operator.sum()), rel=1e-9)
 

@@ -154,8 +154,8 @@ def run_replay(decided: Decided, machine: Machine, more_resources: int = 0) -> T
 def one_tile_at_a_time(decided: Decided, expanded: Expanded, machine: Machine) -> Decided:
     """Without prefetching, a core asks for the operands of a tile when it is done with the tile before."""
     nodes, deps, bookings = decided.events
-    owner, rows = bookings_of(nodes.book_start, nodes.book_end)
-    resource = bookings.resource[rows]
+    owner, booking = bookings_of(nodes.book_start, nodes.book_end)
+    resource = bookings.resource[booking]
     before = np.full(len(nodes), -1, np.int64)
     asks = ((nodes.kind == READ) | (nodes.kind == MOVE)) & (nodes.step >= 0)
     core_of = expanded.tables.steps.core[nodes.step]

@@ -39,7 +39,7 @@ def select_phases(graph: Graph, phases: Iterable[str]) -> Graph:
     """Only the operators of some phases; what they read from others is taken to be in DRAM."""
     from monet.errors import OptionError, nearest
 
-    known, wanted = [one.value for one in Phase], tuple(phases)
+    known, wanted = [phase.value for phase in Phase], tuple(phases)
     for name in wanted:
         if name not in known:
             raise OptionError("phases", name, nearest(name, known))
@@ -103,8 +103,8 @@ def measure(scheduler: Scheduler, schedule: Schedule, inputs: Mapping[str, Any],
     latency = makespan / machine.ticks_per_second
     phases = measures.phases()
     operators = measures.operators()
-    arrays = sum(one.core.units * one.core.clock_hz for one in accelerator.cores)
-    macs = sum(one.macs for one in workload.operators)
+    arrays = sum(instance.core.units * instance.core.clock_hz for instance in accelerator.cores)
+    macs = sum(operator.macs for operator in workload.operators)
     dram, reason = memory[0], None
     if dram.peak_bytes > dram.capacity_bytes:
         short = dram.peak_bytes - dram.capacity_bytes
@@ -123,7 +123,7 @@ def measure(scheduler: Scheduler, schedule: Schedule, inputs: Mapping[str, Any],
         energy_j=energy.total,
         utilisation=macs / (arrays * latency) if arrays and latency else 0.0,
         energy_breakdown=measures.energy_breakdown(phases),
-        memory_peak_bytes={one.name: MemoryPeak(**one.at_peak, total=one.peak_bytes) for one in memory},
+        memory_peak_bytes={row.name: MemoryPeak(**row.at_peak, total=row.peak_bytes) for row in memory},
         dram_bytes=measures.dram_bytes,
         phases=phases,
         cores=measures.cores(),

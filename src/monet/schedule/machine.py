@@ -89,14 +89,16 @@ class Machine:
         """Memories whose ports are queued for: several cores share them, or data is copied between two at one place."""
         memories = self.accelerator.memories
         places = [memory.endpoint for memory in memories]
-        return frozenset(one.name for one in memories if len(one.cores) > 1 or places.count(one.endpoint) > 1)
+        return frozenset(
+            memory.name for memory in memories if len(memory.cores) > 1 or places.count(memory.endpoint) > 1
+        )
 
     @cached_property
     def port_resources(self) -> I64:
         """By memory, the resource of its ports; -1 if nobody has to queue for them."""
         names = {name: number for number, name in enumerate(self.resource_names)}
         every = self.accelerator.memories
-        return np.array([-1, *(names.get(f"{one.name} (port)", -1) for one in every)], np.int64)
+        return np.array([-1, *(names.get(f"{memory.name} (port)", -1) for memory in every)], np.int64)
 
     def _port_s_per_byte(self, number: int) -> float:
         """Seconds that a byte takes at the narrowest port of a memory, in a copy to another one beside it."""
@@ -133,8 +135,8 @@ class Machine:
     def _users(self) -> Counter[int]:
         """How many cores get their data from DRAM over a link."""
         dram = self.accelerator.dram.name
-        ways = {one.endpoint: self.accelerator.route(dram, one.endpoint) for one in self.accelerator.cores}
-        return Counter(index for one in self.accelerator.cores for index in ways[one.endpoint])
+        routes = {core.endpoint: self.accelerator.route(dram, core.endpoint) for core in self.accelerator.cores}
+        return Counter(index for core in self.accelerator.cores for index in routes[core.endpoint])
 
     @cached_property
     def routes(self) -> Routes:
@@ -143,7 +145,7 @@ class Machine:
         wires = tuple((link.endpoints, link.directed, link.hub) for link in accelerator.links)
         ends = (dram.name, *(memory.endpoint for memory in accelerator.memories))
         key = wires, ends, self.link_resources, self.port_resources.tobytes()
-        ways = self.store[WAYS].get_or(key, lambda: _Ways.of(self, ends))
+        paths = self.store[PATHS].get_or(key, lambda: _Paths.of(self, ends))
         links = accelerator.links
         ports = range(len(accelerator.memories))
         pace = np.array(
@@ -152,19 +154,21 @@ class Machine:
             + [self._port_s_per_byte(number) for number in ports]
         )
         lag = np.array([link.latency_s for link in links] + [dram.latency_s] + [0.0 for _ in ports])
-        seconds = np.bincount(ways.pair, lag[ways.link], minlength=count * count)
+        seconds = np.bincount(paths.pair, lag[paths.link], minlength=count * count)
         return Routes(
-            ways.pointer,
-            ways.resource,
-            np.asarray(np.bincount(ways.slot, pace[ways.link], len(ways.resource)) * self.ticks_per_second, np.float64),
+            paths.pointer,
+            paths.resource,
+            np.asarray(
+                np.bincount(paths.slot, pace[paths.link], len(paths.resource)) * self.ticks_per_second, np.float64
+            ),
             np.ceil(seconds * self.ticks_per_second - 1e-6).astype(np.int64),
-            ways.exists,
+            paths.exists,
             self.port_resources,
             self.dram_resource,
             dram.burst_bytes,
         )
 
-    def _way(self, source: int, target: int, ends: tuple[str, ...]) -> list[tuple[int, int]] | None:
+    def _path(self, source: int, target: int, ends: tuple[str, ...]) -> list[tuple[int, int]] | None:
         """(link, resource) of every hop from one memory to another, DRAM first; None if there is no way."""
         accelerator = self.accelerator
         if source == target:
@@ -202,7 +206,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class _Ways:
+class _Paths:
     """The links between all pairs of memories, whatever their bandwidth. A hop over a link (after the links come DRAM
     and the ports of memories) belongs to a pair, and to a slot: a resource of that pair, which two hops may share."""
 
@@ -214,14 +218,14 @@ class _Ways:
     slot: I64
 
     @classmethod
-    def of(cls, machine: Machine, ends: tuple[str, ...]) -> _Ways:
+    def of(cls, machine: Machine, ends: tuple[str, ...]) -> _Paths:
         pointer, resource, exists = [0], list[int](), list[bool]()
         hops: list[tuple[int, int, int]] = []
         for pair in range(len(ends) ** 2):
-            way = machine._way(*divmod(pair, len(ends)), ends)
-            exists.append(way is not None)
+            path = machine._path(*divmod(pair, len(ends)), ends)
+            exists.append(path is not None)
             slots: dict[int, int] = {}
-            for link, number in way or ():
+            for link, number in path or ():
                 hops.append((pair, link, slots.setdefault(number, len(resource) + len(slots))))
             resource += list(slots)
             pointer.append(len(resource))
@@ -231,4 +235,4 @@ class _Ways:
         )
 
 
-WAYS = Section[_Ways]("ways between memories", 1000)
+PATHS = Section[_Paths]("ways between memories", 1000)

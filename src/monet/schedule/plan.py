@@ -61,14 +61,14 @@ class Plan:
             "prefetch": self.prefetch,
             "buffer_share": self.buffer_share,
             "groups": [
-                {"operators": list(one.operators)}
-                | ({"tile": dict(one.tile)} if one.tile else {})
-                | ({"halo": one.halo} if one.halo != "cached" else {})
-                for one in self.groups
+                {"operators": list(group.operators)}
+                | ({"tile": dict(group.tile)} if group.tile else {})
+                | ({"halo": group.halo} if group.halo != "cached" else {})
+                for group in self.groups
             ],
             "allocation": {
-                name: {"cores": list(one.cores)} | ({"split": one.split} if one.split else {})
-                for name, one in self.placements.items()
+                name: {"cores": list(placement.cores)} | ({"split": placement.split} if placement.split else {})
+                for name, placement in self.placements.items()
             },
         }
 
@@ -94,8 +94,8 @@ class Plan:
             raise PlanError(f"{source}: groups: expected a list of groups, got {listed!r}")
         if not isinstance(placed, Mapping):
             raise PlanError(f"{source}: allocation: expected operator: cores, got {placed!r}")
-        groups = tuple(_group(one, f"{source}: groups.{i}") for i, one in enumerate(listed))
-        placements = {str(name): _placement(one, f"{source}: allocation.{name}") for name, one in placed.items()}
+        groups = tuple(_group(entry, f"{source}: groups.{i}") for i, entry in enumerate(listed))
+        placements = {str(name): _placement(entry, f"{source}: allocation.{name}") for name, entry in placed.items()}
         return cls(groups, placements, boundary, prefetch, float(share))
 
 

@@ -18,11 +18,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if is_dataclass(value):
-        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     return value
 
 
@@ -44,7 +44,7 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
         return lambda values: tuple(map(each, values))
     if origin is Mapping:
         each = _reader(inner[1])
-        return lambda values: {key: each(one) for key, one in values.items()}
+        return lambda values: {key: each(item) for key, item in values.items()}
     if origin in (Union, types.UnionType):
         some = _reader(inner[0])
         return lambda value: None if value is None else some(value)
@@ -56,7 +56,8 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
 def _dataclass_reader(kind: Any) -> Callable[[Any], Any]:
     hints = get_type_hints(kind)
     known = [
-        (one.name, _reader(hints[one.name]), one.default is one.default_factory is MISSING) for one in fields(kind)
+        (field.name, _reader(hints[field.name]), field.default is field.default_factory is MISSING)
+        for field in fields(kind)
     ]
 
     def read(values: Mapping[str, Any]) -> Any:

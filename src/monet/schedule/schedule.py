@@ -181,7 +181,7 @@ class Schedule:
             timed.end[chosen],
         )
 
-    def sums(self, resources: int, memories: int) -> TransferSums:
+    def transfer_sums(self, resources: int, memories: int) -> TransferSums:
         """Bytes of all transfers together, given how many resources and memories there are."""
         sizes = (ON_CHIP + 1, ON_CHIP + 1, resources, memories, memories)
         found = TransferSums(*(np.zeros(size, np.int64) for size in sizes))
@@ -191,10 +191,10 @@ class Schedule:
     def occupied(self, nodes: I64) -> Occupied:
         """What some nodes occupy, node by node."""
         table, bookings = self.decided.events.nodes, self.decided.events.bookings
-        owner, rows = bookings_of(table.book_start[nodes], table.book_end[nodes])
-        node, ticks = nodes[owner], bookings.ticks[rows]
+        owner, booking = bookings_of(table.book_start[nodes], table.book_end[nodes])
+        node, ticks = nodes[owner], bookings.ticks[booking]
         return Occupied(
-            owner, bookings.resource[rows], self.timed.start[node], ticks,
+            owner, bookings.resource[booking], self.timed.start[node], ticks,
             table.bytes[node], table.operator[node], table.kind[node],
         )  # fmt: skip
 

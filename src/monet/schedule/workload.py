@@ -87,7 +87,7 @@ class Operator:
     def lane_work(self) -> tuple[tuple[str, int], ...]:
         """Vector work by function."""
         if self.is_attention:
-            return tuple(one for one in self.work if one[0] != "mac")
+            return tuple(entry for entry in self.work if entry[0] != "mac")
         return () if self.is_matrix else self.work
 
     @cached_property
@@ -163,7 +163,7 @@ def dependencies_among(graph: Graph, operators: Sequence[Operator]) -> set[tuple
             readers.setdefault(storage, []).append(here)
         for name in operator.op.outputs:
             storage = tensors[name].storage
-            pairs.update((one, here) for one in readers.get(storage, ()) if one != here)
+            pairs.update((reader, here) for reader in readers.get(storage, ()) if reader != here)
             if storage in last_write and last_write[storage] != here:
                 pairs.add((last_write[storage], here))
             last_write[storage], readers[storage] = here, []
@@ -194,14 +194,14 @@ def operator_of(graph: Graph, op: Op, number: int) -> Operator | None:
     touched = {operand.slot for operand in operands}
     retained = set(kind.retained)
     seen = tuple((operand, _seen(operand, tensors[operand.slot], kind.family)) for operand in operands)
-    waits = tuple(one for slot, one in enumerate(call.inputs) if slot not in touched | retained)
-    untouched = tuple(one for slot, one in enumerate(call.outputs, len(call.inputs)) if slot not in touched)
+    waits = tuple(tensor for slot, tensor in enumerate(call.inputs) if slot not in touched | retained)
+    untouched = tuple(tensor for slot, tensor in enumerate(call.outputs, len(call.inputs)) if slot not in touched)
     family, dimensions = Family.MOVE if copies else kind.family, kind.dimensions_of(call, nest)
-    key = repr((op.kind, op.attrs, [(one.shape, one.dtype) for one in tensors]))
+    key = repr((op.kind, op.attrs, [(tensor.shape, tensor.dtype) for tensor in tensors]))
     groups = [tensor for _, tensor in seen], waits, untouched
     storages = tuple(dict.fromkeys(tensor.storage for some in groups for tensor in some))
     place = {storage: position for position, storage in enumerate(storages)}
-    layouts = (tuple((one.shape, one.strides, place[one.storage]) for one in some) for some in groups)
+    layouts = (tuple((tensor.shape, tensor.strides, place[tensor.storage]) for tensor in some) for some in groups)
     return Operator(
         number,
         op,
@@ -271,8 +271,8 @@ def storage_of(graph: Graph, name: str, number: int, results: frozenset[str]) ->
 def flags_of(storages: Mapping[str, Storage]) -> U8x2:
     """By number of a storage: whether it is a root, whether it is persistent, its category. The last row is for what is
     neither: sums that cores keep for themselves."""
-    rows = [(one.is_root, one.persistent, one.category) for one in storages.values()]
-    return np.array([*rows, (0, 0, WORKSPACE)], np.uint8)
+    flags = [(storage.is_root, storage.persistent, storage.category) for storage in storages.values()]
+    return np.array([*flags, (0, 0, WORKSPACE)], np.uint8)
 
 
 def workload_of(graph: Graph) -> Workload:
@@ -287,9 +287,9 @@ def workload_of(graph: Graph) -> Workload:
 def _analysed(graph: Graph) -> Workload:
     operators: list[Operator] = []
     for op in graph.ops:
-        one = operator_of(graph, op, len(operators))
-        if one is not None:
-            operators.append(one)
+        executed = operator_of(graph, op, len(operators))
+        if executed is not None:
+            operators.append(executed)
     storages, results = dict[str, Storage](), left_behind(graph)
     for operator in operators:
         for name in (*operator.op.inputs, *operator.op.outputs):
@@ -308,7 +308,7 @@ def _copies(call: Call) -> bool:
 def _copy_nest(call: Call) -> LoopNest:
     """Every element read and written once, in no particular layout."""
     operands = tuple(
-        Operand(name, slot, one.dtype, (one.elements,), (index("A0"),), slot > 0, one.bits_per_element)
-        for name, slot, one in (("in0", 0, call.inputs[0]), ("out0", len(call.inputs), call.out))
+        Operand(name, slot, tensor.dtype, (tensor.elements,), (index("A0"),), slot > 0, tensor.bits_per_element)
+        for name, slot, tensor in (("in0", 0, call.inputs[0]), ("out0", len(call.inputs), call.out))
     )
     return LoopNest((("A0", call.out.elements),), operands)

@@ -120,14 +120,14 @@ def attention_step(
     room = border.memories[0][2].total_bytes
     tiles = list(_tiles(shape, room if streamed else math.inf, streamed))
     if not tiles:
-        least = min(one.own_bytes + _buffers(shape, one) for one in _every_tile(shape))
+        least = min(tile.own_bytes + _buffers(shape, tile) for tile in _every_tile(shape))
         raise DoesNotFit("one tile of scores and its operands", border.memories[0][1], least, room)
     peak = instance.core.units * instance.core.rate(shape.dtype, shape.dtype).products_per_cycle
     useful = work["mac"] / peak
     per_byte = 8 / border.bits_per_cycle
 
     def estimate(tile: _Tile) -> tuple[float, int]:
-        moved = per_byte * sum(_moved(shape, tile, one)[0] for one in nest.operands) if streamed else 0.0
+        moved = per_byte * sum(_moved(shape, tile, operand)[0] for operand in nest.operands) if streamed else 0.0
         return max(useful, moved), -tile.rows * tile.keys
 
     best: tuple[float, _Tile, _Run] | None = None
@@ -193,8 +193,8 @@ def _own_bytes(shape: _Shape, rows: int, keys: int, block: int) -> int:
     scores = rows * keys * (shape.sum + shape.element) * 2
     if not shape.backward:
         return scores + rows * (3 + shape.value_width) * shape.sum  # maximum, sum, correction; sums of the output
-    sums = rows * shape.width + block * (shape.width + shape.value_width)  # dQ; dK, dV
-    return 2 * scores + (2 * rows + sums) * shape.sum  # scores and their gradients; log-sum-exp and delta
+    sum_elements = rows * shape.width + block * (shape.width + shape.value_width)  # dQ; dK, dV
+    return 2 * scores + (2 * rows + sum_elements) * shape.sum  # scores and their gradients; log-sum-exp and delta
 
 
 def _buffers(shape: _Shape, tile: _Tile) -> int:
@@ -287,23 +287,25 @@ def _run(
     slowest, busiest = dict[str, float](), dict[str, float]()
     scores = shape.groups * shape.rows * shape.keys
     for count, rows, keys in _sizes(shape, tile):
-        found = [_Product(one, search(one, core, objective, store=store)) for one in products(shape, rows, keys)]
-        costs = [one.mapped.cost for one in found]
-        modes = [one.mapped.mapping.mode for one in found]
+        found = [
+            _Product(product, search(product, core, objective, store=store)) for product in products(shape, rows, keys)
+        ]
+        costs = [product.mapped.cost for product in found]
+        modes = [product.mapped.mapping.mode for product in found]
         changes = sum(mode != before for mode, before in zip(modes, [modes[-1], *modes], strict=False))
         part = rows * keys / scores
         ports, spent = _ports(shape, rows * keys, found, core, lanes, pace)
         switching = changes * core.mode_switch_cycles
-        busy = {"array": switching + sum(one.cycles for one in costs), "lanes": vector * part} | ports
+        busy = {"array": switching + sum(cost.cycles for cost in costs), "lanes": vector * part} | ports
         longest = max(busy, key=lambda name: busy[name])
         slowest[longest] = slowest.get(longest, 0.0) + count * busy[longest]
         cycles += count * busy[longest]
         shortest = max(shortest, min(busy["array"], busy["lanes"]))
-        macs += count * sum(one.macs for one in costs)
-        compute += count * sum(one.compute_cycles for one in costs)
+        macs += count * sum(cost.macs for cost in costs)
+        compute += count * sum(cost.compute_cycles for cost in costs)
         array += count * busy["array"]
-        for one in found:
-            for level, joules in one.mapped.energy_j_by_level.items():
+        for product in found:
+            for level, joules in product.mapped.energy_j_by_level.items():
                 energy[level] = energy.get(level, 0.0) + count * joules
         for name, taken in ports.items():
             busiest[name] = busiest.get(name, 0.0) + count * taken
@@ -332,23 +334,23 @@ def _ports(
     """(cycles of every port of the memory that array and lanes share, joules of the lanes there) for one tile."""
     top, level, slot = core.top("O"), lanes.top("O"), "I" if lanes.levels_of("I") else "W"
     ports: dict[str, float] = {}
-    for one in found:
-        for name, cycles in one.mapped.cost.port_cycles:
+    for product in found:
+        for name, cycles in product.mapped.cost.port_cycles:
             if name.startswith(f"{top.name}."):
                 ports[name] = ports.get(name, 0.0) + cycles
     times = 2 if shape.backward else 1  # backward: scores and their gradients
     read, written = times * scores * shape.sum * 8, times * scores * shape.element * 8
     # all products but the scores and their gradients add to sums that lie in the memory
-    sums = 8 * shape.sum * sum(one.nest.points // one.nest.sizes["C"] for one in found[times:])
+    sum_bits = 8 * shape.sum * sum(product.nest.points // product.nest.sizes["C"] for product in found[times:])
     for port, bits, clock in (
         (level.port_for(slot, Flow.FEED), read, pace),
         (level.port_for("O", Flow.COLLECT), written, pace),
-        (top.port_for("O", Flow.FEED), sums, 1.0),
+        (top.port_for("O", Flow.FEED), sum_bits, 1.0),
     ):
         name = f"{top.name}.{port.name}"
         ports[name] = ports.get(name, 0.0) + bits / port.bandwidth_bits_per_cycle * clock
     joules = read * level.read_energy_j_per_bit + written * level.write_energy_j_per_bit
-    return ports, {top.name: joules + sums * top.read_energy_j_per_bit}
+    return ports, {top.name: joules + sum_bits * top.read_energy_j_per_bit}
 
 
 def _step(nest: LoopNest, shape: _Shape, tile: _Tile, run: _Run, useful: float, core: Core, streamed: bool) -> StepCost:

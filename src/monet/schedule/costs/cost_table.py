@@ -27,7 +27,7 @@ from monet.schedule.costs.step_cost import (
     with_bias,
 )
 from monet.schedule.expansion.geometry import StepRanges, cut_axes, make_steps, shape_classes, step_nest
-from monet.schedule.expansion.operator_rows import ROWS
+from monet.schedule.expansion.operator_arrays import OPERATOR_ARRAYS
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Group, Placement, Plan
 from monet.schedule.planning.grouping import TiledGroup
@@ -65,7 +65,7 @@ class Costed:
         for cost, many in zip(self.costs, times.sum(axis=1).tolist(), strict=True):
             for level, value in cost.energy_j:
                 by_level[level] = by_level.get(level, 0.0) + many * value
-        by_core = dict(zip((one.name for one in self.instances), (each @ times).tolist(), strict=True))
+        by_core = dict(zip((instance.name for instance in self.instances), (each @ times).tolist(), strict=True))
         return float(each @ times.sum(axis=1)), by_level, by_core
 
 
@@ -87,10 +87,10 @@ class CostTable:
         self.steps: dict[tuple[Any, ...], Costed] = {}
         # a number for each (keys are slow to compare, numbers are not), its steps and the storages they touch
         self.numbered: dict[tuple[Any, ...], tuple[int, Costed, tuple[str, ...]]] = {}
-        self.rows = Kept(ROWS)  # of operators whose surroundings have not changed either
+        self.arrays = Kept(OPERATOR_ARRAYS)  # of operators whose surroundings have not changed either
         self.legal: set[tuple[str, Placement]] = set()  # (key of an operator, placement) that were checked
         self.contents: dict[tuple[Any, ...], int] = {}  # cuts of storages, numbered
-        self.orders: dict[tuple[Any, ...], I64x2] = {}  # of the tiles of groups, by the rows of their operators
+        self.orders: dict[tuple[Any, ...], I64x2] = {}  # of the tiles of groups, by the arrays of their operators
 
     def cost(
         self, operator: Operator, steps: StepRanges, number: int, instance: CoreInstance, held: bool, share: float
@@ -108,7 +108,7 @@ class CostTable:
             )
         return found
 
-    def cycles_alone(self, operator: Operator, instance: CoreInstance) -> float | None:
+    def unfused_cycles(self, operator: Operator, instance: CoreInstance) -> float | None:
         """Cycles of a whole operator alone on a core, with all of its memory for buffers; None if it cannot run it."""
 
         def compute() -> float | None:
@@ -135,8 +135,11 @@ class CostTable:
             machine = self.machine
             index, room = machine.memory_index, (machine.capacity * roomy).tolist()
             found = self._places[cores, roomy] = tuple(
-                (machine.core_index[core], *((slot, index[name], room[index[name]]) for slot, name in one.memories))
-                for core, one in ((core, machine.accelerator.instance(core)) for core in cores)
+                (
+                    machine.core_index[core],
+                    *((slot, index[name], room[index[name]]) for slot, name in instance.memories),
+                )
+                for core, instance in ((core, machine.accelerator.instance(core)) for core in cores)
             )
         return found
 
@@ -202,7 +205,7 @@ class OperatorSteps:
     costed: Costed
     storages: tuple[str, ...]  # of the operator; if it is split along a sum also one for sums that further cores keep
     base: int = 0
-    sums: tuple[StepCost, ...] = ()  # of the first core, after its steps
+    addition_costs: tuple[StepCost, ...] = ()  # of the first core, after its steps
 
     @property
     def is_summed(self) -> bool:
@@ -254,13 +257,13 @@ def _costed(
         steps, classes, first = _untiled(operator, placement.split, pieces, table.store)
     some = np.all([low < high for low, high in steps.ranges.values()], axis=0) if steps.ranges else np.ones(1, bool)
     costs = {
-        int(one): table.cost(operator, steps, int(one), instances[int(one) % pieces], held, share)
-        for one in first
-        if some[one]
+        int(step): table.cost(operator, steps, int(step), instances[int(step) % pieces], held, share)
+        for step in first
+        if some[step]
     }
     if len(costs) < len(first):  # a tile with fewer rows than there are cores leaves some idle
         nothing = _nothing(next(iter(costs.values())))
-        costed = tuple(costs.get(int(one), nothing) for one in first)
+        costed = tuple(costs.get(int(step), nothing) for step in first)
     else:
         costed = tuple(costs.values())
     is_summed, core = pieces > 1 and placement.split in operator.summed, instances[0].core
@@ -285,7 +288,7 @@ def _infeasible(operator: Operator, placement: Placement, error: DoesNotFit) -> 
 
 def _nothing(like: StepCost) -> StepCost:
     """The cost of a step that has nothing to do."""
-    operands = tuple(replace(one, bytes=0, first=0, spilled=0, buffer=0) for one in like.operands)
+    operands = tuple(replace(operand, bytes=0, first=0, spilled=0, buffer=0) for operand in like.operands)
     return StepCost(0.0, 0.0, 0.0, 0.0, operands, (), like.bound_by)
 
 

@@ -97,19 +97,19 @@ def matrix_held(nest: LoopNest, instance: CoreInstance, border: Border, objectiv
 
 
 def _pack(cost: StepCost) -> dict[str, Any]:
-    rows = [[o.slot, o.bytes, o.first, o.spilled, o.buffer, o.streams] for o in cost.operands]
+    operands = [[o.slot, o.bytes, o.first, o.spilled, o.buffer, o.streams] for o in cost.operands]
     cycles = [cost.useful, cost.under_use, cost.stall, cost.switch]
-    energy, ports = ([list(one) for one in some] for some in (cost.energy_j, cost.ports))
+    energy, ports = ([list(pair) for pair in some] for some in (cost.energy_j, cost.ports))
     by = cost.bound_by
-    return {"cycles": cycles, "operands": rows, "energy": energy, "by": by, "ports": ports, "mode": cost.mode}
+    return {"cycles": cycles, "operands": operands, "energy": energy, "by": by, "ports": ports, "mode": cost.mode}
 
 
-def _unpack(stored: Mapping[str, Any]) -> StepCost:
-    operands = tuple(OperandCost(*row) for row in stored["operands"])
-    useful, under_use, stall, switch = stored["cycles"]
-    energy = tuple((level, joules) for level, joules in stored["energy"])
-    ports = tuple((memory, cycles) for memory, cycles in stored["ports"])
-    return StepCost(useful, under_use, stall, switch, operands, energy, stored["by"], ports, stored["mode"])
+def _unpack(packed: Mapping[str, Any]) -> StepCost:
+    operands = tuple(OperandCost(*fields) for fields in packed["operands"])
+    useful, under_use, stall, switch = packed["cycles"]
+    energy = tuple((level, joules) for level, joules in packed["energy"])
+    ports = tuple((memory, cycles) for memory, cycles in packed["ports"])
+    return StepCost(useful, under_use, stall, switch, operands, energy, packed["by"], ports, packed["mode"])
 
 
 def shared_ports(core: Core, accesses: Iterable[Access]) -> tuple[tuple[str, float], ...]:
@@ -118,11 +118,11 @@ def shared_ports(core: Core, accesses: Iterable[Access]) -> tuple[tuple[str, flo
     if not levels:
         return ()
     busy: dict[tuple[str, str], float] = {}
-    for one in accesses:
-        for port in levels[one.level].ports if one.level in levels else ():
-            if (one.slot, one.flow) in port.carries:
-                key = levels[one.level].memory, port.name
-                busy[key] = busy.get(key, 0.0) + one.bits / port.bandwidth_bits_per_cycle
+    for access in accesses:
+        for port in levels[access.level].ports if access.level in levels else ():
+            if (access.slot, access.flow) in port.carries:
+                key = levels[access.level].memory, port.name
+                busy[key] = busy.get(key, 0.0) + access.bits / port.bandwidth_bits_per_cycle
     names = sorted({memory for memory, _ in busy})
     return tuple((name, max(cycles for (memory, _), cycles in busy.items() if memory == name)) for name in names)
 
@@ -133,7 +133,7 @@ def _useful_cycles(nest: LoopNest, core: Core, first: str, second: str) -> float
 
 
 def _of_unfused(nest: LoopNest, core: Core, found: Unfused) -> StepCost:
-    by_slot = {found.binding.slot(one.name): one.dtype for one in nest.operands}
+    by_slot = {found.binding.slot(operand.name): operand.dtype for operand in nest.operands}
     useful = min(_useful_cycles(nest, core, by_slot["I"], by_slot["W"]), found.compute_cycles)
     return StepCost(
         useful,
@@ -156,7 +156,7 @@ def _held(nest: LoopNest, core: Core, border: Border, objective: str, store: Cos
         slot = binding.slot(operand.name)
         size = whole_bytes(cost.stream_bits(slot), down=True)
         operands.append(OperandCost(slot, size, size // STREAM_SHARE, 0, 0, slot in core.streamed))
-    by_slot = {binding.slot(one.name): one.dtype for one in nest.operands}
+    by_slot = {binding.slot(operand.name): operand.dtype for operand in nest.operands}
     useful = min(_useful_cycles(nest, core, by_slot["I"], by_slot["W"]), cost.compute_cycles)
     energy = {level: joules for level, joules in found.energy_j_by_level.items() if level != "stream"}
     mapping = found.mapping

@@ -52,22 +52,22 @@ def number_rows(placed: Placed, cut: Cut, plan: Tables, boundary_is_dram: bool) 
     group_of = np.full(len(plan.blocks), -1, np.int64)
     operator_of = np.empty(len(plan.steps), np.int64)
     for o in range(len(placed)):
-        one = placed[o]
-        for s in range(one.first_step, one.first_step + one.steps):
+        operator = placed[o]
+        for s in range(operator.first_step, operator.first_step + operator.steps):
             step = plan.steps[s]
-            operator_of[s], step.operator = o, one.number
-            step.entry_start += one.first_entry
-            step.entry_end += one.first_entry
-            step.buffer_start += one.first_buffer
-            step.buffer_end += one.first_buffer
-        for e in range(one.first_entry, one.first_entry + one.entries):
+            operator_of[s], step.operator = o, operator.number
+            step.entry_start += operator.first_entry
+            step.entry_end += operator.first_entry
+            step.buffer_start += operator.first_buffer
+            step.buffer_end += operator.first_buffer
+        for e in range(operator.first_entry, operator.first_entry + operator.entries):
             entry = plan.entries[e]
-            entry.block += cut.shift[one.first_storage + cut.storage[e]]
+            entry.block += cut.shift[operator.first_storage + cut.storage[e]]
             if entry.kind in (HOLD_WRITE, STREAM_WRITE, KEEP_WRITE):
                 plan.blocks[entry.block].writes += 1
             if group_of[entry.block] < 0:
-                group_of[entry.block] = one.group
-            elif boundary_is_dram and group_of[entry.block] != one.group:  # what another group uses is written
+                group_of[entry.block] = operator.group
+            elif boundary_is_dram and group_of[entry.block] != operator.group:  # what another group uses is written
                 plan.blocks[entry.block].through = 1
     return operator_of
 
@@ -78,14 +78,14 @@ def fill_ticks(placed: Placed, plan: Tables, parts: TickParts, operator_of: I64,
     last_operator, last_mode = np.full(cores, -1, np.int64), np.full(cores, -1, np.int64)
     for gang in range(len(plan.gangs)):
         for s in range(plan.gangs[gang].first_step, plan.gangs[gang].last_step):
-            step, ticks, one = plan.steps[s], parts[s], placed[operator_of[s]]
-            if one.held and last_operator[step.core] == step.operator:
+            step, ticks, operator = plan.steps[s], parts[s], placed[operator_of[s]]
+            if operator.held and last_operator[step.core] == step.operator:
                 ticks.switching = 0
             last_operator[step.core] = step.operator
-            if one.mode >= 0:  # the array is set up for it; before the first one it may be set up already
-                if last_mode[step.core] >= 0 and last_mode[step.core] != one.mode:
-                    ticks.switching += one.mode_ticks
-                last_mode[step.core] = one.mode
+            if operator.mode >= 0:  # the array is set up for it; before the first one it may be set up already
+                if last_mode[step.core] >= 0 and last_mode[step.core] != operator.mode:
+                    ticks.switching += operator.mode_ticks
+                last_mode[step.core] = operator.mode
             step.ticks = ticks.useful + ticks.under_used + ticks.stalled + ticks.switching
 
 

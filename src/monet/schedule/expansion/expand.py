@@ -12,7 +12,7 @@ import numpy as np
 from monet.arrays import I64, I64x2
 from monet.schedule.costs.cost_table import CostTable, OperatorSteps, operator_steps
 from monet.schedule.expansion.assemble import Cut, Placed, assemble
-from monet.schedule.expansion.operator_rows import ALIKE, Cuts, Rows, rows_of
+from monet.schedule.expansion.operator_arrays import ALIKE, Cuts, OperatorArrays, arrays_of
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Plan
 from monet.schedule.planning.grouping import TiledGroup
@@ -34,13 +34,13 @@ class Expanded:
 
 
 class Expansion:
-    """Collects rows operator by operator."""
+    """Collects arrays operator by operator."""
 
     def __init__(self, workload: Workload, table: CostTable, plan: Plan) -> None:
         self.workload, self.machine, self.plan, self.table = workload, table.machine, plan, table
         self.cuts = Cuts(workload, table.machine, plan)
         self.operators: list[OperatorSteps] = []
-        self.rows: list[Rows] = []
+        self.arrays: list[OperatorArrays] = []
         self.keys: list[tuple[Any, ...]] = []
         self.spans: list[I64x2] = []  # by group: (first step, last step) of its gangs, from its own first step
         self.groups: list[int] = []  # by group: first step
@@ -49,41 +49,41 @@ class Expansion:
         self.finer: dict[str, int] = {}
         self.n_steps = 0
 
-    def add(self, one: OperatorSteps) -> bool:
-        """Rows of one operator's steps; those of last time if the storages it touches are cut as they were then. False
+    def add(self, stepped: OperatorSteps) -> bool:
+        """Arrays of an operator's steps; those of last time if the storages it touches are cut as then. False
         if they do not fit: nothing is added."""
-        cuts, storages = self.cuts, one.storages
-        one.base = self.n_steps
-        key: tuple[Any, ...] = (one.number, self.plan.boundary, *map(cuts.number.get, storages))
+        cuts, storages = self.cuts, stepped.storages
+        stepped.base = self.n_steps
+        key: tuple[Any, ...] = (stepped.number, self.plan.boundary, *map(cuts.number.get, storages))
         if not cuts.finer.keys().isdisjoint(storages):  # which of them is cut finer, and how
             finer = [number for number, storage in enumerate(storages) if storage in cuts.finer]
             key = (*key, *((number, self._finer(storages[number])) for number in finer))
-        rows = self.table.rows.get(key) or self._rows(one, key)
-        if not rows.fits:
+        arrays = self.table.arrays.get(key) or self._arrays(stepped, key)
+        if not arrays.fits:
             return False
-        if rows.grids:
-            cuts.waiting.append((one, rows))
-            for position, *_ in rows.grids:
-                cuts.number[storages[position]] = one.number
-        one.sums = rows.sums
-        self.operators.append(one)
-        self.rows.append(rows)
+        if arrays.grids:
+            cuts.waiting.append((stepped, arrays))
+            for position, *_ in arrays.grids:
+                cuts.number[storages[position]] = stepped.number
+        stepped.addition_costs = arrays.addition_costs
+        self.operators.append(stepped)
+        self.arrays.append(arrays)
         self.keys.append(key)
-        self.n_steps += rows.counts[0]
+        self.n_steps += arrays.counts[0]
         return True
 
-    def _rows(self, one: OperatorSteps, key: tuple[Any, ...]) -> Rows:
-        """Rows that were not made for these surroundings before; those of an operator alike if there is one."""
+    def _arrays(self, stepped: OperatorSteps, key: tuple[Any, ...]) -> OperatorArrays:
+        """Arrays that were not made for these surroundings before; those of an operator alike if there is one."""
         self.cuts.catch_up()
-        alike = self._content(one)
+        alike = self._content(stepped)
         kept = self.table.store[ALIKE]
-        rows = kept.get(alike)
-        if rows is None:
-            rows = rows_of(self.cuts, one)
+        arrays = kept.get(alike)
+        if arrays is None:
+            arrays = arrays_of(self.cuts, stepped)
             self.cuts.forget_new()  # they are noted in their turn
-            kept.keep(alike, rows)
-        self.table.rows.keep(key, rows)
-        return rows
+            kept.keep(alike, arrays)
+        self.table.arrays.keep(key, arrays)
+        return arrays
 
     def _finer(self, storage: str) -> int:
         """A number for how groups cut a storage more finely; what it stands for is slow to compare."""
@@ -93,30 +93,30 @@ class Expansion:
             number = self.finer[storage] = known.setdefault(content, len(known))
         return number
 
-    def _content(self, one: OperatorSteps) -> tuple[Any, ...]:
-        """Everything that an operator's rows depend on; no names, so that it is equal for operators alike."""
-        operator, group, steps = one.operator, one.tiled, one.steps
+    def _content(self, stepped: OperatorSteps) -> tuple[Any, ...]:
+        """Everything that an operator's arrays depend on; no names, so that it is equal for operators alike."""
+        operator, group, steps = stepped.operator, stepped.tiled, stepped.steps
         storages = []
         for storage in operator.storages:
             grid = self.cuts.grids.get(storage)
-            cut = (grid.content, self.cuts.same_group(one, storage)) if grid else self.cuts.finer_content(storage)
+            cut = (grid.content, self.cuts.same_group(stepped, storage)) if grid else self.cuts.finer_content(storage)
             owner = self.workload.storages[storage]
             storages.append((cut, owner.persistent, owner.tensor.shape, owner.tensor.strides, owner.tensor.dtype))
-        places = self.table.places(one.placement.cores, one.held or one.is_summed)
-        pace = self.machine.accelerator.clock_hz / one.instances[0].core.clock_hz
+        places = self.table.places(stepped.placement.cores, stepped.held or stepped.is_summed)
+        pace = self.machine.accelerator.clock_hz / stepped.instances[0].core.clock_hz
         return (
-            operator.alike, steps.content, one.held, group is not None and group.halo,
-            one.placement.split, self.plan.boundary, one.costs, places, pace, tuple(storages),
-            one.instances[0].core if one.is_summed else None,
+            operator.alike, steps.content, stepped.held, group is not None and group.halo,
+            stepped.placement.split, self.plan.boundary, stepped.costs, places, pace, tuple(storages),
+            stepped.instances[0].core if stepped.is_summed else None,
         )  # fmt: skip
 
     def close_group(self, count: int) -> None:
         """The last operators, ``count`` of them, are a group: order its tiles."""
         if count == 1:
-            one, spans = self.operators[-1], self.rows[-1].spans
+            stepped, spans = self.operators[-1], self.arrays[-1].spans
             self.spans.append(spans)
-            self.groups.append(one.base)
-            self.ahead.append(len(one.placement.cores))
+            self.groups.append(stepped.base)
+            self.ahead.append(len(stepped.placement.cores))
             self.alike.append(len(spans))
             return
         members, spans = self.operators[-count:], self._order(count)
@@ -124,16 +124,16 @@ class Expansion:
         self.groups.append(members[0].base)
         if members[0].tiled:
             # a pipeline over several cores has a tile of every operator in flight on each of them
-            self.ahead.append(count * len(set(chain.from_iterable(one.placement.cores for one in members))))
+            self.ahead.append(count * len(set(chain.from_iterable(member.placement.cores for member in members))))
             self.alike.append(len(spans))
         else:  # one after another, as alone
-            first = [one.base - members[0].base for one in members]
+            first = [member.base - members[0].base for member in members]
             for number in (np.searchsorted(first, spans[:, 0], side="right") - 1).tolist():
                 self.ahead.append(len(members[number].placement.cores))
                 self.alike.append(1)
 
     def _order(self, count: int) -> I64x2:
-        """Spans of the gangs of the last operators in execution order; that of last time if their rows are the same."""
+        """Spans of the gangs of the last operators in execution order; that of last time for the same arrays."""
         ahead, orders = self.plan.prefetch, self.table.orders
         key = (ahead, *self.keys[-count:])
         found = orders.get(key)
@@ -141,39 +141,50 @@ class Expansion:
             if len(orders) >= MOST_ORDERS:
                 orders.clear()
             entries = self.entries(count)
-            found = gang_order(self.operators[-count:], self.rows[-count:], entries, self.cuts.n_blocks, ahead)
+            found = gang_order(self.operators[-count:], self.arrays[-count:], entries, self.cuts.n_blocks, ahead)
             orders[key] = found
         return found
 
     def _shifts(self, last: int) -> I64:
-        """How far the blocks of every storage of the last few operators have moved since their rows were made."""
+        """How far the blocks of every storage of the last few operators have moved since their arrays were made."""
         self.cuts.catch_up()
         base = self.cuts.base
-        first = np.array([base[storage] for one in self.operators[-last:] for storage in one.storages], np.int64)
-        return np.asarray(first - np.concatenate([one.bases for one in self.rows[-last:]]))
+        first = np.array(
+            [base[storage] for stepped in self.operators[-last:] for storage in stepped.storages], np.int64
+        )
+        return np.asarray(first - np.concatenate([arrays.bases for arrays in self.arrays[-last:]]))
 
     def entries(self, last: int) -> Entries:
         """Entries of the last few operators, with the blocks of every storage counted from where they start now."""
-        rows = self.rows[-last:]
-        ends = np.cumsum([len(one.bases) for one in rows])
-        before = np.repeat(ends - [len(one.bases) for one in rows], [one.counts[1] for one in rows])
-        entries = Entries.of(np.concatenate([one.entries for one in rows]))
-        entries.block[:] += self._shifts(last)[np.concatenate([one.storage for one in rows]) + before]
+        by_operator = self.arrays[-last:]
+        ends = np.cumsum([len(arrays.bases) for arrays in by_operator])
+        before = np.repeat(
+            ends - [len(arrays.bases) for arrays in by_operator], [arrays.counts[1] for arrays in by_operator]
+        )
+        entries = Entries.of(np.concatenate([arrays.entries for arrays in by_operator]))
+        entries.block[:] += self._shifts(last)[np.concatenate([arrays.storage for arrays in by_operator]) + before]
         return entries
 
     def finish(self) -> Expanded:
         """All arrays, with blocks and their uses in gang order."""
-        rows, is_dram = self.rows, self.plan.boundary == "dram"
-        where = Cut(self._shifts(len(rows)), np.concatenate([one.storage for one in rows]))
+        by_operator, is_dram = self.arrays, self.plan.boundary == "dram"
+        where = Cut(self._shifts(len(by_operator)), np.concatenate([arrays.storage for arrays in by_operator]))
         about = (
-            (*some.counts, one.operator.number, one.group, one.held and not one.costed.refills, *one.costed.mode)
-            for one, some in zip(self.operators, rows, strict=True)
+            (
+                *arrays.counts,
+                stepped.operator.number,
+                stepped.group,
+                stepped.held and not stepped.costed.refills,
+                *stepped.costed.mode,
+            )
+            for stepped, arrays in zip(self.operators, by_operator, strict=True)
         )
-        table = np.fromiter(chain.from_iterable(about), np.int64).reshape(len(rows), -1)
+        table = np.fromiter(chain.from_iterable(about), np.int64).reshape(len(by_operator), -1)
         first = np.cumsum(table[:, :4], axis=0) - table[:, :4]
         placed = Placed.of(np.concatenate([first, table], axis=1))
         steps, parts, entries, buffers = (
-            np.concatenate(some) for some in zip(*((o.steps, o.parts, o.entries, o.buffers) for o in rows), strict=True)
+            np.concatenate(some)
+            for some in zip(*((o.steps, o.parts, o.entries, o.buffers) for o in by_operator), strict=True)
         )
         _, cut, numbers, flagged = zip(*self.cuts.noted, strict=True)
         sizes, many = np.concatenate(cut), list(map(len, cut))
@@ -206,19 +217,19 @@ def expand(
 ) -> Expanded:
     """All arrays of a plan. ``groups`` are in execution order, with tiles for every operator."""
     building = Expansion(workload, table, plan)
-    stepped = [
+    by_group = [
         [operator_steps(operator, group, number, table, plan, held=group.held) for operator in group.operators]
         for number, group in enumerate(groups)
     ]
-    held = [here for here in stepped if here[0].held]
-    made = [frozenset(storage for one in here for storage in one.operator.written) for here in held]
+    held = [here for here in by_group if here[0].held]
+    made = [frozenset(storage for stepped in here for storage in stepped.operator.written) for here in held]
     overwritten = workload.overwritten(frozenset().union(*made))
     for here, own in zip(held, made, strict=True):
-        for one in here:
-            building.cuts.cut_finer(one, own, overwritten)
-    for number, (group, here) in enumerate(zip(groups, stepped, strict=True)):
-        for one in here:
-            if not building.add(one):  # its weights are then read again with every tile, its sums written and read
-                building.add(operator_steps(one.operator, group, number, table, plan, held=False))
+        for stepped in here:
+            building.cuts.cut_finer(stepped, own, overwritten)
+    for number, (group, here) in enumerate(zip(groups, by_group, strict=True)):
+        for stepped in here:
+            if not building.add(stepped):  # its weights are then read again with every tile, its sums written and read
+                building.add(operator_steps(stepped.operator, group, number, table, plan, held=False))
         building.close_group(len(here))
     return building.finish()

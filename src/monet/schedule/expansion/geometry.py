@@ -55,7 +55,7 @@ def make_steps(nest: LoopNest, tiles: Mapping[str, tuple[I64, I64]], split: str,
     for (dim, (low, high)), where in zip(tiles.items(), index, strict=True):
         ranges[dim] = np.repeat(low[where], pieces), np.repeat(high[where], pieces)
     if pieces > 1:
-        low, high = (np.tile(one, total) for one in even_cuts(nest.sizes[split], pieces))
+        low, high = (np.tile(ends, total) for ends in even_cuts(nest.sizes[split], pieces))
         if split in ranges:  # a tile is cut further
             start, size = ranges[split][0], ranges[split][1] - ranges[split][0]
             number = np.tile(np.arange(pieces), total)
@@ -155,7 +155,7 @@ class Grid:
     @property
     def counts(self) -> tuple[int, ...]:
         """Intervals along each cut axis."""
-        return tuple(len(one) - 1 for one in self.edges.values())
+        return tuple(len(axis_edges) - 1 for axis_edges in self.edges.values())
 
     @property
     def count(self) -> int:

@@ -16,7 +16,7 @@ from monet.schedule.workload import Operator, Workload
 def bounds_of(schedule: Schedule, machine: Machine, workload: Workload) -> Bounds:
     """Compute, compulsory traffic, longest chain of the plan's own durations, and what DRAM holds at the start."""
     bandwidth = machine.accelerator.dram.bandwidth_bytes_per_s
-    floor = sum(one.tensor.bytes for one in workload.storages.values() if one.is_root)
+    floor = sum(storage.tensor.bytes for storage in workload.storages.values() if storage.is_root)
     compulsory = compulsory_bytes(schedule, workload)
     chain = schedule.longest_chain / machine.ticks_per_second
     bounds = Bounds(compute_bound_s(workload.operators, machine), compulsory / bandwidth, chain, floor)
@@ -28,10 +28,10 @@ def compute_bound_s(operators: tuple[Operator, ...], machine: Machine) -> float:
     """Multiply-accumulates over the peak of all arrays that take their element types; vector work over all lanes."""
     cores = machine.accelerator.cores
     by_types: dict[frozenset[str], int] = {}
-    for one in operators:
-        if one.macs:
-            key = frozenset(operand.dtype for operand in one.nest.reads[:2])
-            by_types[key] = by_types.get(key, 0) + one.macs
+    for operator in operators:
+        if operator.macs:
+            key = frozenset(operand.dtype for operand in operator.nest.reads[:2])
+            by_types[key] = by_types.get(key, 0) + operator.macs
     found = [0.0]
     for types, macs in by_types.items():
         peak = sum(
@@ -49,7 +49,7 @@ def compute_bound_s(operators: tuple[Operator, ...], machine: Machine) -> float:
         for i in cores:
             for name, cycles in i.core.functions if i.core.lanes else ():
                 cheapest[name] = min(cycles, cheapest.get(name, cycles))
-        work = sum(count * cheapest.get(name, 0.0) for one in operators for name, count in one.lane_work)
+        work = sum(count * cheapest.get(name, 0.0) for operator in operators for name, count in operator.lane_work)
         found.append(work / lanes)
     return max(found)
 
@@ -57,24 +57,24 @@ def compute_bound_s(operators: tuple[Operator, ...], machine: Machine) -> float:
 def compulsory_bytes(schedule: Schedule, workload: Workload) -> float:
     """Bytes that must cross to and from DRAM at least once: what is there at the start, read; what stays, written."""
     storages, many = list(workload.storages.values()), len(workload.operators) + 1
-    size = np.array([one.tensor.elements * one.tensor.bits_per_element / 8 for one in storages])
+    size = np.array([storage.tensor.elements * storage.tensor.bits_per_element / 8 for storage in storages])
     touched = schedule.touched
     cores = np.ones(many, np.int64)
-    for one in schedule.expanded.operators:
-        cores[one.operator.number] = len(one.instances)
+    for stepped in schedule.expanded.operators:
+        cores[stepped.operator.number] = len(stepped.instances)
     moved = np.where(touched.is_shared, touched.bytes / cores[touched.operator], touched.bytes)
     total = 0.0
     for chosen, counts in (
-        (touched.is_read, [one.is_root for one in storages]),
-        (touched.is_written, [one.persistent for one in storages]),
+        (touched.is_read, [storage.is_root for storage in storages]),
+        (touched.is_written, [storage.persistent for storage in storages]),
     ):
         # of every storage the operator that moves least of it
         key = touched.storage[chosen] * many + touched.operator[chosen]
         order = np.argsort(key, kind="stable")
         first = np.flatnonzero(np.diff(key[order], prepend=-1))
-        sums = np.add.reduceat(moved[chosen][order], first) if len(first) else np.zeros(0)
+        totals = np.add.reduceat(moved[chosen][order], first) if len(first) else np.zeros(0)
         least = np.full(len(storages), np.inf)
-        np.minimum.at(least, key[order][first] // many, sums)
+        np.minimum.at(least, key[order][first] // many, totals)
         counted = np.array(counts, bool) & np.isfinite(least)
         total += float(np.minimum(least, size)[counted].sum())
     return total

@@ -33,18 +33,18 @@ def energy_of(schedule: Schedule, machine: Machine, n_operators: int) -> Energy:
     by_level: dict[str, float] = {}
     by_core: dict[str, float] = {}
     by_operator = np.zeros(n_operators)
-    for one in schedule.expanded.operators:
-        total, levels, cores = one.costed.energy
-        by_operator[one.operator.number] += total
+    for stepped in schedule.expanded.operators:
+        total, levels, cores = stepped.costed.energy
+        by_operator[stepped.operator.number] += total
         for level, joules in levels.items():
             by_level[level] = by_level.get(level, 0.0) + joules
         for core, joules in cores.items():
             by_core[core] = by_core.get(core, 0.0) + joules
-        for cost in one.sums:
-            by_operator[one.operator.number] += math.fsum(value for _, value in cost.energy_j)
+        for cost in stepped.addition_costs:
+            by_operator[stepped.operator.number] += math.fsum(value for _, value in cost.energy_j)
             for level, value in cost.energy_j:
                 _add(by_level, level, value)
-                _add(by_core, one.instances[0].name, value)
+                _add(by_core, stepped.instances[0].name, value)
     by_link = _transfers(schedule, machine, by_level, by_core, by_operator)
     static = machine.accelerator.static_power_w * schedule.timed.makespan / machine.ticks_per_second
     by_level["static"] = by_core["static"] = static

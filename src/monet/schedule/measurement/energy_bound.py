@@ -27,10 +27,10 @@ def compute_bound_j(operators: Iterable[Operator], accelerator: Accelerator) -> 
             types = frozenset(rate.inputs)
             rates[types] = min(rate.energy_j, rates.get(types, rate.energy_j))
     total = 0.0
-    for one in operators:
-        if one.macs:
-            total += one.macs * rates.get(frozenset(operand.dtype for operand in one.nest.reads[:2]), 0.0)
-        total += sum(count * functions.get(name, 0.0) for name, count in one.lane_work)
+    for operator in operators:
+        if operator.macs:
+            total += operator.macs * rates.get(frozenset(operand.dtype for operand in operator.nest.reads[:2]), 0.0)
+        total += sum(count * functions.get(name, 0.0) for name, count in operator.lane_work)
     return total
 
 

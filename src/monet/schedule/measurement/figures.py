@@ -44,10 +44,10 @@ def _own_energy(scheduler: Scheduler, schedule: Schedule) -> float:
     """Joules of a schedule but for its transfers."""
     machine = scheduler.machine
     joules = machine.accelerator.static_power_w * schedule.timed.makespan / machine.ticks_per_second
-    for one in schedule.expanded.operators:
-        spent = one.costed.energy[0]
-        if one.sums:
-            spent += sum(value for cost in one.sums for _, value in cost.energy_j)
+    for stepped in schedule.expanded.operators:
+        spent = stepped.costed.energy[0]
+        if stepped.addition_costs:
+            spent += sum(value for cost in stepped.addition_costs for _, value in cost.energy_j)
         joules += spent
     return joules
 
@@ -56,14 +56,14 @@ def _transfers(schedule: Schedule, machine: Machine) -> tuple[float, int]:
     """Joules of a schedule's transfers, and bytes between chip and DRAM."""
     accelerator = machine.accelerator
     dram, memories = accelerator.dram, [memory.level for memory in accelerator.memories]
-    sums = schedule.sums(len(machine.resource_names), len(memories) + 1)
-    joules = 8 * sums.bursts[FROM_DRAM] * dram.read_energy_j_per_bit
-    joules += 8 * sums.bursts[TO_DRAM] * dram.write_energy_j_per_bit
-    joules += sums.over_resource @ machine.link_j_per_byte
+    transfers = schedule.transfer_sums(len(machine.resource_names), len(memories) + 1)
+    joules = 8 * transfers.bursts[FROM_DRAM] * dram.read_energy_j_per_bit
+    joules += 8 * transfers.bursts[TO_DRAM] * dram.write_energy_j_per_bit
+    joules += transfers.over_resource @ machine.link_j_per_byte
     # DRAM is memory 0, paid above
-    joules += 8 * sums.read_from[1:] @ np.array([level.read_energy_j_per_bit for level in memories])
-    joules += 8 * sums.written_to[1:] @ np.array([level.write_energy_j_per_bit for level in memories])
-    return float(joules), int(sums.bytes[FROM_DRAM] + sums.bytes[TO_DRAM])
+    joules += 8 * transfers.read_from[1:] @ np.array([level.read_energy_j_per_bit for level in memories])
+    joules += 8 * transfers.written_to[1:] @ np.array([level.write_energy_j_per_bit for level in memories])
+    return float(joules), int(transfers.bytes[FROM_DRAM] + transfers.bytes[TO_DRAM])
 
 
 def dram_peak_bytes(schedule: Schedule, away: Mapping[int, tuple[int, int]] | None = None) -> int:

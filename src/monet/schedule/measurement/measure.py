@@ -64,23 +64,23 @@ class Measures:
 
     def operators(self) -> tuple[r.OperatorRow, ...]:
         """One row per executed operator, in execution order."""
-        return tuple(self._operator(one) for one in self.schedule.expanded.operators)
+        return tuple(self._operator(stepped) for stepped in self.schedule.expanded.operators)
 
-    def _operator(self, one: Any) -> r.OperatorRow:
-        operator: Operator = one.operator
+    def _operator(self, stepped: Any) -> r.OperatorRow:
+        operator: Operator = stepped.operator
         number, op = operator.number, operator.op
         seconds = float(self.last[number] - self.first[number]) * self.seconds
-        peak = sum(instance.core.units * instance.core.clock_hz for instance in one.instances)
+        peak = sum(instance.core.units * instance.core.clock_hz for instance in stepped.instances)
         return r.OperatorRow(
             name=op.name,
             kind=op.kind,
             family=operator.family.value,
             phase=op.phase.value,
             layer=op.layer,
-            group=one.group,
-            cores=tuple(instance.name for instance in one.instances),
-            split=one.placement.split,
-            tiles=one.steps.count,
+            group=stepped.group,
+            cores=tuple(instance.name for instance in stepped.instances),
+            split=stepped.placement.split,
+            tiles=stepped.steps.count,
             start_s=float(self.first[number] * self.seconds),
             end_s=float(self.last[number] * self.seconds),
             latency_s=seconds,
@@ -95,26 +95,26 @@ class Measures:
             link_bytes=int(self.moved[number]),
             input_bytes=operator.input_bytes,
             output_bytes=operator.output_bytes,
-            bound_by=self._bound(one, number),
+            bound_by=self._bound(stepped, number),
             recompute=op.recompute,
         )
 
-    def _bound(self, one: Any, number: int) -> str:
+    def _bound(self, stepped: Any, number: int) -> str:
         machine = self.machine
         per_byte = 8 / machine.accelerator.dram.bandwidth_bits_per_s / self.seconds
         if (self.read[number] + self.written[number]) * per_byte > self.longest[number]:
             return "dram"
-        return str(one.costs[0].bound_by) if one.costs[0].bound_by != "dram" else "compute"
+        return str(stepped.costs[0].bound_by) if stepped.costs[0].bound_by != "dram" else "compute"
 
     def cores(self) -> tuple[r.CoreRow, ...]:
         """One row per core, its makespan split exactly by cause."""
         schedule, machine, makespan = self.schedule, self.machine, self.schedule.timed.makespan
         steps = schedule.expanded.tables.steps
-        rows = []
+        found = []
         macs = np.zeros(len(machine.accelerator.cores))
-        for one in schedule.expanded.operators:
-            for instance in one.instances:
-                macs[machine.core_index[instance.name]] += one.operator.macs / len(one.instances)
+        for stepped in schedule.expanded.operators:
+            for instance in stepped.instances:
+                macs[machine.core_index[instance.name]] += stepped.operator.macs / len(stepped.instances)
         for number, instance in enumerate(machine.accelerator.cores):
             here = steps.core == number
             parts = [int(ticks) for ticks in schedule.expanded.parts.plain[here].sum(axis=0)]
@@ -123,7 +123,7 @@ class Measures:
             ticks["idle"] = makespan - sum(ticks.values())
             busy, used = sum(parts), np.unique(steps.operator[here])
             peak = instance.core.units * instance.core.clock_hz * makespan * self.seconds
-            rows.append(
+            found.append(
                 r.CoreRow(
                     name=instance.name,
                     template=instance.template,
@@ -139,7 +139,7 @@ class Measures:
                     time_ticks=ticks,
                 )
             )
-        return tuple(rows)
+        return tuple(found)
 
     def links(self) -> tuple[r.LinkRow, ...]:
         """One row per link direction and one for DRAM: bytes, busy time, energy."""
@@ -175,17 +175,17 @@ class Measures:
         """One row per phase that has operators."""
         found: dict[str, r.PhaseRow] = {}
         for phase in Phase:
-            mine = [one for one in self.workload.operators if one.op.phase is phase]
+            mine = [operator for operator in self.workload.operators if operator.op.phase is phase]
             if not mine:
                 continue
-            index = np.array([one.number for one in mine])
+            index = np.array([operator.number for operator in mine])
             found[phase.value] = r.PhaseRow(
                 start_s=float(self.first[index].min() * self.seconds),
                 end_s=float(self.last[index].max() * self.seconds),
                 busy_s=float(self.busy[index].sum() * self.seconds),
                 energy_j=float(self.energy.by_operator[index].sum()),
                 dram_bytes=int(self.read[index].sum() + self.written[index].sum()),
-                macs=sum(one.macs for one in mine),
+                macs=sum(operator.macs for operator in mine),
                 operators=len(mine),
             )
         return found
@@ -193,7 +193,7 @@ class Measures:
     def energy_breakdown(self, phases: Mapping[str, r.PhaseRow]) -> r.EnergyBreakdown:
         """Joules by level, core, phase and operator; each adds up to the total."""
         energy, static = self.energy, {"static": self.energy.static}
-        names = [one.op.name for one in self.workload.operators]
+        names = [operator.op.name for operator in self.workload.operators]
         return r.EnergyBreakdown(
             static=energy.static,
             dynamic=energy.total - energy.static,
@@ -208,7 +208,7 @@ class Measures:
     def timeline(self) -> r.Timeline:
         """Every booking of every node."""
         booked, real = self._booked, self._booked.ticks > 0
-        names = tuple(one.op.name for one in self.workload.operators)
+        names = tuple(operator.op.name for operator in self.workload.operators)
         start = booked.start[real]
         return r.Timeline(
             self.machine.ticks_per_second,
@@ -230,15 +230,18 @@ class Measures:
         took = until > chain.start
         links, start, until = chain.node[took], chain.start[took], until[took]
         what = (chain.operator[took], self._longest_booking(links), chain.kind[took])
-        new = np.concatenate(([True], np.any([one[1:] != one[:-1] for one in what], axis=0)))[: len(links)]
+        new = np.concatenate(([True], np.any([column[1:] != column[:-1] for column in what], axis=0)))[: len(links)]
         first = np.flatnonzero(new)
         last = np.append(first[1:], len(links))[: len(first)] - 1
-        names, resources = [one.op.name for one in self.workload.operators], (*self.machine.resource_names, "")
-        rows = (*(one[first] for one in what), start[first] * self.seconds, until[last] * self.seconds)
+        names, resources = (
+            [operator.op.name for operator in self.workload.operators],
+            (*self.machine.resource_names, ""),
+        )
+        columns = (*(column[first] for column in what), start[first] * self.seconds, until[last] * self.seconds)
         return tuple(
             [
                 r.CriticalStep(names[operator], resources[where], r.EVENT_KINDS[kind], begins, ends)
-                for operator, where, kind, begins, ends in zip(*(row.tolist() for row in rows), strict=True)
+                for operator, where, kind, begins, ends in zip(*(column.tolist() for column in columns), strict=True)
             ]
         )
 

@@ -15,7 +15,7 @@ MOST_POINTS = 4000
 
 def traces(schedule: Schedule, machine: Machine, workload: Workload) -> tuple[MemoryTrace, ...]:
     """One trace per memory, DRAM first."""
-    categories = np.array([one.category for one in workload.storages.values()])[schedule.expanded.block_storage]
+    categories = np.array([storage.category for storage in workload.storages.values()])[schedule.expanded.block_storage]
     dram, stays, copies = machine.accelerator.dram, schedule.in_dram, schedule.on_chip
     stays = stays._replace(went=np.maximum(stays.came, stays.went))
     found = [_trace(dram.name, dram.capacity_bytes, stays, categories[stays.block], machine, workload)]

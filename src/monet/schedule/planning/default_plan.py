@@ -45,7 +45,7 @@ def default_schedule(scheduler: Scheduler, fusion: str, boundary: str, placement
             found = scheduler.schedule(plan)
         except NoSchedule:
             continue
-        best = min(best, found, key=lambda one: one.makespan)
+        best = min(best, found, key=lambda schedule: schedule.makespan)
     return best
 
 
@@ -76,10 +76,10 @@ def _with_stretches(
 
     groups, placements, taken = list[Group](), dict(plain.placements), set[str]()
     for before in kinds:
-        for one in stretches(scheduler, before):
-            if any(operator.op.name in taken for operator in one.operators):
+        for stretch in stretches(scheduler, before):
+            if any(operator.op.name in taken for operator in stretch.operators):
                 continue
-            found = stretch_group(scheduler, one, plain, given, most_tiles)
+            found = stretch_group(scheduler, stretch, plain, given, most_tiles)
             if found:
                 groups.append(found[0])
                 placements |= found[1]
@@ -119,7 +119,7 @@ def may_fuse(operator: Operator) -> bool:
 
 def own_results(scheduler: Scheduler, run: list[Operator], operator: Operator) -> bool:
     """Whether all that an operator writes is new, or was made in the run."""
-    made = {tensor.storage for one in run for operand, tensor in one.operands if operand.written}
+    made = {tensor.storage for operator in run for operand, tensor in operator.operands if operand.written}
     graph = scheduler.workload.graph
     outputs = set(operator.op.outputs)
     return all(
@@ -132,7 +132,7 @@ def own_results(scheduler: Scheduler, run: list[Operator], operator: Operator) -
 def _joins(scheduler: Scheduler, run: Run, operator: Operator) -> bool:
     if not may_fuse(operator) or not own_results(scheduler, run, operator):
         return False
-    made = {tensor.storage for one in run for operand, tensor in one.operands if operand.written}
+    made = {tensor.storage for operator in run for operand, tensor in operator.operands if operand.written}
     reads = any(tensor.storage in made for operand, tensor in operator.operands if not operand.written)
     return reads and bool(common_dims([*run, operator]))
 
@@ -167,8 +167,8 @@ def run_group(
 def _pieces(scheduler: Scheduler, run: list[Operator], plain: Plan) -> int:
     """Pieces in which what a run reads from outside lies on different cores: a tile gathers from all of them."""
     tensors, producer = scheduler.workload.graph.tensors, scheduler.workload.graph.producer
-    inside = {one.op.name for one in run}
-    read = {tensors[name].storage for one in run for name in one.op.inputs}
+    inside = {operator.op.name for operator in run}
+    read = {tensors[name].storage for operator in run for name in operator.op.inputs}
     makers = {producer[storage].name for storage in read if storage in producer} - inside
     pieces = [len(plain.placements[name].cores) for name in makers if name in plain.placements]
     return sum(count for count in pieces if count > 1)
@@ -176,7 +176,7 @@ def _pieces(scheduler: Scheduler, run: list[Operator], plain: Plan) -> int:
 
 def tensor_bytes(run: Sequence[Operator]) -> list[tuple[int, bool]]:
     """(bytes, whether tiles cut it) of every tensor of a run; small ones (per channel) are never cut."""
-    tensors = {tensor.storage: tensor for one in run for _, tensor in one.operands}
+    tensors = {tensor.storage: tensor for operator in run for _, tensor in operator.operands}
     return [(tensor.bytes, len(tensor.shape) > 1) for tensor in tensors.values()]
 
 
@@ -195,12 +195,14 @@ def best_core(scheduler: Scheduler, run: list[Operator], given: dict[str, Placem
         if instance.template in seen or instance.core.lanes <= 0 or instance.template in several:
             continue
         seen.add(instance.template)
-        cycles = [scheduler.costs.cycles_alone(one, instance) for one in run]
+        cycles = [scheduler.costs.unfused_cycles(operator, instance) for operator in run]
         if None in cycles:
             continue
-        seconds = sum(one for one in cycles if one is not None) / instance.core.clock_hz
+        seconds = sum(count for count in cycles if count is not None) / instance.core.clock_hz
         if best is None or seconds < best[0]:
             best = seconds, instance
-    if best and any(given.get(one.op.name, Placement((best[1].name,))).cores != (best[1].name,) for one in run):
+    if best and any(
+        given.get(operator.op.name, Placement((best[1].name,))).cores != (best[1].name,) for operator in run
+    ):
         return None
     return best[1] if best else None

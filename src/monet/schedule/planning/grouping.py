@@ -75,14 +75,14 @@ def check_connected(workload: Workload, plan: Plan) -> None:
         left = [operators[name] for name in group.operators if name in operators]
         reached = set(left.pop(0).storages) if left else set[str]()
         while left:
-            near = [one for one in left if not reached.isdisjoint(one.storages)]
+            near = [operator for operator in left if not reached.isdisjoint(operator.storages)]
             if not near:
                 raise PlanError(
                     f"groups.{position}: {left[0].op.name} shares no data with {group.operators[0]}, not even through "
                     "others of the group; operators of a group are connected"
                 )
-            reached.update(*(one.storages for one in near))
-            left = [one for one in left if not reached.issuperset(one.storages)]
+            reached.update(*(operator.storages for operator in near))
+            left = [operator for operator in left if not reached.issuperset(operator.storages)]
 
 
 def _check_updates(workload: Workload, members: Sequence[int], place: str) -> None:
@@ -92,8 +92,12 @@ def _check_updates(workload: Workload, members: Sequence[int], place: str) -> No
         if not kind_named(update.op.kind).is_update:
             continue
         gradient, name = tensors[update.op.inputs[1]].storage, update.op.name
-        writers = [one for one in workload.operators if any(tensors[t].storage == gradient for t in one.op.outputs)]
-        if not any(one.number in members for one in writers):
+        writers = [
+            operator
+            for operator in workload.operators
+            if any(tensors[t].storage == gradient for t in operator.op.outputs)
+        ]
+        if not any(writer.number in members for writer in writers):
             continue
         if update.op.attrs.get("clipped"):
             raise PlanError(
@@ -102,20 +106,22 @@ def _check_updates(workload: Workload, members: Sequence[int], place: str) -> No
         if len(writers) > 1:
             raise PlanError(
                 f"{place}: {name} cannot join its gradient's group: the gradient is accumulated by "
-                f"{', '.join(one.op.name for one in writers[1:])}"
+                f"{', '.join(writer.op.name for writer in writers[1:])}"
             )
-        readers = (one for one in workload.operators if one is not update and one.number not in members)
-        for one in readers:
-            if any(tensors[t].storage == gradient for t in one.op.inputs):
+        readers = (
+            operator for operator in workload.operators if operator is not update and operator.number not in members
+        )
+        for reader in readers:
+            if any(tensors[t].storage == gradient for t in reader.op.inputs):
                 raise PlanError(
-                    f"{place}: {name} cannot join its gradient's group: {one.op.name} reads the gradient too"
+                    f"{place}: {name} cannot join its gradient's group: {reader.op.name} reads the gradient too"
                 )
 
 
 def _group_order(workload: Workload, members: list[Members]) -> list[Members]:
     """Groups in an order that respects all dependencies, as near to the graph's own as possible: that order itself
     wherever no group reaches over another."""
-    members = sorted(members, key=lambda one: one[1][0])
+    members = sorted(members, key=lambda group: group[1][0])
     if all(ops[-1] - ops[0] + 1 == len(ops) for _, ops in members):
         return members
     ordered: list[Members] = []
@@ -184,7 +190,7 @@ def _tile(workload: Workload, group: Group, operators: tuple[Operator, ...]) -> 
             known.clear()
         ranges = _ranges(group, operators)
         found = known[key] = tuple(ranges[operator.number] for operator in operators)
-    tiles = {one.number: cut for one, cut in zip(operators, found, strict=True)}
+    tiles = {operator.number: cut for operator, cut in zip(operators, found, strict=True)}
     return TiledGroup(operators, tiles, True, group, key)
 
 
@@ -260,7 +266,7 @@ def common_cuts(operators: Sequence[Operator], over_sums: bool = True) -> Iterat
     """Dimensions of the last operator, outermost first, along which all can be cut together, each with the dimension of
     every operator, by its number, that is cut then. Without ``over_sums``, none that an operator sums over."""
     last = operators[-1]
-    allowed = {one.number: one.tileable if over_sums else one.splittable for one in operators}
+    allowed = {operator.number: operator.tileable if over_sums else operator.splittable for operator in operators}
     for dim, size in last.nest.dims:
         if dim not in allowed[last.number] or size < 2:
             continue

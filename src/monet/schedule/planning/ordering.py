@@ -9,21 +9,23 @@ import numpy as np
 
 from monet.arrays import I64, I64x2
 from monet.schedule.costs.cost_table import OperatorSteps
-from monet.schedule.expansion.operator_rows import Rows
+from monet.schedule.expansion.operator_arrays import OperatorArrays
 from monet.schedule.simulation.records import WRITES, Entries, Steps
 
 
 def gang_order(
-    members: Sequence[OperatorSteps], rows: Sequence[Rows], entries: Entries, n_blocks: int, ahead: int
+    members: Sequence[OperatorSteps], by_operator: Sequence[OperatorArrays], entries: Entries, n_blocks: int, ahead: int
 ) -> I64x2:
     """(first step, last step) of every gang of a group in execution order, counted from its first step; cores run
     ``ahead`` tiles for every change of cores that follows."""
-    need = np.concatenate(needed_by(members, rows, entries, n_blocks))
-    many = [len(one.spans) for one in rows]
+    need = np.concatenate(needed_by(members, by_operator, entries, n_blocks))
+    many = [len(arrays.spans) for arrays in by_operator]
     position = np.repeat(np.arange(len(members)), many)
     within = np.concatenate([np.arange(count) for count in many])
     order = np.lexsort((within, position, need + ahead * np.array(stages(members))[position]))
-    spans = np.concatenate([row.spans + one.base - members[0].base for row, one in zip(rows, members, strict=True)])
+    spans = np.concatenate(
+        [arrays.spans + member.base - members[0].base for arrays, member in zip(by_operator, members, strict=True)]
+    )
     return np.asarray(spans[order])
 
 
@@ -33,34 +35,36 @@ def stages(members: Sequence[OperatorSteps]) -> list[int]:
     made: dict[str, int] = {}
     touched: dict[str, int] = {}  # the last stage so far that reads or writes a storage: what overwrites it comes after
     found: list[int] = []
-    for number, one in enumerate(members):
+    for number, member in enumerate(members):
         stage = 0
-        for operand, tensor in one.operator.operands:
+        for operand, tensor in member.operator.operands:
             maker = made.get(tensor.storage)
             if operand.written:
                 stage = max(stage, touched.get(tensor.storage, 0))
             elif maker is not None:
-                same = set(members[maker].placement.cores) == set(one.placement.cores)
+                same = set(members[maker].placement.cores) == set(member.placement.cores)
                 stage = max(stage, found[maker] + (not same))
         found.append(stage)
-        for operand, tensor in one.operator.operands:
+        for operand, tensor in member.operator.operands:
             touched[tensor.storage] = max(stage, touched.get(tensor.storage, 0))
             if operand.written:
                 made[tensor.storage] = number
     return found
 
 
-def needed_by(members: Sequence[OperatorSteps], rows: Sequence[Rows], entries: Entries, n_blocks: int) -> list[I64]:
+def needed_by(
+    members: Sequence[OperatorSteps], by_operator: Sequence[OperatorArrays], entries: Entries, n_blocks: int
+) -> list[I64]:
     """For every gang of every operator the number of the first result tile that needs it."""
-    late = max(one.steps.tiles for one in members)
+    late = max(member.steps.tiles for member in members)
     first = np.full(n_blocks, late, np.int64)  # by block: the first result tile that reads it
     result: list[I64] = [np.zeros(0, np.int64)] * len(members)
-    ends = np.cumsum([one.counts[1] for one in rows])
+    ends = np.cumsum([arrays.counts[1] for arrays in by_operator])
     for index in reversed(range(len(members))):
-        one, steps, spans = members[index], Steps.of(rows[index].steps), rows[index].spans
-        mine = slice(ends[index] - rows[index].counts[1], ends[index])
+        member, steps, spans = members[index], Steps.of(by_operator[index].steps), by_operator[index].spans
+        mine = slice(ends[index] - by_operator[index].counts[1], ends[index])
         block, written = entries.block[mine], np.isin(entries.kind[mine], WRITES)
-        tiles, adds = one.steps.tiles, spans[:, 0] >= one.steps.count
+        tiles, adds = member.steps.tiles, spans[:, 0] >= member.steps.count
         gang_of = np.empty(len(steps), np.int64)
         gang_of[np.concatenate([np.arange(low, high) for low, high in spans])] = np.repeat(
             np.arange(len(spans)), spans[:, 1] - spans[:, 0]

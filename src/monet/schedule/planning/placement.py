@@ -59,7 +59,7 @@ def check_placement(operator: Operator, placement: Placement, machine: Machine) 
     for core in cores:
         reason = cannot_run(operator, machine.accelerator.instance(core))
         if reason:
-            able = [one.name for one in machine.accelerator.cores if not cannot_run(operator, one)]
+            able = [core.name for core in machine.accelerator.cores if not cannot_run(operator, core)]
             raise PlanError(
                 f"{place}: {core} cannot run {operator.op.kind}: {reason}; {', '.join(able) or 'no core'} can"
             )
@@ -196,7 +196,7 @@ def disjoint_dims(operator: Operator) -> frozenset[str]:
 def _why_not(operator: Operator, errors: list[tuple[CoreInstance, MonetError]]) -> Infeasible:
     """The core that comes nearest to running an operator, and what is missing there."""
     name = operator.op.name
-    fits = [(one, error) for one, error in errors if isinstance(error, DoesNotFit)]
+    fits = [(instance, error) for instance, error in errors if isinstance(error, DoesNotFit)]
     if fits:
         instance, error = min(fits, key=lambda pair: pair[1].needed_bytes - pair[1].offered_bytes)
         short = error.needed_bytes - error.offered_bytes

@@ -40,17 +40,17 @@ def _stretches(scheduler: Scheduler, before: bool) -> Iterator[Stretch]:
         if position < taken or operator.is_matrix == before or not _may_join(operator):
             continue
         run = [operator]
-        for one in operators[position + 1 : position + LONGEST]:
-            if one.is_matrix and not before:
+        for follower in operators[position + 1 : position + LONGEST]:
+            if follower.is_matrix and not before:
                 break
-            if not one.is_matrix and before and run[-1].is_matrix:
+            if not follower.is_matrix and before and run[-1].is_matrix:
                 break
-            if not (_may_join(one) and own_results(scheduler, run, one) and _reads(run, one)):
+            if not (_may_join(follower) and own_results(scheduler, run, follower) and _reads(run, follower)):
                 break
-            if not any(common_cuts([*run, one])):
+            if not any(common_cuts([*run, follower])):
                 break
-            run.append(one)
-        if len(run) > 1 and any(one.is_matrix for one in run):
+            run.append(follower)
+        if len(run) > 1 and any(operator.is_matrix for operator in run):
             taken = position + len(run)
             yield Stretch(tuple(run), dict(common_cuts(run)))
 
@@ -60,7 +60,7 @@ def _may_join(operator: Operator) -> bool:
 
 
 def _reads(run: list[Operator], operator: Operator) -> bool:
-    made = {tensor.storage for one in run for operand, tensor in one.operands if operand.written}
+    made = {tensor.storage for operator in run for operand, tensor in operator.operands if operand.written}
     return any(tensor.storage in made for operand, tensor in operator.operands if not operand.written)
 
 
@@ -70,20 +70,24 @@ def stretch_group(
     """A stretch as a group in the fewest tiles that fit the vector core, and where its vector operators run. Cuts along
     the dimension that a matrix operator is split along are the last resort: they leave its cores little to do."""
     run = stretch.operators
-    vector = [one for one in run if not one.is_matrix]
+    vector = [operator for operator in run if not operator.is_matrix]
     core = best_core(scheduler, vector, given)
     if core is None:
         return None
     room = ROOM * min(scheduler.machine.accelerator.memory(name).size_bytes for _, name in core.memories)
     last, best, tensors = run[-1], dict[tuple[int, int, int], Group](), tensor_bytes(vector)
-    names = tuple(one.op.name for one in run)
+    names = tuple(operator.op.name for operator in run)
     for rank, (dim, dims) in enumerate(stretch.cuts.items()):
-        clashes = sum(one.is_matrix and plain.placements[one.op.name].split == dims[one.number] for one in run)
-        most = min(most_tiles, *(one.nest.sizes[dims[one.number]] for one in run))
+        clashes = sum(
+            operator.is_matrix and plain.placements[operator.op.name].split == dims[operator.number] for operator in run
+        )
+        most = min(most_tiles, *(operator.nest.sizes[dims[operator.number]] for operator in run))
         fits = (tiles for tiles in TILES if tiles <= most and working_set(tensors, tiles) <= room)
         tiles = next(fits, 0)
         if tiles:
             best[clashes, tiles, rank] = Group(names, ((dim, -(-last.nest.sizes[dim] // tiles)),))
     if not best:
         return None
-    return best[min(best)], {one.op.name: Placement((core.name,)) for one in vector if one.op.name not in given}
+    return best[min(best)], {
+        operator.op.name: Placement((core.name,)) for operator in vector if operator.op.name not in given
+    }

@@ -30,7 +30,7 @@ def inserted(
     """What was decided with extra nodes in it, and where these are. They are given in order. ``held_up``: nodes of the
     schedule that wait for extras, by position."""
     old, deps, bookings = decided.events
-    before, count = np.array([one.before for one in extras], np.int64), len(old)
+    before, count = np.array([extra.before for extra in extras], np.int64), len(old)
     place = np.arange(count) + np.searchsorted(before, np.arange(count), side="right")
     places = (before + np.arange(len(extras))).tolist()
     nodes = Nodes.zeros(count + len(extras))
@@ -38,12 +38,12 @@ def inserted(
     waits: list[tuple[int, int, int]] = []  # more dependencies, more bookings
     books: list[tuple[int, int]] = []
     n_deps, n_books = len(deps), len(bookings)
-    for one, at in zip(extras, places, strict=True):
-        nodes.kind[at], nodes.step[at], nodes.bytes[at] = WRITE if one.to_dram else READ, -1, one.bytes
-        nodes.latency[at], nodes.duration[at] = one.latency, max(one.books.values())
+    for extra, at in zip(extras, places, strict=True):
+        nodes.kind[at], nodes.step[at], nodes.bytes[at] = WRITE if extra.to_dram else READ, -1, extra.bytes
+        nodes.latency[at], nodes.duration[at] = extra.latency, max(extra.books.values())
         nodes.dep_start[at], nodes.book_start[at] = n_deps + len(waits), n_books + len(books)
-        waits += [(after, 0, DATA) for after in (*place[list(one.waits)].tolist(), *(places[i] for i in one.after))]
-        books += one.books.items()
+        waits += [(after, 0, DATA) for after in (*place[list(extra.waits)].tolist(), *(places[i] for i in extra.after))]
+        books += extra.books.items()
         nodes.dep_end[at], nodes.book_end[at] = n_deps + len(waits), n_books + len(books)
     found = decided.renumbered(nodes, place)
     deps = found.events.deps

@@ -21,16 +21,16 @@ class TransferSums(NamedTuple):
 
 
 @kernel
-def sum_transfers(events: Events, sums: TransferSums) -> None:
+def sum_transfers(events: Events, totals: TransferSums) -> None:
     """Add up all transfers, from zeros."""
     for number in range(len(events.nodes)):
         node = events.nodes[number]
         if node.bytes <= 0:
             continue
         direction = DIRECTION[node.kind]
-        sums.bytes[direction] += node.bytes
-        sums.bursts[direction] += node.bursts
-        sums.read_from[max(0, node.source)] += node.bytes
-        sums.written_to[max(0, node.target)] += node.bytes * node.targets
+        totals.bytes[direction] += node.bytes
+        totals.bursts[direction] += node.bursts
+        totals.read_from[max(0, node.source)] += node.bytes
+        totals.written_to[max(0, node.target)] += node.bytes * node.targets
         for b in range(node.book_start, node.book_end):
-            sums.over_resource[events.bookings[b].resource] += node.bytes
+            totals.over_resource[events.bookings[b].resource] += node.bytes

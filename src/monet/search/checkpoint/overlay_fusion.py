@@ -118,7 +118,7 @@ def _grown(scheduler: Scheduler, members: list[Operator], group: Group, plan: Pl
     if dim not in common_dims(members):
         return None
     instance = scheduler.machine.accelerator.instance(first[0])
-    if any(scheduler.costs.cycles_alone(one, instance) is None for one in members):
+    if any(scheduler.costs.unfused_cycles(one, instance) is None for one in members):
         return None
     room = min(scheduler.machine.accelerator.memory(name).size_bytes for _, name in instance.memories)
     tiles = -(-last.nest.sizes[dim] // size)
