@@ -37,6 +37,7 @@ bench: $(READY)           ## what the performance figures in the README come fro
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[test,lint]"
+	$(BIN)/python -m compileall -q src
 	$(BIN)/python -m monet.compiled
 	@touch $@
 

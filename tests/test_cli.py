@@ -167,6 +167,7 @@ def test_help_imports_no_command() -> None:
     ("imported", "unneeded"),
     [
         ("monet.cli", {"numpy", "monet.graph", "monet.hardware", "rich.table"}),
+        ("monet.commands.run", {"numba", "scipy", "monet.report.html", "monet.search"}),
         ("monet.hardware", {"numpy", "monet.graph", "monet.compiled"}),
         ("monet.schedule.engine", {"numba", "scipy", "monet.frontends"}),
     ],

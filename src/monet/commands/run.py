@@ -9,7 +9,6 @@ import typer
 from monet.commands import INFEASIBLE
 from monet.commands.options import with_request
 from monet.report.files import check_outputs, write_text
-from monet.report.html import write_html
 from monet.report.perfetto import write_trace
 from monet.report.result_file import write_result
 from monet.report.table import write_csv
@@ -31,10 +30,13 @@ def run(
     check_outputs({"--report": report, "--trace": trace}, {"--json": json, "--csv": csv, "--save-plan": save_plan})
     _note_groups(request)
     result = request.evaluate()
-    writers = ((json, write_result), (csv, write_csv), (trace, write_trace), (report, write_html))
-    for path, write in writers:
+    for path, write in ((json, write_result), (csv, write_csv), (trace, write_trace)):
         if path:
             write(result, path)
+    if report:
+        from monet.report.html import write_html  # its modules take a while to import, and few runs ask for a page
+
+        write_html(result, report)
     if save_plan:
         write_text(save_plan, plan_text(Plan.from_dict(result.plan)))
     if "-" not in (json, csv, save_plan):
