@@ -63,8 +63,8 @@ class Kept(Generic[V]):
         weigh = self._section.weight
         self._weight += weigh(value) if weigh else 1
         if self._weight > self._section.most:
-            for one in list(islice(self._values, (len(self._values) + 1) // 2)):
-                del self._values[one]
+            for oldest in list(islice(self._values, (len(self._values) + 1) // 2)):
+                del self._values[oldest]
             rest = self._values.values()
             self._weight = (sum(map(weigh, rest)) + weigh(value)) if weigh else len(rest) + 1
         self._values[key] = value
@@ -132,7 +132,7 @@ class CostStore:
         rest_text = self[TEXTS].get_or(rest, lambda: json.dumps(plain(rest), sort_keys=True))
         names: list[str] = []
         if by_name or wired:
-            names = [*(name for name, size in nest.dims if size > 1), *(one.name for one in nest.operands)]
+            names = [*(name for name, size in nest.dims if size > 1), *(operand.name for operand in nest.operands)]
         return _digest("\n".join((what, repr(names), nest_digest, core_digest, rest_text)))
 
     # --- on disk ------------------------------------------------------------------------------------------------------

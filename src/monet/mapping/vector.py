@@ -48,13 +48,13 @@ def vector_cost(
     border.check_room(nest)
     if core.lanes <= 0:
         raise MappingError(f"the core has no vector lanes for {', '.join(work) or 'copies'}")
-    rate = core.lane_rate(*(one.dtype for one in nest.operands))
-    functions = dict(work) or {"copy": max((math.prod(one.shape) for one in nest.writes), default=0)}
+    rate = core.lane_rate(*(operand.dtype for operand in nest.operands))
+    functions = dict(work) or {"copy": max((math.prod(operand.shape) for operand in nest.writes), default=0)}
     lane_cycles = math.fsum(core.function_cycles(name) * count for name, count in functions.items())
     compute = lane_cycles / (core.lanes * rate.elements_per_cycle)
     passes = dimensions.passes
     accesses = _accesses(nest, core, passes)
-    held_bits = dimensions.extent * max((one.bits_per_element for one in nest.reads), default=0)
+    held_bits = dimensions.extent * max((operand.bits_per_element for operand in nest.reads), default=0)
     once = passes == 1 or _fits(held_bits, core)
     read, written, inward = _traffic(nest, core, 1 if once else passes)
     tiles = _tiles(read + written, core)
@@ -66,9 +66,9 @@ def vector_cost(
         joules = level.read_energy_j_per_bit if access.flow.is_read else level.write_energy_j_per_bit
         below[access.level] = below.get(access.level, 0.0) + joules * access.bits
     ports = _port_cycles(core, accesses)
-    port, busiest = max(ports, key=lambda one: one[1], default=("", 0.0))
+    port, busiest = max(ports, key=lambda port: port[1], default=("", 0.0))
     return VectorCost(
-        elements=sum(math.prod(one.shape) for one in nest.writes),
+        elements=sum(math.prod(operand.shape) for operand in nest.writes),
         work=tuple(functions.items()),
         compute_cycles=compute,
         core_cycles=max(compute, busiest),
@@ -103,7 +103,7 @@ def _accesses(nest: LoopNest, core: Core, passes: int) -> tuple[Access, ...]:
         if operand.written:
             count = elements
         else:  # windows are read position by position; of axes that hold blocks side by side, a part of each is read
-            joined = any(len([n for n, f in one.terms if f and nest.sizes[n] > 1]) > 1 for one in operand.indices)
+            joined = any(len([n for n, f in index.terms if f and nest.sizes[n] > 1]) > 1 for index in operand.indices)
             count = (math.prod(nest.sizes[dim] for dim in operand.dims) if joined else elements) * passes
         key = (core.top(slot).name, slot, Flow.COLLECT if operand.written else Flow.FEED)
         before = found.get(key, (0, 0))

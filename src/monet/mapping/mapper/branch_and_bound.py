@@ -46,7 +46,7 @@ from monet.mapping.mapper.tiling_problem import (
     TWIN,
     WAITS_ONCE,
     WAITS_PER_ENTRY,
-    Problem,
+    TilingProblem,
 )
 
 SCORE, CYCLES, JOULES, NODES = range(4)  # of the result
@@ -74,7 +74,7 @@ class Children(NamedTuple):
 
 
 @kernel
-def best_tiling(problem: Problem) -> tuple[F64, I64x2]:
+def best_tiling(problem: TilingProblem) -> tuple[F64, I64x2]:
     """(score, cycles, energy, nodes) and per cut, outermost first: [cut, innermost dim, tiles …].
 
     Cycles are infinite if nothing fits or nothing beats the score given.
@@ -107,7 +107,7 @@ def best_tiling(problem: Problem) -> tuple[F64, I64x2]:
 
 
 @part(allocates=False)
-def score_without_cuts(problem: Problem, best: Best) -> None:
+def score_without_cuts(problem: TilingProblem, best: Best) -> None:
     """The only tiling there is when no level holds tiles."""
     peak = problem.scalars[COMPUTE_CYCLES]
     for port in range(problem.port_base.size):
@@ -119,7 +119,7 @@ def score_without_cuts(problem: Problem, best: Best) -> None:
 
 
 @part(allocates=True)
-def root(problem: Problem) -> Branch:
+def root(problem: TilingProblem) -> Branch:
     """A branch that starts with nothing placed: every dimension's tile is the whole."""
     dims, cuts, slots = problem.candidates.size, problem.slot_of.size, problem.cuts_of.size
     tiles = np.zeros((cuts + 1, dims), np.int64)
@@ -144,7 +144,7 @@ def root(problem: Problem) -> Branch:
 
 
 @part(allocates=True)
-def scratch_for(problem: Problem) -> Scratch:
+def scratch_for(problem: TilingProblem) -> Scratch:
     """Room for what the parts pass to each other."""
     dims, cuts, slots = problem.candidates.size, problem.slot_of.size, problem.cuts_of.size
     pick, free = np.zeros(dims, np.int64), np.zeros(dims, np.int64)
@@ -152,7 +152,7 @@ def scratch_for(problem: Problem) -> Scratch:
 
 
 @part(allocates=True)
-def room_for(many: int, problem: Problem) -> Children:
+def room_for(many: int, problem: TilingProblem) -> Children:
     """Room for so many children at every depth."""
     dims, cuts = problem.candidates.size, problem.slot_of.size
     return Children(
@@ -166,7 +166,7 @@ def room_for(many: int, problem: Problem) -> Children:
 
 
 @part(allocates=True)
-def wider(many: int, children: Children, problem: Problem) -> Children:
+def wider(many: int, children: Children, problem: TilingProblem) -> Children:
     """The same children, and room for twice as many as given."""
     wide = room_for(2 * many, problem)
     for depth in range(problem.slot_of.size):
@@ -182,7 +182,7 @@ def wider(many: int, children: Children, problem: Problem) -> Children:
 
 @part(allocates=False)
 def expand(
-    depth: int, problem: Problem, floors: Floors, branch: Branch, scratch: Scratch, children: Children, best: Best
+    depth: int, problem: TilingProblem, floors: Floors, branch: Branch, scratch: Scratch, children: Children, best: Best
 ) -> None:
     """All children of the node at a depth: for every slot, its next cut with all tiles that may win."""
     children.many[depth], children.turn[depth] = 0, 0
@@ -205,7 +205,7 @@ def expand(
 
 
 @part(allocates=False)
-def later_window(depth: int, slot: int, problem: Problem, branch: Branch) -> int:
+def later_window(depth: int, slot: int, problem: TilingProblem, branch: Branch) -> int:
     """Another slot, placed later, whose window could slide through the next cut of this one; or -1."""
     other = -1
     for s in range(problem.cuts_of.size):
@@ -215,7 +215,7 @@ def later_window(depth: int, slot: int, problem: Problem, branch: Branch) -> int
 
 
 @part(allocates=False)
-def start_tiles(step: Step, problem: Problem, branch: Branch, scratch: Scratch) -> tuple[int, float]:
+def start_tiles(step: Step, problem: TilingProblem, branch: Branch, scratch: Scratch) -> tuple[int, float]:
     """How many dimensions of a step are free to choose a tile of, and visits over all others. ``next_tile`` begins."""
     frees, beyond = 0, 1.0
     for d in range(scratch.pick.size):
@@ -232,8 +232,8 @@ def start_tiles(step: Step, problem: Problem, branch: Branch, scratch: Scratch) 
 
 @part(allocates=False)
 def next_tile(
-    at: int, frees: int, beyond: float, step: Step, problem: Problem, floors: Floors, branch: Branch, scratch: Scratch,
-    best: Best,
+    at: int, frees: int, beyond: float, step: Step, problem: TilingProblem, floors: Floors, branch: Branch,
+    scratch: Scratch, best: Best,
 ) -> tuple[int, float, float]:  # fmt: skip
     """Pick the next tile that fits and may win, dimension by dimension, the largest first.
 
@@ -272,7 +272,7 @@ def next_tile(
 
 
 @part(allocates=False)
-def is_allowed(d: int, step: Step, problem: Problem, branch: Branch, pick: I64) -> bool:
+def is_allowed(d: int, step: Step, problem: TilingProblem, branch: Branch, pick: I64) -> bool:
     """Whether the tile of a dimension may be cut from the one above."""
     if not problem.nests[d, branch.tiles[step.depth, d], pick[d]]:
         return False
@@ -283,14 +283,14 @@ def is_allowed(d: int, step: Step, problem: Problem, branch: Branch, pick: I64) 
 
 
 @part(allocates=False)
-def fits(depth: int, cut: int, elements: float, problem: Problem, branch: Branch) -> bool:
+def fits(depth: int, cut: int, elements: float, problem: TilingProblem, branch: Branch) -> bool:
     """Whether a tile finds room next to what a memory holds already."""
     memory = problem.memory_of[cut]
     return bool(branch.used[depth, memory] + elements * problem.per_cut[cut, BITS] <= problem.room[memory])
 
 
 @part(allocates=False)
-def size_if_it_fits(at: int, frees: int, step: Step, problem: Problem, branch: Branch, scratch: Scratch) -> float:
+def size_if_it_fits(at: int, frees: int, step: Step, problem: TilingProblem, branch: Branch, scratch: Scratch) -> float:
     """Elements of the tile with the dimensions to come at their smallest, or -1 if even that does not fit. Leaves
     those at their largest."""
     pick, free = scratch.pick, scratch.free
@@ -310,7 +310,7 @@ def size_if_it_fits(at: int, frees: int, step: Step, problem: Problem, branch: B
 
 @part(allocates=False)
 def may_win(
-    seen: float, step: Step, problem: Problem, floors: Floors, branch: Branch, scratch: Scratch, best: Best
+    seen: float, step: Step, problem: TilingProblem, floors: Floors, branch: Branch, scratch: Scratch, best: Best
 ) -> bool:
     """Whether a tile, or a smaller one, could lead to a better tiling than the best so far."""
     entries = seen * fewest(step.cut, scratch.pick, problem, floors)
@@ -322,7 +322,7 @@ def may_win(
 
 @part(allocates=False)
 def add_children(
-    step: Step, elements: float, seen: float, problem: Problem, floors: Floors, branch: Branch, scratch: Scratch,
+    step: Step, elements: float, seen: float, problem: TilingProblem, floors: Floors, branch: Branch, scratch: Scratch,
     children: Children, best: Best,
 ) -> None:  # fmt: skip
     """A step with the tile picked: one child for every innermost loop above its cut that makes a difference."""
@@ -382,7 +382,7 @@ def innermost_loop(choice: int, changed: int, depth: int, branch: Branch) -> tup
 
 @part(allocates=False)
 def makes_a_difference(
-    choice: int, changed: int, step: Step, problem: Problem, floors: Floors, branch: Branch, pick: I64
+    choice: int, changed: int, step: Step, problem: TilingProblem, floors: Floors, branch: Branch, pick: I64
 ) -> bool:
     """Whether a loop right above the cut lets a window slide, here or further in: if not, it is as good as any."""
     if choice < 0:
@@ -422,7 +422,7 @@ def next_child(depth: int, beat: float, children: Children) -> int:
 
 
 @part(allocates=False)
-def descend(depth: int, child: int, children: Children, branch: Branch, problem: Problem) -> None:
+def descend(depth: int, child: int, children: Children, branch: Branch, problem: TilingProblem) -> None:
     """The node of a child, one deeper: what is placed, used and spent once its cut is."""
     choices, costs = children.choices[depth, child], children.costs[depth, child]
     cut, entries = choices[CUT], costs[ENTRIES]

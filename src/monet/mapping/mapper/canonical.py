@@ -22,20 +22,20 @@ def pack(mapping: Mapping, nest: LoopNest) -> dict[str, Any]:
     return {
         "mode": mapping.mode,
         "binding": [operands.index(binding.I), operands.index(binding.W), operands.index(binding.O)],
-        "unrolled": [[one.axis, at[one.dim], one.factor] for one in mapping.unrolled],
+        "unrolled": [[unrolling.axis, at[unrolling.dim], unrolling.factor] for unrolling in mapping.unrolled],
         "loops": [[at[loop.dim], loop.trips] for loop in mapping.loops],
         "cuts": [[cut.slot, cut.level, cut.position] for cut in mapping.cuts],
     }
 
 
-def unpack(stored: Dictionary[str, Any], nest: LoopNest) -> Mapping:
+def unpack(packed: Dictionary[str, Any], nest: LoopNest) -> Mapping:
     """The mapping for a nest that is equal up to names."""
     names = list(positions(nest))
     operands = [operand.name for operand in nest.operands]
     return Mapping(
-        stored["mode"],
-        Binding(*(operands[place] for place in stored["binding"])),
-        tuple(Unrolled(axis, names[at], factor) for axis, at, factor in stored["unrolled"]),
-        tuple(Loop(names[at], trips) for at, trips in stored["loops"]),
-        tuple(Cut(*cut) for cut in stored["cuts"]),
+        packed["mode"],
+        Binding(*(operands[place] for place in packed["binding"])),
+        tuple(Unrolled(axis, names[at], factor) for axis, at, factor in packed["unrolled"]),
+        tuple(Loop(names[at], trips) for at, trips in packed["loops"]),
+        tuple(Cut(*cut) for cut in packed["cuts"]),
     )

@@ -59,7 +59,9 @@ def frames(
     if core.kind is CoreKind.VECTOR or not core.modes:
         raise MappingError("a vector core has no array to map a loop nest of multiply-accumulates on")
     key = nest, known_shape(core, store), stream_shape(stream if core.streamed else None), limit
-    return store[CANDIDATES].get_or(key, lambda: tuple(sorted(_every_frame(*key), key=lambda one: one.compute_cycles)))
+    return store[CANDIDATES].get_or(
+        key, lambda: tuple(sorted(_every_frame(*key), key=lambda frame: frame.compute_cycles))
+    )
 
 
 def _every_frame(nest: LoopNest, core: Core, stream: Stream | None, limit: int) -> Iterator[Frame]:
@@ -98,9 +100,9 @@ def pareto(
     objectives = ("latency", "edp", "energy")
     found = [search(nest, core, objective, stream, constraints, store=store) for objective in objectives]
     kept: list[Mapped] = []
-    for one in sorted(found, key=lambda mapped: (mapped.cost.cycles, mapped.energy_j)):
-        if not kept or one.energy_j < kept[-1].energy_j:
-            kept.append(one)
+    for candidate in sorted(found, key=lambda mapped: (mapped.cost.cycles, mapped.energy_j)):
+        if not kept or candidate.energy_j < kept[-1].energy_j:
+            kept.append(candidate)
     return tuple(kept)
 
 
@@ -117,12 +119,12 @@ def cached_tiling(nest: LoopNest, target: Target, store: CostStore) -> tuple[Fra
     core, stream = target.core, target.stream
     asked = target._replace(stream=stream if core.streamed else None)  # without a streamed slot, DRAM changes nothing
     key = store.key("tiling", nest, *asked, by_name=target.constraints != NO_CONSTRAINTS)
-    stored = store.lasting(key, compute)
+    packed = store.lasting(key, compute)
     if fresh:
         return fresh[0]
-    mapping = unpack(stored["mapping"], nest)
+    mapping = unpack(packed["mapping"], nest)
     frame = known_frame(nest, core, mapping.mode, mapping.binding, mapping.unrolled, stream, store)
-    score, cycles, joules, nodes = stored["counts"]
+    score, cycles, joules, nodes = packed["counts"]
     return frame, Tiling(score, cycles, joules, nodes, mapping)
 
 

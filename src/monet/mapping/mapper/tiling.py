@@ -25,7 +25,7 @@ from monet.mapping.mapper.tiling_problem import (
     JOULES_PER_ENTRY,
     MOST_ENTRIES,
     SMALLEST_TILE,
-    Problem,
+    TilingProblem,
 )
 from monet.mapping.nest.footprint import Extent, WindowTables, tables
 from monet.mapping.nest.frame import Frame
@@ -78,7 +78,7 @@ class Arrays:
     frame: Frame
     dims: tuple[str, ...]
     tiles: tuple[tuple[int, ...], ...]
-    problem: Problem  # without joules per entry and scalars
+    problem: TilingProblem  # without joules per entry and scalars
     flows: tuple[tuple[str, bool], ...]
     bits: F64  # [flow]
     bits_per_entry: F64x2  # [cut, flow]
@@ -88,7 +88,7 @@ class Arrays:
     @property
     def bytes(self) -> int:
         """What keeping them takes."""
-        return 2000 + self.bits_per_entry.nbytes + sum(one.nbytes for one in self.problem)
+        return 2000 + self.bits_per_entry.nbytes + sum(array.nbytes for array in self.problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Priced:
     least_energy: float
 
 
-ARRAYS = Section[Arrays | None]("arrays of frames", 64 * 2**20, lambda one: one.bytes if one else 500)
+ARRAYS = Section[Arrays | None]("arrays of frames", 64 * 2**20, lambda arrays: arrays.bytes if arrays else 500)
 
 
 def priced(arrays: Arrays, prices: Prices) -> Priced:
@@ -181,7 +181,7 @@ def compile_frame(frame: Frame, constraints: Constraints) -> Arrays | None:
     """Arrays of a frame; None if even the smallest tiles do not fit."""
     dims = tuple(dim for dim, steps in frame.steps.items() if steps > 1)
     tiles = tuple(candidate_tiles(frame.steps[dim]) for dim in dims)
-    many = max((len(one) for one in tiles), default=1)
+    many = max((len(per_dim) for per_dim in tiles), default=1)
     visits = np.ones((len(dims), many))
     nests = np.zeros((len(dims), many, many), np.uint8)
     for d, (dim, sizes) in enumerate(zip(dims, tiles, strict=True)):
@@ -197,19 +197,19 @@ def compile_frame(frame: Frame, constraints: Constraints) -> Arrays | None:
     if (per_cut[:, SMALLEST_TILE] * per_cut[:, BITS] > room[memory_of]).any():
         return None
     limits, pinned = _constraints(frame, constraints, dims, tiles)
-    at = [[k for k, one in enumerate(frame.crossings) if one.slot == slot][::-1] for slot in OPERANDS]
+    at = [[k for k, crossing in enumerate(frame.crossings) if crossing.slot == slot][::-1] for slot in OPERANDS]
     cut_at = np.full((3, max(1, max(map(len, at)))), -1, np.int64)
     for s, mine in enumerate(at):
         cut_at[s, : len(mine)] = mine
-    candidates = np.array([len(one) for one in tiles], np.int64)
+    candidates = np.array([len(per_dim) for per_dim in tiles], np.int64)
     windows_of, window_dims, largest, total, kept_u, kept_v = windows
-    problem = Problem(
+    problem = TilingProblem(
         candidates=candidates,
         visits=visits,
         nests=nests,
         relevant=relevant.reshape(3, len(dims)),
         plain=plain.reshape(3, len(dims)),
-        slot_of=np.array([OPERANDS.index(one.slot) for one in frame.crossings], np.int64),
+        slot_of=np.array([OPERANDS.index(crossing.slot) for crossing in frame.crossings], np.int64),
         cut_at=cut_at,
         cuts_of=np.array([len(mine) for mine in at], np.int64),
         widths=widths,
@@ -236,11 +236,20 @@ def compile_frame(frame: Frame, constraints: Constraints) -> Arrays | None:
 def _mirrored(frame: Frame, constraints: Constraints, dims: tuple[str, ...]) -> tuple[int, int]:
     """Rows and columns of the outputs, if the frame is the same with rows and columns changed over."""
     pairs = mirror_of(frame.footprints, frame.sizes)
-    unrolled = {(one.axis, pairs.get(one.dim, one.dim), one.factor) for one in frame.unrolled}
-    if not pairs or constraints.tiles or unrolled != {(one.axis, one.dim, one.factor) for one in frame.unrolled}:
+    unrolled = {
+        (unrolling.axis, pairs.get(unrolling.dim, unrolling.dim), unrolling.factor) for unrolling in frame.unrolled
+    }
+    if (
+        not pairs
+        or constraints.tiles
+        or unrolled != {(unrolling.axis, unrolling.dim, unrolling.factor) for unrolling in frame.unrolled}
+    ):
         return -1, -1
     for touched in frame.footprints.values():
-        image = {replace(one, u=pairs.get(one.u, one.u), v=pairs.get(one.v, one.v)) for one in touched.windows}
+        image = {
+            replace(window, u=pairs.get(window.u, window.u), v=pairs.get(window.v, window.v))
+            for window in touched.windows
+        }
         if image != set(touched.windows) or {pairs.get(dim, dim) for dim in touched.plain} != set(touched.plain):
             return -1, -1
     first = next((dim for dim in pairs if dim in dims), "")
@@ -381,14 +390,16 @@ def _room(frame: Frame) -> tuple[I64, F64]:
     """Memory of every crossing and the bits that tiles may take there."""
     names = list(dict.fromkeys(crossing.level.name for crossing in frame.crossings))
     room = [frame.core.level(name).tile_bytes * 8.0 for name in names]
-    return np.array([names.index(one.level.name) for one in frame.crossings], np.int64), np.array(room)
+    return np.array([names.index(crossing.level.name) for crossing in frame.crossings], np.int64), np.array(room)
 
 
 def _constraints(
     frame: Frame, constraints: Constraints, dims: tuple[str, ...], tiles: tuple[tuple[int, ...], ...]
 ) -> tuple[I64x2, U8]:
     limits = np.full((len(frame.crossings), len(dims)), 1 << 30, np.int64)
-    pinned = np.array([frame.binding.operand(one.slot) in constraints.stationary for one in frame.crossings], np.uint8)
+    pinned = np.array(
+        [frame.binding.operand(crossing.slot) in constraints.stationary for crossing in frame.crossings], np.uint8
+    )
     for k, crossing in enumerate(frame.crossings):
         for level, dim, most in constraints.tiles:
             if level in ("", crossing.level.name) and dim in dims and dim in frame.footprints[crossing.slot].dims:

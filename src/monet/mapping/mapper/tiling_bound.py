@@ -24,7 +24,7 @@ from monet.mapping.mapper.tiling_problem import (
     SHARED_PORT,
     SMALLEST_TILE,
     TIE_WEIGHT,
-    Problem,
+    TilingProblem,
 )
 
 
@@ -81,7 +81,7 @@ def window_tiles(slot: int, window: int, pick: I64, window_dims: I64x3) -> tuple
 
 
 @part(allocates=False)
-def tile_size(cut: int, pick: I64, problem: Problem) -> float:
+def tile_size(cut: int, pick: I64, problem: TilingProblem) -> float:
     """Elements of the largest tile of a cut."""
     slot, elements, width = problem.slot_of[cut], problem.per_cut[cut, FIXED_ELEMENTS], problem.visits.shape[1]
     for d in range(pick.size):
@@ -94,7 +94,7 @@ def tile_size(cut: int, pick: I64, problem: Problem) -> float:
 
 
 @part(allocates=False)
-def would_slide(cut: int, loop: int, span: int, pick: I64, problem: Problem) -> bool:
+def would_slide(cut: int, loop: int, span: int, pick: I64, problem: TilingProblem) -> bool:
     """Whether anything of a tile of a cut stays when ``loop`` is right above it."""
     slot = problem.slot_of[cut]
     for w in range(problem.windows_of[slot]):
@@ -107,7 +107,7 @@ def would_slide(cut: int, loop: int, span: int, pick: I64, problem: Problem) -> 
 
 
 @part(allocates=False)
-def entries_into(cut: int, loop: int, span: int, pick: I64, problem: Problem) -> float:
+def entries_into(cut: int, loop: int, span: int, pick: I64, problem: TilingProblem) -> float:
     """Elements that enter a cut in one visit, with ``loop`` (-1: any) right above it."""
     slot, whole, stays = problem.slot_of[cut], problem.per_cut[cut, PLAIN_ELEMENTS], 0.0
     for w in range(problem.windows_of[slot]):
@@ -123,7 +123,7 @@ def entries_into(cut: int, loop: int, span: int, pick: I64, problem: Problem) ->
 
 
 @part(allocates=False)
-def fewest(cut: int, pick: I64, problem: Problem, floors: Floors) -> float:
+def fewest(cut: int, pick: I64, problem: TilingProblem, floors: Floors) -> float:
     """Fewest entries of a cut in one visit, with the tiles picked or smaller ones. At most one window slides."""
     slot = problem.slot_of[cut]
     all_whole, one_slides = problem.per_cut[cut, PLAIN_ELEMENTS], problem.per_cut[cut, PLAIN_ELEMENTS]
@@ -142,7 +142,7 @@ def placed_after(step: Step, slot: int, placed: I64x2) -> int:
 
 @part(allocates=False)
 def bound(
-    step: Step, entries: float, fill: float, waits: float, problem: Problem, floors: Floors, branch: Branch,
+    step: Step, entries: float, fill: float, waits: float, problem: TilingProblem, floors: Floors, branch: Branch,
     scratch: Scratch,
 ) -> tuple[float, float, float]:  # fmt: skip
     """(score, cycles, joules) after a step, with the fewest entries for all cuts still to come."""
@@ -160,7 +160,7 @@ def bound(
 
 @part(allocates=False)
 def with_cuts_to_come(
-    joules: float, step: Step, fill: float, problem: Problem, floors: Floors, branch: Branch, scratch: Scratch
+    joules: float, step: Step, fill: float, problem: TilingProblem, floors: Floors, branch: Branch, scratch: Scratch
 ) -> float:
     """``joules`` and those of the fewest entries of all cuts still to come. Leaves visits, entries and fills behind."""
     pick, beyond, least = scratch.pick, scratch.beyond, scratch.least
@@ -180,7 +180,7 @@ def with_cuts_to_come(
 
 
 @part(allocates=False)
-def port_load(port: int, step: Step, entries: float, problem: Problem, branch: Branch, scratch: Scratch) -> float:
+def port_load(port: int, step: Step, entries: float, problem: TilingProblem, branch: Branch, scratch: Scratch) -> float:
     """Cycles that a port is busy at least: a cut whose entries spare it work (a negative slope) has the most."""
     busy = branch.load[step.depth, port] + problem.port_slope[port, step.cut] * entries
     for slot in range(problem.cuts_of.size):
@@ -192,7 +192,7 @@ def port_load(port: int, step: Step, entries: float, problem: Problem, branch: B
 
 
 @part(allocates=False)
-def conflict(step: Step, problem: Problem, floors: Floors, branch: Branch, scratch: Scratch) -> float:
+def conflict(step: Step, problem: TilingProblem, floors: Floors, branch: Branch, scratch: Scratch) -> float:
     """Joules that cannot be saved because of two innermost cuts one lies inside the other, whose small tile then makes
     the inner one's operand come more often; the dearest pair counts."""
     slots, dearest = problem.cuts_of.size, 0.0
@@ -210,7 +210,7 @@ def conflict(step: Step, problem: Problem, floors: Floors, branch: Branch, scrat
 
 
 @part(allocates=False)
-def joules_inside(cut: int, outer: int, problem: Problem, floors: Floors, scratch: Scratch) -> float:
+def joules_inside(cut: int, outer: int, problem: TilingProblem, floors: Floors, scratch: Scratch) -> float:
     """Joules that a cut costs more than at least, if it lies inside ``outer``, which limits the tiles."""
     slot, visits = problem.slot_of[cut], 1.0
     for d in range(scratch.pick.size):
@@ -231,7 +231,7 @@ def score_of(cycles: float, joules: float, scalars: F64) -> float:
 
 
 @part(allocates=True)
-def floors_of(problem: Problem) -> Floors:
+def floors_of(problem: TilingProblem) -> Floors:
     """All that bounds take from a problem once and for all."""
     whole, slid = window_floors(problem.total, problem.kept_u, problem.kept_v)
     has_window = np.zeros(problem.relevant.shape, np.uint8)
@@ -240,7 +240,7 @@ def floors_of(problem: Problem) -> Floors:
             for d in problem.window_dims[slot, w]:
                 if d >= 0:
                     has_window[slot, d] = 1
-    return Floors(whole, slid, largest_alone(problem), has_window)
+    return Floors(whole, slid, largest_tiles(problem), has_window)
 
 
 @part(allocates=True)
@@ -266,7 +266,7 @@ def window_floors(total: F64x4, kept_u: F64x5, kept_v: F64x5) -> tuple[F64x4, F6
 
 
 @part(allocates=True)
-def largest_alone(problem: Problem) -> I64x2:
+def largest_tiles(problem: TilingProblem) -> I64x2:
     """``caps`` of ``Floors``."""
     cuts, dims = problem.slot_of.size, problem.candidates.size
     caps = np.empty((cuts, dims), np.int64)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from monet.arrays import F64, I64, U8, F64x2, F64x4, F64x5, I64x2, I64x3, U8x2, U8x3
 
 
-class Problem(NamedTuple):
+class TilingProblem(NamedTuple):
     """A frame. Slots are the operands I, W, O; a cut is one level of one slot; tiles are numbered from the smallest.
 
     A window is an index that two dimensions ``u`` and ``v`` share (output row and kernel row, say)."""

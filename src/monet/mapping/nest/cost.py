@@ -63,7 +63,7 @@ class Cost:
     @property
     def bound_by(self) -> str:
         """What sets the latency: ``compute`` or the name of a port."""
-        port, cycles = max(self.port_cycles, key=lambda one: one[1], default=("", 0.0))
+        port, cycles = max(self.port_cycles, key=lambda port: port[1], default=("", 0.0))
         return port if cycles > self.compute_cycles + self.exposed_cycles else "compute"
 
     @property
@@ -73,7 +73,7 @@ class Cost:
 
     def stream_bits(self, slot: str) -> float:
         """Bits that a streamed slot asks of the border (inputs) or gives it (output)."""
-        return sum(one.bits for one in self.accesses if one.level == "stream" and one.slot == slot)
+        return sum(access.bits for access in self.accesses if access.level == "stream" and access.slot == slot)
 
 
 def cost(nest: LoopNest, core: Core, mapping: Mapping, stream: Stream | None = None) -> Cost:
@@ -240,7 +240,7 @@ def _check_loops(frame: Frame, mapping: Mapping) -> None:
         if math.prod(trips) < steps or (trips and (trips[0] - 1) * inner >= steps):
             raise MappingError(f"loops over {dim} make {math.prod(trips)} steps where {steps} are needed")
     for slot in OPERANDS:
-        where = [_position(frame, mapping, one) for one in frame.crossings if one.slot == slot]
+        where = [_position(frame, mapping, crossing) for crossing in frame.crossings if crossing.slot == slot]
         if where != sorted(where, reverse=True):
             raise MappingError(f"{slot}: an inner level keeps a larger tile than an outer one")
 

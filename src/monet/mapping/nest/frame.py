@@ -93,8 +93,8 @@ class Frame:
     def factors(self) -> dict[str, int]:
         """Unrolling of every dimension."""
         factors = dict.fromkeys(self.sizes, 1)
-        for one in self.unrolled:
-            factors[one.dim] *= one.factor
+        for unrolling in self.unrolled:
+            factors[unrolling.dim] *= unrolling.factor
         return factors
 
     @cached_property
@@ -145,7 +145,11 @@ class Frame:
         return self._extents[key]
 
     def _extent(self, dim: str, level: MemoryLevel | None) -> Extent:
-        inside = math.prod(one.factor for one in self.unrolled if one.dim == dim and self._inside(level, one.axis))
+        inside = math.prod(
+            unrolling.factor
+            for unrolling in self.unrolled
+            if unrolling.dim == dim and self._inside(level, unrolling.axis)
+        )
         return Extent(self.sizes[dim], self.factors[dim], inside)
 
     @cached_property
@@ -155,7 +159,7 @@ class Frame:
 
     def used_instances(self, level: MemoryLevel) -> int:
         """Instances of a level that the unrolling uses."""
-        return math.prod(one.factor for one in self.unrolled if not self._inside(level, one.axis))
+        return math.prod(unrolling.factor for unrolling in self.unrolled if not self._inside(level, unrolling.axis))
 
     # --- compute ------------------------------------------------------------------------------------------------------
 
@@ -171,9 +175,9 @@ class Frame:
     def ripple_cycles(self) -> int:
         """Extra cycles until data has passed a systolic array."""
         used = {axis.name: 1 for axis in self.axes if axis.systolic}
-        for one in self.unrolled:
-            if one.axis in used:
-                used[one.axis] *= one.factor
+        for unrolling in self.unrolled:
+            if unrolling.axis in used:
+                used[unrolling.axis] *= unrolling.factor
         return sum(size - 1 for size in used.values())
 
     # --- crossings ----------------------------------------------------------------------------------------------------
@@ -195,15 +199,15 @@ class Frame:
             if above is None and not streamed:
                 return
             reads = fills = positions = 1
-            for one in self.unrolled:
-                if self._inside(below, one.axis):
+            for unrolling in self.unrolled:
+                if self._inside(below, unrolling.axis):
                     continue
-                if one.dim in relevant:
-                    positions *= one.factor
+                if unrolling.dim in relevant:
+                    positions *= unrolling.factor
                     continue
-                fills *= one.factor
-                if not self._inside(above, one.axis) or not self._merges(slot, one.axis):
-                    reads *= one.factor
+                fills *= unrolling.factor
+                if not self._inside(above, unrolling.axis) or not self._merges(slot, unrolling.axis):
+                    reads *= unrolling.factor
             yield Crossing(slot, below, above, reads, fills, positions)
 
     def overfull_cells(self) -> tuple[str, int, int] | None:
@@ -232,11 +236,19 @@ class Frame:
         total *= math.prod(window_counts(window, self.sizes).points for window in touched.windows)
         beat = math.prod(self.extent(dim, level).inside for dim in touched.dims)
         for dim in self.sizes.keys() - touched.dims:
-            on_axes = [one for one in self.unrolled if one.dim == dim]
-            merged = [one for one in on_axes if self._inside(level, one.axis) and self._merges(slot, one.axis)]
-            alone = math.prod(one.factor for one in on_axes if one not in merged)
-            total *= self.sizes[dim] if not merged else self.steps[dim] * alone
-            beat *= math.prod(one.factor for one in on_axes if one not in merged and self._inside(level, one.axis))
+            on_axes = [unrolling for unrolling in self.unrolled if unrolling.dim == dim]
+            merged = [
+                unrolling
+                for unrolling in on_axes
+                if self._inside(level, unrolling.axis) and self._merges(slot, unrolling.axis)
+            ]
+            unmerged = math.prod(unrolling.factor for unrolling in on_axes if unrolling not in merged)
+            total *= self.sizes[dim] if not merged else self.steps[dim] * unmerged
+            beat *= math.prod(
+                unrolling.factor
+                for unrolling in on_axes
+                if unrolling not in merged and self._inside(level, unrolling.axis)
+            )
         return total, beat
 
     # --- accesses -----------------------------------------------------------------------------------------------------
@@ -346,12 +358,12 @@ class Frame:
 
         Wᵀ in an input gradient, Xᵀ and dYᵀ in a weight gradient. Dimensions of all three operands do not count.
         """
-        shared = frozenset.intersection(*(one.dims for one in self.footprints.values()))
-        sums = self.footprints["O"].dims
+        shared = frozenset.intersection(*(footprint.dims for footprint in self.footprints.values()))
+        output_dims = self.footprints["O"].dims
         found = []
         for slot in ("I", "W"):
-            stored = [dim for dim in self.footprints[slot].plain if dim not in shared]
-            if stored and stored[0] not in sums and any(dim in sums for dim in stored):
+            layout = [dim for dim in self.footprints[slot].plain if dim not in shared]
+            if layout and layout[0] not in output_dims and any(dim in output_dims for dim in layout):
                 found.append(slot)
         return tuple(found)
 

@@ -64,7 +64,7 @@ class Mapping:
 
     def factor(self, dim: str) -> int:
         """Values of a dimension that run side by side."""
-        return math.prod(one.factor for one in self.unrolled if one.dim == dim)
+        return math.prod(unrolling.factor for unrolling in self.unrolled if unrolling.dim == dim)
 
     def tile(self, position: int) -> dict[str, int]:
         """Steps of every dimension inside ``loops[position:]`` (dimensions without a loop there are absent)."""

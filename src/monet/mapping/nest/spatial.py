@@ -29,8 +29,8 @@ def bindings(nest: LoopNest, core: Core) -> tuple[Binding, ...]:
     output = nest.writes[0].name
     straight = Binding(first, second, output)
     both = (straight, Binding(second, first, output)) if core.swappable_inputs else (straight,)
-    formats, listed = {one.name: one.dtype for one in nest.reads}, {rate.inputs for rate in core.rates}
-    return tuple(one for one in both if (formats[one.I], formats[one.W]) in listed) or both
+    formats, listed = {operand.name: operand.dtype for operand in nest.reads}, {rate.inputs for rate in core.rates}
+    return tuple(binding for binding in both if (formats[binding.I], formats[binding.W]) in listed) or both
 
 
 def footprints_of(nest: LoopNest, binding: Binding) -> dict[str, Footprint]:
@@ -81,26 +81,28 @@ def _frame_of(
     nest: LoopNest, core: Core, mode: str, binding: Binding, unrolled: tuple[Unrolled, ...], stream: Stream | None
 ) -> Frame:
     touched = footprints_of(nest, binding)
-    modes = {one.name: one for one in core.modes}
+    modes = {array_mode.name: array_mode for array_mode in core.modes}
     if mode not in modes:
         raise MappingError(f"the core has no mode {mode!r}; it has {', '.join(modes) or 'no array at all'}")
     axes = {axis.name: axis for axis in modes[mode].axes}
     rate = rate_of(nest, core, binding)
     frame = Frame(nest, core, rate, mode, modes[mode].axes, binding, unrolled, stream, touched)
     used: dict[str, int] = {}
-    for one in unrolled:
-        used[one.axis] = used.get(one.axis, 1) * one.factor
-        if one.dim not in frame.sizes:
-            raise MappingError(f"cannot unroll {one.dim}: the nest has no such dimension longer than one")
-        if one.axis == UNIT:
-            if one.dim in frame.footprints["O"].dims:
-                raise MappingError(f"a unit adds its products, so {one.dim}, which indexes the output, cannot be there")
+    for unrolling in unrolled:
+        used[unrolling.axis] = used.get(unrolling.axis, 1) * unrolling.factor
+        if unrolling.dim not in frame.sizes:
+            raise MappingError(f"cannot unroll {unrolling.dim}: the nest has no such dimension longer than one")
+        if unrolling.axis == UNIT:
+            if unrolling.dim in frame.footprints["O"].dims:
+                raise MappingError(
+                    f"a unit adds its products, so {unrolling.dim}, which indexes the output, cannot be there"
+                )
             continue
-        if one.axis not in axes:
-            raise MappingError(f"the array has no axis {one.axis!r}; it has {', '.join(axes)}")
-        reason = is_legal(touched, core, axes[one.axis], one.dim)
+        if unrolling.axis not in axes:
+            raise MappingError(f"the array has no axis {unrolling.axis!r}; it has {', '.join(axes)}")
+        reason = is_legal(touched, core, axes[unrolling.axis], unrolling.dim)
         if reason:
-            raise MappingError(f"cannot unroll {one.dim}: {reason}")
+            raise MappingError(f"cannot unroll {unrolling.dim}: {reason}")
     for name, factor in used.items():
         size = frame.rate.products_per_step if name == UNIT else axes[name].size
         if factor > size:
@@ -131,13 +133,13 @@ def factors(steps: int, room: int) -> tuple[int, ...]:
 def _fits_axis(steps: dict[str, int], legal: tuple[str, ...], size: int) -> Iterator[tuple[tuple[str, int], ...]]:
     """Ways to use one axis: one dimension as wide as it goes, or two that share the axis and together do better.
     Nothing only if there is no other way."""
-    alone = {dim: factors(steps[dim], size) for dim in legal if steps[dim] > 1 and size > 1}
-    if not alone:
+    single = {dim: factors(steps[dim], size) for dim in legal if steps[dim] > 1 and size > 1}
+    if not single:
         yield ()
-    fewest = {dim: -(-steps[dim] // found[0]) / steps[dim] for dim, found in alone.items()}
-    for dim, found in alone.items():
+    fewest = {dim: -(-steps[dim] // found[0]) / steps[dim] for dim, found in single.items()}
+    for dim, found in single.items():
         yield ((dim, found[0]),)
-        for second in alone:
+        for second in single:
             for factor in found if second != dim else ():
                 rest = factors(steps[second], size // factor)
                 if not rest:
@@ -173,21 +175,23 @@ def unrollings(
                     left[dim] = -(-left[dim] // factor)
                 new = (*chosen, *((name, dim, factor) for dim, factor in sorted(dims)))
                 wider[new] = (math.prod(left.values()), new, left)
-        beam = sorted(wider.values(), key=lambda one: (one[0], len(one[1]), one[1]))[: 4 * limit]
+        beam = sorted(wider.values(), key=lambda candidate: (candidate[0], len(candidate[1]), candidate[1]))[
+            : 4 * limit
+        ]
     mirror = mirror_of(touched, sizes)
     found: dict[tuple[tuple[str, str, int], ...], None] = {}
     for _, chosen, _ in beam:
         image = tuple(sorted((axis, mirror.get(dim, dim), factor) for axis, dim, factor in chosen))
         if image not in found:
             found[tuple(sorted(chosen))] = None
-    return tuple(tuple(Unrolled(*one) for one in chosen) for chosen in list(found)[:limit])
+    return tuple(tuple(Unrolled(*unrolling) for unrolling in chosen) for chosen in list(found)[:limit])
 
 
 def mirror_of(touched: dict[str, Footprint], sizes: dict[str, int]) -> dict[str, str]:
     """Dimensions that can change places without changing the nest: rows and columns of a square convolution."""
-    for one in touched.values():
-        if len(one.windows) == 2:
-            first, second = one.windows
+    for footprint in touched.values():
+        if len(footprint.windows) == 2:
+            first, second = footprint.windows
             same = (first.a, first.b, first.offset, first.length) == (second.a, second.b, second.offset, second.length)
             if same and all(sizes[p] == sizes[q] for p, q in zip(first.dims, second.dims, strict=False)):
                 pairs = dict(zip(first.dims, second.dims, strict=False))

@@ -114,11 +114,11 @@ def count_tiles(i: int, j: int, tile: Tile, stamp: int, g: Geometry, counts: Cou
 
 
 @part(allocates=False)
-def keep_within_spans(tile: int, start: int, kept: int, tiles: I64, sums: I64x2) -> None:
+def keep_within_spans(tile: int, start: int, kept: int, tiles: I64, counts: I64x2) -> None:
     """What stays for the tile that starts at ``start`` counts in all larger tiles that do not begin there as well."""
     for span in range(tile + 1, tiles.size):
         if start % tiles[span] != 0:
-            sums[tile, span] += kept
+            counts[tile, span] += kept
 
 
 @part(allocates=False)

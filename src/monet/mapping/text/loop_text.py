@@ -49,7 +49,9 @@ def loop_nest_text(nest: LoopNest, core: Core, found: Unfused) -> str:
                 lines.append(f"{'  ' * depth}for {loop.dim.lower()} in {loop.trips}")
                 depth += 1
     if mapping.unrolled:
-        sides = ", ".join(f"{one.dim.lower()} {one.factor} on {one.axis}" for one in mapping.unrolled)
+        sides = ", ".join(
+            f"{unrolling.dim.lower()} {unrolling.factor} on {unrolling.axis}" for unrolling in mapping.unrolled
+        )
         lines.append(f"{'  ' * depth}side by side: {sides}")
         depth += 1
     names = [operand.name for operand in nest.reads]

@@ -84,14 +84,16 @@ def read_mapping(path: str, default_mode: str) -> WrittenMapping:
     try:
         found = MappingDocument.model_validate(document)
     except ValidationError as error:
-        rows = [f"  {'.'.join(map(str, one['loc'])) or '(top)'}: {one['msg']}" for one in error.errors()]
-        raise MappingError(f"{path}: {len(rows)} problem(s)\n" + "\n".join(rows)) from None
+        problems = [
+            f"  {'.'.join(map(str, problem['loc'])) or '(top)'}: {problem['msg']}" for problem in error.errors()
+        ]
+        raise MappingError(f"{path}: {len(problems)} problem(s)\n" + "\n".join(problems)) from None
     mapping = Mapping(
         found.mode or default_mode,
         Binding(found.slots.I, found.slots.W, found.slots.O),
-        tuple(Unrolled(one.axis, one.dim, one.factor) for one in found.unrolled),
-        tuple(Loop(one.dim, one.trips) for one in found.loops),
-        tuple(Cut(one.slot, one.level, one.position) for one in found.cuts),
+        tuple(Unrolled(unrolling.axis, unrolling.dim, unrolling.factor) for unrolling in found.unrolled),
+        tuple(Loop(loop.dim, loop.trips) for loop in found.loops),
+        tuple(Cut(cut.slot, cut.level, cut.position) for cut in found.cuts),
     )
     return WrittenMapping(mapping, found.dram.tile, tuple(found.dram.order))
 
@@ -102,7 +104,9 @@ def mapping_document(found: Unfused) -> dict[str, Any]:
     return {
         "mode": mapping.mode,
         "slots": {slot: mapping.binding.operand(slot) for slot in OPERANDS},
-        "unrolled": [{"axis": one.axis, "dim": one.dim, "factor": one.factor} for one in mapping.unrolled],
+        "unrolled": [
+            {"axis": unrolling.axis, "dim": unrolling.dim, "factor": unrolling.factor} for unrolling in mapping.unrolled
+        ],
         "loops": [{"dim": loop.dim, "trips": loop.trips} for loop in mapping.loops],
         "cuts": [{"slot": cut.slot, "level": cut.level, "position": cut.position} for cut in mapping.cuts],
         "dram": {"tile": dict(found.tile), "order": [loop.dim for loop in found.order]},
@@ -111,7 +115,7 @@ def mapping_document(found: Unfused) -> dict[str, Any]:
 
 def check_operands(written: WrittenMapping, nest: LoopNest) -> None:
     """The slots must hold the operands of the nest, the output in O."""
-    reads, output = {one.name for one in nest.reads}, nest.writes[0].name
+    reads, output = {operand.name for operand in nest.reads}, nest.writes[0].name
     binding = written.mapping.binding
     if {binding.I, binding.W} != reads or output != binding.O:
         expected = f"inputs {', '.join(sorted(reads))} in I and W, {output} in O"

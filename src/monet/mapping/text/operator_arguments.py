@@ -32,7 +32,7 @@ def operator_nest(kind: str, text: str, dtype: str) -> LoopNest:
 
 def _sizes(text: str, allowed: tuple[str, ...]) -> dict[str, int]:
     sizes: dict[str, int] = {}
-    for part in filter(None, (one.strip() for one in text.split(","))):
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
         name, _, value = part.partition("=")
         if name not in allowed:
             raise MappingError(f"--dims {part!r}: unknown dimension {name!r}; {nearest(name, allowed)}")

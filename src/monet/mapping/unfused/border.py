@@ -50,7 +50,7 @@ class Border:
 
     def check_room(self, nest: LoopNest) -> None:
         """Raise if DRAM cannot hold the operands of a nest; the largest one is named."""
-        sizes = {one.name: one.bytes for one in nest.operands}
+        sizes = {operand.name: operand.bytes for operand in nest.operands}
         if sum(sizes.values()) > self.dram_bytes:
             largest = max(sizes, key=lambda name: sizes[name])
             free = max(0, self.dram_bytes - sum(sizes.values()) + sizes[largest])

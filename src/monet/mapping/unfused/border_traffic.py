@@ -86,7 +86,7 @@ def _moved_bits(
             if level.instances > 1:
                 serial.append((entered - held) * bits)
             accesses.append(Access(level.name, slot, Flow.FILL, entered, entered * bits, entered * bits))
-            whole, entering = (whole_bytes(one, down=True) for one in (entered * bits, held * bits))
+            whole, entering = (whole_bytes(size, down=True) for size in (entered * bits, held * bits))
             operands.append(OperandCost(slot, whole, min(entering, whole), 0, buffer, False))
             continue
         again = entered - flat.distinct_results

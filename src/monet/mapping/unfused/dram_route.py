@@ -109,15 +109,18 @@ class Passing:
 def passing(route: DramRoute, operands: Sequence[tuple[bool, OperandCost]], copied_bytes: int = 0) -> Passing:
     """What passes for operands (whether one is a result, what crosses for it). ``copied_bytes``: of copies in DRAM
     that the core transposes for itself."""
-    first = sum(one.first for written, one in operands if not written)
-    last = sum(one.first for written, one in operands if written)
-    rest = sum(one.spilled if written else one.bytes - one.first for written, one in operands) + copied_bytes
-    leaving = sum(one.bytes - one.first for written, one in operands if written) + copied_bytes
+    first = sum(operand.first for written, operand in operands if not written)
+    last = sum(operand.first for written, operand in operands if written)
+    rest = (
+        sum(operand.spilled if written else operand.bytes - operand.first for written, operand in operands)
+        + copied_bytes
+    )
+    leaving = sum(operand.bytes - operand.first for written, operand in operands if written) + copied_bytes
     into, through = route.cycles(route.reading, first), route.cycles(route.reading, rest)
     out, end = route.cycles(route.writing, leaving), route.cycles(route.writing, last)
     since = max((cycles for name, cycles in through.items() if name in out), default=0.0)  # the wires are free
     stream = max(_longest(through), since + _longest(out))
-    filled, drained = (route.latency_cycles + _longest(one) if one else 0.0 for one in (into, end))
+    filled, drained = (route.latency_cycles + _longest(busy) if busy else 0.0 for busy in (into, end))
     bursts = [whole_bursts(size, route.burst_bytes) for size in (first, rest, leaving, last)]
     return Passing(
         filled,
@@ -186,10 +189,10 @@ def passing_energy(
         DRAM: 8 * (found.read_burst_bytes * read_j_per_bit + found.write_burst_bytes * write_j_per_bit),
         "link": 8 * (found.read_bytes + found.write_bytes) * link_j_per_bit,
     }
-    for written, one in operands:
-        if not one.streams:
-            level = core.top(one.slot)
-            came, left = (one.spilled, one.bytes) if written else (one.bytes, 0)
+    for written, operand in operands:
+        if not operand.streams:
+            level = core.top(operand.slot)
+            came, left = (operand.spilled, operand.bytes) if written else (operand.bytes, 0)
             spent = 8 * (came * level.write_energy_j_per_bit + left * level.read_energy_j_per_bit)
             joules[level.name] = joules.get(level.name, 0.0) + spent
     return joules

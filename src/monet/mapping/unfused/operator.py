@@ -89,7 +89,7 @@ def unfused(
     # of some tiles the estimate knows less: analog cells, ports that bind, inputs transposed in every tile
     uncertain = core.weights_resident or counts.bound_by != "compute" or frame.transpose_cycles > 0
     keep = 3 * FINALISTS if uncertain else FINALISTS
-    scores, rows = rank_tiles(arrays.ranking._replace(per_slot=per_slot, scalars=scalars, keep=keep))
+    scores, ranked = rank_tiles(arrays.ranking._replace(per_slot=per_slot, scalars=scalars, keep=keep))
     if not math.isfinite(scores[0]):
         if constraints != NO_CONSTRAINTS:
             raise MappingError(f"no tile that fits satisfies the constraints: {nest}")
@@ -97,7 +97,7 @@ def unfused(
     best: tuple[float, _Choice] | None = None
     problem: DoesNotFit | None = None
     mirror, last = mirror_of(frame.footprints, frame.sizes), dict[str, int]()
-    for number, (score, row) in enumerate(zip(scores, rows, strict=True)):
+    for number, (score, row) in enumerate(zip(scores, ranked, strict=True)):
         settled = best is not None and score >= best[0] and not (uncertain and number < FINALISTS)
         if settled or not math.isfinite(score):
             break
@@ -120,7 +120,7 @@ def unfused(
     if best is None:
         assert problem is not None
         raise problem
-    return _add_up(nest, best[1], bench.sums(best[1]), core, border, bench.prices)
+    return _add_up(nest, best[1], bench.tile_sums(best[1]), core, border, bench.prices)
 
 
 def unfused_as(
@@ -149,9 +149,9 @@ def unfused_as(
     _check_room(nest, core, border, mapping.binding, whole, counts)
     moved = moved_bits(nest, core, border.memories, border.stream, mapping.binding, loops, whole, store)
     choice = _Choice(loops, whole, tiles, frame, mapping, 0.0, 0.0, moved)
-    sums = sum_tiles(nest, tiles, frame, mapping, Target(core, "", border.stream), store)
+    totals = sum_tiles(nest, tiles, frame, mapping, Target(core, "", border.stream), store)
     prices = prices_of(core, border.stream if core.streamed else None)
-    return _add_up(nest, choice, sums, core, border, prices)
+    return _add_up(nest, choice, totals, core, border, prices)
 
 
 def _check_room(
@@ -196,7 +196,7 @@ class _Bench:
         self.counts = frame_cost(self.frame, self.whole.mapping)
         self.prices = known_prices(target.core, target.stream, store)
         self._choices: dict[tuple[int, ...], _Choice] = {}
-        self._sums: dict[tuple[object, ...], TileSums] = {}
+        self._tile_sums: dict[tuple[object, ...], TileSums] = {}
 
     def choice(self, row: I64) -> _Choice:
         """A row of the kernel's answer, with its most frequent tile mapped."""
@@ -214,13 +214,13 @@ class _Bench:
             )
         return self._choices[key]
 
-    def sums(self, choice: _Choice) -> TileSums:
+    def tile_sums(self, choice: _Choice) -> TileSums:
         """All tiles of a choice together."""
         key = choice.order, tuple(choice.tile.items())
-        if key not in self._sums:
+        if key not in self._tile_sums:
             of = choice.tiles, choice.frame, choice.mapping
-            self._sums[key] = sum_tiles(self.nest, *of, self.target, self.store)
-        return self._sums[key]
+            self._tile_sums[key] = sum_tiles(self.nest, *of, self.target, self.store)
+        return self._tile_sums[key]
 
 
 BENCHES = Section[_Bench]("tiles to choose from", 1024)
@@ -246,36 +246,36 @@ def _score(bench: _Bench, border: Border, choice: _Choice) -> float:
     return joules + bench.prices.leakage_j_per_cycle * cycles if objective == "energy" else cycles * joules
 
 
-def _add_up(nest: LoopNest, choice: _Choice, sums: TileSums, core: Core, border: Border, prices: Prices) -> Unfused:
+def _add_up(nest: LoopNest, choice: _Choice, totals: TileSums, core: Core, border: Border, prices: Prices) -> Unfused:
     """All tiles with what crosses the border for them."""
     across = crossed(choice.moved, border, prices)
     read, written = choice.moved.read_bits, choice.moved.write_bits
-    for access in sums.counts.accesses:  # streams are DRAM traffic
+    for access in totals.counts.accesses:  # streams are DRAM traffic
         if access.level == "stream":
             read += access.bits if access.flow.is_read else 0
             written += 0 if access.flow.is_read else access.bits
-    operands, copied_bytes = _operands_of(nest, choice, sums), whole_bytes(choice.moved.copied, down=True)
+    operands, copied_bytes = _operands_of(nest, choice, totals), whole_bytes(choice.moved.copied, down=True)
     passed, joules = border.pass_operands(nest, operands, core, copied_bytes)
     return Unfused(
         binding=choice.frame.binding,
         order=choice.order,
         tile=tuple(choice.tile.items()),
-        shapes=sums.shapes,
-        mapped=sums.mapped,
-        macs=sums.macs,
-        units=sums.mapped.cost.units,
-        compute_cycles=sums.counts.compute_cycles,
-        core_cycles=sums.counts.cycles + across.serial_cycles,
-        core_bound_by=sums.mapped.cost.bound_by,
+        shapes=totals.shapes,
+        mapped=totals.mapped,
+        macs=totals.macs,
+        units=totals.mapped.cost.units,
+        compute_cycles=totals.counts.compute_cycles,
+        core_cycles=totals.counts.cycles + across.serial_cycles,
+        core_bound_by=totals.mapped.cost.bound_by,
         dispatch_cycles=core.dispatch_cycles,
         operands=operands,
         copied_bytes=copied_bytes,
         passing=passed,
         dram_read_bits=read,
         dram_write_bits=written,
-        accesses=sums.counts.accesses,
+        accesses=totals.counts.accesses,
         border_accesses=choice.moved.accesses,
-        energy_j_by_level=dict(sums.joules),
+        energy_j_by_level=dict(totals.joules),
         border_energy_j=joules,
     )
 
@@ -301,15 +301,15 @@ def with_bias(found: Unfused, nest: LoopNest, dtype: str, core: Core, border: Bo
     )
 
 
-def _operands_of(nest: LoopNest, choice: _Choice, sums: TileSums) -> tuple[OperandCost, ...]:
+def _operands_of(nest: LoopNest, choice: _Choice, totals: TileSums) -> tuple[OperandCost, ...]:
     """What crosses the border for every operand; what is streamed past the memory depends on the mapping too."""
-    held, binding, operands = {one.slot: one for one in choice.moved.operands}, choice.frame.binding, []
+    held, binding, operands = {moved.slot: moved for moved in choice.moved.operands}, choice.frame.binding, []
     for operand in nest.operands:
         slot = binding.slot(operand.name)
         if slot in held:
             operands.append(held[slot])
             continue
-        bits = sum(one.bits for one in sums.counts.accesses if one.level == "stream" and one.slot == slot)
+        bits = sum(access.bits for access in totals.counts.accesses if access.level == "stream" and access.slot == slot)
         operands.append(OperandCost(slot, whole_bytes(bits, down=True), 0, 0, 0, True))
     return tuple(operands)
 
@@ -318,17 +318,17 @@ def _does_not_fit(nest: LoopNest, frame: Frame, border: Border) -> MappingError:
     """The first operand that even in its smallest tile finds no room; if each does, that none fits them all."""
     used: dict[str, int] = {}
     for slot, name, level in border.memories:
-        one = frame.footprints[slot]
+        footprint = frame.footprints[slot]
         smallest = math.prod(
             int(
                 tables(
                     w, Extent(frame.sizes[w.u]), Extent(frame.sizes.get(w.v, 1)), (1,), (frame.sizes.get(w.v, 1),)
                 ).largest[0, 0]
             )
-            for w in one.windows
+            for w in footprint.windows
         )
         taps = {window.v for touched in frame.footprints.values() for window in touched.windows}
-        smallest *= math.prod(frame.sizes[dim] for dim in one.plain if dim in taps)
+        smallest *= math.prod(frame.sizes[dim] for dim in footprint.plain if dim in taps)
         needed = whole_bytes(smallest * frame.bits[slot] * 2)
         free = level.total_bytes - used.get(name, 0)
         if needed > free:

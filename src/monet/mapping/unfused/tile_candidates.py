@@ -44,13 +44,13 @@ def tile_arrays(frame: Frame, memories: Memories, constraints: Constraints) -> T
 def _candidates(frame: Frame, touched: list[Footprint]) -> tuple[tuple[int, ...], ...]:
     """Tiles of every dimension."""
     # taps of a window; where one row of outputs is left, the window has only its taps to move it
-    taps = {window.v or window.u for one in touched for window in one.windows}
-    alone = [window for one in touched for window in one.windows if not window.v]
+    taps = {window.v or window.u for footprint in touched for window in footprint.windows}
+    unpaired = [window for footprint in touched for window in footprint.windows if not window.v]
     return tuple(
         tuple(
             tile
             for tile in ((size,) if dim in taps else tile_sizes(size, PARTS, MOST_TILES))
-            if not any(window.u == dim and _in_padding(window, size, tile) for window in alone)
+            if not any(window.u == dim and _in_padding(window, size, tile) for window in unpaired)
         )
         for dim, size in frame.sizes.items()
     )
@@ -80,8 +80,8 @@ class TileArrays:
                         largest[s, w, : len(forbidden)][forbidden] = np.inf
                     elif v == d:
                         largest[s, w, :, : len(forbidden)][:, forbidden] = np.inf
-        relevant = np.array([[dim in one.dims for dim in self.dims] for one in touched], np.uint8)
-        plain = np.array([[dim in one.plain for dim in self.dims] for one in touched], np.uint8)
+        relevant = np.array([[dim in footprint.dims for dim in self.dims] for footprint in touched], np.uint8)
+        plain = np.array([[dim in footprint.plain for dim in self.dims] for footprint in touched], np.uint8)
         self.ranking = Ranking(
             candidates=np.array([len(sizes) for sizes in self.tiles], np.int64),
             counts=counts,
@@ -105,19 +105,19 @@ class TileArrays:
     ) -> tuple[F64x2, tuple[I64, I64x3, F64x4, F64x4, F64x5, F64x5]]:
         """Widths of plain dimensions by tile, and tables of all windows."""
         index = {dim: d for d, dim in enumerate(self.dims)}
-        most = max(1, *(len(one.windows) for one in touched))
-        windows_of = np.array([len(one.windows) for one in touched], np.int64)
+        most = max(1, *(len(footprint.windows) for footprint in touched))
+        windows_of = np.array([len(footprint.windows) for footprint in touched], np.int64)
         window_dims = np.full((3, most, 2), -1, np.int64)
         widths = np.ones((3, max(1, len(self.dims)) * many))
         wide = many if windows_of.any() else 1
         largest, total = np.ones((3, most, wide, wide)), np.ones((3, most, wide, wide))
         kept_u, kept_v = np.zeros((3, most, wide, wide, wide)), np.zeros((3, most, wide, wide, wide))
         sizes = self.frame.sizes
-        for s, one in enumerate(touched):
-            for dim in one.plain:
+        for s, footprint in enumerate(touched):
+            for dim in footprint.plain:
                 row = index[dim] * many
                 widths[s, row : row + len(self.tiles[index[dim]])] = self.tiles[index[dim]]
-            for w, window in enumerate(one.windows):
+            for w, window in enumerate(footprint.windows):
                 window_dims[s, w] = index[window.u], index.get(window.v, -1)
                 u, v = Extent(sizes[window.u]), Extent(sizes.get(window.v, 1))
                 tiles_u, tiles_v = self.tiles[index[window.u]], self.tiles[index[window.v]] if window.v else (1,)

@@ -68,14 +68,14 @@ def rank_tiles(ranking: Ranking) -> tuple[F64, I64x2]:
     """The ``keep`` best (score; stationary slot, sliding dim, tiles …), best first; unused rows score infinity."""
     dims = ranking.candidates.size
     scores = np.full(ranking.keep, np.inf)
-    rows = np.full((ranking.keep, dims + 2), -1, np.int64)
+    ranked = np.full((ranking.keep, dims + 2), -1, np.int64)
     pick, size = np.zeros(dims, np.int64), np.zeros(SLOTS)
     more = True
     while more:
         if fits(pick, size, ranking):
-            rank_orders(pick, size, scores, rows, ranking)
+            rank_orders(pick, size, scores, ranked, ranking)
         more = next_pick(pick, ranking.candidates)
-    return scores, rows
+    return scores, ranked
 
 
 @part(allocates=False)
@@ -130,7 +130,7 @@ def times_held(slot: int, pick: I64, relevant: U8x2, counts: F64x2) -> float:
 
 
 @part(allocates=False)
-def rank_orders(pick: I64, size: F64, scores: F64, rows: I64x2, ranking: Ranking) -> None:
+def rank_orders(pick: I64, size: F64, scores: F64, ranked: I64x2, ranking: Ranking) -> None:
     """Rank a tile with every slot stationary, and every innermost loop along which a window slides."""
     compute = array_cycles(pick, ranking)
     for stationary in range(SLOTS):
@@ -139,7 +139,7 @@ def rank_orders(pick: I64, size: F64, scores: F64, rows: I64x2, ranking: Ranking
                 continue
             score = score_of(stationary, loop, compute, pick, size, ranking)
             if score < scores[scores.size - 1] * EQUAL:
-                insert(score, stationary, loop, pick, scores, rows)
+                insert(score, stationary, loop, pick, scores, ranked)
 
 
 @part(allocates=False)
@@ -229,15 +229,15 @@ def entries_into(slot: int, loop: int, pick: I64, ranking: Ranking) -> float:
 
 
 @part(allocates=False)
-def insert(score: float, stationary: int, loop: int, pick: I64, scores: F64, rows: I64x2) -> None:
+def insert(score: float, stationary: int, loop: int, pick: I64, scores: F64, ranked: I64x2) -> None:
     """Put a row where its score belongs; the last one drops out."""
     at = scores.size - 1
     while at > 0 and score < scores[at - 1] * EQUAL:
         scores[at] = scores[at - 1]
-        for column in range(rows.shape[1]):
-            rows[at, column] = rows[at - 1, column]
+        for column in range(ranked.shape[1]):
+            ranked[at, column] = ranked[at - 1, column]
         at -= 1
     scores[at] = score
-    rows[at, 0], rows[at, 1] = stationary, loop
+    ranked[at, 0], ranked[at, 1] = stationary, loop
     for d in range(pick.size):
-        rows[at, 2 + d] = pick[d]
+        ranked[at, 2 + d] = pick[d]

@@ -103,11 +103,11 @@ def _add(parts: list[tuple[int, Frame, Cost]]) -> TileCounts:
 def fit_mapping(mapping: Mapping, nest: LoopNest) -> Mapping:
     """The same mapping for a smaller tile: factors and trips cut down to what is left of each dimension."""
     unrolled, left = [], dict(nest.dims)
-    for one in mapping.unrolled:
-        factor = min(one.factor, left[one.dim])
+    for unrolling in mapping.unrolled:
+        factor = min(unrolling.factor, left[unrolling.dim])
         if factor > 1:
-            unrolled.append(Unrolled(one.axis, one.dim, factor))
-            left[one.dim] = -(-left[one.dim] // factor)
+            unrolled.append(Unrolled(unrolling.axis, unrolling.dim, factor))
+            left[unrolling.dim] = -(-left[unrolling.dim] // factor)
     trips = [1] * len(mapping.loops)
     for i in reversed(range(len(mapping.loops))):
         dim = mapping.loops[i].dim
