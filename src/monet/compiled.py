@@ -82,7 +82,7 @@ def _numba_type(hint: Any) -> Any:
         return numba.types.Array(numba.from_dtype(hint.row), 1, "C")
     if hasattr(hint, "_fields"):
         fields = get_type_hints(hint, include_extras=True)
-        return numba.types.BaseTuple.from_types([_numba_type(one) for one in fields.values()], hint)
+        return numba.types.BaseTuple.from_types([_numba_type(field) for field in fields.values()], hint)
     return {int: numba.int64, float: numba.float64, bool: numba.boolean}[hint]
 
 
@@ -186,9 +186,9 @@ def _link(function: Callable[..., Any]) -> None:
 
     todo = [function]
     while todo:
-        one = todo.pop()
-        for name in one.__code__.co_names:
-            called = one.__globals__.get(name)
+        caller = todo.pop()
+        for name in caller.__code__.co_names:
+            called = caller.__globals__.get(name)
             if not isinstance(called, FunctionType) or called not in _allocates:
                 continue
             if called not in _parts:
@@ -199,19 +199,19 @@ def _link(function: Callable[..., Any]) -> None:
                     no_cfunc_wrapper=True,
                 )(called)
                 todo.append(called)
-            one.__globals__[name] = _parts[called]
+            caller.__globals__[name] = _parts[called]
 
 
 def _reached(function: Callable[..., Any]) -> Iterator[tuple[CodeType, dict[str, Any]]]:
     """The code that is compiled into a kernel, with the names it sees: its own, and of the parts it calls, from its own
     file or others."""
     todo = [function]
-    for one in todo:  # grows while it is walked
-        codes = [one.__code__]
+    for caller in todo:  # grows while it is walked
+        codes = [caller.__code__]
         for code in codes:
             codes += [value for value in code.co_consts if isinstance(value, CodeType)]
-            yield code, one.__globals__
-            called = (_part_of(one.__globals__.get(name)) for name in code.co_names)
+            yield code, caller.__globals__
+            called = (_part_of(caller.__globals__.get(name)) for name in code.co_names)
             todo += [each for each in dict.fromkeys(called) if each is not None and each not in todo]
 
 

@@ -34,7 +34,7 @@ class Group:
     def count(self, shape: Shape) -> int:
         """Groups of a tensor, padded ones included."""
         rank = max(len(shape), len(self.shape))
-        sizes, steps = ((1,) * (rank - len(one)) + one for one in (shape, self.shape))
+        sizes, steps = ((1,) * (rank - len(extents)) + extents for extents in (shape, self.shape))
         return math.prod(-(-size // step) for size, step in zip(sizes, steps, strict=True))
 
 
@@ -138,8 +138,8 @@ _MICROSCALING = (
 )  # fmt: skip
 
 FORMATS: dict[str, Format] = {
-    one.name: one
-    for one in (
+    number_format.name: number_format
+    for number_format in (
         Format("fp64", 64, "float64", True, 53, "DOUBLE", "float64"),
         Format("fp32", 32, "float32", True, 24, "FLOAT", "float32"),
         Format("tf32", 32, "float32", True, 11, quantise=_to_tf32),

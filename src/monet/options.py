@@ -47,7 +47,9 @@ class Option:
         if not isinstance(self.choices, str):
             return self.choices
         module, _, table = self.choices.partition(":")
-        return tuple(str(one) if isinstance(one, str) else one.name for one in getattr(import_module(module), table))
+        return tuple(
+            str(choice) if isinstance(choice, str) else choice.name for choice in getattr(import_module(module), table)
+        )
 
     def read(self, given: Any) -> Any:
         """The value of the field for what was given, text or plain value; ``OptionError`` if there is none."""
@@ -62,8 +64,8 @@ class Option:
             if self.above is not None and number <= self.above:
                 raise self.error(given, f"more than {self.above} is needed")
         if self.choices:
-            for one in (value,) if isinstance(value, str) else value if isinstance(value, tuple) else ():
-                self._check_name(one)
+            for name in (value,) if isinstance(value, str) else value if isinstance(value, tuple) else ():
+                self._check_name(name)
         return value
 
     def _check_name(self, name: str) -> None:
@@ -91,58 +93,58 @@ def option(default: Any = MISSING, **facts: Any) -> Any:
 def options_of(declaring: type) -> dict[str, Option]:
     """The options of a dataclass by name, those of one group next to each other."""
     found = [
-        replace(one.metadata["option"], name=one.name, type=str(one.type))
-        for one in fields(declaring)
-        if "option" in one.metadata
+        replace(declaration.metadata["option"], name=declaration.name, type=str(declaration.type))
+        for declaration in fields(declaring)
+        if "option" in declaration.metadata
     ]
-    return {one.name: one for one in sorted(found, key=lambda one: GROUPS.index(one.group))}
+    return {declared.name: declared for declared in sorted(found, key=lambda declared: GROUPS.index(declared.group))}
 
 
 def read_options(values: object) -> None:
     """Check every option of a dataclass that is being made, and bring it to its type."""
-    for name, one in options_of(type(values)).items():  # type: ignore[arg-type]  # a class is hashable
-        object.__setattr__(values, name, one.read(getattr(values, name)))
+    for name, declared in options_of(type(values)).items():  # type: ignore[arg-type]  # a class is hashable
+        object.__setattr__(values, name, declared.read(getattr(values, name)))
 
 
 # --- readers: what was given, as the type of the field; keyed by how a field's type is written ------------------------
 
 
-def _whole(one: Option, given: Any) -> int:
+def _whole(declared: Option, given: Any) -> int:
     if isinstance(given, bool) or not isinstance(given, int | float) or given != given // 1:
-        raise one.error(given, "a whole number is needed")
+        raise declared.error(given, "a whole number is needed")
     return int(given)
 
 
-def _number(one: Option, given: Any) -> float:
+def _number(declared: Option, given: Any) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float):
-        raise one.error(given, "a number is needed")
+        raise declared.error(given, "a number is needed")
     return float(given)
 
 
-def _text(one: Option, given: Any) -> str:
+def _text(declared: Option, given: Any) -> str:
     if not isinstance(given, str):
-        raise one.error(given, "a text is needed")
+        raise declared.error(given, "a text is needed")
     return given
 
 
-def _texts(one: Option, given: Any) -> tuple[str, ...]:
+def _texts(declared: Option, given: Any) -> tuple[str, ...]:
     if isinstance(given, str):
-        given = given.split(one.separator) if one.separator else [given]
+        given = given.split(declared.separator) if declared.separator else [given]
     if not isinstance(given, list | tuple) or not all(isinstance(part, str) for part in given):
-        raise one.error(given, "a list of texts is needed")
+        raise declared.error(given, "a list of texts is needed")
     return tuple(part.strip() for part in given if part.strip())
 
 
-def _sizes(one: Option, given: Any) -> dict[str, int]:
-    pairs = _pairs(one, given, "NAME=SIZE with a size of at least 1")
+def _sizes(declared: Option, given: Any) -> dict[str, int]:
+    pairs = _pairs(declared, given, "NAME=SIZE with a size of at least 1")
     for name, size in pairs.items():
         if not (size.isdecimal() if isinstance(size, str) else isinstance(size, int)) or int(size) < 1:
-            raise one.error(f"{name}={size}", "write NAME=SIZE with a size of at least 1")
+            raise declared.error(f"{name}={size}", "write NAME=SIZE with a size of at least 1")
     return {name: int(size) for name, size in pairs.items()}
 
 
-def _values(one: Option, given: Any) -> dict[str, Any]:
-    pairs = _pairs(one, given, "NAME=VALUE")
+def _values(declared: Option, given: Any) -> dict[str, Any]:
+    pairs = _pairs(declared, given, "NAME=VALUE")
     if isinstance(given, Mapping):
         return pairs
     from yaml import safe_load
@@ -150,20 +152,20 @@ def _values(one: Option, given: Any) -> dict[str, Any]:
     return {name: safe_load(value) for name, value in pairs.items()}
 
 
-def _pairs(one: Option, given: Any, form: str) -> dict[str, Any]:
+def _pairs(declared: Option, given: Any, form: str) -> dict[str, Any]:
     if isinstance(given, Mapping):
         return {str(name): value for name, value in given.items()}
     found = {}
-    for pair in _texts(one, given):
+    for pair in _texts(declared, given):
         name, separator, value = pair.partition("=")
         if not separator or not name:
-            raise one.error(pair, f"write {form}")
+            raise declared.error(pair, f"write {form}")
         found[name] = value
     return found
 
 
-def _text_or_content(one: Option, given: Any) -> str | dict[str, Any]:
-    return dict(given) if isinstance(given, Mapping) else _text(one, given)
+def _text_or_content(declared: Option, given: Any) -> str | dict[str, Any]:
+    return dict(given) if isinstance(given, Mapping) else _text(declared, given)
 
 
 READERS: dict[str, Callable[[Option, Any], Any]] = {

@@ -37,7 +37,9 @@ def _scales(unit: str) -> dict[str, float]:
     tail = "".join(f"/{part}" for part in rest)
     heads = {head: 1.0, "bit": 1 / 8} if head == "B" else {head: 1.0}
     prefixes = _LARGE | _BINARY if head == "B" else _SMALL | _LARGE
-    scales = {prefix + one + tail: factor * part for one, part in heads.items() for prefix, factor in prefixes.items()}
+    scales = {
+        prefix + stem + tail: factor * part for stem, part in heads.items() for prefix, factor in prefixes.items()
+    }
     return scales | {prefix + head: factor for prefix, factor in prefixes.items() if rest}
 
 
@@ -61,7 +63,7 @@ def parse_quantity(text: str, unit: str, *, share_of: float | None = None, what:
         scale = _scale(spelled, unit) if spelled else 1.0
         if scale is not None:
             return number * scale
-    examples = [repr(one) for one in EXAMPLES[unit]]
+    examples = [repr(example) for example in EXAMPLES[unit]]
     allowed = f", or a number with a unit such as {', '.join(examples)}" if examples else ""
     share = ", or a share such as '50%'" if share_of is not None else ""
     given = f"{what} {text!r}: " if what else ""

@@ -93,11 +93,11 @@ def _note(path: Path, text: str) -> None:
 def keep_newest(folder: Path, most: int) -> None:
     """Delete all but the newest entries of a folder: what older sources have left."""
     try:
-        found = sorted(folder.iterdir(), key=lambda one: one.stat().st_mtime, reverse=True)
+        found = sorted(folder.iterdir(), key=lambda entry: entry.stat().st_mtime, reverse=True)
     except OSError:
         return
-    for one in found[most:]:
-        if one.is_dir():
-            shutil.rmtree(one, ignore_errors=True)
+    for entry in found[most:]:
+        if entry.is_dir():
+            shutil.rmtree(entry, ignore_errors=True)
         else:
-            one.unlink(missing_ok=True)
+            entry.unlink(missing_ok=True)

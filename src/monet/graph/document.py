@@ -19,12 +19,12 @@ def graph_document(graph: Graph) -> dict[str, Any]:
     """Everything in a graph but its recipe, as plain values."""
     return {
         "name": graph.name,
-        "tensors": [_tensor(one) for one in graph.tensors.values()],
-        "ops": [_op(one) for one in graph.ops],
+        "tensors": [_tensor(tensor) for tensor in graph.tensors.values()],
+        "ops": [_op(op) for op in graph.ops],
         "inputs": list(graph.inputs),
         "outputs": list(graph.outputs),
         "loss": graph.loss,
-        "values": {name: _array(one) for name, one in graph.values.items()},
+        "values": {name: _array(array) for name, array in graph.values.items()},
         "gradients": dict(graph.gradients),
         "usual_loss": graph.usual_loss,
     }
@@ -33,15 +33,15 @@ def graph_document(graph: Graph) -> dict[str, Any]:
 def graph_from(document: Mapping[str, Any]) -> Graph:
     """The graph that ``graph_document`` wrote; ``ModelError`` if it is not one."""
     try:
-        tensors = [_tensor_from(*one) for one in document["tensors"]]
+        tensors = [_tensor_from(*entry) for entry in document["tensors"]]
         return Graph(
             name=document["name"],
-            tensors={one.name: one for one in tensors},
-            ops=tuple(_op_from(*one) for one in document["ops"]),
+            tensors={tensor.name: tensor for tensor in tensors},
+            ops=tuple(_op_from(*entry) for entry in document["ops"]),
             inputs=tuple(document["inputs"]),
             outputs=tuple(document["outputs"]),
             loss=document["loss"],
-            values={name: _array_from(**one) for name, one in document["values"].items()},
+            values={name: _array_from(**entry) for name, entry in document["values"].items()},
             gradients=dict(document["gradients"]),
             usual_loss=document["usual_loss"],
         )
@@ -49,10 +49,19 @@ def graph_from(document: Mapping[str, Any]) -> Graph:
         raise ModelError(f"not a graph as monet writes it: {type(error).__name__}: {error}") from None
 
 
-def _tensor(one: Tensor) -> list[Any]:
-    storage = "" if one.storage == one.name else one.storage
-    strides = None if one.strides == contiguous(one.shape) else list(one.strides)
-    return [one.name, list(one.shape), one.dtype, one.role.value, storage, strides, one.gradient_of, one.trainable]
+def _tensor(tensor: Tensor) -> list[Any]:
+    storage = "" if tensor.storage == tensor.name else tensor.storage
+    strides = None if tensor.strides == contiguous(tensor.shape) else list(tensor.strides)
+    return [
+        tensor.name,
+        list(tensor.shape),
+        tensor.dtype,
+        tensor.role.value,
+        storage,
+        strides,
+        tensor.gradient_of,
+        tensor.trainable,
+    ]
 
 
 def _tensor_from(
@@ -62,10 +71,10 @@ def _tensor_from(
     return Tensor(name, tuple(shape), dtype, Role(role), storage or name, laid, *rest)
 
 
-def _op(one: Op) -> list[Any]:
-    attrs = {name: _plain(value) for name, value in one.attrs.items()}
-    rest = [one.phase.value, one.layer, one.recompute, one.micro_batch]
-    return [one.name, one.kind, list(one.inputs), list(one.outputs), attrs, *rest]
+def _op(op: Op) -> list[Any]:
+    attrs = {name: _plain(value) for name, value in op.attrs.items()}
+    rest = [op.phase.value, op.layer, op.recompute, op.micro_batch]
+    return [op.name, op.kind, list(op.inputs), list(op.outputs), attrs, *rest]
 
 
 def _op_from(
@@ -77,7 +86,7 @@ def _op_from(
 
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [_plain(one) for one in value]
+        return [_plain(element) for element in value]
     if isinstance(value, np.generic):
         return value.item()
     if value is None or isinstance(value, bool | int | float | str):
@@ -86,12 +95,12 @@ def _plain(value: Any) -> Any:
 
 
 def _exact(value: Any) -> Any:
-    return tuple(_exact(one) for one in value) if isinstance(value, list) else value
+    return tuple(_exact(element) for element in value) if isinstance(value, list) else value
 
 
-def _array(one: np.ndarray[Any, Any]) -> dict[str, Any]:
-    data = base64.b64encode(zlib.compress(np.ascontiguousarray(one).tobytes())).decode()
-    return {"dtype": one.dtype.name, "shape": list(one.shape), "data": data}
+def _array(array: np.ndarray[Any, Any]) -> dict[str, Any]:
+    data = base64.b64encode(zlib.compress(np.ascontiguousarray(array).tobytes())).decode()
+    return {"dtype": array.dtype.name, "shape": list(array.shape), "data": data}
 
 
 def _array_from(dtype: str, shape: list[int], data: str) -> np.ndarray[Any, Any]:

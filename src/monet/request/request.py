@@ -162,17 +162,17 @@ class Request(TrainingOptions):
         from monet.frontends import digest_of
 
         asked = self.inlined()
-        given = {one: getattr(asked, one) for one in (*options_of(Request), "model_digest")}
+        given = {name: getattr(asked, name) for name in (*options_of(Request), "model_digest")}
         if self.set or (self.hardware and isinstance(self.hardware, str)):
             given |= {"hardware": self.describe()._document, "set": {}}
         if isinstance(self.model, str) and not self.model_digest:
             given["model_digest"] = digest_of(self.model)
-        return {one: list(value) if isinstance(value, tuple) else value for one, value in given.items()}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Request:
         """The request with these values; what is absent has its default."""
-        known = [one.name for one in fields(cls)]
+        known = [field.name for field in fields(cls)]
         for name in values:
             if name not in known:
                 raise MonetError(f"a request has no field {name!r}; {nearest(name, known)}")

@@ -57,4 +57,4 @@ class TrainingOptions:
 
 def training_values(options: TrainingOptions) -> dict[str, Any]:
     """The training options alone, by name."""
-    return {one.name: getattr(options, one.name) for one in fields(TrainingOptions)}
+    return {field.name: getattr(options, field.name) for field in fields(TrainingOptions)}

@@ -40,7 +40,7 @@ def training_step(model: Graph, options: TrainingOptions | None = None, **settin
     options = options or TrainingOptions(**settings)  # type: ignore[arg-type]
     policy = precision_named(options.precision or "fp32")
     if not policy.trainable:
-        names = [one.name for one in POLICIES.values() if one.trainable]
+        names = [known.name for known in POLICIES.values() if known.trainable]
         raise OptionError("precision", policy.name, f"is for inference; train in {', '.join(names)}")
     if model.parameters and not any(FORMATS[tensor.dtype].is_float for tensor in model.parameters):
         kinds = ", ".join(sorted({tensor.dtype for tensor in model.parameters}))

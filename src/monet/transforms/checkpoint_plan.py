@@ -60,11 +60,16 @@ def saved_tensors(graph: Graph) -> tuple[SavedTensor, ...]:
     narrow = narrowed_bytes(graph)
     found = [
         SavedTensor(
-            one.tensor.name, one.name, one.bytes, narrow.get(one.tensor.name, one.bytes), one.made_by, one.kept_by
+            saved.tensor.name,
+            saved.name,
+            saved.bytes,
+            narrow.get(saved.tensor.name, saved.bytes),
+            saved.made_by,
+            saved.kept_by,
         )
-        for one in saved_for_backward(graph)
+        for saved in saved_for_backward(graph)
     ]
-    return tuple(sorted(found, key=lambda one: (order[one.storage], one.storage)))
+    return tuple(sorted(found, key=lambda saved: (order[saved.storage], saved.storage)))
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,7 @@ class CheckpointPlan:
 
     def checked(self, graph: Graph, source: str = "checkpoint plan") -> CheckpointPlan:
         """The plan with every name resolved to its storage; names that ``graph`` does not keep are an error."""
-        saved = {one.storage for one in saved_tensors(graph)}
+        saved = {kept.storage for kept in saved_tensors(graph)}
         possible = _early_storages(graph)
         resolved: dict[str, str] = {}
         for name, choice in self.choices.items():

@@ -60,9 +60,9 @@ def _adapter(builder: GraphBuilder, graph: Graph, op: Op, renamed: dict[str, str
     low, dtype = renamed[op.inputs[0]], graph.tensors[op.inputs[1]].dtype
     with builder.scope(op.layer):
         factors = dict(zip(("lora_a", "lora_b"), rule(call_of(graph, op), rank), strict=True))
-        weights = {name: builder.parameter(f"{name}.weight", one.shape, dtype) for name, one in factors.items()}
-        for name, one in factors.items():
-            low = builder.emit(op.kind, low, weights[name], name=name, **one.attrs)
+        weights = {name: builder.parameter(f"{name}.weight", factor.shape, dtype) for name, factor in factors.items()}
+        for name, factor in factors.items():
+            low = builder.emit(op.kind, low, weights[name], name=name, **factor.attrs)
         if scale != 1.0:
             low = builder.emit("scale", low, name="lora_scale", factor=scale)
         return builder.emit("add", renamed[op.outputs[0]], low, name="lora_add")

@@ -55,8 +55,8 @@ def corresponding_storages(graph: Graph) -> dict[str, tuple[str, ...]]:
     first = passes.get(0, [])
     found: dict[str, dict[str, None]] = {}
     for ops in passes.values():
-        for one, other in zip(first, ops, strict=True):
-            for name, twin in zip(one.outputs, other.outputs, strict=True):
+        for original, other in zip(first, ops, strict=True):
+            for name, twin in zip(original.outputs, other.outputs, strict=True):
                 found.setdefault(graph.tensors[name].storage, {})[graph.tensors[twin].storage] = None
     return {name: tuple(twins) for name, twins in found.items()}
 

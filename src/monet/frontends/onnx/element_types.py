@@ -10,9 +10,11 @@ from onnx import TensorProto
 from monet.errors import ModelError
 from monet.formats import FORMATS
 
-_NAMES: dict[int, str] = {getattr(TensorProto, one.onnx): name for name, one in FORMATS.items() if one.onnx}
+_NAMES: dict[int, str] = {
+    getattr(TensorProto, number_format.onnx): name for name, number_format in FORMATS.items() if number_format.onnx
+}
 _NAMES |= {TensorProto.UINT16: "int32", TensorProto.UINT32: "int64", TensorProto.UINT64: "int64"}  # wider signed ones
-_BY_NUMPY = {one.numpy: name for name, one in FORMATS.items() if one.onnx}
+_BY_NUMPY = {number_format.numpy: name for name, number_format in FORMATS.items() if number_format.onnx}
 
 
 def dtype_of(element_type: int, what: str) -> str:

@@ -131,7 +131,7 @@ def _schema_attributes(node: Node, opset: int) -> Mapping[str, Any]:
         attributes = onnx.defs.get_schema(node.op, opset, "" if node.domain in STANDARD else node.domain).attributes
     except onnx.defs.SchemaError:
         return {}
-    return {name: one for name, one in attributes.items() if one.default_value.name}
+    return {name: attribute for name, attribute in attributes.items() if attribute.default_value.name}
 
 
 def _attribute(attribute: Any) -> Any:

@@ -178,12 +178,12 @@ def _gelu_product(view: View, op: Op) -> Match | None:
 
 def _one_plus(view: View, name: str, x: str) -> Match | None:
     """GELU of ``x`` where ``name`` is 1 + f(x), exact or by tanh."""
-    one = view.made(name, "shift")
-    if one is None or one.attrs["offset"] != 1:
+    shifted = view.made(name, "shift")
+    if shifted is None or shifted.attrs["offset"] != 1:
         return None
-    if _is_erf(view, one.inputs[0], x):
+    if _is_erf(view, shifted.inputs[0], x):
         return (Step("gelu", (x,), {"approximate": False}),)
-    return (Step("gelu", (x,), {"approximate": True}),) if _is_tanh(view, one.inputs[0], x) else None
+    return (Step("gelu", (x,), {"approximate": True}),) if _is_tanh(view, shifted.inputs[0], x) else None
 
 
 def _is_erf(view: View, name: str, x: str) -> bool:

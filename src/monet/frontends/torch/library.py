@@ -7,7 +7,7 @@ from typing import Any
 from monet.errors import MonetError
 from monet.formats import FORMATS
 
-_NAMES = {one.torch: name for name, one in FORMATS.items() if one.torch}
+_NAMES = {number_format.torch: name for name, number_format in FORMATS.items() if number_format.torch}
 
 
 def require_torch() -> Any:

@@ -112,7 +112,7 @@ def _example(torch: Any, text: str) -> Any:
     sizes, _, dtype_text = text.partition(":")
     dtype = torch_dtype(dtype_text or "fp32")
     if dtype is None:
-        allowed = [name for name, one in FORMATS.items() if one.torch]
+        allowed = [name for name, number_format in FORMATS.items() if number_format.torch]
         raise ModelError(f"input {text!r}: unknown type {dtype_text!r}; {nearest(dtype_text, allowed)}")
     try:
         shape = [int(size) for size in sizes.replace("×", "x").split("x")]

@@ -54,13 +54,13 @@ def whole_or(unset: str, about: str) -> int | None:
 def wholes(default: tuple[int, ...], about: str, least: int = 1) -> tuple[int, ...]:
     """Several whole numbers, written 2-2-2-2."""
 
-    one: Parameter = _whole("", 1, _LONGEST)["parameter"]
+    element: Parameter = _whole("", 1, _LONGEST)["parameter"]
 
     def read(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split("-"))
 
     def fits(value: Any) -> bool:
-        return isinstance(value, tuple) and len(value) >= least and all(map(one.fits, value))
+        return isinstance(value, tuple) and len(value) >= least and all(map(element.fits, value))
 
     allowed = f"{least} or more whole numbers, each from 1 to {_LONGEST:,}, as in {shown(default)}"
     return field(default=default, metadata={"parameter": Parameter(about, allowed, read, fits)})
@@ -114,8 +114,8 @@ class Family(ABC):
     trains: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        for one, parameter in parameters(self).items():
-            _check(one, parameter, getattr(self, one))
+        for name, parameter in parameters(self).items():
+            _check(name, parameter, getattr(self, name))
         self.check()
 
     def check(self) -> None:  # noqa: B027  most families have nothing to refuse
@@ -129,7 +129,7 @@ class Family(ABC):
 def parameters(family: Family) -> dict[str, Parameter]:
     """What can be set, by name."""
     given: tuple[Field[Any], ...] = fields(family)
-    return {one.name: one.metadata["parameter"] for one in given}
+    return {declaration.name: declaration.metadata["parameter"] for declaration in given}
 
 
 def _check(name: str, parameter: Parameter, value: Any) -> None:

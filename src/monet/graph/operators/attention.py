@@ -119,9 +119,10 @@ def _nest_attention(call: Call) -> LoopNest:
     scores = (*row, index("C"))
     masks = [
         tuple(
-            axis if size > 1 else Index(()) for axis, size in zip(scores[4 - len(one.shape) :], one.shape, strict=True)
+            axis if size > 1 else Index(())
+            for axis, size in zip(scores[4 - len(tensor.shape) :], tensor.shape, strict=True)
         )
-        for one in call.inputs[len(reads) :]
+        for tensor in call.inputs[len(reads) :]
     ]
     operands = tuple(
         Operand(

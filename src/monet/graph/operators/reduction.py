@@ -51,7 +51,7 @@ def _infer_reduce(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output
 
 
 def _kept(every: tuple[Index, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[Index, ...]:
-    return tuple(Index(()) if a in axes else one for a, one in enumerate(every) if keepdims or a not in axes)
+    return tuple(Index(()) if a in axes else index for a, index in enumerate(every) if keepdims or a not in axes)
 
 
 def _nest_reduce(call: Call) -> LoopNest:

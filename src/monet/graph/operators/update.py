@@ -27,7 +27,7 @@ def _infer(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
     if weight.shape != gradient.shape:
         raise ModelError(f"the gradient {list(gradient.shape)} does not fit the weight {list(weight.shape)}")
     state = inputs[2 : len(inputs) - int(attrs["clipped"])]
-    states = (Output(one.shape, one.dtype, f"state{i}", i + 2, role=Role.STATE) for i, one in enumerate(state))
+    states = (Output(tensor.shape, tensor.dtype, f"state{i}", i + 2, role=Role.STATE) for i, tensor in enumerate(state))
     return (Output(weight.shape, weight.dtype, "", 0, role=Role.PARAMETER), *states)
 
 

@@ -61,9 +61,9 @@ def _permute(t: Translation, a: Any) -> Ref:
 @aten("transpose.int", "swapaxes.default", "swapdims.default")
 def _transpose(t: Translation, a: Any) -> Ref:
     names = ("dim0", "dim1") if hasattr(a, "dim0") else ("axis0", "axis1")
-    one, other = (t.axis(a.self, getattr(a, name)) for name in names)
+    first, second = (t.axis(a.self, getattr(a, name)) for name in names)
     order = list(range(t.rank(a.self)))
-    order[one], order[other] = order[other], order[one]
+    order[first], order[second] = order[second], order[first]
     return t.transpose(a.self, order)
 
 
