@@ -11,14 +11,14 @@ from monet.report.info.phases import MEASURES
 from monet.schedule.result import Result
 
 HEADLINE: tuple[tuple[str, str, Callable[[Result], float]], ...] = (
-    ("latency_s", "s", lambda one: one.latency_s),
-    ("cycles", "cycles", lambda one: one.cycles),
-    ("energy_j", "J", lambda one: one.energy_j),
-    ("throughput_per_s", "sample/s", lambda one: one.throughput_per_s),
-    ("utilisation", "", lambda one: one.utilisation),
-    ("dram read", "B", lambda one: one.dram_bytes.read),
-    ("dram write", "B", lambda one: one.dram_bytes.write),
-    ("lower bound of latency", "s", lambda one: one.bounds.latency_s),
+    ("latency_s", "s", lambda result: result.latency_s),
+    ("cycles", "cycles", lambda result: result.cycles),
+    ("energy_j", "J", lambda result: result.energy_j),
+    ("throughput_per_s", "sample/s", lambda result: result.throughput_per_s),
+    ("utilisation", "", lambda result: result.utilisation),
+    ("dram read", "B", lambda result: result.dram_bytes.read),
+    ("dram write", "B", lambda result: result.dram_bytes.write),
+    ("lower bound of latency", "s", lambda result: result.bounds.latency_s),
 )
 
 
@@ -59,13 +59,16 @@ def row(name: str, unit: str, first: float, second: float) -> Compared:
 def _phases(first: Result, second: Result) -> list[Compared]:
     return [
         row(
-            f"{phase} {one.key.partition('_')[0]}",
-            one.unit,
-            *(float(one.value(result.phases[phase])) if phase in result.phases else 0.0 for result in (first, second)),
+            f"{phase} {measure.key.partition('_')[0]}",
+            measure.unit,
+            *(
+                float(measure.value(result.phases[phase])) if phase in result.phases else 0.0
+                for result in (first, second)
+            ),
         )
         for phase in dict.fromkeys((*first.phases, *second.phases))
-        for one in MEASURES
-        if one.key != "operators"
+        for measure in MEASURES
+        if measure.key != "operators"
     ]
 
 
@@ -77,12 +80,15 @@ def _table(first: Mapping[str, float], second: Mapping[str, float], unit: str) -
 def _operators(first: Result, second: Result) -> dict[str, Any]:
     """Matched by name. Changed ones come with their figures, largest change of time first."""
     before, after = (
-        {one.name: OperatorFigures(one.latency_s, one.energy_j, one.dram_bytes) for one in result.operators}
+        {
+            operator.name: OperatorFigures(operator.latency_s, operator.energy_j, operator.dram_bytes)
+            for operator in result.operators
+        }
         for result in (first, second)
     )
     both = [name for name in before if name in after]
     changed = [ComparedOperator(name, before[name], after[name]) for name in both if before[name] != after[name]]
-    changed.sort(key=lambda one: (-abs(one.second.span_s - one.first.span_s), one.name))
+    changed.sort(key=lambda operator: (-abs(operator.second.span_s - operator.first.span_s), operator.name))
     return {
         "only_first": [name for name in before if name not in after],
         "only_second": [name for name in after if name not in before],
@@ -109,9 +115,9 @@ def unequal(first: Any, second: Any, path: str = "", limit: int = 200) -> list[t
         if len(first) != len(second):
             return [(f"{path} (length)", len(first), len(second))]
         found = []
-        for index, (one, other) in enumerate(zip(first, second, strict=True)):
-            if one is not other and one != other:
-                found += unequal(one, other, f"{path}[{index}]", limit - len(found))
+        for index, (before, after) in enumerate(zip(first, second, strict=True)):
+            if before is not after and before != after:
+                found += unequal(before, after, f"{path}[{index}]", limit - len(found))
             if len(found) >= limit:
                 break
         return found
@@ -128,8 +134,8 @@ def info(first: Result, second: Result) -> dict[str, Any]:
     """Every comparison: lists of ``Compared``, operators apart."""
     inputs = unequal(first.to_json()["inputs"], second.to_json()["inputs"])
     return {
-        "titles": [f"{one.model} on {one.hardware}" for one in (first, second)],
-        "inputs": [{"path": path, "first": one, "second": other} for path, one, other in inputs],
+        "titles": [f"{result.model} on {result.hardware}" for result in (first, second)],
+        "inputs": [{"path": path, "first": before, "second": after} for path, before, after in inputs],
         "headline": [row(name, unit, of(first), of(second)) for name, unit, of in HEADLINE],
         "phases": _phases(first, second),
         "energy_by_level": _table(first.energy_breakdown.by_level, second.energy_breakdown.by_level, "J"),

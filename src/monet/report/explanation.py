@@ -24,7 +24,7 @@ def busiest(result: Result) -> list[tuple[str, str, float]]:
     whole = result.latency_s or 1.0
     rows = [(row.name, "core", row.busy_s / whole) for row in result.cores]
     rows += [(row.name, "link", row.utilisation) for row in result.links]
-    return sorted(rows, key=lambda one: (-one[2], one[0]))
+    return sorted(rows, key=lambda resource: (-resource[2], resource[0]))
 
 
 def sentences(result: Result) -> list[str]:
@@ -53,7 +53,7 @@ def sentences(result: Result) -> list[str]:
     limits = headline.limits(result)
     if limits:
         name, (took, number) = next(iter(limits.items()))
-        share = took / (sum(one for one, _ in limits.values()) or 1.0)
+        share = took / (sum(duration for duration, _ in limits.values()) or 1.0)
         said.append(
             f"{number} of {len(result.operators)} operators are bound by {name} ({percent(share)} of their time)."
         )

@@ -71,9 +71,9 @@ class PlanRow:
 def _plans(found: FoundFusion, bound: Bound) -> list[PlanRow]:
     """Figures of every plan compared, and last what no plan is below."""
     rows = []
-    for name, (plan, one) in found.plans.items():
+    for name, (plan, cost) in found.plans.items():
         fused = sum(len(group.operators) for group in plan.groups)
-        figures = (one.latency_s, one.energy_j, one.edp, one.dram_bytes, one.dram_peak_bytes)
+        figures = (cost.latency_s, cost.energy_j, cost.edp, cost.dram_bytes, cost.dram_peak_bytes)
         rows.append(PlanRow(name, *figures, len(plan.groups), fused))
     least = (bound.latency_s, bound.energy_j, bound.latency_s * bound.energy_j, bound.dram_bytes)
     return [*rows, PlanRow("bound", *least, compute_s=bound.compute_s, dram_s=bound.dram_s)]

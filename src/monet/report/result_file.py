@@ -27,7 +27,7 @@ def read_result(path: str) -> Result:
 
 def result_from(values: Any, source: str) -> Result:
     """A result from plain values; anything else is an error that says what is missing."""
-    wanted = [one.name for one in fields(Result) if one.name not in ("reason", "notes")]
+    wanted = [field.name for field in fields(Result) if field.name not in ("reason", "notes")]
     if not isinstance(values, dict):
         raise MonetError(f"{source}: not a result of monet run: a JSON object is expected")
     if missing := [key for key in wanted if key not in values]:

@@ -22,22 +22,22 @@ BAR = 24
 PIPE_WIDTH = 140
 WORDS = ("phase", "core", "bound by", "in", "")  # columns that are not figures
 PHASES: tuple[Column[tuple[str, PhaseRow]], ...] = (
-    Column("phase", "", lambda one: one[0]),
-    Column("from", "s", lambda one: one[1].start_s),
-    Column("to", "s", lambda one: one[1].end_s),
-    Column("core time", "s", lambda one: one[1].busy_s),
-    Column("energy", "J", lambda one: one[1].energy_j),
-    Column("off-chip", "B", lambda one: one[1].dram_bytes),
-    Column("MACs", "", lambda one: one[1].macs),
-    Column("operators", "n", lambda one: one[1].operators),
+    Column("phase", "", lambda phase: phase[0]),
+    Column("from", "s", lambda phase: phase[1].start_s),
+    Column("to", "s", lambda phase: phase[1].end_s),
+    Column("core time", "s", lambda phase: phase[1].busy_s),
+    Column("energy", "J", lambda phase: phase[1].energy_j),
+    Column("off-chip", "B", lambda phase: phase[1].dram_bytes),
+    Column("MACs", "", lambda phase: phase[1].macs),
+    Column("operators", "n", lambda phase: phase[1].operators),
 )
 MEMORIES: tuple[Column[MemoryTrace], ...] = (
-    Column("memory", "", lambda one: one.name),
-    Column("peak", "B", lambda one: one.peak_bytes),
-    Column("of", "B", lambda one: one.capacity_bytes),
-    Column("full", "%", lambda one: one.full),
-    Column("at", "s", lambda one: one.peak_time_s),
-    Column("in", "", lambda one: one.peak_operator),
+    Column("memory", "", lambda memory: memory.name),
+    Column("peak", "B", lambda memory: memory.peak_bytes),
+    Column("of", "B", lambda memory: memory.capacity_bytes),
+    Column("full", "%", lambda memory: memory.full),
+    Column("at", "s", lambda memory: memory.peak_time_s),
+    Column("in", "", lambda memory: memory.peak_operator),
 )
 OPERATORS = ("operator", "phase", "core", "time", "share", "used", "energy", "off-chip", "bound by")
 # one style per cause of time, in the order of TIME_PARTS
@@ -75,9 +75,9 @@ def rows_table(
     title: str, columns: Sequence[Column[Row]], rows: Iterable[Row], style: Callable[[Row], str] = lambda row: ""
 ) -> Table:
     """A table of rows, each perhaps in a style of its own."""
-    made = table(title, *(one.label for one in columns))
+    made = table(title, *(column.label for column in columns))
     for row in rows:
-        made.add_row(*(one.text(row) for one in columns), style=style(row))
+        made.add_row(*(column.text(row) for column in columns), style=style(row))
     return made
 
 
@@ -154,7 +154,7 @@ def limits_line(result: Result) -> Text:
 
 
 def _operators(result: Result) -> Table:
-    columns = [one for one in operators.columns(result) if one.label in OPERATORS]
+    columns = [column for column in operators.columns(result) if column.label in OPERATORS]
     return rows_table(f"Slowest of {len(result.operators)} operators", columns, operators.slowest(result, SLOWEST))
 
 

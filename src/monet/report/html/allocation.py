@@ -62,10 +62,10 @@ def _plans(rows: Sequence[ComparedPlan], clock_hz: float) -> str:
 def front_figure(found: Allocation, rows: Sequence[ComparedPlan]) -> dict[str, Any]:
     """All plans tried, those that none dominates, and the named ones."""
     thin = max(1, -(-len(found.points) // MOST_DRAWN))
-    front = [(one.figures.latency_s, one.figures.energy_j) for one in found.front]
+    front = [(point.figures.latency_s, point.figures.energy_j) for point in found.front]
 
     def marks(name: str, points: Sequence[tuple[float, float]], mode: str, **marker: Any) -> dict[str, Any]:
-        x, y = ([1e3 * one[place] for one in points] for place in (0, 1))
+        x, y = ([1e3 * point[place] for point in points] for place in (0, 1))
         return scatter(name, x, y, mode, marker=marker, hovertemplate="%{x:.4g} ms, %{y:.4g} mJ")
 
     data = [
@@ -84,9 +84,9 @@ def front_figure(found: Allocation, rows: Sequence[ComparedPlan]) -> dict[str, A
 
 def rounds_figure(found: Allocation) -> dict[str, Any]:
     """Best latency and energy after every stage, against plans tried."""
-    x, text = [one.evaluations for one in found.rounds], [one.name for one in found.rounds]
-    latency = [one.figures.latency_s * 1e3 for one in found.rounds]
-    energy = [one.figures.energy_j * 1e3 for one in found.rounds]
+    x, text = [stage.evaluations for stage in found.rounds], [stage.name for stage in found.rounds]
+    latency = [stage.figures.latency_s * 1e3 for stage in found.rounds]
+    energy = [stage.figures.energy_j * 1e3 for stage in found.rounds]
     return figure(
         [
             scatter("latency, ms", x, latency, "lines+markers", text=text),
@@ -104,7 +104,7 @@ def gantt_figure(scheduler: Scheduler, plan: Plan) -> dict[str, Any]:
     schedule, machine = scheduler.schedule(plan), scheduler.machine
     energy = energy_of(schedule, machine, len(scheduler.workload.operators))
     timeline = Measures(schedule, machine, scheduler.workload, energy).timeline()
-    names = [one.name for one in machine.accelerator.cores]
+    names = [instance.name for instance in machine.accelerator.cores]
     data = []
     for resource, name in [*enumerate(names), (machine.dram_resource, machine.resource_names[-1])]:
         bars = merged_bars(timeline, resource, computes=resource < len(names))
@@ -115,9 +115,9 @@ def gantt_figure(scheduler: Scheduler, plan: Plan) -> dict[str, Any]:
                 "y": [name] * len(bars),
                 "base": [start for start, *_ in bars],
                 "x": [end - start for start, end, _ in bars],
-                "text": [timeline.operators[one] for *_, one in bars],
+                "text": [timeline.operators[operator] for *_, operator in bars],
                 "textposition": "none",
-                "marker": {"color": [_colour(one / len(timeline.operators)) for *_, one in bars]},
+                "marker": {"color": [_colour(operator / len(timeline.operators)) for *_, operator in bars]},
                 "hovertemplate": "%{text}<br>%{base:.4g} ms, %{x:.3g} ms long<extra></extra>",
                 "showlegend": False,
             }
@@ -156,7 +156,7 @@ def merged_bars(timeline: Timeline, resource: int, computes: bool) -> list[tuple
 
 
 def _placements(scheduler: Scheduler, found: Allocation) -> str:
-    group = {name: str(i) for i, one in enumerate(found.found.plan.groups, 1) for name in one.operators}
+    group = {name: str(i) for i, fused in enumerate(found.found.plan.groups, 1) for name in fused.operators}
     rows = []
     for operator in scheduler.workload.operators:
         placement = found.found.plan.placements[operator.op.name]

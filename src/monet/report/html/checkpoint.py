@@ -42,33 +42,33 @@ def _beside(places: Sequence[float]) -> list[str]:
     least, most, order = min(places, default=0), max(places, default=0), sorted(places)
     edge = (most - least) / 10
 
-    def side(one: float) -> str:
-        if one > most - edge:
+    def side(place: float) -> str:
+        if place > most - edge:
             return "top left"
-        number = order.index(one)
-        if one < least + edge:
+        number = order.index(place)
+        if place < least + edge:
             return ("top right", "bottom right", "middle right")[number % 3]
         return ("top center", "bottom center")[number % 2]
 
-    return [side(one) for one in places]
+    return [side(place) for place in places]
 
 
 def _marks(points: Sequence[Values], x: str, y: Any, name: str, **more: Any) -> dict[str, Any]:
     return scatter(
         name,
-        [one[x] / MB for one in points],
-        [y(one) for one in points],
-        hovertext=[f"<b>{one['method']}</b><br>{plan_text(one['plan'])}" for one in points],
-        text=[one["method"] for one in points],
-        textposition=_beside([one[x] for one in points]),
+        [point[x] / MB for point in points],
+        [y(point) for point in points],
+        hovertext=[f"<b>{point['method']}</b><br>{plan_text(point['plan'])}" for point in points],
+        text=[point["method"] for point in points],
+        textposition=_beside([point[x] for point in points]),
         cliponaxis=False,
         **more,
     )
 
 
-def again(one: Values) -> float:
+def again(plan: Values) -> float:
     """Repeated work in per cent of the forward pass."""
-    return 100 * float(one["recompute_over_forward"])
+    return 100 * float(plan["recompute_over_forward"])
 
 
 # --- through the schedule ---------------------------------------------------------------------------------------------
@@ -77,9 +77,9 @@ def again(one: Values) -> float:
 def lower_envelope(points: Sequence[Values], value: str) -> list[Values]:
     """Of a front in three figures the plans that none beats in memory and ``value`` alone, by memory."""
     found: list[Values] = []
-    for one in sorted(points, key=lambda one: (one["memory_peak_bytes"], one[value])):
-        if not found or one[value] < found[-1][value]:
-            found.append(one)
+    for plan in sorted(points, key=lambda plan: (plan["memory_peak_bytes"], plan[value])):
+        if not found or plan[value] < found[-1][value]:
+            found.append(plan)
     return found
 
 
@@ -87,12 +87,12 @@ def scheduled_figure(values: Values, value: str, label: str) -> dict[str, Any]:
     """Peak memory against a figure of the schedule, relative to the plain step."""
     plain = values["plain"]
 
-    def relative(one: Values) -> float:
-        return 100 * (float(one[value]) / float(plain[value]) - 1)
+    def relative(plan: Values) -> float:
+        return 100 * (float(plan[value]) / float(plain[value]) - 1)
 
     hover = f"%{{x:.3f}} MB, %{{y:+.2f}} % {label}<br>%{{hovertext}}<extra></extra>"
     line = lower_envelope(values["front"], value)
-    rest = [one for one in values["front"] if one not in line]
+    rest = [plan for plan in values["front"] if plan not in line]
     data = [
         _marks(rest, "memory_peak_bytes", relative, "on the front for the other figure", mode="markers",
                hovertemplate=hover, marker={"size": 5, "opacity": 0.45, "color": "#6b7686"}),
@@ -120,8 +120,8 @@ def work_figure(values: Values) -> dict[str, Any]:
                    marker={"size": 10, "symbol": "diamond", "color": "#d9703a"})  # fmt: skip
     curve = scatter(
         "proved least",
-        [one["kept_bytes"] / MB for one in exact],
-        [100 * one["bound"] for one in exact],
+        [optimum["kept_bytes"] / MB for optimum in exact],
+        [100 * optimum["bound"] for optimum in exact],
         "lines+markers",
         # between two optima only that of more memory is a bound
         line={"shape": "vh", "color": "#1b2330", "width": 1.5},
@@ -140,17 +140,17 @@ def plan_table(points: Sequence[Values], plain: Values) -> str:
     """Plans with their figures: a baseline by its name, any other plan by what it does."""
 
     def figures(label: str, key: str, unit: str) -> Column[Values]:
-        return Column(label, "", lambda one: f"{quantity(one[key], unit)} ({change(one[key], plain[key])})")
+        return Column(label, "", lambda plan: f"{quantity(plan[key], unit)} ({change(plan[key], plain[key])})")
 
     columns: tuple[Column[Values], ...] = (
-        Column("plan", "", lambda one: counts(one["plan"]) if one["method"] in ("ga", "exact") else one["method"]),
-        Column("peak", "B", lambda one: one["memory_peak_bytes"]),
-        Column("kept", "B", lambda one: one["kept_bytes"]),
+        Column("plan", "", lambda plan: counts(plan["plan"]) if plan["method"] in ("ga", "exact") else plan["method"]),
+        Column("peak", "B", lambda plan: plan["memory_peak_bytes"]),
+        Column("kept", "B", lambda plan: plan["kept_bytes"]),
         figures("latency", "latency_s", "s"),
         figures("energy", "energy_j", "J"),
         figures("DRAM traffic", "dram_bytes", "B"),
-        Column("again", "", lambda one: f"{again(one):.2f} %"),
-        Column("peak in", "", lambda one: one["peak_operator"]),
+        Column("again", "", lambda plan: f"{again(plan):.2f} %"),
+        Column("peak in", "", lambda plan: plan["peak_operator"]),
     )
     return rows_table(columns, points)
 
@@ -206,30 +206,30 @@ def static_page(values: Values) -> tuple[str, list[str], list[Panel]]:
     over_time = values.get("memory") == "peak"
     memory = "peak of activations and their gradients" if over_time else "kept from forward to backward"
 
-    def placed(one: Values) -> dict[str, Any]:
-        return {**one, "memory_bytes": one["peak"]["bytes"] if over_time else one["kept_bytes"]}
+    def placed(plan: Values) -> dict[str, Any]:
+        return {**plan, "memory_bytes": plan["peak"]["bytes"] if over_time else plan["kept_bytes"]}
 
-    def least(one: Values) -> float:
-        return 100 * (float(one["recompute_over_forward"]) - float(one["gap"]))
+    def least(plan: Values) -> float:
+        return 100 * (float(plan["recompute_over_forward"]) - float(plan["gap"]))
 
     hover = "%{x:.3f} MB, %{y:.2f} % of forward again<br>%{hovertext}<extra></extra>"
-    points = sorted(map(placed, values["front"]), key=lambda one: one["memory_bytes"])
+    points = sorted(map(placed, values["front"]), key=lambda plan: plan["memory_bytes"])
     data = [
         _marks(points, "memory_bytes", least, "proved least", mode="lines", hoverinfo="skip",
                line={"shape": "vh", "width": 1, "dash": "dot", "color": "#1b2330"}, **SHADED),
         _marks(points, "memory_bytes", again, "front", mode="lines+markers", hovertemplate=hover,
                line={"shape": "hv", "width": 1.5}, marker={"size": 6}),
-        _marks([placed(one) for one in values["baselines"]], "memory_bytes", again, "baselines",
+        _marks([placed(plan) for plan in values["baselines"]], "memory_bytes", again, "baselines",
                mode="markers+text", hovertemplate=hover, marker={"size": 10, "symbol": "diamond"}),
         _marks([placed(values)], "memory_bytes", again, "chosen", mode="markers", hovertemplate=hover,
                marker={"size": 14, "symbol": "star"}),
     ]  # fmt: skip
     plot = figure(data, xaxis=axis(f"{memory}, MB"), yaxis=axis("repeated work of the forward pass, %"))
     rows = [
-        (one["method"], nbytes(one["kept_bytes"]), f"{again(one):.2f} %",
-         "–" if one["gap"] is None else f"{100 * one['gap']:.2f}",
-         nbytes(one["peak"]["bytes"]), one["peak"]["operator"])
-        for one in (values, *values["baselines"])
+        (plan["method"], nbytes(plan["kept_bytes"]), f"{again(plan):.2f} %",
+         "–" if plan["gap"] is None else f"{100 * plan['gap']:.2f}",
+         nbytes(plan["peak"]["bytes"]), plan["peak"]["operator"])
+        for plan in (values, *values["baselines"])
     ]  # fmt: skip
     heads = ("plan", "kept", "again", "points above the proved least", "peak", "peak in")
     facts = [f"keeps {nbytes(values['keep_all_bytes'])} without a plan", values["counting"]]

@@ -28,7 +28,7 @@ Links = Mapping[str, Mapping[str, str]]  # point → scope → file of its run r
 
 def design_text(space: Space, record: Record) -> str:
     """Everything about a design, as lines of a hover box."""
-    lines = [f"{one.name} = {record.values[one.name]}" for one in space.parameters]
+    lines = [f"{parameter.name} = {record.values[parameter.name]}" for parameter in space.parameters]
     for name in space.workloads:
         figures = {key.partition(".")[2]: value for key, value in record.metrics.items() if key.startswith(f"{name}.")}
         if figures:
@@ -49,7 +49,7 @@ def _thinned(records: Sequence[Record], most: int) -> list[Record]:
 def front_figure(space: Space, records: Sequence[Record], scope: str, links: Links) -> dict[str, Any]:
     """Latency against energy of one scope: every design, its front, and the fronts of the other scopes."""
     goals = objectives_of(space, scope)
-    feasible = [one for one in records if one.ok]
+    feasible = [record for record in records if record.ok]
     own = pareto(space, feasible, goals)
     traces = [_cloud(space, _thinned(feasible, MOST_IN_CLOUD), goals)]
     for other in scopes(space):
@@ -67,18 +67,18 @@ def _axis(goal: Objective) -> str:
 
 def _columns(space: Space, records: Sequence[Record], goals: Sequence[Objective]) -> list[list[float]]:
     values = objective_values(space, records, goals)
-    return [(values[:, place] * SCALES[one.figure][0]).tolist() for place, one in enumerate(goals)]
+    return [(values[:, place] * SCALES[goal.figure][0]).tolist() for place, goal in enumerate(goals)]
 
 
 def _cloud(space: Space, records: Sequence[Record], goals: Sequence[Objective]) -> dict[str, Any]:
     x, y = _columns(space, records, goals)
-    macs = [math.log2(one.metrics.get("macs", 1)) for one in records]
+    macs = [math.log2(record.metrics.get("macs", 1)) for record in records]
     ticks = list(range(math.ceil(min(macs)), math.floor(max(macs)) + 1, 2))
     marker = {
         "size": 5, "opacity": 0.55, "color": macs, "colorscale": "Viridis", "reversescale": True,
-        "colorbar": axis("MACs", thickness=10, len=0.8, tickvals=ticks, ticktext=[f"{2**one:,}" for one in ticks]),
+        "colorbar": axis("MACs", thickness=10, len=0.8, tickvals=ticks, ticktext=[f"{2**tick:,}" for tick in ticks]),
     }  # fmt: skip
-    texts = [design_text(space, one) for one in records]
+    texts = [design_text(space, record) for record in records]
     drawn = scatter("all designs", x, y, text=texts, hovertemplate="%{text}<extra></extra>", marker=marker)
     return drawn | {"type": "scattergl" if len(records) > MOST_SVG else "scatter"}
 
@@ -94,10 +94,10 @@ def _points(
     scope: str,
 ) -> dict[str, Any]:
     x, y = _columns(space, records, goals)
-    opens = [links.get(space.key(one.values), {}).get(scope, "") for one in records]
+    opens = [links.get(space.key(record.values), {}).get(scope, "") for record in records]
     texts = [
-        design_text(space, one) + ("<br><i>click: its run report</i>" if link else "")
-        for one, link in zip(records, opens, strict=True)
+        design_text(space, record) + ("<br><i>click: its run report</i>" if link else "")
+        for record, link in zip(records, opens, strict=True)
     ]
     line = {"line": {"color": colour, "shape": "hv", "width": 1}} if symbol == "circle" else {}
     marker = {"size": 9, "color": colour, "symbol": symbol, "line": {"width": 1.5, "color": colour}}
@@ -107,26 +107,26 @@ def _points(
 
 def lines_figure(space: Space, records: Sequence[Record], goals: Sequence[Objective]) -> dict[str, Any]:
     """Every design as a line through its parameters and objectives; the front's are always among them."""
-    feasible = [one for one in records if one.ok]
+    feasible = [record for record in records if record.ok]
     best = pareto(space, feasible, goals)
-    rest = [one for one in feasible if one not in best]
+    rest = [record for record in feasible if record not in best]
     shown = [*_thinned(rest, MOST_LINES), *best]
     dimensions = []
     for parameter in space.parameters:
         if parameter.is_continuous:
-            dimensions.append({"label": parameter.name, "values": [one.values[parameter.name] for one in shown]})
+            dimensions.append({"label": parameter.name, "values": [record.values[parameter.name] for record in shown]})
             continue
         known = {value: place for place, value in enumerate(parameter.values)}
         dimensions.append(
             {
                 "label": parameter.name,
-                "values": [known.get(one.values[parameter.name], -1) for one in shown],
+                "values": [known.get(record.values[parameter.name], -1) for record in shown],
                 "tickvals": list(known.values()),
                 "ticktext": [str(value) for value in known],
             }
         )
     columns = _columns(space, shown, goals)
-    dimensions += [{"label": _axis(one), "values": each} for one, each in zip(goals, columns, strict=True)]
+    dimensions += [{"label": _axis(goal), "values": each} for goal, each in zip(goals, columns, strict=True)]
     on_front = [0] * (len(shown) - len(best)) + [1] * len(best)
     dimensions.append({"label": "on the front", "values": on_front, "tickvals": [0, 1], "ticktext": ["no", "yes"]})
     trace = {
@@ -144,12 +144,12 @@ def importance_figure(space: Space, records: Sequence[Record], goals: Sequence[O
         traces.append(
             {
                 "type": "bar", "name": goal.text,
-                "x": [one.parameter for one in found], "y": [one.main for one in found],
-                "text": [percent(one.main) for one in found],
+                "x": [share.parameter for share in found], "y": [share.main for share in found],
+                "text": [percent(share.main) for share in found],
                 "hovertext": [
-                    f"alone {percent(one.main)}"
-                    + (f", with interactions {percent(one.total)}" if one.total is not None else "")
-                    for one in found
+                    f"alone {percent(share.main)}"
+                    + (f", with interactions {percent(share.total)}" if share.total is not None else "")
+                    for share in found
                 ],
                 "hoverinfo": "text",
             }
@@ -163,19 +163,20 @@ def overlap_table(space: Space, records: Sequence[Record]) -> str:
     for first in scopes(space):
         for second in scopes(space):
             if first != second:
-                one = overlap(space, records, first, second)
+                fronts = overlap(space, records, first, second)
                 rows.append(
-                    [f"designs of the {first} front, used for {second}", str(one.first_size), str(one.second_size),
-                     str(one.common), percent(one.share), percent(one.hypervolume_ratio)]
+                    [f"designs of the {first} front, used for {second}",
+                     str(fronts.first_size), str(fronts.second_size), str(fronts.common),
+                     percent(fronts.share), percent(fronts.hypervolume_ratio)]
                 )  # fmt: skip
     heads = ("fronts", "on the first", "on the second", "on both", "of either", "of the second's hypervolume")
     lost = [
-        [f"best {one.figure} for {one.best_for}, used for {one.used_for}", times(one.penalty),
-         ", ".join(str(value) for value in one.design.values.values()),
-         ", ".join(str(value) for value in one.best.values.values())]
-        for one in choices(space, records, ("latency", "energy", "edp"))
+        [f"best {choice.figure} for {choice.best_for}, used for {choice.used_for}", times(choice.penalty),
+         ", ".join(str(value) for value in choice.design.values.values()),
+         ", ".join(str(value) for value in choice.best.values.values())]
+        for choice in choices(space, records, ("latency", "energy", "edp"))
     ]  # fmt: skip
-    names = ", ".join(one.name for one in space.parameters)
+    names = ", ".join(parameter.name for parameter in space.parameters)
     return table(heads, rows) + table(
         ("choice", "of the best there", f"chosen design ({names})", "best there"), lost, names=1
     )
@@ -188,11 +189,11 @@ def front_table(space: Space, records: Sequence[Record]) -> str:
         goals = objectives_of(space, scope)
         chosen = pareto(space, records, goals)
         columns = _columns(space, chosen, goals)
-        for place, one in enumerate(chosen[:MOST_IN_TABLE]):
+        for place, record in enumerate(chosen[:MOST_IN_TABLE]):
             figures = [f"{each[place]:.4g} {SCALES[goal.figure][1]}" for each, goal in zip(columns, goals, strict=True)]
-            values = [str(one.values[parameter.name]) for parameter in space.parameters]
-            rows.append([scope, *values, *figures, f"{one.metrics['area_mm2']:.1f} mm²"])
-    heads = ("front for", *(one.name for one in space.parameters), "latency", "energy", "area")
+            values = [str(record.values[parameter.name]) for parameter in space.parameters]
+            rows.append([scope, *values, *figures, f"{record.metrics['area_mm2']:.1f} mm²"])
+    heads = ("front for", *(parameter.name for parameter in space.parameters), "latency", "energy", "area")
     return table(heads, rows)
 
 
@@ -212,7 +213,7 @@ def panels(space: Space, records: Sequence[Record], goals: Sequence[Objective], 
     ]
     found.append(Panel("Designs", "Each line is a design; drag along an axis to select.",
                        lines_figure(space, records, goals), height_px=460))  # fmt: skip
-    every = [one for name in names for one in objectives_of(space, name)]
+    every = [goal for name in names for goal in objectives_of(space, name)]
     found.append(
         Panel(
             "Which parameters matter",
@@ -232,12 +233,16 @@ def panels(space: Space, records: Sequence[Record], goals: Sequence[Objective], 
 
 def facts(space: Space, records: Sequence[Record]) -> list[str]:
     """The line under the title."""
-    feasible = sum(one.ok for one in records)
+    feasible = sum(record.ok for record in records)
     of = f" of {space.size:,}" if space.size else ""
-    runs = [f"{name}: {one.model}, {one.mode}, batch {one.batch or 1}, {one.precision or 'fp32'}"
-            for name, one in space.workloads.items()]  # fmt: skip
-    versions = sorted({one.version for one in records})
-    return [f"{len(records):,}{of} points, {feasible:,} with figures", *runs, *(f"model {one}" for one in versions)]
+    runs = [f"{name}: {workload.model}, {workload.mode}, batch {workload.batch or 1}, {workload.precision or 'fp32'}"
+            for name, workload in space.workloads.items()]  # fmt: skip
+    versions = sorted({record.version for record in records})
+    return [
+        f"{len(records):,}{of} points, {feasible:,} with figures",
+        *runs,
+        *(f"model {version}" for version in versions),
+    ]
 
 
 def write_exploration(

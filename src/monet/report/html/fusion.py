@@ -56,22 +56,23 @@ def panels(workload: Workload, found: FoundFusion, values: Mapping[str, Any]) ->
 
 def graph_rows(workload: Workload, plan: Plan) -> list[dict[str, Any]]:
     """Every operator with its place in the drawing and its group (-1: alone)."""
-    group = {name: number for number, one in enumerate(plan.groups) for name in one.operators}
+    group = {name: number for number, fused in enumerate(plan.groups) for name in fused.operators}
     order: dict[str, int] = {}
-    for one in workload.operators:
-        if one.op.phase in (Phase.FORWARD, Phase.LOSS):
-            order.setdefault(one.op.layer or one.op.name, len(order))
+    for operator in workload.operators:
+        if operator.op.phase in (Phase.FORWARD, Phase.LOSS):
+            order.setdefault(operator.op.layer or operator.op.name, len(order))
     height: dict[tuple[str, float], int] = {}
     found: list[dict[str, Any]] = []
-    for one in workload.operators:
-        layer = one.op.layer or one.op.name
-        lane = LANES[one.op.phase]
+    for operator in workload.operators:
+        layer = operator.op.layer or operator.op.name
+        lane = LANES[operator.op.phase]
         rank = height.get((layer, lane), 0)
         height[layer, lane] = rank + 1
         found.append(
             {
-                "number": one.number, "name": one.op.name, "kind": one.op.kind, "phase": one.op.phase.value,
-                "layer": layer, "lane": lane, "rank": rank, "group": group.get(one.op.name, -1),
+                "number": operator.number, "name": operator.op.name, "kind": operator.op.kind,
+                "phase": operator.op.phase.value, "layer": layer, "lane": lane, "rank": rank,
+                "group": group.get(operator.op.name, -1),
             }
         )  # fmt: skip
     for layer in dict.fromkeys(row["layer"] for row in found):
@@ -174,10 +175,10 @@ def _search(values: Mapping[str, Any]) -> str:
 
 def _groups(plan: Plan) -> str:
     rows = []
-    for number, one in enumerate(plan.groups):
-        cores = {", ".join(plan.placements[name].cores[:1]) for name in one.operators if name in plan.placements}
-        tile = ", ".join(f"{dim} {size}" for dim, size in one.tile) or "whole operators"
+    for number, fused in enumerate(plan.groups):
+        cores = {", ".join(plan.placements[name].cores[:1]) for name in fused.operators if name in plan.placements}
+        tile = ", ".join(f"{dim} {size}" for dim, size in fused.tile) or "whole operators"
         rows.append(
-            [str(number), " → ".join(one.operators), tile, one.halo if one.tile else "", ", ".join(sorted(cores))]
+            [str(number), " → ".join(fused.operators), tile, fused.halo if fused.tile else "", ", ".join(sorted(cores))]
         )
     return table(["group", "operators", "tile", "halo", "first core"], rows, names=5)

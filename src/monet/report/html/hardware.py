@@ -20,7 +20,7 @@ Box = dict[str, Any]
 
 def _shared_memories(summary: HardwareSummary) -> list[MemorySummary]:
     """Memories that several cores or none own, those of cores first."""
-    return sorted((one for one in summary.memories if not one.private), key=lambda one: not one.cores)
+    return sorted((memory for memory in summary.memories if not memory.private), key=lambda memory: not memory.cores)
 
 
 def _groups(summary: HardwareSummary) -> list[list[CoreSummary]]:
@@ -90,8 +90,8 @@ def _memory_boxes(result: Result, cores: list[Box], top: float, width: float) ->
     at = {box["name"]: box for box in cores}
     linked: dict[str, list[str]] = {}
     for link in result.hardware_summary.links:
-        for one in link.endpoints:
-            linked.setdefault(one, []).extend(link.endpoints)
+        for endpoint in link.endpoints:
+            linked.setdefault(endpoint, []).extend(link.endpoints)
     rows: list[list[tuple[float, float]]] = []
     boxes = []
     for memory in _shared_memories(result.hardware_summary):
@@ -112,7 +112,7 @@ def _dram_boxes(result: Result, top: float, width: float) -> list[Box]:
     boxes = []
     for index, dram in enumerate(result.hardware_summary.drams):
         name = dram.name
-        load = max([busy.get(name, 0.0)] + [value for one, value in busy.items() if one.startswith(f"{name}[")])
+        load = max([busy.get(name, 0.0)] + [value for port, value in busy.items() if port.startswith(f"{name}[")])
         lines = [
             f"{name}  {dram.kind}".rstrip(),
             f"{nbytes(dram.capacity_bytes)}, {quantity(dram.bandwidth_bytes_per_s, 'B/s')}",

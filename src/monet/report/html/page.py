@@ -38,7 +38,7 @@ def info(result: Result) -> dict[str, Any]:
     common = {"title": title(result), "feasible": result.feasible, "hardware": hardware.info(result)}
     if not result.feasible:
         return common
-    figures = {one.__name__.rpartition(".")[2]: one.info(result) for one in FIGURES}
+    figures = {module.__name__.rpartition(".")[2]: module.info(result) for module in FIGURES}
     return common | figures | {"bounds": headline.latency_bounds(result)}
 
 

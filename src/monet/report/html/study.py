@@ -81,7 +81,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, names: int = 1
 
     def line(cells: Sequence[str], tag: str) -> str:
         shape = [tag if column < names else f"{tag} class=number" for column in range(len(cells))]
-        return "".join(f"<{one}>{html.escape(cell)}</{tag}>" for one, cell in zip(shape, cells, strict=True))
+        return "".join(f"<{opening}>{html.escape(cell)}</{tag}>" for opening, cell in zip(shape, cells, strict=True))
 
     head, body = line(heads, "th"), "".join(f"<tr>{line(row, 'td')}</tr>" for row in rows)
     return f'<div class="scroll"><table class="plain"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
@@ -89,7 +89,9 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, names: int = 1
 
 def rows_table(columns: Sequence[Column[Row]], rows: Iterable[Row], *, names: int = 1) -> str:
     """A table of rows; the first ``names`` columns are text."""
-    return table([one.label for one in columns], [[one.text(row) for one in columns] for row in rows], names=names)
+    return table(
+        [column.label for column in columns], [[column.text(row) for column in columns] for row in rows], names=names
+    )
 
 
 def study_page(title: str, facts: Sequence[str], panels: Sequence[Panel]) -> str:
@@ -97,9 +99,11 @@ def study_page(title: str, facts: Sequence[str], panels: Sequence[Panel]) -> str
     from plotly.offline import get_plotlyjs
 
     style = files("monet.report.html").joinpath("assets", "style.css").read_text(encoding="utf-8")
-    plots = {f"plot{number}": one.figure for number, one in enumerate(panels) if one.figure is not None}
-    boxes = "\n".join(_box(number, one) for number, one in enumerate(panels))
-    links = "".join(f'<a href="#panel{i}">{html.escape(one.title)}</a>' for i, one in enumerate(panels) if one.title)
+    plots = {f"plot{number}": panel.figure for number, panel in enumerate(panels) if panel.figure is not None}
+    boxes = "\n".join(_box(number, panel) for number, panel in enumerate(panels))
+    links = "".join(
+        f'<a href="#panel{i}">{html.escape(panel.title)}</a>' for i, panel in enumerate(panels) if panel.title
+    )
     return f"""<!DOCTYPE html>
 <html lang="en" data-theme="light">
 <head>
@@ -122,7 +126,7 @@ table.plain .number {{ text-align: right; white-space: nowrap; }}
 <nav aria-label="Sections">{links}</nav></div></header>
 <main>
 <h1>{html.escape(title)}</h1>
-<p class="facts">{" · ".join(html.escape(one) for one in facts)}</p>
+<p class="facts">{" · ".join(html.escape(fact) for fact in facts)}</p>
 <div id="figures">
 {boxes}
 </div>
@@ -140,7 +144,7 @@ def _box(number: int, panel: Panel) -> str:
     plot = ""
     if panel.figure is not None:
         # the names of parallel axes need their room: on a narrow screen they scroll
-        axes = max((len(one.get("dimensions", ())) for one in panel.figure["data"]), default=0)
+        axes = max((len(trace.get("dimensions", ())) for trace in panel.figure["data"]), default=0)
         room = f"min-width:{AXIS_PX * axes}px;" if axes else ""
         plot = f'<div class="scroll"><div id="plot{number}" style="{room}height:{panel.height_px}px"></div></div>'
     return (

@@ -20,7 +20,7 @@ def shares(result: Result) -> dict[str, float]:
     covered = sum(totals.values())
     if result.latency_s > covered > 0:
         totals["gap"] += result.latency_s - covered
-    return dict(sorted(totals.items(), key=lambda one: -one[1]))
+    return dict(sorted(totals.items(), key=lambda item: -item[1]))
 
 
 def by_operator(result: Result) -> dict[str, float]:
@@ -28,7 +28,7 @@ def by_operator(result: Result) -> dict[str, float]:
     totals: dict[str, float] = defaultdict(float)
     for step in result.critical_path:
         totals[step.operator] += step.seconds
-    return dict(sorted(totals.items(), key=lambda one: (-one[1], one[0])))
+    return dict(sorted(totals.items(), key=lambda item: (-item[1], item[0])))
 
 
 def info(result: Result) -> dict[str, Any]:

@@ -13,7 +13,7 @@ LARGEST = 12
 
 def largest(parts: Mapping[str, float]) -> dict[str, float]:
     """Largest first; what does not fit on a screen is one entry of others; nothing that is nought."""
-    ordered = sorted(((name, value) for name, value in parts.items() if value), key=lambda one: (-one[1], one[0]))
+    ordered = sorted(((name, value) for name, value in parts.items() if value), key=lambda part: (-part[1], part[0]))
     shown, rest = dict(ordered[:LARGEST]), ordered[LARGEST:]
     return shown | ({f"{len(rest)} others": sum(value for _, value in rest)} if rest else {})
 

@@ -42,7 +42,7 @@ def info(result: Result) -> list[Card]:
     """One card per headline number."""
     bounds, gap, moved = result.bounds, result.gap, result.dram_bytes
     dram = result.hardware_summary.drams[0].name
-    trace = next((one for one in result.memory if one.name == dram), None)
+    trace = next((memory for memory in result.memory if memory.name == dram), None)
     least_bytes = compulsory_bytes(result)
     return [
         Card(
@@ -108,7 +108,7 @@ def limits(result: Result) -> dict[str, tuple[float, int]]:
     for row in result.operators:
         took, number = table.get(row.bound_by, (0.0, 0))
         table[row.bound_by] = (took + row.latency_s, number + 1)
-    return dict(sorted(table.items(), key=lambda one: (-one[1][0], one[0])))
+    return dict(sorted(table.items(), key=lambda item: (-item[1][0], item[0])))
 
 
 def _distance(result: Result, row: dict[str, Any]) -> str:

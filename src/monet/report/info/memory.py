@@ -29,7 +29,7 @@ def thinned(time: np.ndarray[Any, Any], amounts: np.ndarray[Any, Any], points: i
 def by_fullness(result: Result) -> list[MemoryTrace]:
     """DRAM first, then the memories by how full they get."""
     drams = {dram.name for dram in result.hardware_summary.drams}
-    return sorted(result.memory, key=lambda one: (one.name not in drams, -one.full))
+    return sorted(result.memory, key=lambda trace: (trace.name not in drams, -trace.full))
 
 
 def _memory(trace: MemoryTrace, ticks_per_second: float) -> dict[str, Any]:

@@ -44,6 +44,8 @@ def info(result: Result) -> dict[str, Any]:
     """Column descriptions and rows of plain values in that order."""
     shown = columns(result)
     return {
-        "columns": [{"key": one.key, "label": one.label, "unit": one.unit, "about": one.about} for one in shown],
-        "rows": [[one.value(row) for one in shown] for row in result.operators],
+        "columns": [
+            {"key": column.key, "label": column.label, "unit": column.unit, "about": column.about} for column in shown
+        ],
+        "rows": [[column.value(row) for column in shown] for row in result.operators],
     }

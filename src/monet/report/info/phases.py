@@ -23,7 +23,12 @@ def info(result: Result) -> dict[str, Any]:
     return {
         "phases": list(result.phases),
         "measures": [
-            {"key": one.key, "label": one.label, "unit": one.unit, "values": [*map(one.value, result.phases.values())]}
-            for one in MEASURES
+            {
+                "key": measure.key,
+                "label": measure.label,
+                "unit": measure.unit,
+                "values": [*map(measure.value, result.phases.values())],
+            }
+            for measure in MEASURES
         ],
     }
