@@ -123,13 +123,13 @@ def _as_json(
         **settings,
         "plans": [asdict(row) | {"edp_js": row.edp} for row in rows],
         "front": [
-            {"latency_s": one.figures.latency_s, "energy_j": one.figures.energy_j, "plan": one.plan.to_dict()}
-            for one in found.front
+            {"latency_s": point.figures.latency_s, "energy_j": point.figures.energy_j, "plan": point.plan.to_dict()}
+            for point in found.front
         ],
         "rounds": [
-            {"stage": one.name, "plans": one.evaluations}
-            | {"latency_s": one.figures.latency_s, "energy_j": one.figures.energy_j}
-            for one in found.rounds
+            {"stage": stage.name, "plans": stage.evaluations}
+            | {"latency_s": stage.figures.latency_s, "energy_j": stage.figures.energy_j}
+            for stage in found.rounds
         ],
         "plans_tried": found.tried,
         "infeasible": found.infeasible,

@@ -64,7 +64,7 @@ def by_schedule(step: Graph, asked: Asked) -> dict[str, Any]:
     method = asked.method if asked.method != "auto" else "ga"
     values = summary(found.costed if found else costed, front, found.chosen if found else chosen, method)
     if found:
-        rounds = [dataclasses.asdict(one) for one in found.rounds]
+        rounds = [dataclasses.asdict(turn) for turn in found.rounds]
         values |= {"joint": rounds, "schedule_plan": found.plan.to_dict(), "interrupted": found.interrupted}
     return values | {
         "cost": "schedule",
@@ -88,7 +88,7 @@ def choose(front: ScheduledFront, asked: Asked) -> tuple[int | None, Point]:
     named = dict(front.baselines)
     if asked.method in named:
         return None, named[asked.method]
-    if asked.method in {one.name for one in BASELINES}:
+    if asked.method in {baseline.name for baseline in BASELINES}:
         return None, front.plain  # a baseline that does nothing to this network
     if not asked.budget:
         return None, front.unbudgeted
@@ -100,7 +100,7 @@ def choose(front: ScheduledFront, asked: Asked) -> tuple[int | None, Point]:
 
 
 def _too_small(front: ScheduledFront, limit: int) -> Exception:
-    least = min(front.front, key=lambda one: one.figures.memory_peak_bytes).figures
+    least = min(front.front, key=lambda point: point.figures.memory_peak_bytes).figures
     return Impossible(
         f"--budget: no plan with activations in {nbytes(limit)} was found; the least has "
         f"{nbytes(least.memory_peak_bytes)}, reached in operator {least.peak_operator}: "
@@ -144,7 +144,7 @@ def _joint(costed: ScheduledCost, asked: Asked) -> JointFront:
 
     return joint_front(
         costed,
-        lambda one: _front(one, asked),
+        lambda cost: _front(cost, asked),
         chosen,
         fits,
         seed=asked.seed,

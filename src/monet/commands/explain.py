@@ -37,7 +37,7 @@ def explain(
     console = screen(quiet=json == "-")
     effects, reason = _effects(found) if what_if else ([], "not asked for")
     if json:
-        write_json(json, info(found) | {"what_if": [one.as_dict() for one in effects], "what_if_missing": reason})
+        write_json(json, info(found) | {"what_if": [effect.as_dict() for effect in effects], "what_if_missing": reason})
     _print(console, found, top)
     if effects:
         console.print(_effect_table(effects, top))
@@ -58,7 +58,7 @@ def _effects(result: Result) -> tuple[list[Effect], str]:
             found = effects(request, result, step)
     except MonetError as error:
         return [], str(error)
-    if found and all(one.latency is None for one in found):
+    if found and all(effect.latency is None for effect in found):
         return [], found[0].reason
     return found, ""
 
@@ -78,25 +78,25 @@ def _print(console: Console, result: Result, top: int) -> None:
     busy = table("Busiest resources", "resource", "busy", "")
     for name, _, share in busiest(result)[:top]:
         busy.add_row(name, percent(share), Text(bar(share), style="cyan"))
-    for one in (path, busy):
+    for block in (path, busy):
         console.print(Text())
-        console.print(one)
+        console.print(block)
 
 
 def _effect_table(effects: list[Effect], top: int) -> Table:
     made = table("\nWhat if one parameter were twice as large", "parameter", "from", "to", "time", "energy", "area")
-    shown = [one for one in effects if one.latency is not None]
-    for one in shown[:top]:
+    shown = [effect for effect in effects if effect.latency is not None]
+    for effect in shown[:top]:
         made.add_row(
-            one.change.path,
-            f"{one.change.before:,.6g}",
-            f"{one.change.after:,.6g}",
-            change_text(one.latency),
-            change_text(one.energy),
-            change_text(one.area),
+            effect.change.path,
+            f"{effect.change.before:,.6g}",
+            f"{effect.change.after:,.6g}",
+            change_text(effect.latency),
+            change_text(effect.energy),
+            change_text(effect.area),
         )
     if len(effects) > top:
-        refused = sum(one.latency is None for one in effects)
+        refused = sum(effect.latency is None for effect in effects)
         made.add_row(Text(f"{len(effects) - min(top, len(shown))} more, {refused} not possible", style="dim"))
     return made
 

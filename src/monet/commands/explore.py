@@ -73,8 +73,8 @@ def search(
         raise MonetError(f"--search {method!r}: allowed are {', '.join(SEARCHES)}")
     check_outputs({"--report": report}, {"--csv": csv, "--json": json})
     loaded = load_space(space)
-    modes = {name: one.mode for name, one in loaded.workloads.items()}
-    chosen = tuple(parse_objective(one, modes) for one in objective or ()) or loaded.objectives
+    modes = {name: workload.mode for name, workload in loaded.workloads.items()}
+    chosen = tuple(parse_objective(text, modes) for text in objective or ()) or loaded.objectives
     path = store or f"{loaded.name}.sqlite"
     with _display(chosen) as show:
         found = explore(
@@ -142,8 +142,8 @@ def spaces() -> None:
     """List the spaces that come with monet."""
     made = table("", "space", "points", "hardware", "")
     for name in space_names():
-        one = load_space(name)
-        made.add_row(name, f"{one.size:,}" if one.size else "any", str(one.base["name"]), one.model.about)
+        space = load_space(name)
+        made.add_row(name, f"{space.size:,}" if space.size else "any", str(space.base["name"]), space.model.about)
     screen().print(made)
 
 
@@ -156,7 +156,7 @@ def schema() -> None:
 def _write_report(
     space: Space, records: Sequence[Record], objectives: Sequence[Objective], path: str, front_reports: int
 ) -> None:
-    if not any(one.ok for one in records):
+    if not any(record.ok for record in records):
         raise MonetError("no point has figures, so there is nothing to draw; monet explore export shows the reasons")
     links = _run_reports(space, records, path, front_reports) if front_reports else {}
     write_exploration(path, space, records, objectives, links)
@@ -172,7 +172,7 @@ def _run_reports(space: Space, records: Sequence[Record], path: str, most: int) 
         step = max(1, -(-len(front) // most))
         for number, record in enumerate(front[::step]):
             workloads = space.workloads_at(record.values)
-            name = next(one for one, workload in workloads.items() if scope in (one, workload.mode))
+            name = next(key for key, workload in workloads.items() if scope in (key, workload.mode))
             design = {"hardware": space.hardware_document(record.values), "set": {}}
             request = Request.from_json({**workloads[name].to_json(), **design})
             folder.mkdir(exist_ok=True)
@@ -190,35 +190,35 @@ def _values(found: Exploration, method: str, seed: int) -> dict[str, Any]:
         "points": len(found.records),
         "feasible": len(found.feasible),
         "evaluated_now": found.evaluated,
-        "objectives": [one.text for one in found.objectives],
-        "front": [{"parameters": dict(one.values), "metrics": dict(one.metrics)} for one in found.front()],
+        "objectives": [objective.text for objective in found.objectives],
+        "front": [{"parameters": dict(record.values), "metrics": dict(record.metrics)} for record in found.front()],
     }
 
 
 def _commonest(found: Exploration) -> str:
     """The reason that most points have for not having figures."""
-    reasons = Counter(one.reason for one in found.records if not one.ok).most_common(1)
+    reasons = Counter(record.reason for record in found.records if not record.ok).most_common(1)
     return f"{reasons[0][1]:,} of {len(found.records):,}: {reasons[0][0]}" if reasons else "none was evaluated"
 
 
 def _print(found: Exploration, path: str) -> None:
     console, chosen = screen(), found.front()
-    infeasible = sum(one.status == "infeasible" for one in found.records)
-    failed = [one for one in found.records if one.status == "failed"]
+    infeasible = sum(record.status == "infeasible" for record in found.records)
+    failed = [record for record in found.records if record.status == "failed"]
     stopped = " (stopped early)" if found.interrupted else ""
     console.print(
         f"{len(found.records):,} points{stopped}: {len(found.feasible):,} with figures, {infeasible:,} infeasible, "
         f"{len(failed):,} failed; {found.evaluated:,} evaluated now in {found.seconds:.1f} s; kept in {path}",
         highlight=False,
     )
-    for one in failed[:3]:
-        console.print(f"failed: {dict(one.values)}: {one.reason}", style="red", highlight=False, markup=False)
-    names = [one.name for one in found.space.parameters]
+    for record in failed[:3]:
+        console.print(f"failed: {dict(record.values)}: {record.reason}", style="red", highlight=False, markup=False)
+    names = [parameter.name for parameter in found.space.parameters]
     size = "1 design" if len(chosen) == 1 else f"{len(chosen)} designs"
-    made = table(f"Front of {size}", *[one.text for one in found.objectives], *names, "area")
+    made = table(f"Front of {size}", *[objective.text for objective in found.objectives], *names, "area")
     values = objective_values(found.space, chosen, found.objectives)
     for record, row in list(zip(chosen, values, strict=True))[:MOST_ROWS]:
-        figures = [shown(one, value) for one, value in zip(found.objectives, row, strict=True)]
+        figures = [shown(goal, value) for goal, value in zip(found.objectives, row, strict=True)]
         made.add_row(*figures, *(str(record.values[name]) for name in names), f"{record.metrics['area_mm2']:.1f} mm²")
     console.print(made)
     if len(chosen) > MOST_ROWS:
@@ -238,7 +238,9 @@ def _display(objectives: Sequence[Objective]) -> Iterator[Callable[[Progress], N
                 return
             rate = progress.evaluated / progress.seconds if progress.seconds else 0.0
             lowest = map(min, zip(*progress.front, strict=True))  # of each objective
-            best = ", ".join(f"{one.text} {shown(one, value)}" for one, value in zip(objectives, lowest, strict=False))
+            best = ", ".join(
+                f"{goal.text} {shown(goal, value)}" for goal, value in zip(objectives, lowest, strict=False)
+            )
             lost = progress.infeasible + progress.failed
             said = f"{rate:.1f}/s · front {len(progress.front)} · best {best}"
             said += f" · {lost} without figures" if lost else ""

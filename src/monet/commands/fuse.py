@@ -24,12 +24,12 @@ from monet.search.fusion.search import FoundFusion, FusionSettings, find_fusion
 from monet.search.joint import Joint, JointStep, fusion_step, joint_search
 
 STEPS: tuple[Column[JointStep], ...] = (
-    Column("step", "", lambda one: one.name),
-    Column("round", "n", lambda one: one.round),
-    Column("latency", "s", lambda one: one.figures.latency_s),
-    Column("energy", "J", lambda one: one.figures.energy_j),
-    Column("off-chip", "B", lambda one: one.figures.dram_bytes),
-    Column("gain", "%", lambda one: one.gain),
+    Column("step", "", lambda step: step.name),
+    Column("round", "n", lambda step: step.round),
+    Column("latency", "s", lambda step: step.figures.latency_s),
+    Column("energy", "J", lambda step: step.figures.energy_j),
+    Column("off-chip", "B", lambda step: step.figures.dram_bytes),
+    Column("gain", "%", lambda step: step.gain),
 )
 
 
@@ -62,9 +62,9 @@ def fuse(
     values = summary(scheduler, found, request.to_json())
     if improved:
         values["joint"] = [
-            {"round": one.round, "step": one.name, "gain": one.gain, "latency_s": one.figures.latency_s,
-             "energy_j": one.figures.energy_j}
-            for one in improved.steps
+            {"round": step.round, "step": step.name, "gain": step.gain, "latency_s": step.figures.latency_s,
+             "energy_j": step.figures.energy_j}
+            for step in improved.steps
         ]  # fmt: skip
     if json:
         write_json(json, values)

@@ -65,11 +65,15 @@ def _operator(
     request: Request, accelerator: Accelerator, core: str, dims: str, mapping: str, constraints: list[str]
 ) -> tuple[dict[str, Any], str]:
     kind = str(request.model)
-    instance = accelerator.instance(core) if core else next((one for one in accelerator.cores if one.core.modes), None)
+    instance = (
+        accelerator.instance(core)
+        if core
+        else next((candidate for candidate in accelerator.cores if candidate.core.modes), None)
+    )
     if instance is None or not instance.core.modes:
         raise MappingError(f"{accelerator.name}: no core with an array can run {kind}")
     nest = operator_nest(kind, dims, request.precision or instance.core.rates[0].inputs[0])
-    operands = dict(zip("IWO", (one.name for one in (*nest.reads, *nest.writes)), strict=True))
+    operands = dict(zip("IWO", (operand.name for operand in (*nest.reads, *nest.writes)), strict=True))
     pinned = read_constraints(constraints, operands, nest.sizes, _level_names(accelerator))
     if mapping:
         written = read_mapping(mapping, instance.core.modes[0].name)
@@ -83,7 +87,7 @@ def _operator(
 
 
 def _level_names(accelerator: Accelerator) -> set[str]:
-    return {level.name for one in accelerator.cores for level in one.core.levels}
+    return {level.name for instance in accelerator.cores for level in instance.core.levels}
 
 
 def _best(
@@ -91,7 +95,9 @@ def _best(
 ) -> tuple[CoreInstance, Unfused]:
     """The best core design for the nest, or the core asked for; if none can run it, the first reason."""
     instances = (
-        [accelerator.instance(core)] if core else [one for one in distinct_instances(accelerator) if one.core.modes]
+        [accelerator.instance(core)]
+        if core
+        else [candidate for candidate in distinct_instances(accelerator) if candidate.core.modes]
     )
     found: list[tuple[float, CoreInstance, Unfused]] = []
     errors: list[MonetError] = []
@@ -107,7 +113,7 @@ def _best(
         found.append((score, instance, cost))
     if not found:
         raise errors[0]
-    _, instance, cost = min(found, key=lambda one: one[0])
+    _, instance, cost = min(found, key=lambda candidate: candidate[0])
     return instance, cost
 
 
@@ -203,10 +209,10 @@ def operator_text(kind: str, cost: Unfused, nest: LoopNest, accelerator: Acceler
         f"  one tile of {sum(shape.count for shape in cost.shapes)}: compute {tile.compute_cycles:,.0f}, waiting for "
         f"exchange {tile.exposed_cycles:,.0f}, fill {tile.fill_cycles:,.0f}, drain {tile.drain_cycles:,.0f}",
     ]
-    for port, cycles in sorted(tile.port_cycles, key=lambda one: -one[1])[:4]:
+    for port, cycles in sorted(tile.port_cycles, key=lambda load: -load[1])[:4]:
         lines.append(f"    port {port}: busy {cycles:,.0f}")
     lines += ["", f"energy {cost.energy_j:.4e} J (dynamic)"]
-    for level, joules in sorted(_energies(cost).items(), key=lambda one: -one[1]):
+    for level, joules in sorted(_energies(cost).items(), key=lambda part: -part[1]):
         lines.append(f"  {level:<20} {joules:.4e} J  {joules / cost.energy_j:6.1%}")
     lines += ["", f"  {'level':<20} {'slot':<5} {'reads':>16} {'writes':>16}"]
     for level, slots in accesses_json(cost).items():
@@ -234,7 +240,7 @@ def _graph(request: Request, accelerator: Accelerator) -> Graph:
 
 def _usual_precision(accelerator: Accelerator) -> str:
     """The widest policy that some array of the hardware has a rate for."""
-    rates = {rate.inputs for one in accelerator.cores for rate in one.core.rates}
+    rates = {rate.inputs for instance in accelerator.cores for rate in instance.core.rates}
     return next((name for name in ("fp32", "bf16", "fp16", "int16", "int8") if (name, name) in rates), "fp32")
 
 
@@ -245,9 +251,9 @@ def _model(
     dims = {dim for nest in nests if nest for dim in nest.sizes} if constraints else set()
     pinned = read_constraints(constraints, {"I": "x", "W": "w", "O": "y"}, dims, _level_names(accelerator))
     costs, unmapped = map_graph(graph, accelerator, objective, core, pinned)
-    lost = [one for one in unmapped if kind_named(one.op.kind).family in MAC_FAMILIES]
+    lost = [operator for operator in unmapped if kind_named(operator.op.kind).family in MAC_FAMILIES]
     if lost or not costs:  # arithmetic that nothing runs is an error; missing vector lanes leave a table with a gap
-        first = {one.reason: one.op.name for one in reversed(lost or unmapped)}
+        first = {operator.reason: operator.op.name for operator in reversed(lost or unmapped)}
         reasons = "\n".join(f"  {name}: {reason}" for reason, name in reversed(first.items()))
         count = f"{len(lost)} matrix operator(s)" if lost else "any operator"
         raise MappingError(f"{accelerator.name} cannot run {count} of {graph.name}; first of each reason:\n{reasons}")
@@ -256,35 +262,38 @@ def _model(
         "hardware": accelerator.name,
         "objective": objective,
         "operators": [
-            {"name": one.op.name, "kind": one.op.kind, "phase": one.op.phase.value}
-            | operator_json(one.cost, accelerator, one.core)
-            for one in costs
+            {"name": operator.op.name, "kind": operator.op.kind, "phase": operator.op.phase.value}
+            | operator_json(operator.cost, accelerator, operator.core)
+            for operator in costs
         ],
-        "unmapped": [{"name": one.op.name, "kind": one.op.kind, "reason": one.reason} for one in unmapped],
-        "cycles": sum(one.cost.cycles for one in costs),
-        "seconds": sum(one.seconds for one in costs),
-        "energy_j": sum(one.cost.energy_j for one in costs),
-        "macs": sum(one.macs for one in costs),
+        "unmapped": [
+            {"name": operator.op.name, "kind": operator.op.kind, "reason": operator.reason} for operator in unmapped
+        ],
+        "cycles": sum(operator.cost.cycles for operator in costs),
+        "seconds": sum(operator.seconds for operator in costs),
+        "energy_j": sum(operator.cost.energy_j for operator in costs),
+        "macs": sum(operator.macs for operator in costs),
     }
     return result, model_text(result, costs, unmapped)
 
 
 def model_text(result: dict[str, Any], costs: tuple[OperatorCost, ...], unmapped: tuple[Unmapped, ...]) -> str:
     """The table, one row per operator."""
-    width = max(len(one.op.name) for one in costs)
+    width = max(len(operator.op.name) for operator in costs)
     lines = [
         f"{'operator':<{width}}  {'kind':<24} {'core':<12} {'MACs':>15} {'cycles':>14} {'energy J':>11} {'used':>6}  bound by"
     ]
-    for one in costs:
+    for operator in costs:
         lines.append(
-            f"{one.op.name:<{width}}  {one.op.kind:<24} {one.core.template:<12} {one.macs:>15,} "
-            f"{one.cost.cycles:>14,.0f} {one.cost.energy_j:>11.4e} {one.cost.utilisation:>6.1%}  {one.cost.bound_by}"
+            f"{operator.op.name:<{width}}  {operator.op.kind:<24} {operator.core.template:<12} {operator.macs:>15,} "
+            f"{operator.cost.cycles:>14,.0f} {operator.cost.energy_j:>11.4e} "
+            f"{operator.cost.utilisation:>6.1%}  {operator.cost.bound_by}"
         )
     lines.append(
         f"{'total':<{width}}  {'':<24} {'':<12} {result['macs']:>15,} {result['cycles']:>14,.0f} {result['energy_j']:>11.4e}"
     )
     if unmapped:
-        kinds = sorted({one.op.kind for one in unmapped})
+        kinds = sorted({operator.op.kind for operator in unmapped})
         lines.append(
             f"NOT COUNTED: {len(unmapped)} operators that no core of this hardware can run ({', '.join(kinds)})"
         )

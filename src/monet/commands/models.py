@@ -25,23 +25,23 @@ def models(
     if json:
         from monet.report.files import write_json
 
-        write_json(json, [_row(one) for one in chosen])
+        write_json(json, [_row(listed) for listed in chosen])
         return
     console = Console(highlight=False)
     if model or counts:
         console.print(_counts(chosen))
         console.print("\nBatch 1, fp32; a training step, or the forward pass if nothing is trained.", style="dim")
     else:
-        described = [(one.name, _size(one), _described(one)) for one in chosen]
+        described = [(listed.name, _size(listed), _described(listed)) for listed in chosen]
         console.print(_table(("model", "size", "what it is"), described))
         console.print("\nParameters follow a name: gpt:layers=48,hidden=6144 resnet18:classes=10", style="dim")
         console.print("One in full: monet models gpt. Work and bytes of all: monet models --counts\n", style="dim")
-        settings = [(one.name, ", ".join(map("=".join, _settings(one)))) for one in FAMILIES.values()]
+        settings = [(family.name, ", ".join(map("=".join, _settings(family)))) for family in FAMILIES.values()]
         console.print(_table(("family", "parameters"), settings))
     if model and _settings(chosen[0]):
         rows = [
-            (*setting, one.about)
-            for setting, one in zip(_settings(chosen[0]), parameters(chosen[0].family).values(), strict=True)
+            (*setting, parameter.about)
+            for setting, parameter in zip(_settings(chosen[0]), parameters(chosen[0].family).values(), strict=True)
         ]
         console.print("", _table(("parameter", "value", "meaning"), rows))
 
@@ -59,8 +59,10 @@ def _size(model: ZooModel) -> str:
 
 def _described(model: ZooModel) -> str:
     """The family of a model, what it sets, and what is said of it."""
-    kin = [one for one in FAMILIES.values() if type(one.family) is type(model.family)]
-    settings = ["=".join(setting) for one in kin for setting in _settings(model) if setting not in _settings(one)]
+    kin = [relative for relative in FAMILIES.values() if type(relative.family) is type(model.family)]
+    settings = [
+        "=".join(setting) for relative in kin for setting in _settings(model) if setting not in _settings(relative)
+    ]
     named = [f"{kin[0].name}: {', '.join(settings)}" if settings else kin[0].name] if kin else []
     return "; ".join([*named, *([model.about] if model.about else [])])
 
@@ -68,7 +70,7 @@ def _described(model: ZooModel) -> str:
 def _settings(model: ZooModel) -> list[tuple[str, str]]:
     """Name and value of every parameter."""
     found = parameters(model.family).items()
-    return [(name, shown(getattr(model.family, name), one.unset)) for name, one in found]
+    return [(name, shown(getattr(model.family, name), parameter.unset)) for name, parameter in found]
 
 
 def _counts(models: list[ZooModel]) -> Table:
@@ -108,8 +110,8 @@ def _figures(model: ZooModel) -> dict[str, int]:
     from monet.graph.counts import macs_by_part, parameter_count, saved_bytes
     from monet.training.step import training_step
 
-    def counted(one: ZooModel) -> dict[str, int]:
-        graph = training_step(one()) if one.family.trains else one()
+    def counted(variant: ZooModel) -> dict[str, int]:
+        graph = training_step(variant()) if variant.family.trains else variant()
         return {"parameters": parameter_count(graph), "saved": saved_bytes(graph), **macs_by_part(graph).as_dict()}
 
     family = model.family

@@ -22,32 +22,34 @@ def with_request(
     the ``Request``, and with the options it declares itself. ``helps`` says what an option means to this command."""
     declared = options_of(Request)
     chosen = [
-        one for one in declared.values() if (not names or {one.group, one.name} & {*names}) and one.name not in without
+        option
+        for option in declared.values()
+        if (not names or {option.group, option.name} & {*names}) and option.name not in without
     ]
 
     def decorate(body: Callable[..., None]) -> Callable[..., None]:
         taken = [*inspect.signature(body, eval_str=True).parameters.values()][1:]
-        own = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in taken]
+        own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in taken]
 
         def command(**given: Any) -> None:
-            values = {one.name: given.pop(one.name) for one in chosen}
+            values = {option.name: given.pop(option.name) for option in chosen}
             try:
                 body(Request(**values), **given)
             except OptionError as error:
                 raise MonetError(in_words(error)) from None
 
-        made = [_parameter(one, helps.get(one.name, one.help), needs_hardware) for one in chosen]
+        made = [_parameter(option, helps.get(option.name, option.help), needs_hardware) for option in chosen]
         command.__signature__ = inspect.Signature([*made, *own])  # type: ignore[attr-defined]
-        command.__annotations__ = {one.name: one.annotation for one in (*made, *own)}
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in (*made, *own)}
         command.__name__, command.__doc__ = body.__name__, body.__doc__
         return command
 
     return decorate
 
 
-def flag_of(one: Option) -> str:
+def flag_of(option: Option) -> str:
     """How an option is written on the command line."""
-    return one.flag or f"--{one.name.replace('_', '-')}"
+    return option.flag or f"--{option.name.replace('_', '-')}"
 
 
 def in_words(error: OptionError) -> str:
@@ -56,26 +58,26 @@ def in_words(error: OptionError) -> str:
     return f"{flag_of(declared) if declared else error.option} {error.value!r}: {error.reason}"
 
 
-def _parameter(one: Option, text: str, needs_hardware: bool) -> inspect.Parameter:
+def _parameter(option: Option, text: str, needs_hardware: bool) -> inspect.Parameter:
     kind = inspect.Parameter.KEYWORD_ONLY
-    if one.name == "model":
+    if option.name == "model":
         return inspect.Parameter("model", kind, annotation=Annotated[str, typer.Argument(help=text)])
-    shown = one.usual or one.default not in ("", None, (), {})
-    panel = f"{one.group.capitalize()} options"
-    typed = _typed(one)
+    shown = option.usual or option.default not in ("", None, (), {})
+    panel = f"{option.group.capitalize()} options"
+    typed = _typed(option)
     made = typer.Option(
-        flag_of(one), help=text, show_default=shown, rich_help_panel=panel, metavar="FILE" if one.name == "allocation" else None
+        flag_of(option), help=text, show_default=shown, rich_help_panel=panel, metavar="FILE" if option.name == "allocation" else None
     )  # fmt: skip
-    if one.name == "hardware" and needs_hardware:
-        return inspect.Parameter(one.name, kind, annotation=Annotated[str, made])
-    default = one.default if typed in (str, int) else None
-    if one.separator:
-        default = one.separator.join(one.default)
-    return inspect.Parameter(one.name, kind, default=default, annotation=Annotated[typed, made])
+    if option.name == "hardware" and needs_hardware:
+        return inspect.Parameter(option.name, kind, annotation=Annotated[str, made])
+    default = option.default if typed in (str, int) else None
+    if option.separator:
+        default = option.separator.join(option.default)
+    return inspect.Parameter(option.name, kind, default=default, annotation=Annotated[typed, made])
 
 
-def _typed(one: Option) -> Any:
+def _typed(option: Option) -> Any:
     """What the command line reads: numbers as such, texts, or an option that is given several times."""
-    if one.type.startswith(("tuple", "Mapping")):
-        return str if one.separator else list[str] | None
-    return {"int": int, "int | None": int | None, "float | None": float | None}.get(one.type, str)
+    if option.type.startswith(("tuple", "Mapping")):
+        return str if option.separator else list[str] | None
+    return {"int": int, "int | None": int | None, "float | None": float | None}.get(option.type, str)

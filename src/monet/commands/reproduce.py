@@ -37,5 +37,5 @@ def reproduce(
         write_study(report, outcome.title, outcome.facts, outcome.panels)
     if json != "-":
         console = screen()
-        for one in outcome.tables:
-            console.print(one)
+        for block in outcome.tables:
+            console.print(block)

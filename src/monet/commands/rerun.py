@@ -49,6 +49,6 @@ def rerun(
 
 def differences(before: Any, after: Any) -> list[tuple[str, Any, Any]]:
     """Places where two results differ, inputs and wall time left out."""
-    plain = [json.loads(json.dumps(one.to_json())) for one in (before, after)]
-    first, second = ({key: value for key, value in one.items() if key not in NOT_COMPARED} for one in plain)
+    plain = [json.loads(json.dumps(result.to_json())) for result in (before, after)]
+    first, second = ({key: value for key, value in values.items() if key not in NOT_COMPARED} for values in plain)
     return unequal(first, second)

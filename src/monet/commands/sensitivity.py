@@ -81,9 +81,9 @@ def changes(description: Description) -> list[Change]:
     for name, memory in description.memories.items():
         found += _storage(f"memories.{name}", memory, name)
     for section in ("dram", "network"):
-        for name, one in getattr(description, section).items():
+        for name, component in getattr(description, section).items():
             for field in ("bandwidth_bytes_per_s", "bandwidth_bits_per_cycle"):
-                if value := getattr(one, field):
+                if value := getattr(component, field):
                     found.append(_doubled(f"{section}.{name}.{field}", value, f"bandwidth of {name}"))
     return found
 
@@ -104,4 +104,4 @@ def effects(request: Request, base: Result, step: Callable[[str], None] | None =
             found.append(Effect(change, result.latency_s / base.latency_s, result.energy_j / base.energy_j, ratio))
         except MonetError as error:
             found.append(Effect(change, reason=str(error).splitlines()[0]))
-    return sorted(found, key=lambda one: (one.latency is None, one.latency or 0.0, one.change.path))
+    return sorted(found, key=lambda effect: (effect.latency is None, effect.latency or 0.0, effect.change.path))

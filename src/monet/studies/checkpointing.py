@@ -56,24 +56,24 @@ def published(values: Mapping[str, Any]) -> dict[str, Any]:
     """The paper's point beside ours: what that much memory costs here, and what that cost buys here."""
     plain, front = values["plain"], values["front"]
 
-    def saved(one: Mapping[str, Any]) -> float:
-        return (int(plain["memory_peak_bytes"]) - int(one["memory_peak_bytes"])) / 1e6
+    def saved(plan: Mapping[str, Any]) -> float:
+        return (int(plain["memory_peak_bytes"]) - int(plan["memory_peak_bytes"])) / 1e6
 
-    def price(one: Mapping[str, Any]) -> tuple[float, float]:
-        return one["latency_s"] / plain["latency_s"] - 1, one["energy_j"] / plain["energy_j"] - 1
+    def price(plan: Mapping[str, Any]) -> tuple[float, float]:
+        return plan["latency_s"] / plain["latency_s"] - 1, plan["energy_j"] / plain["energy_j"] - 1
 
-    enough = [one for one in front if saved(one) >= SAVED_MB]
-    cheap = [one for one in front if price(one)[0] <= LATENCY and price(one)[1] <= ENERGY]
-    fastest = min(enough, key=lambda one: one["latency_s"], default=None)
-    thriftiest = min(enough, key=lambda one: one["energy_j"], default=None)
+    enough = [plan for plan in front if saved(plan) >= SAVED_MB]
+    cheap = [plan for plan in front if price(plan)[0] <= LATENCY and price(plan)[1] <= ENERGY]
+    fastest = min(enough, key=lambda plan: plan["latency_s"], default=None)
+    thriftiest = min(enough, key=lambda plan: plan["energy_j"], default=None)
     most = max(cheap, key=saved, default=None)
-    both = [one for one in front if saved(one) > 0 and price(one)[0] < 0]
+    both = [plan for plan in front if saved(plan) > 0 and price(plan)[0] < 0]
 
-    def point(one: Mapping[str, Any] | None) -> dict[str, float] | None:
-        if one is None:
+    def point(plan: Mapping[str, Any] | None) -> dict[str, float] | None:
+        if plan is None:
             return None
-        latency, energy = price(one)
-        return {"saved_mb": saved(one), "latency": latency, "energy": energy}
+        latency, energy = price(plan)
+        return {"saved_mb": saved(plan), "latency": latency, "energy": energy}
 
     return {
         "paper": {"saved_mb": SAVED_MB, "latency": LATENCY, "energy": ENERGY},
@@ -99,10 +99,10 @@ def outcome(values: Mapping[str, Any]) -> Outcome:
     beside = values["published"]
     rows = []
     for key, label in ROWS:
-        one = beside[key]
+        plan = beside[key]
         rows.append(
-            (label, f"{one['saved_mb']:.2f} MB", f"{100 * one['latency']:+.2f} %", f"{100 * one['energy']:+.2f} %")
-            if one
+            (label, f"{plan['saved_mb']:.2f} MB", f"{100 * plan['latency']:+.2f} %", f"{100 * plan['energy']:+.2f} %")
+            if plan
             else (label, "none", "", "")
         )
     heads = ("", "memory saved", "latency", "energy")

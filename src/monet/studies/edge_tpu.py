@@ -40,7 +40,7 @@ def run(options: Options) -> Outcome:
     searched = efficiencies(space, records, options)
     return replace(
         made,
-        values={**made.values, "search_efficiency": [asdict(one) for one in searched]},
+        values={**made.values, "search_efficiency": [asdict(search) for search in searched]},
         tables=(*made.tables, efficiency_table(space, records, searched)),
         panels=(*made.panels, *efficiency_panels(searched)),
     )
@@ -54,31 +54,33 @@ def findings(space: Space, records: Sequence[Record]) -> list[Finding]:
 
 def best_designs_differ(space: Space, records: Sequence[Record]) -> Finding:
     """Fig. 1: the best design for inference is not the best for training."""
-    found = [one for one in choices(space, records, ("latency", "energy", "edp")) if one.used_for == "training"]
-    penalties = {one.figure: one.penalty for one in found}
-    same = [one.figure for one in found if one.design.values == one.best.values]
+    found = [
+        choice for choice in choices(space, records, ("latency", "energy", "edp")) if choice.used_for == "training"
+    ]
+    penalties = {choice.figure: choice.penalty for choice in found}
+    same = [choice.figure for choice in found if choice.design.values == choice.best.values]
     text = ", ".join(f"{name} {times(value)}" for name, value in penalties.items())
     return Finding(
         "The design that is best for inference is not the best for training",
         "different designs (Fig. 1)",
         f"the inference-best design, used for training, takes of the best: {text}"
         + (f"; the same design is best for {', '.join(same)}" if same else ""),
-        any(one > SAME for one in penalties.values()),
+        any(penalty > SAME for penalty in penalties.values()),
         {"penalty": penalties},
     )
 
 
 def fronts_differ(space: Space, records: Sequence[Record]) -> Finding:
     """Fig. 8: the fronts are made of different designs."""
-    one = overlap(space, records, "inference", "training")
+    fronts = overlap(space, records, "inference", "training")
     return Finding(
         "The latency-energy fronts of inference and training are made of different designs (fewer than half on both)",
         "different fronts (Fig. 8)",
-        f"{one.first_size} and {one.second_size} designs, {one.common} on both ({percent(one.share)} of either); the "
-        f"inference front reaches {percent(one.hypervolume_ratio)} of training's hypervolume",
-        one.share < 0.5,
-        {"inference": one.first_size, "training": one.second_size, "common": one.common, "share": one.share,
-         "hypervolume_ratio": one.hypervolume_ratio},
+        f"{fronts.first_size} and {fronts.second_size} designs, {fronts.common} on both ({percent(fronts.share)} of "
+        f"either); the inference front reaches {percent(fronts.hypervolume_ratio)} of training's hypervolume",
+        fronts.share < 0.5,
+        {"inference": fronts.first_size, "training": fronts.second_size, "common": fronts.common, "share": fronts.share,
+         "hypervolume_ratio": fronts.hypervolume_ratio},
     )  # fmt: skip
 
 
@@ -88,7 +90,7 @@ def macs_per_element(record: Record) -> int:
 
 
 def _large(records: Sequence[Record]) -> int:
-    return sum(macs_per_element(one) >= LARGE_MACS for one in records)
+    return sum(macs_per_element(record) >= LARGE_MACS for record in records)
 
 
 def _budget_goals(mode: str) -> list[Objective]:
@@ -101,8 +103,8 @@ def large_leave_training(space: Space, records: Sequence[Record]) -> Finding:
     counts, shares = [], []
     for goals in (lambda mode: objectives_of(space, mode), _budget_goals):
         fronts = [pareto(space, records, goals(mode)) for mode in MODES]
-        shares.append([_large(one) / len(one) for one in fronts])
-        counts.append([f"{_large(one)} of {len(one)}" for one in fronts])
+        shares.append([_large(front) / len(front) for front in fronts])
+        counts.append([f"{_large(front)} of {len(front)}" for front in fronts])
     (energy_inference, energy_training), (area_inference, area_training) = counts
     return Finding(
         f"Large processing elements (≥ {LARGE_MACS} MACs) leave the training front",
@@ -129,8 +131,8 @@ def fastest_are_smaller(space: Space, records: Sequence[Record]) -> Finding:
 def large_need_budget(space: Space, records: Sequence[Record]) -> Finding:
     """Big processing elements are efficient only where there are resources for many MACs."""
     front = pareto(space, records, _budget_goals("training"))
-    large = [float(one.metrics["macs"]) for one in front if macs_per_element(one) >= LARGE_MACS]
-    small = [float(one.metrics["macs"]) for one in front if macs_per_element(one) < LARGE_MACS]
+    large = [float(record.metrics["macs"]) for record in front if macs_per_element(record) >= LARGE_MACS]
+    small = [float(record.metrics["macs"]) for record in front if macs_per_element(record) < LARGE_MACS]
     text = (
         f"on the latency-area front of training, {len(large)} of {len(front)} designs have large elements"
         + (f"; the smallest of them has {min(large):,.0f} MACs in all, the smallest other {min(small):,.0f}"
@@ -171,21 +173,28 @@ def efficiency_table(space: Space, records: Sequence[Record], searched: Sequence
             style="dim",
         )
     made = table(f"Share of the whole front's hypervolume within {percent(SHARE_OF_POINTS)} of the points",
-                 "search", "objectives", "points", *(f"seed {one}" for one in SEEDS), "smallest", "")  # fmt: skip
-    for one in searched:
-        worst = min(one.shares)
-        bar = "" if one.search == "random" else "≥ 99 %" if worst >= SHARE_OF_FRONT else "below 99 %"
-        shares = [f"{100 * share:.2f} %" for share in one.shares]
-        made.add_row(one.search, ", ".join(one.objectives), f"{one.points:,}", *shares, f"{100 * worst:.2f} %", bar)
+                 "search", "objectives", "points", *(f"seed {seed}" for seed in SEEDS), "smallest", "")  # fmt: skip
+    for search in searched:
+        worst = min(search.shares)
+        bar = "" if search.search == "random" else "≥ 99 %" if worst >= SHARE_OF_FRONT else "below 99 %"
+        shares = [f"{100 * share:.2f} %" for share in search.shares]
+        made.add_row(
+            search.search, ", ".join(search.objectives), f"{search.points:,}", *shares, f"{100 * worst:.2f} %", bar
+        )
     return made
 
 
 def efficiency_panels(searched: Sequence[Efficiency]) -> list[Panel]:
     """Searches for the page; none if the space was not evaluated whole."""
     rows = [
-        [one.search, ", ".join(one.objectives), str(one.points), *(f"{100 * share:.2f} %" for share in one.shares)]
-        for one in searched
+        [
+            search.search,
+            ", ".join(search.objectives),
+            str(search.points),
+            *(f"{100 * share:.2f} %" for share in search.shares),
+        ]
+        for search in searched
     ]
-    heads = ("search", "objectives", "points", *(f"seed {one}" for one in SEEDS))
+    heads = ("search", "objectives", "points", *(f"seed {seed}" for seed in SEEDS))
     body = page.table(heads, rows, names=2)
     return [Panel("Search efficiency", "Share of the whole front's hypervolume.", body=body)] if rows else []

@@ -80,15 +80,18 @@ def findings_table(title: str, findings: Sequence[Finding]) -> Table:
     made = table(title, "finding", "in the paper", "ours", "")
     for column in made.columns[:3]:
         column.justify, column.overflow = "left", "fold"
-    for one in findings:
-        verdict = Text("holds", style="green") if one.holds else Text("does not hold", style="red")
-        made.add_row(one.claim, one.published, one.ours, verdict)
+    for finding in findings:
+        verdict = Text("holds", style="green") if finding.holds else Text("does not hold", style="red")
+        made.add_row(finding.claim, finding.published, finding.ours, verdict)
     return made
 
 
 def findings_html(findings: Sequence[Finding]) -> str:
     """Findings for the page."""
-    rows = [[one.claim, one.published, one.ours, "holds" if one.holds else "does not hold"] for one in findings]
+    rows = [
+        [finding.claim, finding.published, finding.ours, "holds" if finding.holds else "does not hold"]
+        for finding in findings
+    ]
     return page.table(("finding", "in the paper", "ours", ""), rows, names=4)
 
 
@@ -96,7 +99,7 @@ def sample_text(space: Space, records: Sequence[Record]) -> str:
     """How much of a space the figures stand on."""
     size = space.size or 0
     every = "all" if len(records) == size else f"{len(records):,} of"
-    lost = sum(not one.ok for one in records)
+    lost = sum(not record.ok for record in records)
     return f"{space.name}: {every} {size:,} designs" + (f", {lost:,} without figures" if lost else "")
 
 
@@ -112,12 +115,12 @@ def variants_outcome(
         for mode in MODES:
             drawn = front_figure(space, records, mode, {})
             panels.append(page.Panel(f"{mode.capitalize()}, {name}", about, drawn, half=True))
-        goals = [one for mode in MODES for one in objectives_of(space, mode)]
+        goals = [goal for mode in MODES for goal in objectives_of(space, mode)]
         panels.append(page.Panel(f"Which parameters matter, {name}", "", importance_figure(space, records, goals)))
     return Outcome(
         title,
         {
-            "findings": {name: [asdict(one) for one in each] for name, each in found.items()},
+            "findings": {name: [asdict(finding) for finding in each] for name, each in found.items()},
             "points": {name: len(records) for name, (_, records) in variants.items()},
         },
         tuple(findings_table(f"{name} · {samples[name]}", each) for name, each in found.items()),

@@ -37,8 +37,10 @@ def findings(space: Space, records: Sequence[Record]) -> list[Finding]:
 
 def energy_ratio(space: Space, records: Sequence[Record]) -> Finding:
     """Fig. 9: a training step takes four to five times the energy of inference."""
-    feasible = [one for one in records if one.ok]
-    ratios = np.sort([one.metrics["training.energy_j"] / one.metrics["inference.energy_j"] for one in feasible])
+    feasible = [record for record in records if record.ok]
+    ratios = np.sort(
+        [record.metrics["training.energy_j"] / record.metrics["inference.energy_j"] for record in feasible]
+    )
     middle = float(np.median(ratios))
     return Finding(
         "Training GPT-2 takes 4–5 times the energy of inference",
@@ -54,7 +56,7 @@ def energy_ratio_by_phase(space: Space) -> Finding:
 
     The paper's graph shares the weights of its four layers, so Adam updates 4.64 M of 11.9 M elements there.
     """
-    middle = {one.name: one.values[len(one.values) // 2] for one in space.parameters}
+    middle = {parameter.name: parameter.values[len(parameter.values) // 2] for parameter in space.parameters}
     accelerator = space.hardware(middle)
     inference = evaluate(graph_of(space.workloads["inference"]), accelerator).energy_j
     ratios, parts = {}, {}
@@ -77,15 +79,18 @@ def energy_ratio_by_phase(space: Space) -> Finding:
 def shares_of(space: Space, records: Sequence[Record], figure: str) -> dict[str, float]:
     """Share of a training figure's variance that goes with each parameter, interactions included where known."""
     [goal] = objectives_of(space, "training", [figure])
-    return {one.parameter: one.total if one.total is not None else one.main for one in importance(space, records, goal)}
+    return {
+        share.parameter: share.total if share.total is not None else share.main
+        for share in importance(space, records, goal)
+    }
 
 
 def bandwidth_dominates(space: Space, records: Sequence[Record], parameter: str, name: str) -> Finding:
     """Buffer bandwidth and off-chip traffic decide what training costs: both should come before all else."""
     shares = {figure: shares_of(space, records, figure) for figure in ("latency", "energy")}
-    ranks = {figure: 1 + sum(one > each[parameter] for one in each.values()) for figure, each in shares.items()}
+    ranks = {figure: 1 + sum(share > each[parameter] for share in each.values()) for figure, each in shares.items()}
     text = "; ".join(
-        f"{figure}: " + ", ".join(f"{one} {percent(value)}" for one, value in each.items())
+        f"{figure}: " + ", ".join(f"{label} {percent(value)}" for label, value in each.items())
         for figure, each in shares.items()
     )
     return Finding(

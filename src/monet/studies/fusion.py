@@ -36,12 +36,12 @@ def run(options: Options) -> Outcome:
     """Search at every limit, for latency and for energy; in two processes if there are more than one."""
     if options.jobs > 1:
         with ProcessPoolExecutor(len(PUBLISHED), get_context("spawn")) as pool:
-            futures = [pool.submit(search, one, options.effort, options.seed) for one in PUBLISHED]
+            futures = [pool.submit(search, objective, options.effort, options.seed) for objective in PUBLISHED]
             parts = [future.result() for future in futures]
         for row in (row for part in parts for row in part["rows"]):
             options.say(_line(row))
     else:
-        parts = [search(one, options.effort, options.seed, options.say) for one in PUBLISHED]
+        parts = [search(objective, options.effort, options.seed, options.say) for objective in PUBLISHED]
     values = parts[0] | {"rows": [row for part in parts for row in part["rows"]]}
     values["ours"] = {name: _at(values["rows"], name, AT)[f"{name}_vs_manual"] for name in PUBLISHED}
     return Outcome(TITLE, values, (cells_table(TITLE, HEADS, _cells(values)),), _facts(values), tuple(_panels(values)))
@@ -55,7 +55,7 @@ def search(objective: str, effort: int, seed: int, say: Callable[[str], None] = 
         found = find_fusion(scheduler, FusionSettings(objective, limit, effort, seed), known=known)
         plan, figures = found.within
         known = [plan]  # what a shorter limit allows, a longer one allows too
-        plans = {name: one for name, (_, one) in found.plans.items() if name != "found"}
+        plans = {name: cost for name, (_, cost) in found.plans.items() if name != "found"}
         rows.append(
             {
                 "objective": objective, "limit": limit, "latency_s": figures.latency_s, "energy_j": figures.energy_j,
@@ -70,8 +70,8 @@ def search(objective: str, effort: int, seed: int, say: Callable[[str], None] = 
     return {
         "model": MODEL, "hardware": HARDWARE, "batch": BATCH, "limits": list(LIMITS), "rows": rows,
         "references": {
-            name: {"latency_s": one.latency_s, "energy_j": one.energy_j, "dram_bytes": one.dram_bytes}
-            for name, one in plans.items()
+            name: {"latency_s": cost.latency_s, "energy_j": cost.energy_j, "dram_bytes": cost.dram_bytes}
+            for name, cost in plans.items()
         },
         "bound": {"latency_s": bound.latency_s, "energy_j": bound.energy_j, "dram_bytes": bound.dram_bytes},
         "published": {"source": SOURCE, "limit": AT, **PUBLISHED},
@@ -96,9 +96,9 @@ def _facts(values: dict[str, Any]) -> tuple[str, ...]:
 
 def _cells(values: dict[str, Any]) -> list[list[str]]:
     found = []
-    for name, one in values["references"].items():
+    for name, cost in values["references"].items():
         found.append(
-            ["", name, seconds(one["latency_s"]), "", joules(one["energy_j"]), "", nbytes(one["dram_bytes"]), ""]
+            ["", name, seconds(cost["latency_s"]), "", joules(cost["energy_j"]), "", nbytes(cost["dram_bytes"]), ""]
         )
     for row in values["rows"]:
         found.append(

@@ -37,16 +37,24 @@ def run(options: Options) -> Outcome:
     fronts = {name: overlap(space, records, "inference", "training") for name, (space, records) in spaces.items()}
     findings = [finding(name, chosen[name], fronts[name]) for name in spaces]
     rows = [
-        [name, one.figure, one.best_for, one.used_for, times(one.penalty), _design(one.design), _design(one.best)]
+        [
+            name,
+            choice.figure,
+            choice.best_for,
+            choice.used_for,
+            times(choice.penalty),
+            _design(choice.design),
+            _design(choice.best),
+        ]
         for name, each in chosen.items()
-        for one in each
+        for choice in each
     ]
     samples = tuple(sample_text(*each) for each in spaces.values())
     title = f"Is the best hardware for inference also the best for training? ({'; '.join(samples)})"
     return Outcome(
         "Inference against training",
-        {"findings": [asdict(one) for one in findings],
-         "choices": {name: [_plain(one) for one in each] for name, each in chosen.items()},
+        {"findings": [asdict(statement) for statement in findings],
+         "choices": {name: [_plain(choice) for choice in each] for name, each in chosen.items()},
          "points": {name: len(records) for name, (_, records) in spaces.items()}},
         (findings_table(title, findings), choices_table(rows)),
         samples,
@@ -56,7 +64,7 @@ def run(options: Options) -> Outcome:
 
 def finding(name: str, chosen: Sequence[Choice], fronts: Overlap) -> Finding:
     """Fig. 1 on one space."""
-    wrong = {one.figure: one.penalty for one in chosen if one.used_for == "training"}
+    wrong = {choice.figure: choice.penalty for choice in chosen if choice.used_for == "training"}
     text = ", ".join(f"{figure} {times(value)}" for figure, value in wrong.items())
     return Finding(
         name,
@@ -69,10 +77,10 @@ def finding(name: str, chosen: Sequence[Choice], fronts: Overlap) -> Finding:
     )  # fmt: skip
 
 
-def _plain(one: Choice) -> dict[str, Any]:
+def _plain(choice: Choice) -> dict[str, Any]:
     return {
-        "figure": one.figure, "best_for": one.best_for, "used_for": one.used_for, "penalty": one.penalty,
-        "design": dict(one.design.values), "best": dict(one.best.values),
+        "figure": choice.figure, "best_for": choice.best_for, "used_for": choice.used_for, "penalty": choice.penalty,
+        "design": dict(choice.design.values), "best": dict(choice.best.values),
     }  # fmt: skip
 
 

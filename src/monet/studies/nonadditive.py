@@ -25,13 +25,13 @@ def run(options: Options) -> Outcome:
     """Cost every pair of the largest activations."""
     costed = costed_step()
     saved = saved_tensors(costed.graph)
-    largest = sorted(saved, key=lambda one: (-one.bytes, one.storage))[: 6 + 2 * options.effort]
-    names = [one.storage for one in saved if one in largest]
+    largest = sorted(saved, key=lambda tensor: (-tensor.bytes, tensor.storage))[: 6 + 2 * options.effort]
+    names = [tensor.storage for tensor in saved if tensor in largest]
     asked: list[tuple[str, ...]] = [(), *((name,) for name in names), *combinations(names, 2)]
     options.say(f"{len(asked)} plans through the schedule")
     with workers(costed, options.jobs) as executor:
         evaluator = CheckpointEvaluator(costed, problem_of(costed.graph), executor)
-        found = evaluator.all([(CheckpointPlan.dropping(one), True) for one in asked])
+        found = evaluator.all([(CheckpointPlan.dropping(dropped), True) for dropped in asked])
     points = {key: point.figures for key, point in zip(asked, found, strict=True) if point}
     return outcome(pairs(points, names), names)
 
@@ -65,9 +65,9 @@ def pairs(points: Mapping[tuple[str, ...], Any], names: list[str]) -> dict[str, 
     }
 
 
-def _changes_sign(one: Mapping[str, float]) -> bool:
+def _changes_sign(changes: Mapping[str, float]) -> bool:
     """Whether the sum says slower and the pair is faster, or the other way round."""
-    return one["sum"] * one["joint"] < 0
+    return changes["sum"] * changes["joint"] < 0
 
 
 def outcome(values: Mapping[str, Any], names: list[str]) -> Outcome:

@@ -24,8 +24,12 @@ def select(only: str = "") -> list[Figure]:
     """The figures whose topic, name or source contains ``only`` (in any case of letters); all for an empty string."""
     everything = list(figures())
     wanted = only.casefold()
-    found = [one for one in everything if any(wanted in text.casefold() for text in (one.topic, one.name, one.source))]
+    found = [
+        figure
+        for figure in everything
+        if any(wanted in text.casefold() for text in (figure.topic, figure.name, figure.source))
+    ]
     if not found:
-        topics = dict.fromkeys(one.topic for one in everything)
+        topics = dict.fromkeys(figure.topic for figure in everything)
         raise MonetError(f"--only {only!r}: no figure with it in topic, name or source; topics: {', '.join(topics)}")
     return found

@@ -45,23 +45,23 @@ def _costs(objective: str) -> tuple[OperatorCost, ...]:
 def _map(objective: str) -> tuple[OperatorCost, ...]:
     forward = prepare(load_model("resnet18", batch=1), TrainingOptions(precision="int8"))
     costs, _ = map_graph(forward, load_hardware("tpu-like"), objective)
-    return tuple(one for one in costs if one.macs)
+    return tuple(operator for operator in costs if operator.macs)
 
 
 def _layers(objective: str, name: str) -> tuple[OperatorCost, ...]:
     """One operator, or all of them without a name."""
-    found = tuple(one for one in _costs(objective) if name in ("", one.op.name))
+    found = tuple(operator for operator in _costs(objective) if name in ("", operator.op.name))
     if not found:
         raise NotComputable(f"no operator {name!r} among {len(_costs(objective))} mapped ones")
     return found
 
 
 def _energy_pj(name: str) -> float:
-    return sum(one.cost.energy_j for one in _layers("energy", name)) * 1e12
+    return sum(operator.cost.energy_j for operator in _layers("energy", name)) * 1e12
 
 
 def _cycles(name: str) -> float:
-    return sum(one.cost.cycles for one in _layers("latency", name))
+    return sum(operator.cost.cycles for operator in _layers("latency", name))
 
 
 def figures() -> Iterator[Figure]:
