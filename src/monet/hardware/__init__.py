@@ -1,12 +1,11 @@
 """Accelerators: description files, the technology that prices them, presets, and the resolved form others read."""
 
 from monet.hardware.accelerator import Accelerator, Axis, Core, CoreInstance, Dram, Link, Memory, MemoryLevel
-from monet.hardware.errors import DescriptionError, HardwareError, Problem
+from monet.hardware.errors import DescriptionError, DescriptionProblem, HardwareError
 from monet.hardware.loading import load_description, load_hardware, preset_names, replace, schema
 from monet.hardware.rates import Rate
 
 __all__ = [
-    "Accelerator", "Axis", "Core", "CoreInstance", "DescriptionError", "Dram", "HardwareError", "Link",
-    "Memory", "MemoryLevel", "Problem", "Rate", "load_description", "load_hardware", "preset_names",
-    "replace", "schema",
+    "Accelerator", "Axis", "Core", "CoreInstance", "DescriptionError", "DescriptionProblem", "Dram", "HardwareError",
+    "Link", "Memory", "MemoryLevel", "Rate", "load_description", "load_hardware", "preset_names", "replace", "schema",
 ]  # fmt: skip

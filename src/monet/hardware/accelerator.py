@@ -473,26 +473,33 @@ class Accelerator:
         """
         shared = sum(memory.level.total_area_m2 for memory in self.memories if memory.level.memory)
         links = sum(link.area_m2 for link in self.links)
-        return sum(one.core.area_m2 for one in self.cores) + shared + links + self.other_area_m2
+        return sum(instance.core.area_m2 for instance in self.cores) + shared + links + self.other_area_m2
 
     @property
     def on_chip_bytes(self) -> int:
         """Bytes of every memory level on the chip, registers included."""
-        private = sum(level.total_bytes for one in self.cores for level in one.core.levels if not level.memory)
+        private = sum(
+            level.total_bytes for instance in self.cores for level in instance.core.levels if not level.memory
+        )
         return private + sum(memory.size_bytes for memory in self.memories if memory.level.memory)
 
     @property
     def static_power_w(self) -> float:
         """Leakage of the chip and static power of DRAM."""
         shared = sum(memory.level.total_leakage_w for memory in self.memories if memory.level.memory)
-        return sum(one.core.leakage_w for one in self.cores) + shared + self.dram.static_power_w + self.other_leakage_w
+        return (
+            sum(instance.core.leakage_w for instance in self.cores)
+            + shared
+            + self.dram.static_power_w
+            + self.other_leakage_w
+        )
 
     def peak_macs_per_s(self, dtype: str) -> float:
         """Multiply-accumulates per second over all cores that take ``dtype`` for both inputs."""
         return sum(
-            one.core.peak_macs_per_s(rate)
-            for one in self.cores
-            for rate in one.core.rates
+            instance.core.peak_macs_per_s(rate)
+            for instance in self.cores
+            for rate in instance.core.rates
             if rate.inputs == (dtype, dtype)
         )
 

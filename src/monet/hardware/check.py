@@ -7,16 +7,16 @@ from collections.abc import Iterable, Iterator
 from monet.errors import nearest
 from monet.hardware.accelerator import OPERANDS, Flow, flows_of
 from monet.hardware.description import ConnectionModel, CoreModel, Description, LevelModel, PortModel
-from monet.hardware.errors import Problem
+from monet.hardware.errors import DescriptionProblem
 from monet.hardware.layout import copies, endpoint_of, endpoints, wires
 from monet.hardware.technology import is_derivable
 
 
-def check(description: Description) -> list[Problem]:
+def check(description: Description) -> list[DescriptionProblem]:
     """All problems of a description whose fields are each valid."""
     first, *more = description.dram
     why = f"an accelerator has one DRAM, here {first}; give several of a kind as dram.{first}.channels"
-    problems = [Problem(f"dram.{name}", why) for name in more] + list(_names(description))
+    problems = [DescriptionProblem(f"dram.{name}", why) for name in more] + list(_names(description))
     for name, core in description.cores.items():
         path = f"cores.{name}"
         problems += _compute(path, core)
@@ -29,57 +29,59 @@ def check(description: Description) -> list[Problem]:
     return problems
 
 
-def _names(description: Description) -> Iterator[Problem]:
+def _names(description: Description) -> Iterator[DescriptionProblem]:
     """A name stands for one thing, and every level of a core has its own."""
     seen: dict[str, str] = {}
     for section in ("cores", "memories", "dram"):
         for name in getattr(description, section):
             if name in seen:
-                yield Problem(f"{section}.{name}", f"the name is already taken by {seen[name]}.{name}")
+                yield DescriptionProblem(f"{section}.{name}", f"the name is already taken by {seen[name]}.{name}")
             seen[name] = section
     for name, core in description.cores.items():
         levels = [level.name for level in core.memories]
         for index, level in enumerate(levels):
             if level in levels[:index]:
-                yield Problem(f"cores.{name}.memories.{index}.name", "two levels of a core have this name", level)
+                yield DescriptionProblem(
+                    f"cores.{name}.memories.{index}.name", "two levels of a core have this name", level
+                )
 
 
-def _compute(path: str, core: CoreModel) -> Iterator[Problem]:
+def _compute(path: str, core: CoreModel) -> Iterator[DescriptionProblem]:
     """A core must be able to compute, and figures that nothing published supports must be given."""
     if core.mesh is not None and core.count > 1:
-        yield Problem(path, "give mesh or count, not both")
+        yield DescriptionProblem(path, "give mesh or count, not both")
     if core.kind == "vector":
         if core.vector is None:
-            yield Problem(f"{path}.vector", "a vector core needs its lanes here")
+            yield DescriptionProblem(f"{path}.vector", "a vector core needs its lanes here")
     else:
         if not core.axes:
-            yield Problem(f"{path}.axes", f"a {core.kind} core needs at least one axis")
+            yield DescriptionProblem(f"{path}.axes", f"a {core.kind} core needs at least one axis")
         if not core.rates:
-            yield Problem(f"{path}.rates", f"a {core.kind} core needs the number formats it multiplies")
+            yield DescriptionProblem(f"{path}.rates", f"a {core.kind} core needs the number formats it multiplies")
     for mode, wires_by_axis in core.modes.items():
         for axis in wires_by_axis:
             if axis not in core.axes:
-                yield Problem(f"{path}.modes.{mode}.{axis}", f"no such axis; {nearest(axis, core.axes)}")
+                yield DescriptionProblem(f"{path}.modes.{mode}.{axis}", f"no such axis; {nearest(axis, core.axes)}")
     for pair, rate in core.rates.items():
         if (not _is_derivable(pair) or core.kind == "analog") and rate.energy_j is None:
             why = "no published unit to derive it from"
-            yield Problem(f"{path}.rates.{pair}.energy_j", f"must be given: {why}")
+            yield DescriptionProblem(f"{path}.rates.{pair}.energy_j", f"must be given: {why}")
     needs_area = core.kind == "analog" or not all(map(_is_derivable, core.rates))
     if needs_area and core.compute_area_m2 is None:
-        yield Problem(f"{path}.compute_area_m2", "must be given: no published unit to derive it from")
+        yield DescriptionProblem(f"{path}.compute_area_m2", "must be given: no published unit to derive it from")
 
 
 def _is_derivable(pair: str) -> bool:
     return all(map(is_derivable, pair.split("*")))
 
 
-def _level(path: str, level: LevelModel, core: CoreModel, description: Description) -> Iterator[Problem]:
+def _level(path: str, level: LevelModel, core: CoreModel, description: Description) -> Iterator[DescriptionProblem]:
     for axis in level.per:
         if axis != "*" and axis not in core.axes:
-            yield Problem(f"{path}.per", f"no such axis; {nearest(axis, core.axes)}", axis)
+            yield DescriptionProblem(f"{path}.per", f"no such axis; {nearest(axis, core.axes)}", axis)
     if level.memory is not None and level.memory not in description.memories:
         allowed = nearest(level.memory, description.memories) if description.memories else "the file has no memories"
-        yield Problem(f"{path}.memory", f"no such shared memory; {allowed}", level.memory)
+        yield DescriptionProblem(f"{path}.memory", f"no such shared memory; {allowed}", level.memory)
     shared = description.memories.get(level.memory or "")
     ports = level.ports or (shared.ports if shared else [])
     if ports:
@@ -87,14 +89,16 @@ def _level(path: str, level: LevelModel, core: CoreModel, description: Descripti
             for flow in flows_of(operand):
                 if port_of(ports, operand, flow) is None:
                     direction = "read" if flow.is_read else "write"
-                    yield Problem(f"{path}.ports", f"no {direction} port carries {operand}.{flow}")
+                    yield DescriptionProblem(f"{path}.ports", f"no {direction} port carries {operand}.{flow}")
 
 
-def _slots(path: str, core: CoreModel) -> Iterator[Problem]:
+def _slots(path: str, core: CoreModel) -> Iterator[DescriptionProblem]:
     """Every slot must have a memory."""
     for operand in OPERANDS:
         if not any(operand in level.operands for level in core.memories):
-            yield Problem(f"{path}.memories", f"no level holds operand {operand}, so it has no path to memory")
+            yield DescriptionProblem(
+                f"{path}.memories", f"no level holds operand {operand}, so it has no path to memory"
+            )
 
 
 def port_of(ports: list[PortModel], operand: str, flow: Flow) -> int | None:
@@ -114,28 +118,30 @@ def port_of(ports: list[PortModel], operand: str, flow: Flow) -> int | None:
     return open_to_all[0] if flow in (Flow.FEED, Flow.COLLECT) else open_to_all[-1]
 
 
-def _connection(path: str, connection: ConnectionModel, description: Description) -> Iterator[Problem]:
+def _connection(path: str, connection: ConnectionModel, description: Description) -> Iterator[DescriptionProblem]:
     table = endpoints(description)
     shape = next(name for name in ("mesh", "ring", "chain", "bus", "link") if getattr(connection, name) is not None)
     unknown = [member for member in connection.members if member not in table]
     for member in unknown:
-        yield Problem(f"{path}.{shape}", f"no core, memory or DRAM of that name; {nearest(member, table)}", member)
+        yield DescriptionProblem(
+            f"{path}.{shape}", f"no core, memory or DRAM of that name; {nearest(member, table)}", member
+        )
     if unknown:
         return
     if connection.mesh is not None and description.cores.get(connection.mesh, None) is not None:
         if description.cores[connection.mesh].mesh is None:
-            yield Problem(
+            yield DescriptionProblem(
                 f"{path}.mesh", f"core {connection.mesh} is not laid out as a mesh: give cores.{connection.mesh}.mesh"
             )
     elif connection.mesh is not None:
-        yield Problem(f"{path}.mesh", "a mesh links the copies of a core", connection.mesh)
+        yield DescriptionProblem(f"{path}.mesh", "a mesh links the copies of a core", connection.mesh)
     if connection.link is not None:
         first, second = (len(table[member]) for member in connection.link)
         if first != second and 1 not in (first, second):
-            yield Problem(f"{path}.link", f"cannot pair {first} endpoints with {second}")
+            yield DescriptionProblem(f"{path}.link", f"cannot pair {first} endpoints with {second}")
 
 
-def _paths(description: Description) -> Iterator[Problem]:
+def _paths(description: Description) -> Iterator[DescriptionProblem]:
     """Every core must reach a DRAM and be reached by it."""
     down: dict[str, set[str]] = {}
     for wire in wires(description):
@@ -153,12 +159,12 @@ def _paths(description: Description) -> Iterator[Problem]:
         cut = [copy.name for copy in copies(name, core) if endpoint_of(copy.name, core) not in fed & drained]
         if cut:
             which = cut[0] if len(cut) == 1 else f"{cut[0]} and {len(cut) - 1} more"
-            yield Problem(
+            yield DescriptionProblem(
                 f"cores.{name}", f"no path to memory: the network does not join {which} to a DRAM in both directions"
             )
     for name in description.memories:
         if name not in fed & drained:
-            yield Problem(f"memories.{name}", "the network does not join it to a DRAM in both directions")
+            yield DescriptionProblem(f"memories.{name}", "the network does not join it to a DRAM in both directions")
 
 
 def _reachable(start: Iterable[str], steps: dict[str, set[str]]) -> set[str]:

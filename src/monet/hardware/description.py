@@ -33,7 +33,7 @@ from monet.hardware.technology import DRAM_KINDS, MAX_NODE_NM, MIN_NODE_NM
 
 Operand = Literal["I", "W", "O"]
 _DIMENSION = re.compile(r"^(N|G|K|C|[OF][XYZ]|B\d*|M)$")
-SUMS = tuple(name for name, one in FORMATS.items() if one.may_accumulate)
+SUMS = tuple(name for name, number_format in FORMATS.items() if number_format.may_accumulate)
 _PORTS = re.compile(r"^(?:(\d+)r)?(?:(\d+)w)?(?:(\d+)rw)?$")
 
 
@@ -124,7 +124,7 @@ class VectorModel(Model):
     def _list(cls, value: Any) -> Any:
         if not isinstance(value, list):
             return value
-        wide = {name for name, one in FORMATS.items() if one.bits == 64}
+        wide = {name for name, number_format in FORMATS.items() if number_format.bits == 64}
         return {name: {"elements_per_cycle": 0.25} if name in wide else {} for name in value}
 
     @field_validator("dtypes")

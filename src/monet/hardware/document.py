@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from monet.errors import nearest
-from monet.hardware.errors import DescriptionError, HardwareError, Problem
+from monet.hardware.errors import DescriptionError, DescriptionProblem, HardwareError
 
 Document = dict[str, Any]
 _GRID = re.compile(r"^(\d+)x(\d+)$")
@@ -70,13 +70,13 @@ def resolve_uses(document: Document, source: str, preset: Callable[[str], Docume
     cores = document.get("cores")
     if not isinstance(cores, dict):
         return document
-    problems: list[Problem] = []
+    problems: list[DescriptionProblem] = []
     resolved: dict[str, Any] = {}
     for name, core in cores.items():
         try:
             resolved[name] = _resolve_use(core, cores, (str(name),), preset)
         except HardwareError as error:
-            problems.append(Problem(f"cores.{name}.use", str(error), str(core.get("use"))))
+            problems.append(DescriptionProblem(f"cores.{name}.use", str(error), str(core.get("use"))))
     if problems:
         raise DescriptionError(source, problems)
     return document | {"cores": resolved}

@@ -33,7 +33,7 @@ def area(area_m2: float) -> str:
 
 def peak_rates(accelerator: Accelerator) -> dict[str, float]:
     """Peak operations per second (a multiply-accumulate is two) by element type of both inputs."""
-    rates = (rate for one in accelerator.cores for rate in one.core.rates)
+    rates = (rate for instance in accelerator.cores for rate in instance.core.rates)
     dtypes = dict.fromkeys(rate.inputs[0] for rate in rates if len(set(rate.inputs)) == 1)
     return {dtype: 2 * accelerator.peak_macs_per_s(dtype) for dtype in dtypes}
 
@@ -108,8 +108,8 @@ def core_lines(core: Core) -> list[str]:
 def grouped_cores(accelerator: Accelerator) -> dict[str, list[CoreInstance]]:
     """Core instances by template."""
     groups: dict[str, list[CoreInstance]] = {}
-    for one in accelerator.cores:
-        groups.setdefault(one.template, []).append(one)
+    for instance in accelerator.cores:
+        groups.setdefault(instance.template, []).append(instance)
     return groups
 
 
@@ -144,16 +144,16 @@ def drawing(accelerator: Accelerator) -> str:
     return "\n".join(lines)
 
 
-def _box(one: CoreInstance) -> str:
-    top = max(one.core.levels, key=lambda level: level.total_bytes)
-    what = f"{one.core.units} MAC" if one.core.units else f"{one.core.lanes} lanes"
+def _box(instance: CoreInstance) -> str:
+    top = max(instance.core.levels, key=lambda level: level.total_bytes)
+    what = f"{instance.core.units} MAC" if instance.core.units else f"{instance.core.lanes} lanes"
     where = f" on {top.memory}" if top.memory else f" {binary_bytes(top.total_bytes)}"
     return f"[{what}{where}]"
 
 
 def _grid(template: str, group: list[CoreInstance]) -> list[str]:
-    rows = 1 + max(one.position[1] for one in group)
-    columns = 1 + max(one.position[0] for one in group)
+    rows = 1 + max(instance.position[1] for instance in group)
+    columns = 1 + max(instance.position[0] for instance in group)
     box = _box(group[0])
     between = "   ".join("│".center(len(box)) for _ in range(columns))
     lines = [f"{template} {columns}×{rows}"]

@@ -13,7 +13,7 @@ class HardwareError(MonetError):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class DescriptionProblem:
     """One thing wrong with a description: where it stands, what was given, and what is allowed there."""
 
     path: str
@@ -28,7 +28,7 @@ class Problem:
 class DescriptionError(HardwareError):
     """A description with one or more problems; ``problems`` holds all of them, the message prints all of them."""
 
-    def __init__(self, source: str, problems: Sequence[Problem]) -> None:
+    def __init__(self, source: str, problems: Sequence[DescriptionProblem]) -> None:
         self.source = source
         self.problems = tuple(problems)
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"

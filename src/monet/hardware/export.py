@@ -16,10 +16,10 @@ def as_json(accelerator: Accelerator) -> dict[str, Any]:
     """Everything in an accelerator, ready for ``json.dumps``."""
     of_core = [name for name in field_names(CoreInstance) if name != "core"]
     cores = [
-        {name: plain(getattr(one, name)) for name in of_core} | {"memories": dict(one.memories)}
-        for one in accelerator.cores
+        {name: plain(getattr(instance, name)) for name in of_core} | {"memories": dict(instance.memories)}
+        for instance in accelerator.cores
     ]
-    names = (one.name for one in dataclasses.fields(accelerator) if one.init)
+    names = (field.name for field in dataclasses.fields(accelerator) if field.init)
     values = {name: cores if name == "cores" else plain(getattr(accelerator, name)) for name in names}
     designs = {name: plain(core) for name, core in accelerator.designs.items()}
     return {"name": values.pop("name"), "designs": designs, **values}
@@ -36,15 +36,15 @@ def plain(value: Any) -> Any:
     if type(value) in ATOMS:
         return value
     if type(value) is tuple:
-        return [one if type(one) in ATOMS else plain(one) for one in value]
+        return [item if type(item) in ATOMS else plain(item) for item in value]
     if isinstance(value, Enum):
         return value.value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {name: plain(getattr(value, name)) for name in field_names(type(value))}
     if isinstance(value, frozenset | set):
-        return sorted((plain(one) for one in value), key=repr)
+        return sorted((plain(item) for item in value), key=repr)
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     if isinstance(value, dict):
-        return {str(key): plain(one) for key, one in sorted(value.items())}
+        return {str(key): plain(item) for key, item in sorted(value.items())}
     return value

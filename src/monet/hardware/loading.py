@@ -16,7 +16,7 @@ from monet.hardware.accelerator import Accelerator
 from monet.hardware.check import check
 from monet.hardware.description import Description
 from monet.hardware.document import Document, parse_document, read_document, resolve_uses, set_value, with_overrides
-from monet.hardware.errors import DescriptionError, HardwareError, Problem
+from monet.hardware.errors import DescriptionError, DescriptionProblem, HardwareError
 from monet.hardware.resolve import resolve
 
 PRESETS = Path(__file__).parent / "presets"
@@ -119,14 +119,14 @@ def schema() -> dict[str, Any]:
 # --- problems ---------------------------------------------------------------------------------------------------------
 
 
-def problems_of(error: ValidationError, root: type[BaseModel] = Description) -> list[Problem]:
+def problems_of(error: ValidationError, root: type[BaseModel] = Description) -> list[DescriptionProblem]:
     """Pydantic's errors about a ``root`` in our words."""
     found = []
     for item in error.errors(include_url=False):
         place, given = tuple(item["loc"]), item.get("input")
         message = item["msg"].removeprefix("Value error, ")
         if item["type"] == "missing":
-            found.append(Problem(_path(place), "is required"))
+            found.append(DescriptionProblem(_path(place), "is required"))
             continue
         if item["type"] == "extra_forbidden":
             message = f"unknown key; {nearest(str(place[-1]), _keys_at(place[:-1], root))}"
@@ -135,7 +135,7 @@ def problems_of(error: ValidationError, root: type[BaseModel] = Description) -> 
         elif item["type"] == "model_type":
             message = f"must be a mapping with {', '.join(_keys_at(place, root))}"
         shown = "" if isinstance(given, dict | list | BaseModel) or item["type"] == "extra_forbidden" else repr(given)
-        found.append(Problem(_path(place), message[0].lower() + message[1:], shown))
+        found.append(DescriptionProblem(_path(place), message[0].lower() + message[1:], shown))
     return found
 
 
@@ -166,7 +166,7 @@ def _unwrap(annotation: Any) -> Any:
     return options[0] if len(options) == 1 and not is_container else annotation
 
 
-def _also(document: Document, error: ValidationError, known: list[Problem]) -> list[Problem]:
+def _also(document: Document, error: ValidationError, known: list[DescriptionProblem]) -> list[DescriptionProblem]:
     """Problems of the whole that would show once the fields in ``error`` are put right.
 
     Refused values are taken out (numbers become 1) and the rest is checked; what stands below one is left out.
@@ -179,7 +179,9 @@ def _also(document: Document, error: ValidationError, known: list[Problem]) -> l
     except ValidationError:
         return []
     bad = [problem.path for problem in known]
-    return [one for one in check(description) if not any(f"{one.path}.".startswith(f"{path}.") for path in bad)]
+    return [
+        problem for problem in check(description) if not any(f"{problem.path}.".startswith(f"{path}.") for path in bad)
+    ]
 
 
 def _neutralise(document: Any, place: list[Any], kind: str) -> None:
@@ -197,7 +199,7 @@ def _neutralise(document: Any, place: list[Any], kind: str) -> None:
         del document[place[-1]]
 
 
-def _parameter_problems(document: Document, description: Description) -> list[Problem]:
+def _parameter_problems(document: Document, description: Description) -> list[DescriptionProblem]:
     """Every path that a parameter sets must be there to set."""
     scratch = copy.deepcopy(document)
     found = []
@@ -206,5 +208,5 @@ def _parameter_problems(document: Document, description: Description) -> list[Pr
             try:
                 set_value(scratch, path, parameter.values[0] if parameter.values else 1)
             except HardwareError as error:
-                found.append(Problem(f"parameters.{name}.sets", str(error), path))
+                found.append(DescriptionProblem(f"parameters.{name}.sets", str(error), path))
     return found

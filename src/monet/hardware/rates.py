@@ -54,8 +54,11 @@ def lane_rate(rates: Sequence[VectorRate], formats: Sequence[str]) -> VectorRate
     """Rate of the format that lanes compute operands of these formats in: the widest float that they have a rate for,
     else the first that they have one for."""
     found, listed = [format_named(name) for name in formats], {rate.dtype: rate for rate in rates}
-    floats = sorted((one for one in found if one.is_float), key=lambda one: -one.bits)
-    for one in (*floats, *found):
-        if one.name in listed:
-            return listed[one.name]
+    floats = sorted(
+        (number_format for number_format in found if number_format.is_float),
+        key=lambda number_format: -number_format.bits,
+    )
+    for number_format in (*floats, *found):
+        if number_format.name in listed:
+            return listed[number_format.name]
     raise HardwareError(f"the vector lanes have no rate for {found[0]}; they support: {', '.join(listed) or 'none'}")

@@ -159,7 +159,7 @@ def _memories(
             if not level.memory and name not in found:
                 found[name] = Memory(name, level, (instance.name,), instance.name, instance.core.clock_hz)
     for name, level in shared.items():
-        users = tuple(one.name for one in instances if name in dict(one.memories).values())
+        users = tuple(user.name for user in instances if name in dict(user.memories).values())
         clock = description.memories[name].clock_hz or description.clock_hz
         found[name] = Memory(name, level, users, name, clock)
     return tuple(found.values())
@@ -329,8 +329,8 @@ def _dram_figures(model: DramModel) -> dict[str, float]:
 
 
 def _links(description: Description, instances: list[CoreInstance], technology: Technology) -> tuple[Link, ...]:
-    pitch = {one.endpoint: math.sqrt(one.core.area_m2) for one in instances}
-    side = math.sqrt(sum(one.core.area_m2 for one in instances))
+    pitch = {instance.endpoint: math.sqrt(instance.core.area_m2) for instance in instances}
+    side = math.sqrt(sum(instance.core.area_m2 for instance in instances))
     return tuple(
         _link(wire, description.network[wire.connection], description.clock_hz, pitch, side, technology)
         for wire in wires(description)

@@ -100,16 +100,16 @@ def hardware_summary(accelerator: Accelerator) -> HardwareSummary:
         HardwareSummary,
         accelerator,
         peak_ops_per_s=peak_rates(accelerator),
-        cores=tuple(_core(one) for one in accelerator.cores),
-        memories=tuple(_copied(MemorySummary, one, shared=bool(one.level.memory)) for one in memories),
-        links=tuple(_copied(LinkSummary, one, bandwidth_bytes_per_s=one.bandwidth_bits_per_s / 8) for one in links),
+        cores=tuple(_core(instance) for instance in accelerator.cores),
+        memories=tuple(_copied(MemorySummary, memory, shared=bool(memory.level.memory)) for memory in memories),
+        links=tuple(_copied(LinkSummary, link, bandwidth_bytes_per_s=link.bandwidth_bits_per_s / 8) for link in links),
         drams=(_copied(DramSummary, accelerator.dram),),
     )
 
 
 def _core(instance: CoreInstance) -> CoreSummary:
     core = instance.core
-    levels = tuple(_copied(LevelSummary, one, bytes=one.total_bytes) for one in core.levels)
+    levels = tuple(_copied(LevelSummary, level, bytes=level.total_bytes) for level in core.levels)
     of_core = {"kind": core.kind.value, "clock_hz": core.clock_hz, "units": core.units, "lanes": core.lanes}
     axes = {axis.name: axis.size for axis in core.axes}
     return _copied(CoreSummary, instance, **of_core, axes=axes, area_m2=core.area_m2, levels=levels)
@@ -117,5 +117,5 @@ def _core(instance: CoreInstance) -> CoreSummary:
 
 def _copied(made: Callable[..., Summary], source: object, /, **others: Any) -> Summary:
     """A summary with the attributes of ``source``, but for ``others``."""
-    names = (one.name for one in fields(made))  # type: ignore[arg-type]  # it is a dataclass
+    names = (field.name for field in fields(made))  # type: ignore[arg-type]  # it is a dataclass
     return made(**{name: others[name] if name in others else getattr(source, name) for name in names})

@@ -182,15 +182,15 @@ def unit_price(unit: str, *mode: str) -> UnitPrice:
     if listed is not None:
         return listed
     formats = [format_named(name) for name in mode]
-    for one in formats:
-        if not one.significand_bits:
-            raise HardwareError(f"there is no published unit for {one} to derive figures from: give them")
-    is_float = any(one.is_float for one in formats)
+    for number_format in formats:
+        if not number_format.significand_bits:
+            raise HardwareError(f"there is no published unit for {number_format} to derive figures from: give them")
+    is_float = any(number_format.is_float for number_format in formats)
     first, second = (
         (FORMATS[name].significand_bits ** len(mode), PRICES[unit, (name,) * len(mode)]) for name in _ANCHORS[is_float]
     )
     along = _line if is_float and unit == "multiply" else _power_law
-    at = float(math.prod(one.significand_bits for one in formats))
+    at = float(math.prod(number_format.significand_bits for number_format in formats))
     figures = zip(astuple(first[1]), astuple(second[1]), strict=True)
     return UnitPrice(*(along((first[0], low), (second[0], high), at) for low, high in figures))
 

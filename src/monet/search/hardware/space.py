@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from monet.errors import MonetError, OptionError, nearest
 from monet.hardware.accelerator import Accelerator
 from monet.hardware.document import Document, read_document, with_overrides
-from monet.hardware.errors import HardwareError, Problem
+from monet.hardware.errors import DescriptionProblem, HardwareError
 from monet.hardware.loading import describe, load_description, problems_of
 from monet.hardware.resolve import resolve
 from monet.quantities import plain_number
@@ -42,7 +42,7 @@ Values = dict[str, Any]
 class SpaceError(MonetError):
     """A space that cannot be explored; ``problems`` holds everything found."""
 
-    def __init__(self, source: str, problems: Sequence[Problem]) -> None:
+    def __init__(self, source: str, problems: Sequence[DescriptionProblem]) -> None:
         self.problems = tuple(problems)
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         super().__init__(f"{source}: {count}\n" + "\n".join(map(str, problems)))
@@ -113,26 +113,26 @@ class Space:
 
     def judged(self, metrics: Mapping[str, float], objectives: Sequence[Objective]) -> list[float]:
         """Objectives of a point by its figures."""
-        weights = {name: one.weight for name, one in self.workloads.items()}
-        return [one.value(metrics, weights) for one in objectives]
+        weights = {name: workload.weight for name, workload in self.workloads.items()}
+        return [objective.value(metrics, weights) for objective in objectives]
 
     @property
     def size(self) -> int | None:
         """Number of points; None if a parameter is continuous."""
-        if any(one.is_continuous for one in self.parameters):
+        if any(parameter.is_continuous for parameter in self.parameters):
             return None
-        return math.prod(len(one.values) for one in self.parameters)
+        return math.prod(len(parameter.values) for parameter in self.parameters)
 
     def points(self) -> Iterator[Values]:
         """Every point of a finite space, those that share a core one after another so that mappings are found once."""
-        order = sorted(self.parameters, key=lambda one: not one.in_core)
-        sizes = [len(one.values) for one in order]
+        order = sorted(self.parameters, key=lambda parameter: not parameter.in_core)
+        sizes = [len(parameter.values) for parameter in order]
         for number in range(math.prod(sizes)):
             chosen: Values = {}
             for parameter, size in zip(reversed(order), reversed(sizes), strict=True):
                 number, position = divmod(number, size)
                 chosen[parameter.name] = parameter.values[position]
-            yield {one.name: chosen[one.name] for one in self.parameters}
+            yield {parameter.name: chosen[parameter.name] for parameter in self.parameters}
 
     def hardware(self, values: Mapping[str, Any]) -> Accelerator:
         """The accelerator of a point; a combination of values that makes no sense is a ``HardwareError``."""
@@ -144,18 +144,21 @@ class Space:
 
     def _overrides(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {
-            path: values[one.name] for one in self.parameters for path in one.sets if not path.startswith("workloads.")
+            path: values[parameter.name]
+            for parameter in self.parameters
+            for path in parameter.sets
+            if not path.startswith("workloads.")
         }
 
     def workloads_at(self, values: Mapping[str, Any]) -> dict[str, Workload]:
         """The workloads of a point."""
         changed: dict[str, dict[str, Any]] = {name: {} for name in self.workloads}
-        for one in self.parameters:
-            for path in one.sets:
+        for parameter in self.parameters:
+            for path in parameter.sets:
                 if path.startswith("workloads."):
                     _, which, field = path.split(".")
                     for name in self.workloads if which == "*" else (which,):
-                        changed[name][field] = values[one.name]
+                        changed[name][field] = values[parameter.name]
         return {
             name: changed_workload(self.workloads[name], new) if new else self.workloads[name]
             for name, new in changed.items()
@@ -171,19 +174,21 @@ class Space:
         """Hash of all that decides what a point costs. Values and objectives may change, points keep their figures."""
         decides = {
             "hardware": self.base,
-            "sets": {one.name: one.sets for one in self.parameters},
-            "workloads": {name: [one.to_json(), one.weight] for name, one in self.workloads.items()},
-            "constraints": [one.text for one in self.constraints],
+            "sets": {parameter.name: parameter.sets for parameter in self.parameters},
+            "workloads": {name: [workload.to_json(), workload.weight] for name, workload in self.workloads.items()},
+            "constraints": [constraint.text for constraint in self.constraints],
         }
         return hashlib.blake2b(json.dumps(decides, sort_keys=True).encode(), digest_size=16).hexdigest()
 
     def key(self, values: Mapping[str, Any]) -> str:
         """The same text for the same point."""
-        return json.dumps({one.name: values[one.name] for one in self.parameters}, separators=(",", ":"))
+        return json.dumps(
+            {parameter.name: values[parameter.name] for parameter in self.parameters}, separators=(",", ":")
+        )
 
     def require_finite(self) -> int:
         """Number of points for an exhaustive search; an error if there are too many."""
-        continuous = [one.name for one in self.parameters if one.is_continuous]
+        continuous = [parameter.name for parameter in self.parameters if parameter.is_continuous]
         if continuous:
             raise MonetError(
                 f"{self.name}: {', '.join(continuous)} can take any number, so the space cannot be exhausted; "
@@ -191,7 +196,7 @@ class Space:
             )
         size = self.size or 0
         if size > MOST_EXHAUSTIVE:
-            sizes = " × ".join(f"{len(one.values)} {one.name}" for one in self.parameters)
+            sizes = " × ".join(f"{len(parameter.values)} {parameter.name}" for parameter in self.parameters)
             raise MonetError(
                 f"{self.name}: {size:,} points ({sizes}), more than the {MOST_EXHAUSTIVE:,} that --search exhaustive "
                 "takes; use --search nsga2, tpe or random with --points, or fewer values"
@@ -212,7 +217,7 @@ def load_space(name_or_path: str | Path) -> Space:
         if path.suffix in (".yaml", ".yml") or len(path.parts) > 1:
             raise MonetError(f"{text}: no such file")
         raise MonetError(f"no space called {text!r}; {nearest(text, space_names())}")
-    needed = ", ".join(name for name, one in SpaceModel.model_fields.items() if one.is_required())
+    needed = ", ".join(name for name, field in SpaceModel.model_fields.items() if field.is_required())
     document = read_document(path, f"a space file is a mapping with at least {needed}")
     return make_space(document, text, path.parent)
 
@@ -234,10 +239,10 @@ def make_space(document: Document, source: str, folder: Path) -> Space:
     except ValidationError as error:
         raise SpaceError(source, problems_of(error, SpaceModel)) from None
     base = _base(model, source, folder)
-    problems: list[Problem] = []
+    problems: list[DescriptionProblem] = []
     workloads = _inlined(model, folder, problems)
     model = model.model_copy(update={"hardware": base, "set_values": {}, "workloads": workloads})
-    parameters = tuple(_parameter(name, one, base, problems) for name, one in model.parameters.items())
+    parameters = tuple(_parameter(name, parameter, base, problems) for name, parameter in model.parameters.items())
     problems += _path_problems(model, base, parameters)
     constraints = _constraints(model, base, problems)
     objectives = _objectives(model, problems)
@@ -254,18 +259,18 @@ def _base(model: SpaceModel, source: str, folder: Path) -> Document:
     try:
         return load_description(given, model.set_values)._document
     except HardwareError as error:
-        raise SpaceError(source, [Problem("hardware", str(error))]) from None
+        raise SpaceError(source, [DescriptionProblem("hardware", str(error))]) from None
 
 
-def _inlined(model: SpaceModel, folder: Path, problems: list[Problem]) -> dict[str, Workload]:
+def _inlined(model: SpaceModel, folder: Path, problems: list[DescriptionProblem]) -> dict[str, Workload]:
     """Workloads with the files they name made independent of the current directory."""
     found = {}
-    for name, one in model.workloads.items():
+    for name, workload in model.workloads.items():
         try:
-            found[name] = changed_workload(one, {}, folder)
+            found[name] = changed_workload(workload, {}, folder)
         except MonetError as error:
-            problems.append(Problem(f"workloads.{name}", str(error)))
-            found[name] = one
+            problems.append(DescriptionProblem(f"workloads.{name}", str(error)))
+            found[name] = workload
     return found
 
 
@@ -275,23 +280,27 @@ def changed_workload(workload: Workload, new: Mapping[str, Any], folder: Path = 
     return changed
 
 
-def _parameter(name: str, model: ParameterModel, base: Document, problems: list[Problem]) -> Parameter:
+def _parameter(name: str, model: ParameterModel, base: Document, problems: list[DescriptionProblem]) -> Parameter:
     known = base.get("parameters") or {}
     named = model.sets or [name]
-    sets = tuple(path for one in named for path in (_paths_of(known[one]) if one in known else [one]))
+    sets = tuple(path for entry in named for path in (_paths_of(known[entry]) if entry in known else [entry]))
     if not model.sets and name not in known:
         problems.append(
-            Problem(
+            DescriptionProblem(
                 f"parameters.{name}.sets",
                 f"is required, as the hardware has no parameter {name!r} of its own; {nearest(name, known)}",
             )
         )
         sets = ()
     if name in HARDWARE_FIGURES or not name.isidentifier():
-        problems.append(Problem(f"parameters.{name}", "is the name of a figure, or not a plain word; take another"))
+        problems.append(
+            DescriptionProblem(f"parameters.{name}", "is the name of a figure, or not a plain word; take another")
+        )
     values, low, high = model.chosen()
     if len(values) > WHOLE_LIMIT:
-        problems.append(Problem(f"parameters.{name}.range", f"has more than {WHOLE_LIMIT:,} values; give a step"))
+        problems.append(
+            DescriptionProblem(f"parameters.{name}.range", f"has more than {WHOLE_LIMIT:,} values; give a step")
+        )
     log, whole = model.range is not None and model.range.log, low.is_integer() and high.is_integer()
     return Parameter(name, sets, values, low, high, log, whole, model.about)
 
@@ -302,15 +311,21 @@ def _paths_of(parameter: Mapping[str, Any]) -> list[str]:
     return [sets] if isinstance(sets, str) else list(sets)
 
 
-def _path_problems(model: SpaceModel, base: Document, parameters: tuple[Parameter, ...]) -> Iterator[Problem]:
+def _path_problems(
+    model: SpaceModel, base: Document, parameters: tuple[Parameter, ...]
+) -> Iterator[DescriptionProblem]:
     """Paths that are not there, are set twice, or refuse a value."""
     owner: dict[str, str] = {}
-    for one in parameters:
-        for path in one.sets:
+    for parameter in parameters:
+        for path in parameter.sets:
             if path in owner:
-                yield Problem(f"parameters.{one.name}.sets", f"is already set by {owner[path]}", path)
-            owner[path] = one.name
-            tried = one.values[: MOST_TRIED_VALUES - 1] + one.values[-1:] if one.values else (one.low, one.high)
+                yield DescriptionProblem(f"parameters.{parameter.name}.sets", f"is already set by {owner[path]}", path)
+            owner[path] = parameter.name
+            tried = (
+                parameter.values[: MOST_TRIED_VALUES - 1] + parameter.values[-1:]
+                if parameter.values
+                else (parameter.low, parameter.high)
+            )
             for value in tried:
                 problem = (
                     _workload_problem(model, path, value)
@@ -318,7 +333,7 @@ def _path_problems(model: SpaceModel, base: Document, parameters: tuple[Paramete
                     else _hardware_problem(base, path, value)
                 )
                 if problem:
-                    yield Problem(f"parameters.{one.name}", problem, f"{path} = {value!r}")
+                    yield DescriptionProblem(f"parameters.{parameter.name}", problem, f"{path} = {value!r}")
                     break
 
 
@@ -327,7 +342,7 @@ def _hardware_problem(base: Document, path: str, value: Any) -> str:
         describe(base, "hardware", {path: value})
     except HardwareError as error:
         problems = getattr(error, "problems", ())
-        return "; ".join(f"{one.path}: {one.message}" for one in problems) if problems else str(error)
+        return "; ".join(f"{problem.path}: {problem.message}" for problem in problems) if problems else str(error)
     return ""
 
 
@@ -351,7 +366,7 @@ def _workload_problem(model: SpaceModel, path: str, value: Any) -> str:
     return ""
 
 
-def _constraints(model: SpaceModel, base: Document, problems: list[Problem]) -> tuple[Comparison, ...]:
+def _constraints(model: SpaceModel, base: Document, problems: list[DescriptionProblem]) -> tuple[Comparison, ...]:
     dtypes = {dtype for core in base["cores"].values() for dtype in (core.get("rates") or {})}
     hardware = [*HARDWARE_FIGURES, *(f"peak_tops_{dtype}" for dtype in dtypes if "*" not in dtype)]
     measured = [f"{name}.{figure}" for name in model.workloads for figure in WORKLOAD_FIGURES]
@@ -361,17 +376,17 @@ def _constraints(model: SpaceModel, base: Document, problems: list[Problem]) -> 
         try:
             found.append(parse_comparison(text, allowed))
         except ExpressionError as error:
-            problems.append(Problem(f"constraints.{number}", str(error)))
+            problems.append(DescriptionProblem(f"constraints.{number}", str(error)))
     return tuple(found)
 
 
-def _objectives(model: SpaceModel, problems: list[Problem]) -> tuple[Objective, ...]:
+def _objectives(model: SpaceModel, problems: list[DescriptionProblem]) -> tuple[Objective, ...]:
     found = []
     for number, text in enumerate(model.objectives):
         try:
-            found.append(parse_objective(text, {name: one.mode for name, one in model.workloads.items()}))
+            found.append(parse_objective(text, {name: workload.mode for name, workload in model.workloads.items()}))
         except MonetError as error:
-            problems.append(Problem(f"objectives.{number}", str(error)))
+            problems.append(DescriptionProblem(f"objectives.{number}", str(error)))
     return tuple(found)
 
 
