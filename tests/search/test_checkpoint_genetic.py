@@ -12,13 +12,13 @@ from monet.search.checkpoint.genetic import Genes, StaticCost, exact_curve, gene
 from monet.search.checkpoint.static import Choice, best_under
 from monet.search.genetic import EvolutionSettings
 from monet.transforms.checkpoint_plan import CheckpointPlan
-from monet.transforms.checkpoint_problem import Problem, problem_of
+from monet.transforms.checkpoint_problem import CheckpointProblem, problem_of
 
 NETWORKS = {"resnet18": {"batch": 1}, "gpt2-mini": {"sequence": 64}}
 
 
 @cache
-def problem_named(model: str) -> Problem:
+def problem_named(model: str) -> CheckpointProblem:
     return problem_of(monet.training_step(monet.load_model(model, **NETWORKS[model])))
 
 

@@ -14,7 +14,7 @@ from monet.frontends.zoo.vision import ResNet, UNet
 from monet.graph import Graph, GraphBuilder
 from monet.graph.counts import macs_of, saved_bytes
 from monet.search.checkpoint.static import PROOF, best_under
-from monet.transforms.checkpoint_problem import Problem, flops_cost, problem_of
+from monet.transforms.checkpoint_problem import CheckpointProblem, flops_cost, problem_of
 from monet.transforms.recompute import recompute
 
 SHARES = (80, 60, 50, 40, 30, 20, 10, 5)
@@ -60,7 +60,7 @@ def tiny_steps() -> dict[str, Graph]:
     }
 
 
-def enumerated(problem: Problem, narrow: bool) -> list[tuple[int, int]]:
+def enumerated(problem: CheckpointProblem, narrow: bool) -> list[tuple[int, int]]:
     """(bytes, work) of every selection of what may survive."""
     options: list[list[tuple[int, str]]] = []
     for i, value in enumerate(problem.values):

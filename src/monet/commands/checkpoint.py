@@ -44,7 +44,7 @@ from monet.transforms.checkpoint_plan import (
     is_plan_file,
     load_checkpoint_plan,
 )
-from monet.transforms.checkpoint_problem import Problem, problem_of
+from monet.transforms.checkpoint_problem import CheckpointProblem, problem_of
 
 COSTS = ("flops", "schedule")
 
@@ -142,7 +142,9 @@ def _by_flops(
     return summary(step, problem, chosen, front, baselines, limit, choices)
 
 
-def _chosen(step: Graph, problem: Problem, limit: int | None, method: str, choices: tuple[str, ...]) -> Outcome:
+def _chosen(
+    step: Graph, problem: CheckpointProblem, limit: int | None, method: str, choices: tuple[str, ...]
+) -> Outcome:
     if is_plan_file(method):
         plan = load_checkpoint_plan(method)
         if plan.named("offload"):
@@ -157,7 +159,7 @@ def _chosen(step: Graph, problem: Problem, limit: int | None, method: str, choic
     return outcome_of(step, best_under(problem, budget, "narrow" in choices))
 
 
-def _genetic(step: Graph, problem: Problem, narrow: bool, seed: int, effort: int) -> list[Outcome]:
+def _genetic(step: Graph, problem: CheckpointProblem, narrow: bool, seed: int, effort: int) -> list[Outcome]:
     """The front of NSGA-II on repeated work and kept bytes, with progress on a terminal."""
     population, generations = 60, 10 * effort
     with counted("plans", population * generations) as watch:
@@ -174,7 +176,7 @@ def _genetic(step: Graph, problem: Problem, narrow: bool, seed: int, effort: int
     return genetic_outcomes(step, front, exact)
 
 
-def _front(step: Graph, problem: Problem, narrow: bool) -> list[Outcome]:
+def _front(step: Graph, problem: CheckpointProblem, narrow: bool) -> list[Outcome]:
     """The exact front, with progress on a terminal."""
     with bars() as shown:
         task = shown.add_task("budgets", total=len(FRONT_SHARES))

@@ -12,7 +12,7 @@ from monet.report.checkpoint import summary
 from monet.search.checkpoint.liveness import peak_of
 from monet.search.checkpoint.outcome import Outcome, baseline_outcomes, nearly_free, outcome_of_peak
 from monet.search.checkpoint.peak import BudgetTooSmall
-from monet.transforms.checkpoint_problem import Problem, problem_of
+from monet.transforms.checkpoint_problem import CheckpointProblem, problem_of
 
 SHARES = (95, 90, 85, 80, 75, 70, 65, 60, 55, 50, 45, 40, 35, 30, 25, 20, 15, 10, 5)  # per cent of the plain peak
 
@@ -33,7 +33,7 @@ def by_peak(step: Graph, budget: str, pareto: bool, method: str, choices: tuple[
     return values | {"memory": "peak", "baselines": baselines}
 
 
-def _front(step: Graph, problem: Problem, plain: int) -> list[Outcome]:
+def _front(step: Graph, problem: CheckpointProblem, plain: int) -> list[Outcome]:
     """Budgets from the plain peak downwards until none fits, with progress on a terminal."""
     found = [outcome_of_peak(step, problem, plain)]
     with bars() as progress:

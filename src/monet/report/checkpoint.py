@@ -16,14 +16,14 @@ from monet.report.terminal import rows_table
 from monet.search.checkpoint.liveness import peak_of
 from monet.search.checkpoint.outcome import Outcome
 from monet.search.checkpoint.static import PROOF
-from monet.transforms.checkpoint_problem import COUNTING, Problem
+from monet.transforms.checkpoint_problem import COUNTING, CheckpointProblem
 
 FRONTS = {"exact": "Exact front", "ga": "Front of NSGA-II", "blocks": "Front of chains of blocks"}
 
 
 def summary(
     step: Graph,
-    problem: Problem,
+    problem: CheckpointProblem,
     chosen: Outcome,
     front: Sequence[Outcome],
     baselines: Sequence[Outcome],

@@ -66,7 +66,7 @@ def summary(costed: ScheduledCost, front: ScheduledFront, chosen: Point, method:
         "baselines": [point_values(front, one, name) for name, one in front.baselines],
         "alone": [
             {"storage": name, **dataclasses.asdict(one.figures), "recompute_over_forward": one.work_share}
-            for name, one in front.alone
+            for name, one in front.single_drops
         ],
         "exact": [
             {

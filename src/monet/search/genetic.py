@@ -71,7 +71,7 @@ class _State:
 
     def score(self, genomes: Sequence[Genome]) -> None:
         """Evaluate those not yet known, a batch at a time."""
-        new = list(dict.fromkeys(one for one in genomes if one not in self.scores))
+        new = list(dict.fromkeys(genome for genome in genomes if genome not in self.scores))
         size = self.settings.batch or max(1, len(new))
         for start in range(0, len(new), size):
             batch = new[start : start + size]
@@ -109,7 +109,7 @@ class _State:
 
     def initial(self, seeds: Sequence[Sequence[int]], random: np.random.Generator) -> list[Genome]:
         """The seeds, then as many of their mutants as of random genomes."""
-        given = [self.repair(tuple(map(int, one))) for one in seeds]
+        given = [self.repair(tuple(map(int, genome))) for genome in seeds]
         found = dict.fromkeys(given)
         for number in range(MOST_TRIES * self.settings.population):
             if len(found) >= self.settings.population:
@@ -132,7 +132,7 @@ class _Mating:
         from pymoo.core.population import Population
 
         state, found = self.state, dict[Genome, None]()
-        genomes = [tuple(one) for one in population.get("X").tolist()]
+        genomes = [tuple(row) for row in population.get("X").tolist()]
         for _try in range(MOST_TRIES):
             pairs = algorithm.selection.do(
                 problem, population, wanted, n_parents=2, to_pop=False, algorithm=algorithm, random_state=random_state
@@ -140,7 +140,7 @@ class _Mating:
             for a, b in pairs.tolist():
                 for child in state.crossed(genomes[a], genomes[b], random_state):
                     found.setdefault(state.mutated(child, random_state))
-            new = [one for one in found if one not in state.scores]
+            new = [genome for genome in found if genome not in state.scores]
             if len(new) >= wanted:
                 break
         return Population.new(X=np.array(new[:wanted], np.int64).reshape(-1, len(state.choices)))
@@ -173,11 +173,11 @@ def evolve(
             children = algorithm.ask()
             if children is None or not len(children):
                 break  # nothing new can be made
-            genomes = [tuple(one) for one in children.get("X").tolist()]
+            genomes = [tuple(row) for row in children.get("X").tolist()]
             state.score(genomes)
-            scores = [state.scores[one] for one in genomes]
-            children.set("F", np.array([one.values for one in scores]))
-            children.set("G", np.array([[one.violation] for one in scores]))
+            scores = [state.scores[genome] for genome in genomes]
+            children.set("F", np.array([score.values for score in scores]))
+            children.set("G", np.array([[score.violation] for score in scores]))
             algorithm.tell(infills=children)
             generation += 1
             if watch:
@@ -213,6 +213,6 @@ def _algorithm(state: _State, seeds: Sequence[Sequence[int]], seed: int) -> Any:
 def non_dominated(scores: dict[Genome, Score]) -> tuple[Genome, ...]:
     """Feasible genomes that no other is better than in one value and as good in all others, by their values; of equals,
     the first."""
-    feasible = [(genome, one.values) for genome, one in scores.items() if one.violation <= 0]
+    feasible = [(genome, score.values) for genome, score in scores.items() if score.violation <= 0]
     kept = front(np.array([values for _, values in feasible])) if feasible else ()
     return tuple(feasible[place][0] for place in sorted(kept, key=lambda place: feasible[place][1]))

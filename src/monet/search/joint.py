@@ -172,7 +172,7 @@ def improve_tiles(best: _Best, budget: int) -> None:
 
 def _other_tiles(scheduler: Scheduler, plan: Plan) -> Iterator[Plan]:
     """Plans that differ in one tile, halo, prefetch distance or buffer share."""
-    operators = {one.op.name: one for one in scheduler.workload.operators}
+    operators = {operator.op.name: operator for operator in scheduler.workload.operators}
     for share in BUFFER_SHARES:
         if share != plan.buffer_share:
             yield replace(plan, buffer_share=share)
@@ -180,7 +180,7 @@ def _other_tiles(scheduler: Scheduler, plan: Plan) -> Iterator[Plan]:
         if distance != plan.prefetch:
             yield replace(plan, prefetch=distance)
     for number, group in enumerate(plan.groups):
-        last = max((operators[name] for name in group.operators), key=lambda one: one.number)
+        last = max((operators[name] for name in group.operators), key=lambda operator: operator.number)
         for other in _variants(group, last.nest.sizes):
             yield replace(plan, groups=(*plan.groups[:number], other, *plan.groups[number + 1 :]))
 

@@ -11,7 +11,7 @@ from monet.graph.graph import Graph
 from monet.graph.kind import MAC_FAMILIES, kind_named
 from monet.graph.op import Op
 from monet.transforms.checkpoint_plan import CheckpointError, CheckpointPlan
-from monet.transforms.checkpoint_problem import Problem
+from monet.transforms.checkpoint_problem import CheckpointProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +20,9 @@ class Baseline:
 
     name: str
     about: str
-    choose: Callable[[Graph, Problem], frozenset[int]]
+    choose: Callable[[Graph, CheckpointProblem], frozenset[int]]
 
-    def plan(self, graph: Graph, problem: Problem) -> CheckpointPlan:
+    def plan(self, graph: Graph, problem: CheckpointProblem) -> CheckpointPlan:
         """The baseline's plan for a training step."""
         return problem.plan(self.choose(graph, problem))
 
@@ -35,11 +35,11 @@ def baseline_named(name: str) -> Baseline:
     raise CheckpointError(f"unknown baseline {name!r}; {nearest(name, [one.name for one in BASELINES])}")
 
 
-def _saved(problem: Problem) -> frozenset[int]:
+def _saved(problem: CheckpointProblem) -> frozenset[int]:
     return frozenset(problem.value_of_storage[name] for name in problem.saved)
 
 
-def _nothing(_: Graph, problem: Problem) -> frozenset[int]:
+def _nothing(_: Graph, problem: CheckpointProblem) -> frozenset[int]:
     """Only what cannot be repeated survives."""
     return frozenset(i for i in _saved(problem) if not problem.operators[problem.values[i].maker].repeatable)
 
@@ -47,7 +47,7 @@ def _nothing(_: Graph, problem: Problem) -> frozenset[int]:
 # --- segments: keep what crosses a cut of the forward pass ----------------------------------------------------------
 
 
-def _crossing(problem: Problem) -> list[frozenset[int]]:
+def _crossing(problem: CheckpointProblem) -> list[frozenset[int]]:
     """For every operator: the values made before it that it or a later one reads."""
     last = {i: number for number, operator in enumerate(problem.operators) for i in operator.reads}
     live: set[int] = set()
@@ -59,11 +59,11 @@ def _crossing(problem: Problem) -> list[frozenset[int]]:
     return found
 
 
-def _is_cut(problem: Problem, values: frozenset[int]) -> bool:
+def _is_cut(problem: CheckpointProblem, values: frozenset[int]) -> bool:
     return all(problem.values[i].keepable for i in values)
 
 
-def _square_root(_: Graph, problem: Problem) -> frozenset[int]:
+def _square_root(_: Graph, problem: CheckpointProblem) -> frozenset[int]:
     """About √n segments of equally many operators, each cut where the least bytes cross nearby."""
     count = len(problem.operators)
     segments = max(1, round(math.sqrt(count)))
@@ -87,7 +87,7 @@ def block_of(op: Op) -> str:
     return parts[0]
 
 
-def _per_block(graph: Graph, problem: Problem) -> frozenset[int]:
+def _per_block(graph: Graph, problem: CheckpointProblem) -> frozenset[int]:
     """The inputs of every block, as ``torch.utils.checkpoint`` around each block would keep."""
     by_name = {op.name: op for op in graph.ops}
     blocks = [block_of(by_name[operator.name]) for operator in problem.operators]
@@ -101,12 +101,12 @@ def _per_block(graph: Graph, problem: Problem) -> frozenset[int]:
 # --- by operator -----------------------------------------------------------------------------------------------
 
 
-def _multiplies(graph: Graph, problem: Problem) -> list[bool]:
+def _multiplies(graph: Graph, problem: CheckpointProblem) -> list[bool]:
     by_name = {op.name: op for op in graph.ops}
     return [kind_named(by_name[one.name].kind).family in MAC_FAMILIES for one in problem.operators]
 
 
-def _selective_attention(graph: Graph, problem: Problem) -> frozenset[int]:
+def _selective_attention(graph: Graph, problem: CheckpointProblem) -> frozenset[int]:
     """Everything but what lies between the two products of attention: scores, mask, softmax, dropout.
 
     Korthikanti et al. 2022 ("Reducing activation recomputation in large transformer models").
@@ -134,7 +134,7 @@ def _selective_attention(graph: Graph, problem: Problem) -> frozenset[int]:
     return frozenset(i for i in _saved(problem) if i not in between)
 
 
-def _cheap_only(graph: Graph, problem: Problem) -> frozenset[int]:
+def _cheap_only(graph: Graph, problem: CheckpointProblem) -> frozenset[int]:
     """Recompute whatever needs no matrix product or convolution."""
     heavy, saved, cheap = _multiplies(graph, problem), _saved(problem), set[int]()
     for number, operator in enumerate(problem.operators):

@@ -31,7 +31,7 @@ def flops_cost(graph: Graph, op: Op) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What one operator left in a storage. ``maker`` indexes ``Problem.operators``.
+    """What one operator left in a storage. ``maker`` indexes ``CheckpointProblem.operators``.
 
     ``bytes`` is what keeping it costs, -1 when it is overwritten before the forward pass ends and cannot be kept.
     ``needed`` says that backward reads it; ``narrowed_bytes`` is the size of what would be enough for that (a ReLU's
@@ -57,7 +57,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A forward operator that backward may repeat. ``reads`` and ``writes`` index ``Problem.values``."""
+    """A forward operator that backward may repeat. ``reads`` and ``writes`` index ``CheckpointProblem.values``."""
 
     name: str
     cost: int
@@ -67,7 +67,7 @@ class Operator:
 
 
 @dataclass(frozen=True)
-class Problem:
+class CheckpointProblem:
     """Keep or recompute: values and operators of one forward pass, in execution order.
 
     ``forward_cost`` is the cost of every operator of the pass once; ``keep_all_bytes`` what the plain step keeps.
@@ -127,7 +127,7 @@ class Problem:
         return frozenset(kept), frozenset(narrowed)
 
 
-def problem_of(graph: Graph, cost: Callable[[Graph, Op], int] = flops_cost) -> Problem:
+def problem_of(graph: Graph, cost: Callable[[Graph, Op], int] = flops_cost) -> CheckpointProblem:
     """The keep-or-recompute problem of a training step."""
     replay = Replay(graph)
     forward = [op for op in graph.ops if op.phase in EARLY and op.micro_batch == 0]
@@ -148,7 +148,7 @@ def problem_of(graph: Graph, cost: Callable[[Graph, Op], int] = flops_cost) -> P
         )
         for op in executed
     )
-    return Problem(
+    return CheckpointProblem(
         tuple(values),
         operators,
         sum(operator.cost for operator in operators),

@@ -37,8 +37,8 @@ def allocate_fused(
         return allocate(scheduler, bases[0], objective=objective, effort=effort, seed=seed, watch=watch)
     brief: list[Allocation] = []
     try:
-        for one in bases:
-            brief.append(allocate(scheduler, one, objective=objective, effort=BRIEF, seed=seed, watch=watch))
+        for base in bases:
+            brief.append(allocate(scheduler, base, objective=objective, effort=BRIEF, seed=seed, watch=watch))
             if brief[-1].interrupted:
                 raise KeyboardInterrupt
         best = _best(brief, objective)
@@ -52,7 +52,7 @@ def allocate_fused(
 
 
 def _best(some: Sequence[Allocation], objective: str) -> Allocation:
-    return min(some, key=lambda one: one.found.figures.objective(objective))
+    return min(some, key=lambda allocation: allocation.found.figures.objective(objective))
 
 
 def fused_plans(scheduler: Scheduler, fusion: str, boundary: str, objective: str) -> list[Plan]:
@@ -70,7 +70,7 @@ def fused_plans(scheduler: Scheduler, fusion: str, boundary: str, objective: str
             evaluator.figures(placements)
         if evaluator.best is not None:
             ranked.append((evaluator.best_value, order, plan))
-    found += [plan for *_, plan in sorted(ranked, key=lambda one: one[:2])[:MOST_STACKED]]
+    found += [plan for *_, plan in sorted(ranked, key=lambda entry: entry[:2])[:MOST_STACKED]]
     if not found:
         raise MonetError("no stack of operators can run on this accelerator; take --fusion none")
     return found

@@ -114,7 +114,7 @@ class AllocationSpace:
         for number, (members, forms) in enumerate(zip(self.classes, self.forms, strict=True)):
             form = forms[genome[2 * number]]
             chosen = form[genome[2 * number + 1] % len(form)]
-            found |= {operators[one].op.name: chosen for one in members}
+            found |= {operators[member].op.name: chosen for member in members}
         return found
 
     def genome(self, placements: Mapping[str, Placement]) -> Genome:

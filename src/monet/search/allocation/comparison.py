@@ -35,18 +35,18 @@ class ComparedPlan:
 def comparison(scheduler: Scheduler, allocation: Allocation, boundary: str = "keep") -> tuple[ComparedPlan, ...]:
     """One core per layer and the default as ``monet run`` has it, the best rule, the found plan, the bound, and
     published figures where there are any."""
-    rows = list(_baselines(scheduler, boundary))
+    compared = list(_baselines(scheduler, boundary))
     rule = allocation.best_rule
     if rule:
-        rows.append(_row("constructive", f"best rule for the same groups: {rule.name}", rule.figures))
-    rows.append(_row("found", "this search", allocation.found.figures))
-    rows.append(ComparedPlan("bound", "no plan is below: work, compulsory off-chip bytes", *allocation.bound, None))
+        compared.append(_row("constructive", f"best rule for the same groups: {rule.name}", rule.figures))
+    compared.append(_row("found", "this search", allocation.found.figures))
+    compared.append(ComparedPlan("bound", "no plan is below: work, compulsory off-chip bytes", *allocation.bound, None))
     clock = scheduler.machine.accelerator.clock_hz
-    rows += [
-        ComparedPlan(one.name, "published", one.cycles / clock, one.energy_j, None, one.source)
-        for one in published_rows(scheduler)
+    compared += [
+        ComparedPlan(published.name, "published", published.cycles / clock, published.energy_j, None, published.source)
+        for published in published_rows(scheduler)
     ]
-    return tuple(rows)
+    return tuple(compared)
 
 
 def _baselines(scheduler: Scheduler, boundary: str) -> Iterator[ComparedPlan]:

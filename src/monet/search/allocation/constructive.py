@@ -25,7 +25,7 @@ def one_core_per_layer(scheduler: Scheduler, base: Plan) -> Placements:
     found: Placements = {}
     for operator in scheduler.workload.operators:
         template = accelerator.instance(base.placements[operator.op.name].cores[0]).template
-        cores = [one.name for one in accelerator.cores if one.template == template]
+        cores = [core.name for core in accelerator.cores if core.template == template]
         key = template, operator.is_matrix
         found[operator.op.name] = Placement((cores[turn.get(key, 0) % len(cores)],))
         turn[key] = turn.get(key, 0) + 1
@@ -38,7 +38,7 @@ def one_core(scheduler: Scheduler, base: Plan) -> Placements:
     found: Placements = {}
     for name, placement in base.placements.items():
         template = accelerator.instance(placement.cores[0]).template
-        found[name] = Placement((next(one.name for one in accelerator.cores if one.template == template),))
+        found[name] = Placement((next(core.name for core in accelerator.cores if core.template == template),))
     return found
 
 
@@ -46,7 +46,11 @@ def split_along(space: AllocationSpace, base: Placements, dim: str) -> Placement
     """Every operator that can be split along a dimension is, over as many cores as possible; others as in ``base``."""
     found = dict(base)
     for members, forms in zip(space.classes, space.forms, strict=True):
-        best = max((form[0] for form in forms if form[0].split == dim), key=lambda one: len(one.cores), default=None)
+        best = max(
+            (form[0] for form in forms if form[0].split == dim),
+            key=lambda placement: len(placement.cores),
+            default=None,
+        )
         if best is None:
             continue
         for number in members:
@@ -63,10 +67,10 @@ def starting_points(space: AllocationSpace, default: Plan) -> dict[str, Placemen
         "one core": one_core(scheduler, default),
     }
     dims = dict.fromkeys(form[0].split for forms in space.forms for form in forms if form[0].split)
-    alone = found["one core per layer"]
+    layerwise = found["one core per layer"]
     for dim in dims:
         found[f"split {dim}"] = split_along(space, base, dim)
-        found[f"split {dim}, else one core per layer"] = split_along(space, alone, dim)
+        found[f"split {dim}, else one core per layer"] = split_along(space, layerwise, dim)
     found["earliest finish"] = list_scheduled(space, locality=0.0)
     found["earliest finish, near its operands"] = list_scheduled(space, locality=1.0)
     return found
@@ -176,4 +180,6 @@ def _split_axis(operator: Operator, operand: Operand, placement: Placement) -> i
     """The axis of an operand along which a placement splits it; -1 for none."""
     if len(placement.cores) == 1:
         return -1
-    return next((axis for axis, one in enumerate(operand.indices) if main_dim(one, operator) == placement.split), -1)
+    return next(
+        (axis for axis, index in enumerate(operand.indices) if main_dim(index, operator) == placement.split), -1
+    )

@@ -36,11 +36,11 @@ class AllocationEvaluator:
 
     def key(self, placements: Placements) -> Key:
         """Placements in the order of the operators."""
-        return tuple(placements[one.op.name] for one in self.scheduler.workload.operators)
+        return tuple(placements[operator.op.name] for operator in self.scheduler.workload.operators)
 
     def placements(self, key: Key) -> dict[str, Placement]:
         """The allocation of a key."""
-        return {one.op.name: place for one, place in zip(self.scheduler.workload.operators, key, strict=True)}
+        return {operator.op.name: place for operator, place in zip(self.scheduler.workload.operators, key, strict=True)}
 
     def plan(self, placements: Placements) -> Plan:
         """The plan with this allocation."""
@@ -77,8 +77,8 @@ class AllocationEvaluator:
     def scores(self, many: Sequence[Placements]) -> list[Score]:
         """Latency and energy for the genetic runner."""
         found = []
-        for one in many:
-            figures = self.figures(one)
+        for placements in many:
+            figures = self.figures(placements)
             found.append(Score((figures.latency_s, figures.energy_j)) if figures else Score((NEVER, NEVER), 1.0))
         return found
 

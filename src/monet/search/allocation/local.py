@@ -29,7 +29,9 @@ def improve(evaluator: AllocationEvaluator, space: AllocationSpace, start: Genom
             room = limit - len(evaluator.known)
             if room <= 0:
                 break
-            scored = [(_value(evaluator, space, one), order, one) for order, one in enumerate(tried[:room])]
+            scored = [
+                (_value(evaluator, space, candidate), order, candidate) for order, candidate in enumerate(tried[:room])
+            ]
             best = min(scored, default=None)
             if best and best[0] < value:
                 value, current, gained = best[0], best[2], True
@@ -51,12 +53,12 @@ def _order(evaluator: AllocationEvaluator, space: AllocationSpace, genome: Genom
         share = dict(enumerate(map(float, energy.by_operator)))
     else:
         share = {}
-        number = {one.op.name: one.number for one in scheduler.workload.operators}
+        number = {operator.op.name: operator.number for operator in scheduler.workload.operators}
         for step in Measures(schedule, scheduler.machine, scheduler.workload, energy).critical_path():
             where = number[step.operator]
             share[where] = share.get(where, 0.0) + step.end_s - step.start_s
-    totals = [-sum(share.get(one, 0.0) for one in members) for members in space.classes]
-    return sorted(range(len(totals)), key=lambda one: (totals[one], one))
+    totals = [-sum(share.get(member, 0.0) for member in members) for members in space.classes]
+    return sorted(range(len(totals)), key=lambda number: (totals[number], number))
 
 
 def _neighbours(space: AllocationSpace) -> list[tuple[int, ...]]:
@@ -68,7 +70,7 @@ def _neighbours(space: AllocationSpace) -> list[tuple[int, ...]]:
         if a != b:
             found[a].add(b)
             found[b].add(a)
-    return [tuple(sorted(one)) for one in found]
+    return [tuple(sorted(adjacent)) for adjacent in found]
 
 
 def _moves(
@@ -79,12 +81,12 @@ def _moves(
     here = genome[2 * number], genome[2 * number + 1]
     every = [(f, p) for f, form in enumerate(forms) for p in range(len(form)) if (f, p) != here]
     if len(every) > MOST_TRIED:
-        every = [every[one] for one in sorted(random.choice(len(every), MOST_TRIED, replace=False).tolist())]
+        every = [every[index] for index in sorted(random.choice(len(every), MOST_TRIED, replace=False).tolist())]
     found = dict[Genome, None]()
     for form, position in every:
-        alone = _with(genome, number, form, position)
-        found.setdefault(alone)
-        wanted, together = forms[form][position], alone
+        moved = _with(genome, number, form, position)
+        found.setdefault(moved)
+        wanted, together = forms[form][position], moved
         for other in neighbours:
             for f, options in enumerate(space.forms[other]):
                 if wanted in options:

@@ -73,8 +73,8 @@ class Allocation:
     @property
     def best_rule(self) -> NamedPlan | None:
         """The best that rules alone give; None if nothing they give can run."""
-        rules = [one for one in self.constructive if one.name != "given"]
-        return min(rules, key=lambda one: one.figures.objective(self.objective), default=None)
+        rules = [rule for rule in self.constructive if rule.name != "given"]
+        return min(rules, key=lambda rule: rule.figures.objective(self.objective), default=None)
 
 
 def budget_of(effort: int) -> int:
@@ -148,11 +148,11 @@ def _stages(
 
     def genetic(space: AllocationSpace, evaluations: int, seed: int) -> bool:
         population = min(16 + 4 * effort, 48)
-        points = [space.genome(one) for one in starts.values()]
-        points += [space.genome(evaluator.placements(one)) for one in _best(evaluator, population // 4)]
+        points = [space.genome(start) for start in starts.values()]
+        points += [space.genome(evaluator.placements(key)) for key in _best(evaluator, population // 4)]
         found = evolve(
             space.counts,
-            lambda genomes: evaluator.scores([space.placements(one) for one in genomes]),
+            lambda genomes: evaluator.scores([space.placements(genome) for genome in genomes]),
             seed=seed,
             settings=EvolutionSettings(population, max(1, evaluations // population)),
             seeds=points,
@@ -191,9 +191,9 @@ def _outcome(
     assert evaluator.best is not None
     known = {key: figures for key, figures in evaluator.known.items() if figures is not None}
     made = [
-        NamedPlan(name, evaluator.plan(one), known[evaluator.key(one)])
-        for name, one in starts.items()
-        if evaluator.key(one) in known
+        NamedPlan(name, evaluator.plan(placements), known[evaluator.key(placements)])
+        for name, placements in starts.items()
+        if evaluator.key(placements) in known
     ]
     keys = dict(enumerate(known))
     front = non_dominated({(n,): Score((known[key].latency_s, known[key].energy_j)) for n, key in keys.items()})
@@ -206,7 +206,7 @@ def _outcome(
         ),
         bound=bound_of(evaluator.scheduler, evaluator.plan(evaluator.placements(best))),
         rounds=tuple(rounds),
-        points=tuple((one.latency_s, one.energy_j) for one in known.values()),
+        points=tuple((figures.latency_s, figures.energy_j) for figures in known.values()),
         space=space.size,
         infeasible=evaluator.infeasible,
         reason=evaluator.reason.message if evaluator.reason else "",
@@ -218,7 +218,7 @@ def _outcome(
 def _chosen(evaluator: AllocationEvaluator, known: Mapping[Key, Figures], made: Sequence[NamedPlan]) -> Key:
     """Of the plans as good as the best, and none worse than any rule's, that of the least energy-delay product."""
     objective = evaluator.objective
-    limit = min([evaluator.best_value * (1 + TIE), *(one.figures.objective(objective) for one in made)])
+    limit = min([evaluator.best_value * (1 + TIE), *(named.figures.objective(objective) for named in made)])
     able = [key for key, figures in known.items() if figures.objective(objective) <= limit]
     return min(able, key=lambda key: (known[key].edp, known[key].objective(objective)))
 

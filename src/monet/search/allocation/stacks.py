@@ -24,7 +24,7 @@ def stack_plans(scheduler: Scheduler, base: Plan) -> Iterator[Plan]:
     for share in SHARES:
         runs = list(_stacks(scheduler, share))
         for rows in TILES:
-            groups = tuple(Group(tuple(one.op.name for one in run), ((dim, rows),)) for run, dim in runs)
+            groups = tuple(Group(tuple(operator.op.name for operator in run), ((dim, rows),)) for run, dim in runs)
             if groups and groups not in seen:
                 seen.add(groups)
                 yield replace(base, groups=groups)
@@ -34,7 +34,7 @@ def _stacks(scheduler: Scheduler, share: float) -> Iterator[tuple[list[Operator]
     """(operators, dimension of the last that is cut), each of two operators or more. As long as possible, but ending
     where only one tensor goes on (after a residual block, not in it)."""
     room = share * sum(memory.size_bytes for memory in scheduler.machine.accelerator.memories)
-    operators = [one for one in scheduler.workload.operators if one.op.phase is Phase.FORWARD]
+    operators = [operator for operator in scheduler.workload.operators if operator.op.phase is Phase.FORWARD]
     narrow = _narrow(operators)
     start = 0
     while start < len(operators):
@@ -60,7 +60,7 @@ def _narrow(operators: list[Operator]) -> set[int]:
     alive, found = set[str](), set[int]()
     for position, operator in enumerate(operators):
         alive |= {tensor.storage for operand, tensor in operator.operands if operand.written}
-        alive = {one for one in alive if last[one] > position}
+        alive = {storage for storage in alive if last[storage] > position}
         if len(alive) <= 1:
             found.add(position + 1)
     return found
@@ -70,10 +70,15 @@ def _cut(run: list[Operator]) -> str:
     """The dimension of the rows (or tokens) of the last operator's result, if all can be cut along it."""
     last = run[-1]
     written = last.nest.writes[0].indices if last.nest.writes else ()
-    rows = main_dim(written[max(0, len(written) - 2)], last) if written else ""
-    return rows if rows and rows in common_dims(run) else ""
+    dim = main_dim(written[max(0, len(written) - 2)], last) if written else ""
+    return dim if dim and dim in common_dims(run) else ""
 
 
 def _parameters(run: list[Operator]) -> int:
-    found = {one.storage: one.bytes for operator in run for _, one in operator.operands if one.role is Role.PARAMETER}
+    found = {
+        tensor.storage: tensor.bytes
+        for operator in run
+        for _, tensor in operator.operands
+        if tensor.role is Role.PARAMETER
+    }
     return sum(found.values())

@@ -18,7 +18,7 @@ from monet.search.checkpoint.static import best_under
 from monet.search.checkpoint.timeline import Timeline
 from monet.transforms.checkpoint_baselines import block_of
 from monet.transforms.checkpoint_plan import CheckpointPlan
-from monet.transforms.checkpoint_problem import Problem, Value
+from monet.transforms.checkpoint_problem import CheckpointProblem, Value
 from monet.transforms.recompute import recompute
 
 SHARES = tuple(share / 12 for share in range(13))
@@ -27,7 +27,7 @@ MOMENTS = 3  # fullest backward nodes that bounds are taken at
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class BlockChoice:
     """One way to treat a block: values kept (by position in the block), bytes, repeated work, own peak in backward."""
 
     kept: tuple[int, ...]
@@ -48,7 +48,7 @@ class Block:
     values: tuple[int, ...]
     passed: frozenset[int]
 
-    def problem(self, whole: Problem) -> Problem:
+    def problem(self, whole: CheckpointProblem) -> CheckpointProblem:
         """The block alone; what is passed on is there whatever happens."""
         local = {value: i for i, value in enumerate(v for v in self.values if v not in self.passed)}
         number = {operator: i for i, operator in enumerate(self.operators)}
@@ -62,28 +62,28 @@ class Block:
             for o in self.operators
         ]
         saved = [v for v in local if whole.values[v].needed and whole.values[v].keepable]
-        return Problem(
+        return CheckpointProblem(
             tuple(values),
             tuple(operators),
-            max(1, sum(one.cost for one in operators)),
+            max(1, sum(operator.cost for operator in operators)),
             sum(whole.values[v].bytes for v in saved),
             frozenset(whole.values[v].storage for v in saved),
             {},
         )
 
-    def signature(self, whole: Problem) -> tuple[object, ...]:
+    def signature(self, whole: CheckpointProblem) -> tuple[object, ...]:
         """Equal for blocks that are alike."""
         first = self.values[0] if self.values else 0
         local = self.problem(whole)
-        names = tuple((one.cost, one.reads, one.writes) for one in local.operators)
-        sizes = tuple((one.bytes, one.needed, one.narrowed_bytes) for one in local.values)
+        names = tuple((operator.cost, operator.reads, operator.writes) for operator in local.operators)
+        sizes = tuple((value.bytes, value.needed, value.narrowed_bytes) for value in local.values)
         return names, sizes, tuple(sorted(v - first for v in self.passed))
 
 
-def blocks_of(graph: Graph, problem: Problem) -> list[Block]:
+def blocks_of(graph: Graph, problem: CheckpointProblem) -> list[Block]:
     """The forward pass cut where the repeated unit changes."""
     by_name = {op.name: op for op in graph.ops}
-    layers = [block_of(by_name[one.name]) for one in problem.operators]
+    layers = [block_of(by_name[operator.name]) for operator in problem.operators]
     names = [layer if layer.rpartition(".")[2].isdigit() else "" for layer in layers]
     runs: list[list[int]] = []
     for number, name in enumerate(names):
@@ -105,13 +105,13 @@ def blocks_of(graph: Graph, problem: Problem) -> list[Block]:
     return found
 
 
-def plan_by_blocks(graph: Graph, problem: Problem, budget: int) -> CheckpointPlan | None:
+def plan_by_blocks(graph: Graph, problem: CheckpointProblem, budget: int) -> CheckpointPlan | None:
     """A plan whose peak, measured through the transform, stays under ``budget``; None if the chain has none."""
     blocks = blocks_of(graph, problem)
-    ways = _ways(graph, problem, blocks)
+    choices = _block_choices(graph, problem, blocks)
     target = budget
     for _ in range(TRIES):
-        kept = _chain(problem, blocks, ways, target)
+        kept = _chain(problem, blocks, choices, target)
         if kept is None:
             return None
         plan = problem.plan(kept)
@@ -122,9 +122,9 @@ def plan_by_blocks(graph: Graph, problem: Problem, budget: int) -> CheckpointPla
     return None
 
 
-def _ways(graph: Graph, problem: Problem, blocks: list[Block]) -> list[list[Way]]:
+def _block_choices(graph: Graph, problem: CheckpointProblem, blocks: list[Block]) -> list[list[BlockChoice]]:
     """For every block the ways to treat it; equal blocks are solved and measured once."""
-    known: dict[tuple[object, ...], list[Way]] = {}
+    known: dict[tuple[object, ...], list[BlockChoice]] = {}
     found = []
     before = 0
     for block in blocks:
@@ -136,26 +136,26 @@ def _ways(graph: Graph, problem: Problem, blocks: list[Block]) -> list[list[Way]
     return found
 
 
-def _is_saved(problem: Problem, value: int) -> bool:
-    one = problem.values[value]
-    return one.keepable and one.storage in problem.saved
+def _is_saved(problem: CheckpointProblem, value: int) -> bool:
+    described = problem.values[value]
+    return described.keepable and described.storage in problem.saved
 
 
-def _measured(graph: Graph, problem: Problem, block: Block, before: int) -> list[Way]:
+def _measured(graph: Graph, problem: CheckpointProblem, block: Block, before: int) -> list[BlockChoice]:
     local = block.problem(problem)
     own = [v for v in block.values if v not in block.passed]
     others = {v for v in range(len(problem.values)) if _is_saved(problem, v) and v not in own}
     always = sum(problem.values[v].bytes for v in block.passed if _is_saved(problem, v))
-    ways: dict[frozenset[int], Way] = {}
+    found: dict[frozenset[int], BlockChoice] = {}
     for share in SHARES:
         choice = best_under(local, int(local.keep_all_bytes * share))
-        if choice.kept in ways:
+        if choice.kept in found:
             continue
         kept = frozenset(own[i] for i in choice.kept) | others | block.passed
         peak = _own_peak(recompute(graph, problem.plan(kept)), block.names) - before
         places = tuple(block.values.index(own[i]) for i in sorted(choice.kept))
-        ways[choice.kept] = Way(places, choice.kept_bytes + always, choice.cost, max(0, peak))
-    return list(ways.values())
+        found[choice.kept] = BlockChoice(places, choice.kept_bytes + always, choice.cost, max(0, peak))
+    return list(found.values())
 
 
 def _own_peak(graph: Graph, names: frozenset[str]) -> int:
@@ -164,18 +164,20 @@ def _own_peak(graph: Graph, names: frozenset[str]) -> int:
     return max((size for size, inside in zip(memory_over_time(graph), own, strict=True) if inside), default=0)
 
 
-def _chain(problem: Problem, blocks: list[Block], ways: list[list[Way]], budget: int) -> frozenset[int] | None:
+def _chain(
+    problem: CheckpointProblem, blocks: list[Block], choices: list[list[BlockChoice]], budget: int
+) -> frozenset[int] | None:
     """One way per block, least work in all: states are (bytes kept so far, work), dominated ones dropped."""
     states: list[tuple[int, int, tuple[int, ...]]] = [(0, 0, ())]
-    for options in ways:
+    for options in choices:
         nexts: dict[int, tuple[int, tuple[int, ...]]] = {}
         for size, cost, picks in states:
-            for index, way in enumerate(options):
-                if size + way.peak > budget:
+            for index, choice in enumerate(options):
+                if size + choice.peak > budget:
                     continue
-                now = size + way.bytes
-                if now not in nexts or cost + way.cost < nexts[now][0]:
-                    nexts[now] = (cost + way.cost, (*picks, index))
+                now = size + choice.bytes
+                if now not in nexts or cost + choice.cost < nexts[now][0]:
+                    nexts[now] = (cost + choice.cost, (*picks, index))
         states = []
         for size in sorted(nexts):
             cost, picks = nexts[size]
@@ -185,12 +187,12 @@ def _chain(problem: Problem, blocks: list[Block], ways: list[list[Way]], budget:
         return None
     picks = states[-1][2]
     kept: set[int] = set()
-    for block, options, index in zip(blocks, ways, picks, strict=True):
+    for block, options, index in zip(blocks, choices, picks, strict=True):
         kept |= block.passed | {block.values[place] for place in options[index].kept}
     return frozenset(kept)
 
 
-def bound_for_plans(timeline: Timeline, problem: Problem, budget: int) -> float:
+def bound_for_plans(timeline: Timeline, problem: CheckpointProblem, budget: int) -> float:
     """Work that every plan repeats at least under a peak of ``budget``: the best of the fullest moments' static bounds.
 
     While a backward node runs, its operands and results are there, and so is everything kept for later nodes.
@@ -201,8 +203,8 @@ def bound_for_plans(timeline: Timeline, problem: Problem, budget: int) -> float:
     for node in dict.fromkeys((timeline.forward, *nodes[:MOMENTS])):
         later = {item.value for item in timeline.items if max(item.readers) > node and node not in item.readers}
         values = tuple(
-            one if i in later or not one.keepable else replace(one, bytes=0, narrowed_bytes=0)
-            for i, one in enumerate(problem.values)
+            value if i in later or not value.keepable else replace(value, bytes=0, narrowed_bytes=0)
+            for i, value in enumerate(problem.values)
         )
         found = max(found, best_under(replace(problem, values=values), budget - floors[node]).bound)
     return found

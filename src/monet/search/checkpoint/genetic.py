@@ -22,7 +22,7 @@ from monet.search.checkpoint.outcome import Outcome
 from monet.search.checkpoint.static import PROOF, Choice, best_under
 from monet.search.genetic import EvolutionSettings, Genome, Score, evolve
 from monet.transforms.checkpoint_plan import CheckpointPlan
-from monet.transforms.checkpoint_problem import Problem
+from monet.transforms.checkpoint_problem import CheckpointProblem
 from monet.transforms.recompute import recompute
 
 Array = np.ndarray[Any, Any]
@@ -39,7 +39,7 @@ class Genes:
     Without ``recompute`` nothing that the plain step keeps is let go.
     """
 
-    problem: Problem
+    problem: CheckpointProblem
     values: tuple[int, ...]
     choices: tuple[tuple[str, ...], ...]
     recompute: bool = True
@@ -92,7 +92,7 @@ class Genes:
         )
 
 
-def possible(problem: Problem, kept: frozenset[int], narrowed: frozenset[int]) -> frozenset[int]:
+def possible(problem: CheckpointProblem, kept: frozenset[int], narrowed: frozenset[int]) -> frozenset[int]:
     """``kept`` and whatever else has to be kept because its operator cannot be repeated."""
     while lost := [i for i in problem.repeated(kept, narrowed) if not problem.operators[i].repeatable]:
         more = {v for i in lost for v in problem.operators[i].writes if problem.values[v].keepable}
@@ -102,18 +102,20 @@ def possible(problem: Problem, kept: frozenset[int], narrowed: frozenset[int]) -
     return kept
 
 
-def genes_of(problem: Problem, ways: Mapping[str, Collection[str]] | None = None, recompute: bool = True) -> Genes:
-    """Genes for keep or recompute; ``ways`` adds choices: offload or narrow → the storages that have it."""
+def genes_of(
+    problem: CheckpointProblem, treatments: Mapping[str, Collection[str]] | None = None, recompute: bool = True
+) -> Genes:
+    """Genes for keep or recompute; ``treatments`` adds choices: offload or narrow → the storages that have it."""
     values, choices = [], []
     for index, value in enumerate(problem.values):
         if value.keepable:
-            more = (way for way, storages in (ways or {}).items() if value.storage in storages)
+            more = (treatment for treatment, storages in (treatments or {}).items() if value.storage in storages)
             values.append(index)
             choices.append((GONE, "keep", *more))
     return Genes(problem, tuple(values), tuple(choices), recompute)
 
 
-def narrowable(problem: Problem) -> frozenset[str]:
+def narrowable(problem: CheckpointProblem) -> frozenset[str]:
     """Storages of which backward needs less than everything."""
     return frozenset(value.storage for value in problem.values if value.needed and value.narrowable)
 
@@ -134,7 +136,7 @@ class StaticCost:
     @cached_property
     def _narrowed(self) -> Array:
         """By gene: the choice that narrows, -1 if it has none."""
-        return np.array([one.index("narrow") if "narrow" in one else -1 for one in self.genes.choices])
+        return np.array([allowed.index("narrow") if "narrow" in allowed else -1 for allowed in self.genes.choices])
 
     def costs(self, genomes: Sequence[Genome] | Array) -> tuple[Array, Array]:
         """(work repeated, bytes kept) of every genome."""
@@ -149,10 +151,10 @@ class StaticCost:
 
     def _settled(self, genomes: Array) -> tuple[Array, Array, Array, Array]:
         """(work repeated, values kept whole, values narrowed, survivors that something reads); values by genomes."""
-        problem, rows = self.genes.problem, list(self.genes.values)
+        problem, values = self.genes.problem, list(self.genes.values)
         kept, narrowed = (np.zeros((len(problem.values), len(genomes)), bool) for _ in range(2))
-        narrowed[rows] = (genomes == self._narrowed).T
-        kept[rows] = (genomes > 0).T
+        narrowed[values] = (genomes == self._narrowed).T
+        kept[values] = (genomes > 0).T
         kept &= ~narrowed
         needed = np.array([value.needed for value in problem.values])[:, None]
         read = np.zeros_like(kept)  # by what is repeated
@@ -191,7 +193,7 @@ class StaticFront:
 
 
 def static_front(
-    problem: Problem,
+    problem: CheckpointProblem,
     seeds: Iterable[CheckpointPlan] = (),
     *,
     narrow: bool = False,
@@ -243,8 +245,8 @@ def _local_repair(front: Array, costs: StaticCost) -> tuple[int, Array, bool]:
     genes = some.shape[1]
     near = np.repeat(some, genes, axis=0)
     bit = np.tile(np.arange(genes), len(some))
-    rows = np.arange(len(near))
-    near[rows, bit] = near[rows, bit] == 0
+    genome = np.arange(len(near))
+    near[genome, bit] = near[genome, bit] == 0
     near = np.unique(costs.repaired(near), axis=0)
     everything = np.concatenate((front, near))  # of equals the known one stays
     now = _lowest(everything, costs)[0]
@@ -252,7 +254,7 @@ def _local_repair(front: Array, costs: StaticCost) -> tuple[int, Array, bool]:
 
 
 def exact_curve(
-    problem: Problem,
+    problem: CheckpointProblem,
     *,
     narrow: bool = False,
     points: int = 12,
@@ -287,8 +289,10 @@ def exact_curve(
         middle = (low + high) // 2
         solve(middle)
         gaps += [(low, middle), (middle, high)]
-    best = {(choice.kept, choice.narrowed): choice for choice in sorted(known.values(), key=lambda one: -one.budget)}
-    return tuple(sorted(best.values(), key=lambda one: (one.kept_bytes, one.budget)))
+    best = {
+        (choice.kept, choice.narrowed): choice for choice in sorted(known.values(), key=lambda found: -found.budget)
+    }
+    return tuple(sorted(best.values(), key=lambda choice: (choice.kept_bytes, choice.budget)))
 
 
 def genetic_outcomes(graph: Graph, front: StaticFront, exact: Sequence[Choice]) -> list[Outcome]:
@@ -309,4 +313,4 @@ def genetic_outcomes(graph: Graph, front: StaticFront, exact: Sequence[Choice]) 
 
 def least_work(exact: Sequence[Choice], kept_bytes: int) -> float:
     """What plans that keep so many bytes are proved to repeat at least."""
-    return max((one.bound for one in exact if one.budget >= kept_bytes), default=0.0)
+    return max((choice.bound for choice in exact if choice.budget >= kept_bytes), default=0.0)

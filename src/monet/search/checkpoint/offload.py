@@ -66,7 +66,7 @@ def paged(schedule: Schedule, workload: Workload, machine: Machine, storages: It
     host = machine.accelerator.host
     if host is None:
         raise ValueError("the accelerator has no host")
-    trips = [one for name in storages if (one := _trip(schedule, workload, name)) is not None]
+    trips = [trip for name in storages if (trip := _trip(schedule, workload, name)) is not None]
     if not trips:
         return Paged(schedule, {}, 0)
     per_byte = machine.ticks_per_second * max(
@@ -87,7 +87,7 @@ def paged(schedule: Schedule, workload: Workload, machine: Machine, storages: It
         gone = max(int(timed.end[at]) for inwards, at in mine if not inwards)
         again = min(int(timed.start[at]) for inwards, at in mine if inwards)
         away |= {int(block): (gone, again) for block in trip.blocks}
-    return Paged(replace(schedule, decided=decided, timed=timed), away, sum(one.bytes for one in trips))
+    return Paged(replace(schedule, decided=decided, timed=timed), away, sum(trip.bytes for trip in trips))
 
 
 def dram_peak(found: Paged) -> int:
@@ -100,7 +100,7 @@ def _trip(schedule: Schedule, workload: Workload, storage: str) -> _Trip | None:
     known = workload.storages.get(storage)
     if known is None:
         return None
-    late_operator = np.array([one.op.phase in LATE for one in workload.operators])
+    late_operator = np.array([operator.op.phase in LATE for operator in workload.operators])
     gang_late = late_operator[schedule.operator_of_gang]
     early, late, blocks = -1, len(gang_late), []
     for block in np.flatnonzero(schedule.expanded.block_storage == known.number).tolist():
@@ -126,11 +126,11 @@ def _trip(schedule: Schedule, workload: Workload, storage: str) -> _Trip | None:
 def _expect(trips: list[_Trip], per_byte: float, latency: int) -> None:
     """Expected times: out one after another as early, in one after another as late as the link allows."""
     free = 0
-    for trip in sorted(trips, key=lambda one: one.ready):
+    for trip in sorted(trips, key=lambda trip: trip.ready):
         trip.out = max(free, trip.ready)
         free = trip.out + round(trip.bytes * per_byte)
     busy_from = 2**62
-    for trip in sorted(trips, key=lambda one: -one.due):
+    for trip in sorted(trips, key=lambda trip: -trip.due):
         trip.back = max(trip.ready, min(trip.due, busy_from) - latency - round(trip.bytes * per_byte))
         busy_from = trip.back
 
@@ -155,7 +155,7 @@ def _pages(schedule: Schedule, trips: list[_Trip], per_byte: float) -> list[_Pag
                 pin = int(np.searchsorted(ends, time, side="right")) - 1
                 waits = [int(by_end[pin])] if inwards and pin >= 0 and by_end[pin] < before else []
                 found.append(_Page(number, inwards, int(size), time, before, waits))
-    return sorted(found, key=lambda one: (one.before, one.inwards, one.time))
+    return sorted(found, key=lambda page: (page.before, page.inwards, page.time))
 
 
 def _extras(trips: list[_Trip], pages: list[_Page], machine: Machine, host: Host) -> list[Extra]:

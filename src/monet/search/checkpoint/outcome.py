@@ -13,7 +13,7 @@ from monet.search.checkpoint.peak import NODES, SMALL, WORK_PLANS, WORK_SCHEDULE
 from monet.search.checkpoint.static import Choice, best_under
 from monet.transforms.checkpoint_baselines import BASELINES
 from monet.transforms.checkpoint_plan import CheckpointPlan, Impossible
-from monet.transforms.checkpoint_problem import Problem
+from monet.transforms.checkpoint_problem import CheckpointProblem
 from monet.transforms.recompute import recompute
 
 # of the bytes that the plain step keeps; finer where the first activations go
@@ -52,7 +52,7 @@ class Outcome:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        values = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+        values = {attribute.name: getattr(self, attribute.name) for attribute in dataclasses.fields(self)}
         return values | {
             "plan": self.plan.to_dict(),
             "peak": dataclasses.asdict(self.peak),
@@ -67,7 +67,7 @@ def outcome_of(graph: Graph, choice: Choice, method: str = "exact") -> Outcome:
     return Outcome(method, choice.plan, choice.kept_bytes, choice.share, choice.proved, choice.gap, peak)
 
 
-def outcome_of_peak(graph: Graph, problem: Problem, budget: int, schedules: bool = True) -> Outcome:
+def outcome_of_peak(graph: Graph, problem: CheckpointProblem, budget: int, schedules: bool = True) -> Outcome:
     """The cheapest plan under a peak over time. ``schedules``: bound also what finer decisions could gain."""
     found = best_under_peak(graph, budget, work=(WORK_PLANS, WORK_SCHEDULES if schedules else 0.0))
     kept, narrowed = problem.surviving(found.plan)
@@ -85,7 +85,9 @@ def outcome_of_peak(graph: Graph, problem: Problem, budget: int, schedules: bool
     return Outcome(method, found.plan, size, share, found.proved, found.gap, found.peak, timeline=more)
 
 
-def outcome_of_plan(graph: Graph, problem: Problem, plan: CheckpointPlan, method: str, narrow: bool = False) -> Outcome:
+def outcome_of_plan(
+    graph: Graph, problem: CheckpointProblem, plan: CheckpointPlan, method: str, narrow: bool = False
+) -> Outcome:
     """Any plan beside the optimum at its own bytes."""
     plan = plan.checked(graph)
     kept, narrowed = problem.surviving(plan)
@@ -99,7 +101,7 @@ def outcome_of_plan(graph: Graph, problem: Problem, plan: CheckpointPlan, method
 
 def exact_front(
     graph: Graph,
-    problem: Problem,
+    problem: CheckpointProblem,
     narrow: bool = False,
     shares: Iterable[float] = FRONT_SHARES,
     say: Callable[[Outcome], None] | None = None,
@@ -119,8 +121,8 @@ def nearly_free(front: Iterable[Outcome], by_peak: bool = False) -> Outcome:
     """The plan of least memory (kept, or at its peak) that repeats less than one per cent of the forward pass."""
     points = list(front)
     return min(
-        (one for one in points if one.recompute_over_forward <= NEGLIGIBLE),
-        key=lambda one: one.peak.bytes if by_peak else one.kept_bytes,
+        (point for point in points if point.recompute_over_forward <= NEGLIGIBLE),
+        key=lambda point: point.peak.bytes if by_peak else point.kept_bytes,
         default=points[0],
     )
 
@@ -128,9 +130,9 @@ def nearly_free(front: Iterable[Outcome], by_peak: bool = False) -> Outcome:
 def within(front: Iterable[Outcome], budget: int) -> Outcome:
     """The plan of a front that repeats least in a budget of kept bytes."""
     points = list(front)
-    fits = [one for one in points if one.kept_bytes <= budget]
+    fits = [point for point in points if point.kept_bytes <= budget]
     if not fits:
-        least = min(points, key=lambda one: one.kept_bytes)
+        least = min(points, key=lambda point: point.kept_bytes)
         short = least.kept_bytes - budget
         raise Impossible(
             f"no plan of the front keeps at most {budget:,} bytes; the least keeps {least.kept_bytes:,}: "
@@ -138,20 +140,20 @@ def within(front: Iterable[Outcome], budget: int) -> Outcome:
             least.peak.operator,
             short,
         )
-    return min(fits, key=lambda one: (one.recompute_over_forward, one.kept_bytes))
+    return min(fits, key=lambda point: (point.recompute_over_forward, point.kept_bytes))
 
 
-def baseline_outcomes(graph: Graph, problem: Problem, narrow: bool = False) -> list[Outcome]:
+def baseline_outcomes(graph: Graph, problem: CheckpointProblem, narrow: bool = False) -> list[Outcome]:
     """Every baseline that does something to this network; plans that equal an earlier one are left out."""
     found: dict[CheckpointPlan, Outcome] = {}
-    for one in BASELINES:
-        plan = one.plan(graph, problem)
+    for baseline in BASELINES:
+        plan = baseline.plan(graph, problem)
         if plan not in found:
-            found[plan] = outcome_of_plan(graph, problem, plan, one.name, narrow)
+            found[plan] = outcome_of_plan(graph, problem, plan, baseline.name, narrow)
     return list(found.values())
 
 
-def narrowed_only(graph: Graph, problem: Problem, budget: int) -> Outcome:
+def narrowed_only(graph: Graph, problem: CheckpointProblem, budget: int) -> Outcome:
     """Everything narrowed and nothing recomputed, if that fits."""
     narrow = [value.storage for value in problem.values if value.needed and value.narrowable]
     outcome = outcome_of_plan(graph, problem, CheckpointPlan(dict.fromkeys(narrow, "narrow")), "narrow", True)

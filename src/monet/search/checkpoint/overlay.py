@@ -143,7 +143,7 @@ class Superset:
         for index in early:
             if is_inplace(graph, graph.ops[index]):
                 same = same_version(replay, graph.ops[index].inputs[0], early)
-                found[index] = frozenset(one for name in same for one in readers.get(name, ())) - {index}
+                found[index] = frozenset(reader for name in same for reader in readers.get(name, ())) - {index}
         return found
 
     # --- one plan -----------------------------------------------------------------------------------------------------
@@ -181,7 +181,9 @@ class Superset:
             if tensor.storage not in self._storages:
                 number = len(self._storages)
                 self._storages[tensor.storage] = storage_of(graph, tensor.storage, number, left_behind(graph))
-        numbered = tuple(one if one.number == at else replace(one, number=at) for at, one in enumerate(operators))
+        numbered = tuple(
+            operator if operator.number == at else replace(operator, number=at) for at, operator in enumerate(operators)
+        )
         if len(self._flags) != len(self._storages) + 1:
             self._flags = flags_of(self._storages)
         return Workload(graph, numbered, self._storages, self._flags, self.base.ranges)
@@ -204,7 +206,7 @@ class Superset:
                     raise CheckpointError(f"{name!r} cannot be recomputed: its value is overwritten during the step")
                 emitted.add(index)
                 chain.append(index)
-                waiting += [one for one, storage, fate in reads[index] if fate == 2 or storage not in available]
+                waiting += [operand for operand, storage, fate in reads[index] if fate == 2 or storage not in available]
             found.append((reader, sorted(chain), missing))
         return found
 
@@ -213,7 +215,7 @@ class Superset:
     ) -> Live:
         op, ops = self.graph.ops[index], self.graph.ops
         now = tuple(renamed.get(name) for name in self.replay.reads(op))
-        key = (index, own, *((one.name, one.storage) if one is not None else None for one in now))
+        key = (index, own, *((tensor.name, tensor.storage) if tensor is not None else None for tensor in now))
         if key not in self._clones:
             names = {name: tensor.name for name, tensor in renamed.items()}
             declared = dict(tensors)

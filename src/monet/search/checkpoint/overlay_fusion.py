@@ -43,12 +43,12 @@ class LocalFusion:
 
     def apply(self, scheduler: Scheduler, plan: Plan) -> Plan:
         """``plan`` with every stretch of clones joined to its reader where that is legal. ``plan`` is complete."""
-        if not any(one.op.recompute for one in scheduler.workload.operators):
+        if not any(operator.op.recompute for operator in scheduler.workload.operators):
             return plan
         group_of = {name: number for number, group in enumerate(plan.groups) for name in group.operators}
         groups: dict[int, Group] = dict(enumerate(plan.groups))
         placements = dict(plan.placements)
-        numbers = {one.op.name: one for one in scheduler.workload.operators}
+        numbers = {operator.op.name: operator for operator in scheduler.workload.operators}
         for clones, reader in stretches(scheduler.workload.operators):
             number = group_of.get(reader.op.name, -1)
             target = [numbers[name] for name in groups[number].operators] if number >= 0 else [reader]
@@ -66,7 +66,7 @@ class LocalFusion:
     def _joined(
         self, scheduler: Scheduler, clones: list[Operator], target: list[Operator], group: Group | None, plan: Plan
     ) -> Joined | None:
-        key = (*(one.identity for one in clones), "", *(one.identity for one in target))
+        key = (*(clone.identity for clone in clones), "", *(operator.identity for operator in target))
         if key not in self._known:
             self._known[key] = _join(scheduler, clones, target, group, plan)
         return self._known[key]
@@ -87,10 +87,10 @@ def _join(
     scheduler: Scheduler, clones: list[Operator], target: list[Operator], group: Group | None, plan: Plan
 ) -> Joined | None:
     """The most clones, counted from the reader, that may be in its group."""
-    if not all(may_fuse(one) for one in target):
+    if not all(may_fuse(operator) for operator in target):
         return None
     for many in range(min(len(clones), LONGEST - len(target)), 0, -1):
-        members = sorted((*clones[-many:], *target), key=lambda one: one.number)
+        members = sorted((*clones[-many:], *target), key=lambda operator: operator.number)
         if not _legal(scheduler, clones[-many:], members):
             continue
         grown = _grown(scheduler, members, group, plan) if group else None
@@ -103,8 +103,8 @@ def _join(
 
 def _legal(scheduler: Scheduler, clones: list[Operator], members: list[Operator]) -> bool:
     return (
-        all(may_fuse(one) for one in clones)
-        and all(own_results(scheduler, clones[:i], one) for i, one in enumerate(clones))
+        all(may_fuse(clone) for clone in clones)
+        and all(own_results(scheduler, clones[:i], clone) for i, clone in enumerate(clones))
         and bool(common_dims(members))
     )
 
@@ -118,7 +118,7 @@ def _grown(scheduler: Scheduler, members: list[Operator], group: Group, plan: Pl
     if dim not in common_dims(members):
         return None
     instance = scheduler.machine.accelerator.instance(first[0])
-    if any(scheduler.costs.unfused_cycles(one, instance) is None for one in members):
+    if any(scheduler.costs.unfused_cycles(member, instance) is None for member in members):
         return None
     room = min(scheduler.machine.accelerator.memory(name).size_bytes for _, name in instance.memories)
     tiles = -(-last.nest.sizes[dim] // size)
@@ -128,4 +128,4 @@ def _grown(scheduler: Scheduler, members: list[Operator], group: Group, plan: Pl
             return None
         size = -(-size // 2)
         tiles = -(-last.nest.sizes[dim] // size)
-    return Group(tuple(one.op.name for one in members), ((dim, size),), group.halo), first[0]
+    return Group(tuple(member.op.name for member in members), ((dim, size),), group.halo), first[0]

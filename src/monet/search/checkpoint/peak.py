@@ -22,7 +22,7 @@ from monet.search.checkpoint.blocks import bound_for_plans, plan_by_blocks
 from monet.search.checkpoint.liveness import Peak, peak_of
 from monet.search.checkpoint.timeline import Timeline, timeline_of
 from monet.transforms.checkpoint_plan import CheckpointPlan, Impossible
-from monet.transforms.checkpoint_problem import Problem, flops_cost
+from monet.transforms.checkpoint_problem import CheckpointProblem, flops_cost
 from monet.transforms.recompute import recompute
 
 NODES = 200  # of a line that intervals decide; deeper networks are chained from blocks
@@ -103,7 +103,7 @@ def best_under_peak(
     return found
 
 
-def _by_blocks(graph: Graph, timeline: Timeline, problem: Problem, budget: int) -> PeakChoice:
+def _by_blocks(graph: Graph, timeline: Timeline, problem: CheckpointProblem, budget: int) -> PeakChoice:
     """The same for deep networks: equal blocks solved once and chained, with a bound for every plan."""
     plan = plan_by_blocks(graph, problem, budget)
     if plan is None:
@@ -147,7 +147,9 @@ def _check_floor(timeline: Timeline, budget: int) -> None:
         )
 
 
-def _no_plan(timeline: Timeline, problem: Problem, budget: int, infeasible: bool, work: float) -> BudgetTooSmall:
+def _no_plan(
+    timeline: Timeline, problem: CheckpointProblem, budget: int, infeasible: bool, work: float
+) -> BudgetTooSmall:
     least = _Intervals(timeline, problem, None, plans_only=True).least_capacity(work)
     what = "no plan keeps" if infeasible else "no plan was found, nor excluded, that keeps"
     return BudgetTooSmall(
@@ -159,7 +161,7 @@ def _no_plan(timeline: Timeline, problem: Problem, budget: int, infeasible: bool
     )
 
 
-def _plan(timeline: Timeline, problem: Problem, dropped: set[int], repeated: set[int]) -> CheckpointPlan:
+def _plan(timeline: Timeline, problem: CheckpointProblem, dropped: set[int], repeated: set[int]) -> CheckpointPlan:
     """What survives: every saved value that is not dropped, and whatever else the repeated nodes start from."""
     kept = {problem.value_of_storage[name] for name in problem.saved}
     kept -= {timeline.items[i].value for i in dropped}
@@ -186,7 +188,7 @@ class _Answer:
 class _Intervals:
     """The CP-SAT model of one class under one budget."""
 
-    def __init__(self, timeline: Timeline, problem: Problem, budget: int | None, plans_only: bool) -> None:
+    def __init__(self, timeline: Timeline, problem: CheckpointProblem, budget: int | None, plans_only: bool) -> None:
         from ortools.sat.python import cp_model
 
         self.timeline, self.problem, self.plans_only = timeline, problem, plans_only
@@ -313,7 +315,7 @@ class _Intervals:
         self.model.add(first_end >= at).only_enforce_if([second.negated(), *when])
         self.model.add(self.start[maker] < at).only_enforce_if([second, *when])
         self.model.add(second_end >= at).only_enforce_if([second, *when])
-        self.model.add_bool_or([second.negated(), self.again[maker], *(one.negated() for one in when)])
+        self.model.add_bool_or([second.negated(), self.again[maker], *(condition.negated() for condition in when)])
 
     def _just_in_time(self) -> None:
         """As the transform has it, a second run happens in the stage of its first reader."""

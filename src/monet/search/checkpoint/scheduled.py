@@ -48,7 +48,7 @@ class ScheduledCost:
     @cached_property
     def saved_bytes(self) -> dict[str, tuple[int, int]]:
         """Saved storage → its bytes, and its bytes when narrowed."""
-        return {one.storage: (one.bytes, one.narrowed_bytes) for one in saved_tensors(self.graph)}
+        return {saved.storage: (saved.bytes, saved.narrowed_bytes) for saved in saved_tensors(self.graph)}
 
     def kept_bytes(self, plan: CheckpointPlan) -> int:
         """Bytes that a plan keeps on the device from forward to backward."""
@@ -68,8 +68,8 @@ class ScheduledCost:
         """The base plan for a workload with clones: each runs where its original does."""
         placements = self.base.placements
         chosen = {
-            one.op.name: placements[one.op.name if not one.op.recompute else original(one.op.name)]
-            for one in workload.operators
+            operator.op.name: placements[operator.op.name if not operator.op.recompute else original(operator.op.name)]
+            for operator in workload.operators
         }
         return replace(self.base, placements=chosen)
 

@@ -114,14 +114,14 @@ def _fused_again(scheduler: Scheduler, plan: Plan, seed: int, effort: int) -> tu
 def carried(costed: ScheduledCost, plan: Plan) -> Plan | None:
     """The groups of a plan without its clones, as a base for other checkpoint plans. Where that is no plan, only the
     groups that had none; None if these do not fit either."""
-    names = {one.op.name for one in costed.scheduler.workload.operators}
+    names = {operator.op.name for operator in costed.scheduler.workload.operators}
     stripped = tuple(
-        one._replace(operators=tuple(name for name in one.operators if name in names)) for one in plan.groups
+        group._replace(operators=tuple(name for name in group.operators if name in names)) for group in plan.groups
     )
-    untouched = tuple(one for one in plan.groups if set(one.operators) <= names)
+    untouched = tuple(group for group in plan.groups if set(group.operators) <= names)
     placements = {name: where for name, where in plan.placements.items() if name in names}
     for groups in (stripped, untouched):
-        chosen = tuple(one for one in groups if len(one.operators) > 1)
+        chosen = tuple(group for group in groups if len(group.operators) > 1)
         try:
             return costed.scheduler.schedule(replace(plan, groups=chosen, placements=placements)).plan
         except (NoSchedule, MonetError):

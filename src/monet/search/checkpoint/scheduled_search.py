@@ -24,7 +24,7 @@ from monet.search.checkpoint.static import Choice
 from monet.search.genetic import EvolutionSettings, Genome, Score, evolve, non_dominated
 from monet.transforms.checkpoint_baselines import BASELINES
 from monet.transforms.checkpoint_plan import CheckpointError, CheckpointPlan, Impossible
-from monet.transforms.checkpoint_problem import Problem, problem_of
+from monet.transforms.checkpoint_problem import CheckpointProblem, problem_of
 
 GREEDY_PLANS = 12
 PAGED_BYTES = 64 * 1024  # smaller activations are not worth a page
@@ -60,14 +60,14 @@ class StaticOptimum:
 class ScheduledFront:
     """Outcome of a search. ``front`` is by memory; ``exact`` are optima of repeated FLOPs over budgets of kept bytes.
 
-    ``alone`` says what each saved storage costs when it alone is recomputed; ``optima`` which plans are exact static
-    optima, if only such were asked for.
+    ``single_drops`` says what each saved storage costs when it alone is recomputed; ``optima`` which plans are exact
+    static optima, if only such were asked for.
     """
 
     plain: Point
     front: tuple[Point, ...]
     baselines: tuple[tuple[str, Point], ...]
-    alone: tuple[tuple[str, Point], ...]
+    single_drops: tuple[tuple[str, Point], ...]
     exact: tuple[Choice, ...]
     evaluated: int
     interrupted: bool
@@ -83,8 +83,8 @@ class ScheduledFront:
     def free(self) -> Point | None:
         """The plan of least memory that is no slower than the plain step; None if no plan that saves memory is."""
         plain = self.plain.figures
-        fast = [one for one in self.front if one.figures.latency_s <= plain.latency_s]
-        best = min(fast, key=lambda one: one.figures.memory_peak_bytes, default=None)
+        fast = [point for point in self.front if point.figures.latency_s <= plain.latency_s]
+        best = min(fast, key=lambda point: point.figures.memory_peak_bytes, default=None)
         return best if best and best.figures.memory_peak_bytes < plain.memory_peak_bytes else None
 
     @property
@@ -92,12 +92,12 @@ class ScheduledFront:
         """What to take without a budget: the least memory at no loss of latency, else the plain step, else, if that
         does not fit into DRAM, the fastest plan that does."""
         fits = self.plain.figures.dram_peak_bytes <= self.dram_capacity_bytes
-        return self.free or (self.plain if fits else min(self.front, key=lambda one: one.objectives))
+        return self.free or (self.plain if fits else min(self.front, key=lambda point: point.objectives))
 
     def under(self, peak_bytes: int) -> Point | None:
         """The fastest plan whose activations never exceed ``peak_bytes``."""
-        fits = [one for one in self.front if one.figures.memory_peak_bytes <= peak_bytes]
-        return min(fits, key=lambda one: one.objectives, default=None)
+        fits = [point for point in self.front if point.figures.memory_peak_bytes <= peak_bytes]
+        return min(fits, key=lambda point: point.objectives, default=None)
 
 
 # --- evaluation -------------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class NoPlanFits(Impossible):
 class CheckpointEvaluator:
     """Figures of plans, each computed once, in this process or several."""
 
-    def __init__(self, costed: ScheduledCost, problem: Problem, executor: Executor | None = None) -> None:
+    def __init__(self, costed: ScheduledCost, problem: CheckpointProblem, executor: Executor | None = None) -> None:
         self.costed, self.problem, self.executor = costed, problem, executor
         self.dram = costed.scheduler.machine.accelerator.dram
         self.points: dict[tuple[CheckpointPlan, bool], Point | None] = {}
@@ -118,15 +118,15 @@ class CheckpointEvaluator:
     def all(self, plans: Iterable[tuple[CheckpointPlan, bool]]) -> list[Point | None]:
         """The points of some plans (None: does not fit), in order."""
         asked = list(plans)
-        new = [one for one in dict.fromkeys(asked) if one not in self.points]
+        new = [candidate for candidate in dict.fromkeys(asked) if candidate not in self.points]
         found: Iterable[PlanFigures | None]
         if self.executor is None or len(new) < 2:
-            found = (figures_or_none(self.costed, *one) for one in new)
+            found = (figures_or_none(self.costed, *candidate) for candidate in new)
         else:
             found = self.executor.map(_in_worker, new, chunksize=max(1, len(new) // 16))
-        for one, figures in zip(new, found, strict=True):
-            self.points[one] = Point(*one, figures, self._share(one[0])) if figures else None
-        return [self.points[one] for one in asked]
+        for candidate, figures in zip(new, found, strict=True):
+            self.points[candidate] = Point(*candidate, figures, self._share(candidate[0])) if figures else None
+        return [self.points[candidate] for candidate in asked]
 
     def score(self, point: Point | None) -> Score:
         """What the search compares. Too much in DRAM is infeasible, by how much of it there is."""
@@ -137,10 +137,10 @@ class CheckpointEvaluator:
 
     def front(self, points: Iterable[Point | None]) -> tuple[Point, ...]:
         """Those that fit into DRAM and that none beats in all three figures, by memory."""
-        found = [one for one in points if one is not None]
-        fits = [one for one in found if not self.score(one).violation]
+        found = [point for point in points if point is not None]
+        fits = [point for point in found if not self.score(point).violation]
         if not fits:
-            least = min(found, key=lambda one: one.figures.dram_peak_bytes).figures
+            least = min(found, key=lambda point: point.figures.dram_peak_bytes).figures
             short = least.dram_peak_bytes - self.dram.capacity_bytes
             raise NoPlanFits(
                 f"DRAM {self.dram.name} holds {self.dram.capacity_bytes:,} bytes; of {len(found)} plans the least "
@@ -149,9 +149,9 @@ class CheckpointEvaluator:
                 least.peak_operator,
                 short,
             )
-        scores: dict[Genome, Score] = {(number,): Score(one.objectives) for number, one in enumerate(fits)}
+        scores: dict[Genome, Score] = {(number,): Score(point.objectives) for number, point in enumerate(fits)}
         front = (fits[number] for number, *_ in non_dominated(scores))
-        return tuple(sorted(front, key=lambda one: one.objectives[::-1]))
+        return tuple(sorted(front, key=lambda point: point.objectives[::-1]))
 
     def _share(self, plan: CheckpointPlan) -> float:
         return self.problem.cost(*self.problem.surviving(plan)) / max(1, self.problem.forward_cost)
@@ -190,7 +190,7 @@ def workers(costed: ScheduledCost, jobs: int) -> Iterator[Executor | None]:
 # --- seeds ------------------------------------------------------------------------------------------------------------
 
 
-def scheduled_problem(costed: ScheduledCost) -> Problem:
+def scheduled_problem(costed: ScheduledCost) -> CheckpointProblem:
     """Keep or recompute, where an operator costs the time it takes in the plain schedule: additive, so only a guide."""
     scheduler, schedule = costed.schedule(CheckpointPlan())
     tiles, moves = schedule.tiles, schedule.transfers
@@ -199,20 +199,25 @@ def scheduled_problem(costed: ScheduledCost) -> Problem:
     for events, own in ((tiles, slice(None)), (moves, ~moves.is_eviction)):
         np.minimum.at(first, events.operator[own], events.start[own])
         np.maximum.at(last, events.operator[own], events.end[own])
-    ticks = {one.op.name: max(0, int(last[one.number] - first[one.number])) for one in scheduler.workload.operators}
+    ticks = {
+        operator.op.name: max(0, int(last[operator.number] - first[operator.number]))
+        for operator in scheduler.workload.operators
+    }
 
     return problem_of(costed.graph, lambda _, op: ticks.get(op.name, 0))
 
 
-def greedy_plans(plain: Point, alone: Sequence[tuple[str, Point]], count: int = GREEDY_PLANS) -> list[CheckpointPlan]:
+def greedy_plans(
+    plain: Point, single_drops: Sequence[tuple[str, Point]], count: int = GREEDY_PLANS
+) -> list[CheckpointPlan]:
     """Plans that drop the storages which cost least time per byte alone: first those that gain, then ever more."""
     worth = sorted(
         (
-            (one.figures.latency_s - plain.figures.latency_s)
-            / max(1, plain.figures.kept_bytes - one.figures.kept_bytes),
+            (point.figures.latency_s - plain.figures.latency_s)
+            / max(1, plain.figures.kept_bytes - point.figures.kept_bytes),
             name,
         )
-        for name, one in alone
+        for name, point in single_drops
     )
     names = [name for _, name in worth]
     free = sum(price <= 0 for price, _ in worth)
@@ -253,8 +258,8 @@ def exact_points(
     time = exact_curve(scheduled_problem(costed), narrow=narrow, points=16, most=17)
     optima: dict[CheckpointPlan, tuple[StaticOptimum, ...]] = {}
     for cost, curve in (("flops", flops), ("time", time)):
-        for one in curve:
-            optima[one.plan] = (*optima.get(one.plan, ()), StaticOptimum(cost, one))
+        for choice in curve:
+            optima[choice.plan] = (*optima.get(choice.plan, ()), StaticOptimum(cost, choice))
     return replace(_fixed(evaluator, optima, flops, watch), optima=optima)
 
 
@@ -273,7 +278,7 @@ def baseline_points(
         costed.figures(plan)  # raises with the reason if it cannot be
     found = _fixed(evaluator, [plan for _, plan in (*more, *_baselines(evaluator))], exact, watch)
     points = zip(more, evaluator.all([(plan, True) for _, plan in more]), strict=True)
-    return replace(found, baselines=(*((name, one) for (name, _), one in points if one), *found.baselines))
+    return replace(found, baselines=(*((name, point) for (name, _), point in points if point), *found.baselines))
 
 
 def _fixed(
@@ -312,30 +317,30 @@ def _search(
     watch: Callable[[int], None] | None,
 ) -> ScheduledFront:
     costed, problem = evaluator.costed, evaluator.problem
-    ways = _ways(costed, problem, choices)
-    genes = genes_of(problem, ways, "recompute" in choices)
+    treatments = _treatments(costed, problem, choices)
+    genes = genes_of(problem, treatments, "recompute" in choices)
     plain = _plain(evaluator)
     exact = exact_curve(problem, narrow="narrow" in choices, points=16, most=32)
     named = _baselines(evaluator) if "recompute" in choices else []
-    alone: list[tuple[str, Point]] = []
+    single_drops: list[tuple[str, Point]] = []
     seeds = [plan for _, plan in named]
     try:
         if "recompute" in choices:
-            alone = _alone(evaluator)
-            seeds += [one.plan for one in exact]
-            seeds += [one.plan for one in exact_curve(scheduled_problem(costed), points=16, most=17)]
-            seeds += greedy_plans(plain, alone)
+            single_drops = _single_drops(evaluator)
+            seeds += [optimum.plan for optimum in exact]
+            seeds += [choice.plan for choice in exact_curve(scheduled_problem(costed), points=16, most=17)]
+            seeds += greedy_plans(plain, single_drops)
     except KeyboardInterrupt:  # what there is
-        return _collected(evaluator, plain, named, alone, exact, True)
-    for way, names in ways.items():
+        return _collected(evaluator, plain, named, single_drops, exact, True)
+    for treatment, names in treatments.items():
         largest = sorted(names, key=lambda name: (-costed.saved_bytes.get(name, (0, 0))[0], name))
-        seeds += [CheckpointPlan(dict.fromkeys(largest[:many], way)) for many in (1, 2, 4, 8, len(largest))]
+        seeds += [CheckpointPlan(dict.fromkeys(largest[:many], treatment)) for many in (1, 2, 4, 8, len(largest))]
 
     def evaluate(genomes: Sequence[Genome]) -> list[Score]:
-        found = evaluator.all([(genes.plan(one[:-1]), bool(one[-1])) for one in genomes])
+        found = evaluator.all([(genes.plan(genome[:-1]), bool(genome[-1])) for genome in genomes])
         if watch:
             watch(len(evaluator.points))
-        return [evaluator.score(one) for one in found]
+        return [evaluator.score(point) for point in found]
 
     result = evolve(
         (*genes.counts, 2 if "recompute" in choices else 1),
@@ -345,26 +350,26 @@ def _search(
         seeds=[(*genes.genome(plan), 1) for plan in dict.fromkeys(seeds)],
         repair=lambda genome: (*genes.repaired(genome[:-1]), genome[-1]),
     )
-    return _collected(evaluator, plain, named, alone, exact, result.interrupted)
+    return _collected(evaluator, plain, named, single_drops, exact, result.interrupted)
 
 
-def _ways(costed: ScheduledCost, problem: Problem, choices: Sequence[str]) -> dict[str, frozenset[str]]:
+def _treatments(costed: ScheduledCost, problem: CheckpointProblem, choices: Sequence[str]) -> dict[str, frozenset[str]]:
     """Ways to keep besides plain keeping, and the storages that have them."""
-    ways = {}
+    treatments = {}
     if "narrow" in choices:
-        ways["narrow"] = narrowable(problem)
+        treatments["narrow"] = narrowable(problem)
     if "offload" in choices:
         costed.check_host()
         sizes = {name: size for name, (size, _) in costed.saved_bytes.items()}
-        ways["offload"] = frozenset(name for name, size in sizes.items() if size >= PAGED_BYTES)
-    return ways
+        treatments["offload"] = frozenset(name for name, size in sizes.items() if size >= PAGED_BYTES)
+    return treatments
 
 
 def _collected(
     evaluator: CheckpointEvaluator,
     plain: Point,
     named: Sequence[tuple[str, CheckpointPlan]],
-    alone: Sequence[tuple[str, Point]],
+    single_drops: Sequence[tuple[str, Point]],
     exact: Sequence[Choice],
     interrupted: bool,
 ) -> ScheduledFront:
@@ -372,18 +377,18 @@ def _collected(
     points = evaluator.all([(plan, True) for _, plan in named])
     baselines = tuple((name, point) for (name, _), point in zip(named, points, strict=True) if point)
     count, capacity = len(evaluator.points), evaluator.dram.capacity_bytes
-    return ScheduledFront(plain, front, baselines, tuple(alone), tuple(exact), count, interrupted, capacity)
+    return ScheduledFront(plain, front, baselines, tuple(single_drops), tuple(exact), count, interrupted, capacity)
 
 
 def _baselines(evaluator: CheckpointEvaluator) -> list[tuple[str, CheckpointPlan]]:
     """Named plans, those that equal an earlier one left out."""
     found: dict[CheckpointPlan, str] = {}
-    for one in BASELINES:
-        found.setdefault(one.plan(evaluator.costed.graph, evaluator.problem), one.name)
+    for baseline in BASELINES:
+        found.setdefault(baseline.plan(evaluator.costed.graph, evaluator.problem), baseline.name)
     return [(name, plan) for plan, name in found.items()]
 
 
-def _alone(evaluator: CheckpointEvaluator) -> list[tuple[str, Point]]:
+def _single_drops(evaluator: CheckpointEvaluator) -> list[tuple[str, Point]]:
     """Every saved storage recomputed alone."""
     names = sorted(evaluator.problem.saved)
     points = evaluator.all([(CheckpointPlan.dropping([name]), True) for name in names])

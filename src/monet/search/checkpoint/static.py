@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from monet.transforms.checkpoint_plan import CheckpointError, CheckpointPlan
-from monet.transforms.checkpoint_problem import Problem
+from monet.transforms.checkpoint_problem import CheckpointProblem
 
 # Turns of the race: solver, effort (nodes of HiGHS, deterministic seconds of CP-SAT), and what the forward pass counts
 # in the objective of HiGHS, whose search takes other paths at another scale. What is easy is proved in the first turn.
@@ -33,7 +33,7 @@ PROOF = 1e-5
 class Choice:
     """A selection of what to keep. ``bound`` is a proven lower bound on the repeated work under ``budget``.
 
-    ``found_by`` names the solver; ``kept`` and ``narrowed`` index ``Problem.values``. Work and bytes are exact.
+    ``found_by`` names the solver; ``kept`` and ``narrowed`` index the problem's ``values``. Work and bytes are exact.
     """
 
     kept: frozenset[int]
@@ -62,7 +62,7 @@ class Choice:
         return max(0.0, self.cost - math.ceil(self.bound - 0.5)) / self.forward_cost
 
 
-def best_under(problem: Problem, budget: int, narrow: bool = False) -> Choice:
+def best_under(problem: CheckpointProblem, budget: int, narrow: bool = False) -> Choice:
     """The values to keep in at most ``budget`` bytes that repeat the least work, proved or with its gap.
 
     With ``narrow``, a value may also survive as the few bits that backward reads of it.
@@ -88,8 +88,8 @@ def best_under(problem: Problem, budget: int, narrow: bool = False) -> Choice:
     return best
 
 
-def _impossible(problem: Problem) -> str:
-    fixed = [one.name for one in problem.operators if not one.repeatable]
+def _impossible(problem: CheckpointProblem) -> str:
+    fixed = [operator.name for operator in problem.operators if not operator.repeatable]
     return f"not everything can be recomputed: {', '.join(fixed[:5])} would overwrite what the step still needs"
 
 
@@ -97,35 +97,37 @@ def _impossible(problem: Problem) -> str:
 class _Model:
     """The constraints, row by row. Columns: values kept, then operators repeated, then values narrowed."""
 
-    problem: Problem
+    problem: CheckpointProblem
     narrowable: tuple[int, ...]
-    rows: tuple[tuple[tuple[int, ...], int], ...]  # (columns that may help, operator that asks or -1)
+    constraints: tuple[tuple[tuple[int, ...], int], ...]  # (columns that may help, operator that asks or -1)
 
     @classmethod
-    def of(cls, problem: Problem, narrow: bool) -> _Model:
+    def of(cls, problem: CheckpointProblem, narrow: bool) -> _Model:
         first = len(problem.values)
         last = first + len(problem.operators)
-        narrowable = [i for i, one in enumerate(problem.values) if narrow and one.needed and one.narrowable]
+        narrowable = [i for i, value in enumerate(problem.values) if narrow and value.needed and value.narrowable]
         column = {value: last + i for i, value in enumerate(narrowable)}
-        rows: list[tuple[tuple[int, ...], int]] = []
+        constraints: list[tuple[tuple[int, ...], int]] = []
         for i, value in enumerate(problem.values):
             if value.needed:
-                rows.append(((i, first + value.maker, *((column[i],) if i in column else ())), -1))
+                constraints.append(((i, first + value.maker, *((column[i],) if i in column else ())), -1))
         for index, operator in enumerate(problem.operators):
-            rows += [((i, first + problem.values[i].maker), first + index) for i in operator.reads]
-        return cls(problem, tuple(narrowable), tuple(rows))
+            constraints += [((i, first + problem.values[i].maker), first + index) for i in operator.reads]
+        return cls(problem, tuple(narrowable), tuple(constraints))
 
     @property
     def allowed(self) -> list[bool]:
         """Column → whether it may be 1."""
         kept = [value.keepable for value in self.problem.values]
-        return kept + [one.repeatable for one in self.problem.operators] + [True] * len(self.narrowable)
+        return kept + [operator.repeatable for operator in self.problem.operators] + [True] * len(self.narrowable)
 
     @property
     def costs(self) -> list[int]:
         """Column → repeated work."""
         return (
-            [0] * len(self.problem.values) + [one.cost for one in self.problem.operators] + [0] * len(self.narrowable)
+            [0] * len(self.problem.values)
+            + [operator.cost for operator in self.problem.operators]
+            + [0] * len(self.narrowable)
         )
 
     @property
@@ -154,7 +156,7 @@ class _Model:
 
         unit = scale / max(1, self.problem.forward_cost)
         data, columns, starts, lower = [], [], [0], []
-        for helpers, asking in self.rows:
+        for helpers, asking in self.constraints:
             data += [1.0] * len(helpers) + ([-1.0] if asking >= 0 else [])
             columns += [*helpers, *([asking] if asking >= 0 else [])]
             starts.append(len(columns))
@@ -186,7 +188,7 @@ class _Model:
 
         model, problem = cp_model.CpModel(), self.problem
         columns = [model.new_bool_var(f"x{i}") if ok else model.new_constant(0) for i, ok in enumerate(self.allowed)]
-        for helpers, asking in self.rows:
+        for helpers, asking in self.constraints:
             clause = [columns[i] for i in helpers]
             model.add_bool_or([*clause, columns[asking].negated()] if asking >= 0 else clause)
         model.add(cp_model.LinearExpr.weighted_sum(columns, self.sizes) <= best.budget)

@@ -16,13 +16,13 @@ from monet.graph.graph import Graph
 from monet.graph.kind import kind_named
 from monet.graph.op import Op, Phase
 from monet.search.checkpoint.liveness import counted_storages
-from monet.transforms.checkpoint_problem import Problem, flops_cost, problem_of
+from monet.transforms.checkpoint_problem import CheckpointProblem, flops_cost, problem_of
 from monet.transforms.recompute import Replay
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A buffer that a forward node leaves. ``readers`` are node numbers; ``value`` indexes ``Problem.values``."""
+    """A buffer that a forward node leaves. ``readers`` are node numbers; ``value`` indexes the problem's ``values``."""
 
     value: int
     maker: int
@@ -54,7 +54,7 @@ class Timeline:
     @property
     def unit(self) -> int:
         """A common divisor of all sizes, in bytes."""
-        sizes = [one.bytes for one in self.items] + [one.workspace for one in self.nodes]
+        sizes = [item.bytes for item in self.items] + [node.workspace for node in self.nodes]
         return math.gcd(*sizes, *(size for size, _, _ in self.fixed)) or 1
 
     @cached_property
@@ -97,7 +97,7 @@ class Timeline:
 
 def timeline_of(
     graph: Graph, cost: Callable[[Graph, Op], int] = flops_cost, fold: bool = True
-) -> tuple[Timeline, Problem]:
+) -> tuple[Timeline, CheckpointProblem]:
     """The timeline of one pass of a training step, and the problem whose values its items are.
 
     What computes in place is always folded with what it overwrites; ``fold`` folds every forward chain with one
@@ -134,7 +134,7 @@ def timeline_of(
     )
 
 
-def _folded(problem: Problem, chains: bool) -> dict[int, int]:
+def _folded(problem: CheckpointProblem, chains: bool) -> dict[int, int]:
     """Operator → the one operator that reads what it makes, if backward does not read that; in place, or any."""
     readers: dict[int, set[int]] = defaultdict(set)
     for number, operator in enumerate(problem.operators):
@@ -152,7 +152,7 @@ def _folded(problem: Problem, chains: bool) -> dict[int, int]:
     return found
 
 
-def _chains(problem: Problem, merged: dict[int, int]) -> list[list[int]]:
+def _chains(problem: CheckpointProblem, merged: dict[int, int]) -> list[list[int]]:
     """Operators by folded node, nodes in the order of their last operator."""
     last: dict[int, list[int]] = defaultdict(list)
     for number in range(len(problem.operators)):
@@ -163,7 +163,7 @@ def _chains(problem: Problem, merged: dict[int, int]) -> list[list[int]]:
     return [last[end] for end in sorted(last)]
 
 
-def _forward_node(problem: Problem, chain: list[int]) -> TimelineNode:
+def _forward_node(problem: CheckpointProblem, chain: list[int]) -> TimelineNode:
     inside = set(chain)
     made = {value for number in chain for value in problem.operators[number].writes}
     passed = {value for number in chain for value in problem.operators[number].reads if value in made}
@@ -172,13 +172,15 @@ def _forward_node(problem: Problem, chain: list[int]) -> TimelineNode:
     for number in chain:
         operator = problem.operators[number]
         consumed = [value for value in operator.reads if value in passed]
-        stored = {problem.values[value].storage for value in consumed}
+        consumed_storages = {problem.values[value].storage for value in consumed}
         for value in operator.writes:
-            if problem.values[value].storage not in stored:  # an in-place result takes over its input's buffer
+            if (
+                problem.values[value].storage not in consumed_storages
+            ):  # an in-place result takes over its input's buffer
                 held += _bytes(problem, value, size)
         most = max(most, held)
         for value in consumed:
-            if problem.values[value].storage not in {problem.values[one].storage for one in operator.writes}:
+            if problem.values[value].storage not in {problem.values[written].storage for written in operator.writes}:
                 held -= _bytes(problem, value, size)
     left = sum(_bytes(problem, value, size) for value in made - passed)
     return TimelineNode(
@@ -189,14 +191,14 @@ def _forward_node(problem: Problem, chain: list[int]) -> TimelineNode:
     )
 
 
-def _bytes(problem: Problem, value: int, size: dict[int, int]) -> int:
+def _bytes(problem: CheckpointProblem, value: int, size: dict[int, int]) -> int:
     """Bytes of a value's storage, also of one that is overwritten later."""
     storage = problem.values[value].storage
     return size[value] or max(problem.values[i].bytes for i in size if problem.values[i].storage == storage)
 
 
 def _readers(
-    replay: Replay, problem: Problem, backward: list[Op], number: dict[int, int], first: int
+    replay: Replay, problem: CheckpointProblem, backward: list[Op], number: dict[int, int], first: int
 ) -> dict[int, set[int]]:
     """Value → nodes that read it, its own left out."""
     found: dict[int, set[int]] = defaultdict(set)

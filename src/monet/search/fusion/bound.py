@@ -38,7 +38,7 @@ def bound_of(scheduler: Scheduler) -> Bound:
     workload, accelerator = scheduler.workload, scheduler.machine.accelerator
     read, written = _compulsory(workload)
     saved, again = _over_the_loss(workload)
-    chip = sum(one.size_bytes for one in accelerator.memories)
+    chip = sum(memory.size_bytes for memory in accelerator.memories)
     over = max(0, saved - chip) + max(0, saved + again - chip)
     total = read + written + over
     dram = accelerator.dram
@@ -89,7 +89,7 @@ def _over_the_loss(workload: Workload) -> tuple[int, int]:
     and is read on both sides of it. Of all operators of the loss the one with the largest sum."""
     of = structure_of(workload)
     best = 0, 0
-    for middle in (one.number for one in workload.operators if one.op.phase is Phase.LOSS):
+    for middle in (loss.number for loss in workload.operators if loss.op.phase is Phase.LOSS):
         before, after = of.ancestors[middle] | 1 << middle, of.descendants[middle]
         made, seen, again = dict[str, int](), dict[str, int](), dict[str, int]()
         for operator in workload.operators:
@@ -99,7 +99,7 @@ def _over_the_loss(workload: Workload) -> tuple[int, int]:
                 if table is not None:
                     size = distinct_bytes(operand, operator)
                     table[tensor.storage] = max(size, table.get(tensor.storage, 0))
-        roots = {name for name, one in workload.storages.items() if one.is_root and name not in made}
+        roots = {name for name, storage in workload.storages.items() if storage.is_root and name not in made}
         saved = sum(min(size, made[name]) for name, size in again.items() if name in made)
         twice = sum(min(size, seen[name]) for name, size in again.items() if name in seen and name in roots)
         best = max(best, (saved, twice), key=sum)

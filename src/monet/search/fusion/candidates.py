@@ -76,7 +76,7 @@ def hopeful_groups(
             estimate[mask] = here = baseline.potential(mask, objective)
             if here < least:
                 continue
-            more = here - max(estimate.get(mask & ~(1 << one), 0.0) for one in bits(mask))
+            more = here - max(estimate.get(mask & ~(1 << number), 0.0) for number in bits(mask))
             if more > least:
                 found.append((mask, here, more))
     return legal, complete, found
@@ -86,7 +86,7 @@ def _best_first(level: Level, estimate: Mapping[int, float]) -> Level:
     """A level in the order to grow it in: for every first operator its best group, then for every one the second."""
     turn: dict[int, int] = {}
     ranked = []
-    for mask in sorted(level, key=lambda one: (-estimate.get(one, 0.0), one)):
+    for mask in sorted(level, key=lambda mask: (-estimate.get(mask, 0.0), mask)):
         turn[mask & -mask] = here = turn.get(mask & -mask, -1) + 1
         ranked.append((here, mask))
     return {mask: level[mask] for _, mask in sorted(ranked)}
@@ -95,7 +95,9 @@ def _best_first(level: Level, estimate: Mapping[int, float]) -> Level:
 def folded(baseline: Baseline, groups: Iterable[tuple[int, float, float]], base: Plan) -> list[Fold]:
     """Groups with equal operators, wiring, placement and traffic together, those that promise most first."""
     operators, alike = baseline.scheduler.workload.operators, dict[object, int]()
-    kinds = [alike.setdefault((one.alike, base.placements[one.op.name]), len(alike)) for one in operators]
+    kinds = [
+        alike.setdefault((operator.alike, base.placements[operator.op.name]), len(alike)) for operator in operators
+    ]
     classes: dict[tuple[object, ...], tuple[list[int], float, float]] = {}
     for mask, estimate, more in groups:
         numbers, place = list(bits(mask)), dict[str, int]()
@@ -110,7 +112,7 @@ def folded(baseline: Baseline, groups: Iterable[tuple[int, float, float]], base:
         key = (tuple(wiring), baseline.saveable_bytes(mask), f"{estimate:.1e}", in_place(mask))
         classes.setdefault(key, ([], estimate, more))[0].append(mask)
     found = [Fold(tuple(masks), estimate, more) for masks, estimate, more in classes.values()]
-    return sorted(found, key=lambda one: (-one.more * len(one.masks), one.masks[0]))
+    return sorted(found, key=lambda fold: (-fold.more * len(fold.masks), fold.masks[0]))
 
 
 def in_place(mask: int) -> bool:
@@ -125,7 +127,7 @@ class Costing:
     def __init__(self, evaluator: FusionEvaluator, baseline: Baseline, base: Plan, budget: int) -> None:
         self.evaluator, self.baseline, self.base = evaluator, baseline, base
         self.began, self.last = evaluator.scheduled, evaluator.work + budget
-        self.alone = evaluator.cost(base)
+        self.unfused_cost = evaluator.cost(base)
         self.best: dict[Fold, tuple[float, int]] = {}
 
     @property
@@ -136,12 +138,16 @@ class Costing:
     def cost(self, fold: Fold, quick: bool) -> None:
         """Cost the group that stands for a fold: its first variants, or all others."""
         every = variants_for(self.baseline, self.base, fold.masks[0])
-        useful = [n for n, one in enumerate(every) if one.group.tile or one.moved or not in_place(fold.masks[0])]
-        first = [n for n in useful if not any(one.cores[0] for _, one in every[n].moved if not one.split)][:QUICK]
+        useful = [
+            n for n, variant in enumerate(every) if variant.group.tile or variant.moved or not in_place(fold.masks[0])
+        ]
+        first = [
+            n for n in useful if not any(placement.cores[0] for _, placement in every[n].moved if not placement.split)
+        ][:QUICK]
         for number in first if quick else [n for n in useful if n not in first]:
             if self.spent:
                 return
-            gain = self.alone - self.evaluator.cost(plan_with(self.base, (every[number],)))
+            gain = self.unfused_cost - self.evaluator.cost(plan_with(self.base, (every[number],)))
             if fold not in self.best or gain > self.best[fold][0]:
                 self.best[fold] = gain, number
 
@@ -167,11 +173,11 @@ def undominated(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Without those that gain no more than a candidate inside them."""
     kept: list[Candidate] = []
     by_operator: dict[int, list[Candidate]] = {}
-    for one in sorted(candidates, key=lambda one: (one.mask.bit_count(), one.mask)):
-        touching = (c for number in bits(one.mask) for c in by_operator.get(number, ()))
-        if any(c.gain >= one.gain and not c.mask & ~one.mask for c in touching):
+    for candidate in sorted(candidates, key=lambda candidate: (candidate.mask.bit_count(), candidate.mask)):
+        touching = (c for number in bits(candidate.mask) for c in by_operator.get(number, ()))
+        if any(c.gain >= candidate.gain and not c.mask & ~candidate.mask for c in touching):
             continue
-        kept.append(one)
-        for number in bits(one.mask):
-            by_operator.setdefault(number, []).append(one)
+        kept.append(candidate)
+        for number in bits(candidate.mask):
+            by_operator.setdefault(number, []).append(candidate)
     return kept

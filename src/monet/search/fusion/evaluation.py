@@ -24,9 +24,9 @@ class Variant:
 def plan_with(base: Plan, variants: tuple[Variant, ...]) -> Plan:
     """The base plan with some groups; what they do not move stays where the base has it."""
     placements = dict(base.placements)
-    for one in variants:
-        placements |= dict(one.moved)
-    return replace(base, groups=tuple(one.group for one in variants), placements=placements)
+    for variant in variants:
+        placements |= dict(variant.moved)
+    return replace(base, groups=tuple(variant.group for variant in variants), placements=placements)
 
 
 @dataclass
@@ -66,7 +66,7 @@ class FusionEvaluator:
         if found.dram_peak_bytes > self.scheduler.machine.accelerator.dram.capacity_bytes:
             return None
         cost = found.objective(self.objective)
-        short = all(len(one.operators) <= self.limit for one in plan.groups)
+        short = all(len(group.operators) <= self.limit for group in plan.groups)
         if short and (self.best is None or cost < self.best[0] * (1 - 1e-12)):
             self.best = cost, plan, found
         return found

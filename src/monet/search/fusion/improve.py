@@ -56,7 +56,7 @@ class Climber:
 
     def without(self, mask: int) -> Chosen:
         """The chosen groups that do not overlap some operators."""
-        return {other: one for other, one in self.chosen.items() if not other & mask}
+        return {other: variant for other, variant in self.chosen.items() if not other & mask}
 
     def add(self, candidate: Candidate) -> bool:
         """Take a candidate in; overlapping groups go, or lose the operators that they share with it."""
@@ -64,9 +64,9 @@ class Climber:
             return False
         free = self.without(candidate.mask) | {candidate.mask: candidate.variant}
         kept = dict(free)
-        for other, one in self.chosen.items():
+        for other, variant in self.chosen.items():
             rest = other & ~candidate.mask
-            if other & candidate.mask and rest.bit_count() > 1 and not one.group.tile and self.legal(rest):
+            if other & candidate.mask and rest.bit_count() > 1 and not variant.group.tile and self.legal(rest):
                 kept[rest] = variants_for(self.baseline, self.base, rest)[0]
         return (len(kept) > len(free) and self.accept(kept)) or self.accept(free)
 
@@ -76,10 +76,10 @@ class Climber:
 
     def moves(self, mask: int) -> Iterator[Chosen]:
         """All single changes of one chosen group."""
-        rest = {other: one for other, one in self.chosen.items() if other != mask}
+        rest = {other: variant for other, variant in self.chosen.items() if other != mask}
         yield rest
-        for one in _neighbours(self.chosen[mask], variants_for(self.baseline, self.base, mask)):
-            yield rest | {mask: one}
+        for neighbour in _neighbours(self.chosen[mask], variants_for(self.baseline, self.base, mask)):
+            yield rest | {mask: neighbour}
         for number in bits(mask):
             less = mask & ~(1 << number)
             if less.bit_count() > 1 and self.legal(less):
@@ -95,7 +95,7 @@ class Climber:
         for grown in {mask | 1 << number, mask | owner}:
             if grown == mask or not self.legal(grown):
                 continue
-            rest = {other: one for other, one in self.chosen.items() if not other & grown}
+            rest = {other: variant for other, variant in self.chosen.items() if not other & grown}
             left = owner & ~grown
             if left.bit_count() > 1 and self.legal(left):
                 rest[left] = self.alike(owner, left)
@@ -105,20 +105,20 @@ class Climber:
         """The variant of a changed group that is nearest to how it ran."""
         old, every = self.chosen[mask], variants_for(self.baseline, self.base, other)
         names = {name for name, _ in every[0].group.tile} | set(every[0].group.operators)
-        same = [one for one in every if bool(one.group.tile) == bool(old.group.tile)]
+        same = [variant for variant in every if bool(variant.group.tile) == bool(old.group.tile)]
         sizes = [size for _, size in old.group.tile]
         return min(
             same or list(every),
-            key=lambda one: (
-                sum(abs(size - (sizes[0] if sizes else size)) for _, size in one.group.tile),
-                len(set(one.moved) ^ {pair for pair in old.moved if pair[0] in names}),
+            key=lambda variant: (
+                sum(abs(size - (sizes[0] if sizes else size)) for _, size in variant.group.tile),
+                len(set(variant.moved) ^ {pair for pair in old.moved if pair[0] in names}),
             ),
         )
 
 
 def _neighbours(old: Variant, every: Sequence[Variant]) -> list[Variant]:
     """Other variants of the same group, and its own tile twice and half as large, the other halo."""
-    found = [one for one in every if one != old]
+    found = [variant for variant in every if variant != old]
     if old.group.tile:
         (dim, size), *rest = old.group.tile
         for other in (size // 2, size * 2):
@@ -149,10 +149,10 @@ def _uphill(climber: Climber, candidates: Sequence[Candidate], rng: random.Rando
     improved = True
     while improved and not climber.spent:
         improved = False
-        for one in candidates:
+        for candidate in candidates:
             if climber.spent:
                 return
-            improved |= climber.add(one)
+            improved |= climber.add(candidate)
         masks = list(climber.chosen)
         rng.shuffle(masks)
         for mask in masks:
@@ -166,8 +166,8 @@ def _kick(climber: Climber, candidates: Sequence[Candidate], rng: random.Random)
     for _ in range(KICK):
         chosen = dict(climber.chosen)
         if candidates and (not chosen or rng.random() < 0.5):
-            one = rng.choice(list(candidates))
-            chosen = climber.without(one.mask) | {one.mask: one.variant}
+            candidate = rng.choice(list(candidates))
+            chosen = climber.without(candidate.mask) | {candidate.mask: candidate.variant}
         else:
             del chosen[rng.choice(list(chosen))]
         cost = climber.evaluator.cost(plan_with(climber.base, tuple(chosen.values())))

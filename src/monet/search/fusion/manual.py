@@ -30,8 +30,8 @@ RESNET18 = 21
 def manual_plan(evaluator: FusionEvaluator, of: Structure, base: Plan) -> Plan:
     """Two forward stacks as far as they can run in tiles."""
     operators = evaluator.scheduler.workload.operators
-    forward = [one for one in operators if one.op.phase is Phase.FORWARD]
-    matrix = [position for position, one in enumerate(forward) if one.is_matrix]
+    forward = [operator for operator in operators if operator.op.phase is Phase.FORWARD]
+    matrix = [position for position, operator in enumerate(forward) if operator.is_matrix]
     first = FIRST_STACK if len(matrix) == RESNET18 else -(-len(matrix) // 2)
     middle = matrix[first] if len(matrix) > first else len(forward)
 
@@ -56,9 +56,11 @@ class StackTiles:
 
     def best(self, run: Sequence[Operator]) -> Variant | None:
         """How a part runs in tiles; None if it cannot."""
-        ways = variants_of(self.evaluator.scheduler, self.base, run)
+        variants = variants_of(self.evaluator.scheduler, self.base, run)
         tiled = (
-            (self.evaluator.cost(plan_with(self.base, (one,))), one) for one in ways if one.group.tile and not one.moved
+            (self.evaluator.cost(plan_with(self.base, (variant,))), variant)
+            for variant in variants
+            if variant.group.tile and not variant.moved
         )
         fits = islice((pair for pair in tiled if pair[0] < inf), self.sizes)
         return min(fits, key=lambda pair: pair[0], default=(inf, None))[1]
@@ -82,7 +84,7 @@ def _stack(tiles: StackTiles, stack: Sequence[Operator]) -> list[Variant]:
 
 
 def _may_tile(of: Structure, run: Sequence[Operator]) -> bool:
-    mask = mask_of(one.number for one in run)
+    mask = mask_of(operator.number for operator in run)
     if not is_connected(of, mask) or not is_convex(of, mask):
         return False
     return any(common_cuts(run))

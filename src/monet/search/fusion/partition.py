@@ -56,8 +56,8 @@ def best_partition(
     take = {number: model.new_bool_var(f"take{number}") for number in positive}
     members: dict[int, list[int]] = {}
     for number in positive:
-        for one in bits(masks[number]):
-            members.setdefault(one, []).append(number)
+        for operator in bits(masks[number]):
+            members.setdefault(operator, []).append(number)
     for some in members.values():
         if len(some) > 1:
             model.add_at_most_one(take[number] for number in some)

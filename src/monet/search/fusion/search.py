@@ -76,7 +76,7 @@ class FoundFusion:
 def _rank_correlation(pairs: Sequence[tuple[float, float]]) -> float:
     from scipy.stats import spearmanr
 
-    if len({one for one, _ in pairs}) < 3 or len({one for _, one in pairs}) < 3:
+    if len({estimated for estimated, _ in pairs}) < 3 or len({measured for _, measured in pairs}) < 3:
         return float("nan")
     return float(spearmanr(*zip(*pairs, strict=True)).statistic)
 
@@ -135,11 +135,11 @@ def find_fusion(
     except KeyboardInterrupt:
         interrupted = True
     within = (plain, plans["unfused"][1]) if evaluator.best is None else evaluator.best[1:]
-    plans["found"] = min((within, *plans.values()), key=lambda one: one[1].objective(settings.objective))
-    alone = evaluator.cost(plain)
+    plans["found"] = min((within, *plans.values()), key=lambda entry: entry[1].objective(settings.objective))
+    unfused_cost = evaluator.cost(plain)
     return FoundFusion(
-        plans, within, settings, search.census, search.partition, alone - search.partition.gain,
-        alone - search.partition.bound, tuple(search.pairs), evaluator.scheduled, interrupted,
+        plans, within, settings, search.census, search.partition, unfused_cost - search.partition.gain,
+        unfused_cost - search.partition.bound, tuple(search.pairs), evaluator.scheduled, interrupted,
     )  # fmt: skip
 
 
@@ -164,7 +164,7 @@ def _run(search: _Search, starts: Sequence[Plan]) -> None:
     candidates = _costed(search, folds)
     ranked = _ranked(search, candidates)
     search.report("exact partition and its neighbours re-ranked")
-    ordered = sorted(candidates, key=lambda one: (-one.gain, one.mask))
+    ordered = sorted(candidates, key=lambda candidate: (-candidate.gain, candidate.mask))
     climber = Climber(evaluator, search.of, search.baseline, search.base, settings.limit, IMPROVED * settings.effort)
     for chosen in [*ranked, *(_chosen(search, plan) for plan in starts)]:
         if all(mask.bit_count() <= settings.limit for mask in chosen):
@@ -177,8 +177,8 @@ def _first(search: _Search, folds: Sequence[Fold]) -> None:
     """A quick plan: groups by their estimate per operator, each as a plain sequence."""
     chosen: list[int] = []
     taken = 0
-    promise = [(one.estimate / mask.bit_count(), mask) for one in folds for mask in one.masks]
-    for _, mask in sorted(promise, key=lambda one: (-one[0], one[1]))[:2000]:
+    promise = [(fold.estimate / mask.bit_count(), mask) for fold in folds for mask in fold.masks]
+    for _, mask in sorted(promise, key=lambda entry: (-entry[0], entry[1]))[:2000]:
         if not mask & taken and not circle(search.of, [*chosen, mask]):
             chosen.append(mask)
             taken |= mask
@@ -199,7 +199,7 @@ def _costed(search: _Search, folds: Sequence[Fold]) -> list[Candidate]:
         if number % 50 == 49:
             search.report(f"{number + 1} of {len(folds)} distinct groups costed")
     costing.last += budget // 4
-    for fold in sorted(costing.best, key=lambda one: (-costing.best[one][0] * len(one.masks), one.masks[0])):
+    for fold in sorted(costing.best, key=lambda fold: (-costing.best[fold][0] * len(fold.masks), fold.masks[0])):
         if costing.best[fold][0] > -HOPE * fold.estimate:
             costing.cost(fold, quick=False)
     every = costing.candidates()
@@ -219,9 +219,9 @@ def _costed(search: _Search, folds: Sequence[Fold]) -> list[Candidate]:
 def _ranked(search: _Search, candidates: Sequence[Candidate]) -> list[Chosen]:
     """The exact partition, the next best ones, some of perturbed gains and some of fewer candidates, through the full
     schedule."""
-    masks, gains = [one.mask for one in candidates], [one.gain for one in candidates]
+    masks, gains = [candidate.mask for candidate in candidates], [candidate.gain for candidate in candidates]
     count = max(2, RANKED * search.settings.effort // 2)
-    alone, known, found = search.evaluator.cost(search.base), list[tuple[int, ...]](), list[Chosen]()
+    unfused_cost, known, found = search.evaluator.cost(search.base), list[tuple[int, ...]](), list[Chosen]()
     for number in range(3 * count):
         if number < count:
             solved = best_partition(search.of, masks, gains, not_these=known, seed=search.settings.seed)
@@ -237,17 +237,17 @@ def _ranked(search: _Search, candidates: Sequence[Candidate]) -> list[Chosen]:
         if solved.chosen in known:
             continue
         known.append(solved.chosen)
-        chosen = {masks[one]: candidates[one].variant for one in solved.chosen}
+        chosen = {masks[index]: candidates[index].variant for index in solved.chosen}
         cost = search.evaluator.cost(plan_with(search.base, tuple(chosen.values())))
         if cost < float("inf"):
-            search.pairs.append((alone - sum(gains[one] for one in solved.chosen), cost))
+            search.pairs.append((unfused_cost - sum(gains[index] for index in solved.chosen), cost))
             found.append(chosen)
     return found
 
 
 def _chosen(search: _Search, plan: Plan) -> Chosen:
     """The groups of a plan as choices on top of the base."""
-    number = {one.op.name: one.number for one in search.baseline.scheduler.workload.operators}
+    number = {operator.op.name: operator.number for operator in search.baseline.scheduler.workload.operators}
     found: Chosen = {}
     for group in plan.groups:
         moved = tuple(

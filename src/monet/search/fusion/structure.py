@@ -38,9 +38,9 @@ def structure(count: int, dependencies: Iterable[tuple[int, int]], sharing: Iter
         near[later] |= 1 << earlier
         near[earlier] |= 1 << later
     for some in sharing:
-        every = sum(1 << one for one in set(some))
-        for one in some:
-            near[one] |= every & ~(1 << one)
+        every = sum(1 << number for number in set(some))
+        for number in some:
+            near[number] |= every & ~(1 << number)
     ancestors, descendants = before.copy(), after.copy()
     for number in range(count):
         for other in bits(before[number]):
@@ -73,15 +73,15 @@ def bits(mask: int) -> Iterator[int]:
 
 def mask_of(numbers: Iterable[int]) -> int:
     """The bit set of some numbers."""
-    return sum(1 << one for one in set(numbers))
+    return sum(1 << number for number in set(numbers))
 
 
 def is_convex(of: Structure, mask: int) -> bool:
     """Whether no path leaves a set of operators and comes back."""
     above = below = 0
-    for one in bits(mask):
-        above |= of.ancestors[one]
-        below |= of.descendants[one]
+    for number in bits(mask):
+        above |= of.ancestors[number]
+        below |= of.descendants[number]
     return not above & below & ~mask
 
 
@@ -90,8 +90,8 @@ def is_connected(of: Structure, mask: int) -> bool:
     reached = mask & -mask
     while True:
         more = reached
-        for one in bits(reached):
-            more |= of.near[one] & mask
+        for number in bits(reached):
+            more |= of.near[number] & mask
         if more == reached:
             return reached == mask
         reached = more
@@ -104,7 +104,7 @@ Level = dict[
 
 def single_operators(of: Structure) -> Level:
     """The groups of one operator, which all others grow from."""
-    return {1 << one: (of.ancestors[one], of.descendants[one], of.near[one]) for one in range(of.count)}
+    return {1 << number: (of.ancestors[number], of.descendants[number], of.near[number]) for number in range(of.count)}
 
 
 def one_larger(of: Structure, level: Level, most: int = 0) -> Level:
@@ -114,13 +114,13 @@ def one_larger(of: Structure, level: Level, most: int = 0) -> Level:
     for mask, (above, below, near) in level.items():
         if most and len(larger) >= most:
             break
-        for one in bits(near & ~mask):
-            grown = mask | 1 << one
+        for number in bits(near & ~mask):
+            grown = mask | 1 << number
             if grown in larger:
                 continue
-            up, down = above | of.ancestors[one], below | of.descendants[one]
+            up, down = above | of.ancestors[number], below | of.descendants[number]
             if not up & down & ~grown:
-                larger[grown] = up, down, near | of.near[one]
+                larger[grown] = up, down, near | of.near[number]
     return dict(sorted(larger.items()))
 
 
@@ -144,17 +144,17 @@ def circle(of: Structure, groups: Sequence[int]) -> tuple[int, ...]:
     Operators in no group stand alone and may be part of the circle, but are not listed."""
     owner = list(range(of.count))
     for position, mask in enumerate(groups):
-        for one in bits(mask):
-            owner[one] = of.count + position
+        for number in bits(mask):
+            owner[number] = of.count + position
     waits: dict[int, set[int]] = {}
-    for one in range(of.count):
-        here = owner[one]
-        waits.setdefault(here, set()).update(owner[other] for other in bits(of.before[one]) if owner[other] != here)
+    for number in range(of.count):
+        here = owner[number]
+        waits.setdefault(here, set()).update(owner[other] for other in bits(of.before[number]) if owner[other] != here)
     state: dict[int, int] = {}
     for root in waits:
         found = _walk(root, waits, state)
         if found:
-            return tuple(sorted(one - of.count for one in found if one >= of.count))
+            return tuple(sorted(node - of.count for node in found if node >= of.count))
     return ()
 
 

@@ -34,7 +34,7 @@ class Baseline:
     variants: dict[int, tuple[Variant, ...]] = field(default_factory=dict)  # of groups, as they are asked for
 
     @cached_property
-    def stored(self) -> dict[str, int]:
+    def written_bytes(self) -> dict[str, int]:
         """Bytes of every storage that were written to DRAM and are not there from the start."""
         stays, names = self.schedule.in_dram, list(self.scheduler.workload.storages)
         made = stays.operator >= 0
@@ -55,8 +55,8 @@ class Baseline:
             for tensor in (*operator.waits, *operator.untouched):
                 readers[tensor.storage] = readers.get(tensor.storage, 0) | 1 << operator.number
         return {
-            name: (readers.get(name, 0), writers.get(name, 0), one.tensor.bytes, one.persistent)
-            for name, one in workload.storages.items()
+            name: (readers.get(name, 0), writers.get(name, 0), storage.tensor.bytes, storage.persistent)
+            for name, storage in workload.storages.items()
         }
 
     @cached_property
@@ -64,7 +64,8 @@ class Baseline:
         """Storages of every operator that another one touches as well."""
         shared = {name for name, (read, written, *_) in self.touched.items() if (read | written).bit_count() > 1}
         return tuple(
-            tuple(name for name in one.storages if name in shared) for one in self.scheduler.workload.operators
+            tuple(name for name in operator.storages if name in shared)
+            for operator in self.scheduler.workload.operators
         )
 
     def saveable_bytes(self, mask: int) -> int:
@@ -82,7 +83,7 @@ class Baseline:
         for name in first:
             readers, writers, _, persistent = self.touched[name]
             if not persistent and writers and not (readers | writers) & ~mask:
-                saved += self.stored[name]
+                saved += self.written_bytes[name]
         return saved
 
     def least_seconds(self, mask: int) -> float:
@@ -98,12 +99,12 @@ class Baseline:
         workload = self.scheduler.workload
         found = self.read.astype(float)
         for name, (_, writers, _, _) in self.touched.items():
-            if writers and self.stored[name]:
-                found[next(bits(writers))] += self.stored[name]
-        for name, one in workload.storages.items():  # in place: written where it was
+            if writers and self.written_bytes[name]:
+                found[next(bits(writers))] += self.written_bytes[name]
+        for name, storage in workload.storages.items():  # in place: written where it was
             writers = self.touched[name][1]
-            if one.is_root and one.persistent and writers:
-                found[max(bits(writers))] += one.tensor.bytes
+            if storage.is_root and storage.persistent and writers:
+                found[max(bits(writers))] += storage.tensor.bytes
         return found
 
     def potential(self, mask: int, objective: str) -> float:
@@ -129,7 +130,7 @@ def baseline_of(scheduler: Scheduler, schedule: Schedule) -> Baseline:
     machine, count = scheduler.machine, len(scheduler.workload.operators)
     moves, steps = schedule.transfers, schedule.expanded.tables.steps
     latest = schedule.last_end(count)
-    order = np.array([one.operator.number for one in schedule.expanded.operators])
+    order = np.array([stepped.operator.number for stepped in schedule.expanded.operators])
     front = np.maximum.accumulate(latest[order])
     seconds = np.zeros(count)
     seconds[order] = np.diff(front, prepend=0) / machine.ticks_per_second

@@ -29,7 +29,7 @@ Moved = tuple[tuple[str, Placement], ...]
 def variants_of(scheduler: Scheduler, base: Plan, operators: Sequence[Operator]) -> tuple[Variant, ...]:
     """All variants of a group, the plain sequence first, then those with the fewest tiles along each dimension. Equal
     groups of other layers have theirs in equal order."""
-    names = tuple(one.op.name for one in operators)
+    names = tuple(operator.op.name for operator in operators)
     moves: tuple[Moved, ...] = ((), *_moves(scheduler, base, operators))
     found = [(0, 0, Variant(Group(names), moved)) for moved in moves]
     last = operators[-1]
@@ -44,20 +44,20 @@ def variants_of(scheduler: Scheduler, base: Plan, operators: Sequence[Operator])
                 group = Group(names, ((dim, -(-size // tiles)),), halo)
                 later = 1 + 2 * rank + (halo != "cached")
                 found += [(later, number, Variant(group, (*split, *moved))) for number, moved in enumerate(moves)]
-    found.sort(key=lambda one: one[:2])
-    return tuple(one for *_, one in found)
+    found.sort(key=lambda entry: entry[:2])
+    return tuple(variant for *_, variant in found)
 
 
 def has_halo(operators: Sequence[Operator], cut: Mapping[int, str]) -> bool:
     """Whether tiles of one operator reach into what neighbouring tiles of another made."""
-    made = {t.storage for one in operators for operand, t in one.operands if operand.written}
-    for one in operators:
-        for operand, tensor in one.operands:
+    made = {t.storage for operator in operators for operand, t in operator.operands if operand.written}
+    for operator in operators:
+        for operand, tensor in operator.operands:
             if operand.written or tensor.storage not in made:
                 continue
             for index in operand.indices:
-                names = {name for name, factor in index.terms if factor and one.nest.sizes[name] > 1}
-                if cut[one.number] in names and names & one.dimensions.taps:
+                names = {name for name, factor in index.terms if factor and operator.nest.sizes[name] > 1}
+                if cut[operator.number] in names and names & operator.dimensions.taps:
                     return True
     return False
 
@@ -69,7 +69,10 @@ def _fewest_tiles(
     not fit is then read again with every tile."""
     tiles = 2
     while tiles < min(size, MOST_TILES):
-        if all(_fits(scheduler, one, base.placements[one.op.name], cut[one.number], tiles) for one in operators):
+        if all(
+            _fits(scheduler, operator, base.placements[operator.op.name], cut[operator.number], tiles)
+            for operator in operators
+        ):
             break
         tiles *= 2
     return min(tiles, size, MOST_TILES)
@@ -90,35 +93,35 @@ def _splits(base: Plan, operators: Sequence[Operator], cut: Mapping[int, str], t
     """Other splits for operators that are split along the dimension that is cut, where a tile has less than a part for
     every core: the longest dimension that has enough, the first of equal ones."""
     found = []
-    for one in operators:
-        placement = base.placements[one.op.name]
-        many, dim = len(placement.cores), cut[one.number]
-        if many < 2 or placement.split != dim or one.nest.sizes[dim] // tiles >= many:
+    for operator in operators:
+        placement = base.placements[operator.op.name]
+        many, dim = len(placement.cores), cut[operator.number]
+        if many < 2 or placement.split != dim or operator.nest.sizes[dim] // tiles >= many:
             continue
-        others = [(-size, name) for name, size in one.nest.dims if name in one.splittable and name != dim]
+        others = [(-size, name) for name, size in operator.nest.dims if name in operator.splittable and name != dim]
         if others and -min(others)[0] >= many:
-            found.append((one.op.name, Placement(placement.cores, min(others, key=lambda pair: pair[0])[1])))
+            found.append((operator.op.name, Placement(placement.cores, min(others, key=lambda pair: pair[0])[1])))
     return tuple(found)
 
 
 def _moves(scheduler: Scheduler, base: Plan, operators: Sequence[Operator]) -> list[Moved]:
     """Moves of all vector operators of a group to one core that runs them all, for every such core."""
-    vector = [one for one in operators if not one.macs]
+    vector = [operator for operator in operators if not operator.macs]
     if len(vector) < 2:
         return []
     found = []
     for instance in single_vector_cores(scheduler):
-        moved = [one for one in vector if base.placements[one.op.name].cores != (instance.name,)]
-        if moved and all(_runs(scheduler, one, instance) for one in moved):
-            found.append(tuple((one.op.name, Placement((instance.name,))) for one in moved))
+        moved = [operator for operator in vector if base.placements[operator.op.name].cores != (instance.name,)]
+        if moved and all(_runs(scheduler, operator, instance) for operator in moved):
+            found.append(tuple((operator.op.name, Placement((instance.name,))) for operator in moved))
     return found
 
 
 def single_vector_cores(scheduler: Scheduler) -> list[CoreInstance]:
     """Cores with vector lanes that are the only one of their design; others are split over instead."""
     cores = scheduler.machine.accelerator.cores
-    designs = [one.template for one in cores]
-    return [one for one in cores if one.core.lanes > 0 and designs.count(one.template) == 1]
+    designs = [instance.template for instance in cores]
+    return [instance for instance in cores if instance.core.lanes > 0 and designs.count(instance.template) == 1]
 
 
 def _runs(scheduler: Scheduler, operator: Operator, instance: CoreInstance) -> bool:

@@ -34,18 +34,18 @@ def importance(space: Space, records: Sequence[Record], objective: Objective) ->
     Main effects are ω², which corrects the share between levels for what chance puts there in a sample. On a full grid
     these are Sobol's first-order and total indices.
     """
-    feasible = [one for one in records if one.ok]
+    feasible = [record for record in records if record.ok]
     if len(feasible) < 2:
-        return [Importance(one.name, 0.0, None) for one in space.parameters]
+        return [Importance(parameter.name, 0.0, None) for parameter in space.parameters]
     values = np.log(np.maximum(objective_values(space, feasible, [objective])[:, 0], 1e-300))
     whole = space.size is not None and len(feasible) == space.size
     found = []
     for parameter in space.parameters:
-        level = _levels([one.values[parameter.name] for one in feasible], parameter.is_continuous)
+        level = _levels([record.values[parameter.name] for record in feasible], parameter.is_continuous)
         total = None
         if whole:
-            others = [one.name for one in space.parameters if one.name != parameter.name]
-            rest = _levels([tuple(one.values[name] for name in others) for one in feasible], False)
+            others = [other.name for other in space.parameters if other.name != parameter.name]
+            rest = _levels([tuple(record.values[name] for name in others) for record in feasible], False)
             total = 1.0 - _between(values, rest) if values.var() > 0 else 0.0
         found.append(Importance(parameter.name, _omega_squared(values, level), total))
     return found
@@ -57,7 +57,7 @@ def _levels(values: Sequence[Any], continuous: bool) -> Array:
         ranks = np.argsort(np.argsort(np.array(values, float), kind="stable"), kind="stable")
         return np.asarray(ranks * 10 // len(ranks))
     known: dict[Any, int] = {}
-    return np.array([known.setdefault(one, len(known)) for one in values])
+    return np.array([known.setdefault(value, len(known)) for value in values])
 
 
 def _between(values: Array, level: Array) -> float:
@@ -81,13 +81,13 @@ def _omega_squared(values: Array, level: Array) -> float:
 
 def scopes(space: Space) -> list[str]:
     """What fronts are drawn for: modes where there are several, else workloads."""
-    modes: list[str] = list(dict.fromkeys(one.mode for one in space.workloads.values()))
+    modes: list[str] = list(dict.fromkeys(workload.mode for workload in space.workloads.values()))
     return modes if len(modes) > 1 else list(space.workloads)
 
 
 def objectives_of(space: Space, scope: str, names: Sequence[str] = ("latency", "energy")) -> list[Objective]:
     """Objectives of one mode or workload."""
-    modes = {name: one.mode for name, one in space.workloads.items()}
+    modes = {name: workload.mode for name, workload in space.workloads.items()}
     return [parse_objective(f"{scope}.{name}", modes) for name in names]
 
 
@@ -111,9 +111,9 @@ class Overlap:
 
 def overlap(space: Space, records: Sequence[Record], first: str, second: str) -> Overlap:
     """How much the latency-energy fronts of two modes or workloads have in common."""
-    feasible = [one for one in records if one.ok]
+    feasible = [record for record in records if record.ok]
     fronts = {name: pareto(space, feasible, objectives_of(space, name)) for name in (first, second)}
-    keys = {name: {space.key(one.values) for one in fronts[name]} for name in fronts}
+    keys = {name: {space.key(record.values) for record in fronts[name]} for name in fronts}
     goal = objectives_of(space, second)
     reference = reference_point(objective_values(space, feasible, goal)) if feasible else []
     volumes = [hypervolume(objective_values(space, fronts[name], goal), reference) for name in (first, second)]
@@ -141,29 +141,29 @@ class Choice:
 
 def choices(space: Space, records: Sequence[Record], names: Sequence[str]) -> list[Choice]:
     """For every figure and pair of scopes: the best design of one, used for the other."""
-    feasible = [one for one in records if one.ok]
+    feasible = [record for record in records if record.ok]
     found = []
     for name in names:
         goals = {scope: objectives_of(space, scope, [name])[0] for scope in scopes(space)}
         values = {scope: objective_values(space, feasible, [goal])[:, 0] for scope, goal in goals.items()}
         best = {scope: int(np.argmin(each)) for scope, each in values.items()}
-        for one in goals:
+        for scope in goals:
             for other in goals:
-                if one != other:
-                    ratio = float(values[other][best[one]] / values[other][best[other]])
-                    found.append(Choice(name, one, other, feasible[best[one]], feasible[best[other]], ratio))
+                if scope != other:
+                    ratio = float(values[other][best[scope]] / values[other][best[other]])
+                    found.append(Choice(name, scope, other, feasible[best[scope]], feasible[best[other]], ratio))
     return found
 
 
 def reference_point(values: Array) -> list[float]:
     """Where hypervolumes are measured from: just beyond the worst value of every objective."""
-    return [float(one) * 1.001 for one in values.max(axis=0)]
+    return [float(worst) * 1.001 for worst in values.max(axis=0)]
 
 
 def reasons(records: Sequence[Record]) -> list[tuple[str, int]]:
     """Why points have no figures: each kind of reason with how often it occurs, most frequent first."""
     kinds: Counter[str] = Counter()
-    for one in records:
-        if not one.ok:
-            kinds[f"{one.status}: {one.reason.partition(' (')[0][:120]}"] += 1
+    for record in records:
+        if not record.ok:
+            kinds[f"{record.status}: {record.reason.partition(' (')[0][:120]}"] += 1
     return kinds.most_common()

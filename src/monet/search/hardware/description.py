@@ -27,10 +27,10 @@ class RangeModel(Model):
 
     @model_validator(mode="after")
     def _not_empty(self) -> RangeModel:
-        low, high, step = (plain_number(one) for one in (self.low, self.high, self.step))
-        for name, one in (("low", low), ("high", high)):
-            if not isinstance(one, int | float) or not math.isfinite(one):
-                raise ValueError(f"{name} {one!r} is not a number, with or without a unit ('512 KiB', '25.6 GB/s')")
+        low, high, step = (plain_number(bound) for bound in (self.low, self.high, self.step))
+        for name, bound in (("low", low), ("high", high)):
+            if not isinstance(bound, int | float) or not math.isfinite(bound):
+                raise ValueError(f"{name} {bound!r} is not a number, with or without a unit ('512 KiB', '25.6 GB/s')")
         if low > high:
             raise ValueError(f"is empty: low {self.low} is above high {self.high}")
         if self.log and low <= 0:
@@ -41,8 +41,8 @@ class RangeModel(Model):
 
     def values(self) -> tuple[int | float, ...]:
         """Every value; none if any number between the bounds will do."""
-        low, high, step = (plain_number(one) for one in (self.low, self.high, self.step))
-        whole = all(float(one).is_integer() for one in (low, high))
+        low, high, step = (plain_number(bound) for bound in (self.low, self.high, self.step))
+        whole = all(float(bound).is_integer() for bound in (low, high))
         if step is None:
             listed = whole and high - low < WHOLE_LIMIT
             return tuple(range(int(low), int(high) + 1)) if listed else ()
@@ -53,7 +53,7 @@ class RangeModel(Model):
             count = min(math.floor((high - low) / step + 1e-9), WHOLE_LIMIT)
             exact = [low + number * step for number in range(count + 1)]
         whole = whole and float(step).is_integer()
-        return tuple(round(one) if whole else float(f"{one:.9g}") for one in exact)
+        return tuple(round(value) if whole else float(f"{value:.9g}") for value in exact)
 
 
 class ParameterModel(Model):
@@ -76,7 +76,7 @@ class ParameterModel(Model):
         if self.values is not None:
             if not self.values:
                 raise ValueError("values is empty: nothing to choose from")
-            twice = [one for number, one in enumerate(self.values) if one in self.values[:number]]
+            twice = [value for number, value in enumerate(self.values) if value in self.values[:number]]
             if twice:
                 raise ValueError(f"the value {twice[0]!r} is listed twice")
         return self
@@ -114,9 +114,9 @@ class SpaceModel(Model):
     @field_validator("workloads")
     @classmethod
     def _names(cls, value: dict[str, Workload]) -> dict[str, Workload]:
-        for name, one in value.items():
+        for name, workload in value.items():
             if not name.isidentifier():
                 raise ValueError(f"the workload name {name!r} is not a plain word (letters, digits, _)")
-            if name in ("training", "inference") and one.mode != name:
-                raise ValueError(f"the workload called {name!r} has mode {one.mode}: take another name")
+            if name in ("training", "inference") and workload.mode != name:
+                raise ValueError(f"the workload called {name!r} has mode {workload.mode}: take another name")
         return value

@@ -33,16 +33,16 @@ def efficiency(
     seeds: Sequence[int],
 ) -> Efficiency:
     """Run a search on known records, once per seed. Nothing is evaluated: every point it asks for must be known."""
-    known = {space.key(one.values): one for one in records}
-    values = objective_values(space, [one for one in records if one.ok], objectives)
+    known = {space.key(record.values): record for record in records}
+    values = objective_values(space, [record for record in records if record.ok], objectives)
     reference = reference_point(values)
     whole = hypervolume(values, reference)
     shares = []
     for seed in seeds:
         seen = visited(space, known, search, objectives, points, seed)
-        reached = hypervolume(objective_values(space, [one for one in seen if one.ok], objectives), reference)
+        reached = hypervolume(objective_values(space, [record for record in seen if record.ok], objectives), reference)
         shares.append(reached / whole)
-    return Efficiency(search, tuple(one.text for one in objectives), points, tuple(shares))
+    return Efficiency(search, tuple(objective.text for objective in objectives), points, tuple(shares))
 
 
 def visited(

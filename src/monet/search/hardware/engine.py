@@ -53,7 +53,7 @@ class _Child:
     def __init__(self, task: Task) -> None:
         self.kind = (task.function, task.memory_bytes)
         threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-        path = os.pathsep.join(dict.fromkeys(one or os.getcwd() for one in sys.path))
+        path = os.pathsep.join(dict.fromkeys(folder or os.getcwd() for folder in sys.path))
         self._process = subprocess.Popen(
             [sys.executable, "-m", "monet.search.hardware.worker", task.function, str(task.memory_bytes)],
             stdin=subprocess.PIPE,

@@ -66,15 +66,15 @@ def _evaluate(space: Space, values: Mapping[str, Any], metrics: dict[str, float]
         if figures.dram_peak_bytes > capacity:
             short = figures.dram_peak_bytes - capacity
             raise _Infeasible(f"{name}: DRAM holds {capacity:,} bytes, {short:,} bytes short")
-    known |= metrics | means(metrics, {name: one.weight for name, one in workloads.items()})
+    known |= metrics | means(metrics, {name: workload.weight for name, workload in workloads.items()})
     _require(space, known)
 
 
 def _require(space: Space, known: Mapping[str, Any]) -> None:
     """Constraints of which everything is known by now."""
-    for one in space.constraints:
-        if one.names <= known.keys() and not one.holds(known):
-            raise _Infeasible(f"constraint: {one.explain(known)}")
+    for constraint in space.constraints:
+        if constraint.names <= known.keys() and not constraint.holds(known):
+            raise _Infeasible(f"constraint: {constraint.explain(known)}")
 
 
 def _run(name: str, workload: Workload, accelerator: Accelerator) -> Figures:
@@ -90,7 +90,9 @@ def _run(name: str, workload: Workload, accelerator: Accelerator) -> Figures:
 
 def graph_of(workload: Workload) -> Graph:
     """The graph of a workload, built once per process for all that schedule it differently."""
-    shaping = {name: one for name, one in options_of(Workload).items() if one.group not in ("hardware", "schedule")}
+    shaping = {
+        name: option for name, option in options_of(Workload).items() if option.group not in ("hardware", "schedule")
+    }
     kept = {name: getattr(workload, name) for name in (*shaping, "phases", "model_digest")}
     text = json.dumps(kept, sort_keys=True)
     return default_store()[GRAPHS].get_or(text, lambda: _graph(text))

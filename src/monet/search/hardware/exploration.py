@@ -39,7 +39,7 @@ class Exploration:
     @property
     def feasible(self) -> tuple[Record, ...]:
         """Those with figures."""
-        return tuple(one for one in self.records if one.ok)
+        return tuple(record for record in self.records if record.ok)
 
     def front(self, objectives: Sequence[Objective] | None = None) -> tuple[Record, ...]:
         """The designs that no other one beats in every objective, by the first one."""
@@ -48,7 +48,7 @@ class Exploration:
 
 def pareto(space: Space, records: Sequence[Record], objectives: Sequence[Objective]) -> tuple[Record, ...]:
     """Records on the front of some objectives, in order of the first."""
-    feasible = [one for one in records if one.ok]
+    feasible = [record for record in records if record.ok]
     if not feasible:
         return ()
     values = objective_values(space, feasible, objectives)
@@ -60,8 +60,8 @@ def objective_values(
     space: Space, records: Sequence[Record], objectives: Sequence[Objective]
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Objectives of feasible records, a row each."""
-    rows = [space.judged(record.metrics, objectives) for record in records]
-    return np.array(rows, float).reshape(len(records), len(objectives))
+    judged = [space.judged(record.metrics, objectives) for record in records]
+    return np.array(judged, float).reshape(len(records), len(objectives))
 
 
 @dataclass
@@ -81,9 +81,9 @@ class Progress:
         self.done += 1
         self.infeasible += record.status == "infeasible"
         self.failed += record.status == "failed"
-        if values and not any(all(a <= b for a, b in zip(one, values, strict=True)) for one in self.front):
-            beaten = [one for one in self.front if all(a <= b for a, b in zip(values, one, strict=True))]
-            self.front = [one for one in self.front if one not in beaten] + [values]
+        if values and not any(all(a <= b for a, b in zip(point, values, strict=True)) for point in self.front):
+            beaten = [point for point in self.front if all(a <= b for a, b in zip(values, point, strict=True))]
+            self.front = [point for point in self.front if point not in beaten] + [values]
 
 
 def explore(
@@ -172,7 +172,7 @@ def require_satisfiable(space: Space) -> None:
 
     Corners of the space are tried first, then all points, or a spread of them where there are too many for that.
     """
-    checked = [one for one in space.constraints if not any("." in name for name in one.names)]
+    checked = [constraint for constraint in space.constraints if not any("." in name for name in constraint.names)]
     if not checked:
         return
     nearest_miss: dict[str, tuple[float, str]] = {}
@@ -184,8 +184,12 @@ def require_satisfiable(space: Space) -> None:
             known |= hardware_figures(space.hardware(point))
         except HardwareError:
             continue
-        relevant = [one for one in checked if one.names <= known.keys()]
-        missed = [(one.text, one.violation(known), one.explain(known)) for one in relevant if not one.holds(known)]
+        relevant = [constraint for constraint in checked if constraint.names <= known.keys()]
+        missed = [
+            (constraint.text, constraint.violation(known), constraint.explain(known))
+            for constraint in relevant
+            if not constraint.holds(known)
+        ]
         if not missed:
             return
         for text, violation, shown in missed:
@@ -201,22 +205,29 @@ def require_workloads(space: Space) -> None:
     the reason that every point is infeasible. Every value of every knob is tried, one knob at a time."""
     from monet.search.hardware.evaluation import graph_of
 
-    first = {one.name: one.values[0] if one.values else one.at(0.0) for one in space.parameters}
-    knobs = [one for one in space.parameters if any(path.startswith("workloads.") for path in one.sets)]
-    points = [first, *(first | {one.name: value} for one in knobs for value in one.values[1:MOST_KNOB_VALUES])]
+    first = {
+        parameter.name: parameter.values[0] if parameter.values else parameter.at(0.0) for parameter in space.parameters
+    }
+    knobs = [
+        parameter for parameter in space.parameters if any(path.startswith("workloads.") for path in parameter.sets)
+    ]
+    points = [first, *(first | {knob.name: value} for knob in knobs for value in knob.values[1:MOST_KNOB_VALUES])]
     for point in points:
         for name, workload in space.workloads_at(point).items():
             try:
                 graph_of(workload)
             except MonetError as error:
-                chosen = ", ".join(f"{one.name} = {point[one.name]}" for one in knobs)
+                chosen = ", ".join(f"{knob.name} = {point[knob.name]}" for knob in knobs)
                 raise MonetError(f"{space.name}: workloads.{name}{f' ({chosen})' if chosen else ''}: {error}") from None
 
 
 def _probes(space: Space) -> Iterator[Values]:
-    names = [one.name for one in space.parameters]
+    names = [parameter.name for parameter in space.parameters]
     ends = [
-        (one.values[0], one.values[-1]) if one.values else (one.at(0.0), one.at(1.0 - 1e-9)) for one in space.parameters
+        (parameter.values[0], parameter.values[-1])
+        if parameter.values
+        else (parameter.at(0.0), parameter.at(1.0 - 1e-9))
+        for parameter in space.parameters
     ]
     corners = (dict(zip(names, chosen, strict=True)) for chosen in product(*ends)) if len(ends) <= 10 else ()
     whole = space.size is not None and space.size <= MOST_TRIED

@@ -78,7 +78,7 @@ class Comparison:
                 case ast.BinOp(left=left, op=kind, right=right):
                     return _ARITHMETIC[type(kind)](self._value(left, values), self._value(right, values))
                 case ast.Call(func=ast.Name(id=function), args=arguments):
-                    return _FUNCTIONS[function](*(self._value(one, values) for one in arguments))
+                    return _FUNCTIONS[function](*(self._value(argument, values) for argument in arguments))
         except (TypeError, ZeroDivisionError, OverflowError) as error:
             raise ExpressionError(f"{self.text!r} cannot be computed: {error}") from None
         raise AssertionError(f"{ast.dump(node)} was let through by the parser")
@@ -116,8 +116,8 @@ def _check(node: ast.expr, text: str, allowed: Collection[str], names: set[str])
             _check(left, text, allowed, names)
             _check(right, text, allowed, names)
         case ast.Call(func=ast.Name(id=function), args=arguments, keywords=[]) if function in _FUNCTIONS and arguments:
-            for one in arguments:
-                _check(one, text, allowed, names)
+            for argument in arguments:
+                _check(argument, text, allowed, names)
         case _:
             raise ExpressionError(f"{text!r}: {ast.unparse(node)!r} is not allowed; {_GRAMMAR}")
 

@@ -77,7 +77,11 @@ def parse_objective(text: str, modes: Mapping[str, str]) -> Objective:
     scopes = [*modes, *dict.fromkeys(modes.values())]
     if scope and scope not in scopes:
         raise MonetError(f"objective {text!r}: no workload or mode {scope!r}; {nearest(scope, scopes)}")
-    chosen = tuple(one for one, mode in modes.items() if scope in ("", one) or (scope not in modes and scope == mode))
+    chosen = tuple(
+        workload
+        for workload, mode in modes.items()
+        if scope in ("", workload) or (scope not in modes and scope == mode)
+    )
     return Objective(text, OBJECTIVES[name], chosen)
 
 
@@ -95,7 +99,7 @@ def hardware_figures(accelerator: Accelerator) -> dict[str, float]:
         **{f"peak_tops_{dtype}": rate for dtype, rate in peaks.items()},
         "static_power_w": accelerator.static_power_w,
         "on_chip_mib": accelerator.on_chip_bytes / 2**20,
-        "macs": sum(one.core.units for one in accelerator.cores),
+        "macs": sum(instance.core.units for instance in accelerator.cores),
         "cores": len(accelerator.cores),
         "dram_gb_per_s": accelerator.dram.bandwidth_bytes_per_s / 1e9,
     }
@@ -109,7 +113,7 @@ def means(metrics: Mapping[str, float], weights: Mapping[str, float]) -> dict[st
         if figure == "memory_bytes":
             found[figure] = max(each)
         elif min(each) > 0:
-            logs = math.fsum(weight * math.log(one) for weight, one in zip(weights.values(), each, strict=True))
+            logs = math.fsum(weight * math.log(value) for weight, value in zip(weights.values(), each, strict=True))
             found[figure] = math.exp(logs / math.fsum(weights.values()))
         else:
             found[figure] = 0.0

@@ -97,7 +97,10 @@ def _different(space: Space, draw: Callable[[], Iterable[Any]]) -> Iterator[Valu
     seen: set[str] = set()
     while space.size is None or len(seen) < space.size:
         for shares in draw():
-            point = {one.name: one.at(float(share)) for one, share in zip(space.parameters, shares, strict=True)}
+            point = {
+                parameter.name: parameter.at(float(share))
+                for parameter, share in zip(space.parameters, shares, strict=True)
+            }
             if space.key(point) not in seen:
                 seen.add(space.key(point))
                 yield point
@@ -138,9 +141,11 @@ def _learning(
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(directions=["minimize"] * len(objectives), sampler=sampler)
     optuna.logging.set_verbosity(quiet)
-    distributions = {one.name: distribution(one) for one in space.parameters}
+    distributions = {parameter.name: distribution(parameter) for parameter in space.parameters}
     for point in first:
-        study.enqueue_trial({one.name: _encode(one, point[one.name]) for one in space.parameters})
+        study.enqueue_trial(
+            {parameter.name: _encode(parameter, point[parameter.name]) for parameter in space.parameters}
+        )
     waiting = len(study.trials)
     known: dict[str, Record] = {}
     repeats = 0
@@ -148,7 +153,10 @@ def _learning(
         size = min(waiting, BATCH) or batch_size
         waiting = max(0, waiting - size)
         trials = [study.ask(distributions) for _ in range(size)]
-        points = [{one.name: _decode(one, trial.params[one.name]) for one in space.parameters} for trial in trials]
+        points = [
+            {parameter.name: _decode(parameter, trial.params[parameter.name]) for parameter in space.parameters}
+            for trial in trials
+        ]
         new: dict[str, Values] = {}
         for point in points:
             key = space.key(point)
@@ -171,10 +179,10 @@ def distribution(parameter: Parameter) -> Any:
 
     if parameter.is_continuous:
         return FloatDistribution(parameter.low, parameter.high, log=parameter.log)
-    numbers = [plain_number(one) for one in parameter.values]  # '512 KiB' is one
-    if all(isinstance(one, int | float) and not isinstance(one, bool) for one in numbers) and numbers == sorted(
-        numbers
-    ):
+    numbers = [plain_number(value) for value in parameter.values]  # '512 KiB' is one
+    if all(
+        isinstance(number, int | float) and not isinstance(number, bool) for number in numbers
+    ) and numbers == sorted(numbers):
         return IntDistribution(0, len(numbers) - 1)  # position in order: values may be unevenly spaced
     return CategoricalDistribution(list(range(len(numbers))))
 

@@ -81,10 +81,12 @@ class Store:
     def records(self) -> Iterator[Record]:
         """Every record, in the order of the space's parameters."""
         rows = self._database.execute(_SELECT).fetchall()
-        places = [{value: number for number, value in enumerate(one.values)} for one in self.space.parameters]
+        places = [
+            {value: number for number, value in enumerate(parameter.values)} for parameter in self.space.parameters
+        ]
 
         def place(record: Record) -> list[Any]:
-            chosen = [record.values[one.name] for one in self.space.parameters]
+            chosen = [record.values[parameter.name] for parameter in self.space.parameters]
             return [known.get(value, len(known)) for known, value in zip(places, chosen, strict=True)] + [str(chosen)]
 
         return iter(sorted(map(_record, rows), key=place))
@@ -225,11 +227,13 @@ def _differences(before: Space, now: Space) -> str:
     found = []
     if before.base != now.base:
         found.append("the base hardware differs")
-    if {one.name: one.sets for one in before.parameters} != {one.name: one.sets for one in now.parameters}:
+    if {parameter.name: parameter.sets for parameter in before.parameters} != {
+        parameter.name: parameter.sets for parameter in now.parameters
+    }:
         found.append("the parameters differ")
     if before.workloads != now.workloads:
         found.append("the workloads differ")
-    if [one.text for one in before.constraints] != [one.text for one in now.constraints]:
+    if [constraint.text for constraint in before.constraints] != [constraint.text for constraint in now.constraints]:
         found.append("the constraints differ")
     return " and ".join(found) or "it means something else"
 

@@ -20,17 +20,17 @@ STUDY_BATCH = 500
 
 def columns(space: Space, records: Sequence[Record]) -> list[str]:
     """Names of the columns: parameters, status, reason, every figure, seconds, attempts, version."""
-    figures = dict.fromkeys(name for one in records for name in one.metrics)
-    names = [one.name for one in space.parameters]
+    figures = dict.fromkeys(name for record in records for name in record.metrics)
+    names = [parameter.name for parameter in space.parameters]
     return [*names, "status", "reason", *figures, "evaluation_s", "attempts", "model_version"]
 
 
 def rows(records: Iterable[Record], names: Sequence[str]) -> Iterable[list[Any]]:
     """One row per record; a figure that it has not is None."""
-    for one in records:
+    for record in records:
         known = {
-            **one.values, "status": one.status, "reason": one.reason, **one.metrics, "evaluation_s": one.seconds,
-            "attempts": one.attempts, "model_version": one.version,
+            **record.values, "status": record.status, "reason": record.reason, **record.metrics,
+            "evaluation_s": record.seconds, "attempts": record.attempts, "model_version": record.version,
         }  # fmt: skip
         yield [known.get(name) for name in names]
 
@@ -78,11 +78,13 @@ def write_optuna(space: Space, records: Sequence[Record], objectives: Sequence[O
         study = optuna.create_study(study_name=space.name, storage=storage, directions=["minimize"] * len(objectives))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            study.set_metric_names([f"{one.text} [{one.unit}]" for one in objectives])
-        distributions = {one.name: _distribution(space, records, one.name) for one in space.parameters}
+            study.set_metric_names([f"{objective.text} [{objective.unit}]" for objective in objectives])
+        distributions = {
+            parameter.name: _distribution(space, records, parameter.name) for parameter in space.parameters
+        }
         for start in range(0, len(records), STUDY_BATCH):
             some = records[start : start + STUDY_BATCH]
-            study.add_trials([_trial(space, one, objectives, distributions) for one in some])
+            study.add_trials([_trial(space, record, objectives, distributions) for record in some])
         storage.engine.dispose()
         beside.replace(target)
     except OSError as error:
@@ -95,11 +97,13 @@ def write_optuna(space: Space, records: Sequence[Record], objectives: Sequence[O
 def _distribution(space: Space, records: Sequence[Record], name: str) -> Any:
     from optuna.distributions import CategoricalDistribution, FloatDistribution
 
-    parameter = next(one for one in space.parameters if one.name == name)
+    parameter = next(candidate for candidate in space.parameters if candidate.name == name)
     if parameter.is_continuous:
         return FloatDistribution(parameter.low, parameter.high, log=parameter.log)
     others = {
-        json.dumps(one.values[name]): one.values[name] for one in records if one.values[name] not in parameter.values
+        json.dumps(record.values[name]): record.values[name]
+        for record in records
+        if record.values[name] not in parameter.values
     }
     return CategoricalDistribution([*parameter.values, *others.values()])
 

@@ -28,13 +28,13 @@ class Workload(Request):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, *_: Any) -> dict[str, Any]:
-        properties = {name: {"description": one.help, **_type(one)} for name, one in knobs().items()}
+        properties = {name: {"description": knob.help, **_type(knob)} for name, knob in knobs().items()}
         return {"type": "object", "properties": properties, "required": ["model"], "additionalProperties": False}
 
 
 def knobs() -> dict[str, Option]:
     """What may be written of a workload; the hardware is the space's."""
-    return {name: one for name, one in options_of(Workload).items() if one.group != "hardware"}
+    return {name: knob for name, knob in options_of(Workload).items() if knob.group != "hardware"}
 
 
 def read_workload(given: Any) -> Workload:
@@ -56,7 +56,7 @@ def read_workload(given: Any) -> Workload:
             return Workload(**values)
     except OptionError as error:
         problems.append(error)
-    raise ValidationError.from_exception_data("workload", [_detail(one) for one in problems])
+    raise ValidationError.from_exception_data("workload", [_detail(problem) for problem in problems])
 
 
 def _detail(error: OptionError) -> InitErrorDetails:
@@ -68,24 +68,24 @@ def _option(name: str, value: Any) -> Option:
     known = knobs()
     if name in known:
         return known[name]
-    for one in known.values():
-        if one.formerly == name:
-            raise OptionError(name, value, f"is called {one.name} now: {one.help}")
+    for knob in known.values():
+        if knob.formerly == name:
+            raise OptionError(name, value, f"is called {knob.name} now: {knob.help}")
     raise OptionError(name, value, f"unknown key; {nearest(name, known)}")
 
 
 def _written(workload: Workload) -> dict[str, Any]:
     """What is not the default, as plain values."""
-    found = {name: getattr(workload, name) for name, one in knobs().items() if getattr(workload, name) != one.default}
+    found = {name: getattr(workload, name) for name, knob in knobs().items() if getattr(workload, name) != knob.default}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
 
 
-def _type(one: Option) -> dict[str, Any]:
-    if one.type.startswith("tuple"):
+def _type(knob: Option) -> dict[str, Any]:
+    if knob.type.startswith("tuple"):
         return {"type": "array", "items": {"type": "string"}}
-    kind = {"int": "integer", "float": "number", "Mapping": "object"}.get(one.type.partition("[")[0].split(" ")[0])
+    kind = {"int": "integer", "float": "number", "Mapping": "object"}.get(knob.type.partition("[")[0].split(" ")[0])
     if kind is None:
-        allowed = {"enum": [one.default, *one.names()]} if one.choices and not one.file else {"type": "string"}
-        return {"anyOf": [{"type": "string"}, {"type": "object"}]} if "Mapping" in one.type else allowed
-    limits = {"minimum": one.minimum, "exclusiveMinimum": one.above}
+        allowed = {"enum": [knob.default, *knob.names()]} if knob.choices and not knob.file else {"type": "string"}
+        return {"anyOf": [{"type": "string"}, {"type": "object"}]} if "Mapping" in knob.type else allowed
+    limits = {"minimum": knob.minimum, "exclusiveMinimum": knob.above}
     return {"type": kind} | {name: limit for name, limit in limits.items() if limit is not None}
