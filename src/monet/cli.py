@@ -33,9 +33,9 @@ def command_named(name: str) -> Any:
     found = getattr(import_module(f"monet.commands.{module}"), attribute)
     if isinstance(found, typer.Typer):
         return typer.main.get_group(found)
-    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
-    alone.command(name)(found)
-    return typer.main.get_command(alone)
+    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
+    single.command(name)(found)
+    return typer.main.get_command(single)
 
 
 app = typer.Typer(

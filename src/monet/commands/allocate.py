@@ -51,16 +51,16 @@ def allocate(
     except NoSchedule as error:
         screen(errors=True).print(f"cannot run: {error}")
         raise typer.Exit(INFEASIBLE) from None
-    rows = comparison(scheduler, found, found.found.plan.boundary)
+    compared = comparison(scheduler, found, found.found.plan.boundary)
     settings = {"objective": objective, "effort": effort, "seed": seed, "fusion": fusion}
     if json:
-        write_json(json, _as_json(scheduler, found, rows, settings))
+        write_json(json, _as_json(scheduler, found, compared, settings))
     if save_plan:
         write_text(save_plan, plan_text(found.found.plan))
     if report:
-        write_allocation(report, scheduler, found, rows, settings)
+        write_allocation(report, scheduler, found, compared, settings)
     if "-" not in (json, save_plan):
-        _show(scheduler, found, rows, objective)
+        _show(scheduler, found, compared, objective)
     if found.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -93,14 +93,14 @@ def _progress() -> Iterator[Callable[[str, AllocationEvaluator], None]]:
         yield watch
 
 
-def _show(scheduler: Scheduler, found: Allocation, rows: tuple[ComparedPlan, ...], objective: str) -> None:
+def _show(scheduler: Scheduler, found: Allocation, compared: tuple[ComparedPlan, ...], objective: str) -> None:
     console = screen()
     graph, accelerator = scheduler.workload.graph, scheduler.machine.accelerator
     console.print(
         rows_table(
             f"{graph.name} on {accelerator.name}, objective {objective}",
-            plan_columns(rows, accelerator.clock_hz),
-            rows,
+            plan_columns(compared, accelerator.clock_hz),
+            compared,
             lambda row: "bold" if row.name == "found" else "dim" if row.about == "published" else "",
         )
     )
@@ -110,18 +110,18 @@ def _show(scheduler: Scheduler, found: Allocation, rows: tuple[ComparedPlan, ...
         + (". Interrupted: the best so far." if found.interrupted else ""),
         style="dim",
     )
-    for source in dict.fromkeys(row.source for row in rows if row.source):
+    for source in dict.fromkeys(row.source for row in compared if row.source):
         console.print(f"published: {source}", style="dim")
 
 
 def _as_json(
-    scheduler: Scheduler, found: Allocation, rows: tuple[ComparedPlan, ...], settings: dict[str, Any]
+    scheduler: Scheduler, found: Allocation, compared: tuple[ComparedPlan, ...], settings: dict[str, Any]
 ) -> dict[str, Any]:
     return {
         "model": scheduler.workload.graph.name,
         "hardware": scheduler.machine.accelerator.name,
         **settings,
-        "plans": [asdict(row) | {"edp_js": row.edp} for row in rows],
+        "plans": [asdict(row) | {"edp_js": row.edp} for row in compared],
         "front": [
             {"latency_s": point.figures.latency_s, "energy_j": point.figures.energy_j, "plan": point.plan.to_dict()}
             for point in found.front

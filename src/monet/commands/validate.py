@@ -22,21 +22,21 @@ def validate(
     """Check monet against published and measured figures; exit code 1 when a stated tolerance is exceeded."""
     chosen = select(only)
     progress = track(chosen, "checking", console=Console(stderr=True), transient=True)
-    rows = [check(figure) for figure in progress]
-    count = {verdict: sum(row.verdict is verdict for row in rows) for verdict in Verdict}
+    checked = [check(figure) for figure in progress]
+    count = {verdict: sum(row.verdict is verdict for row in checked) for verdict in Verdict}
     if json:
         totals = {verdict.value: number for verdict, number in count.items()}
-        write_json(json, {"figures": [row.as_dict() for row in rows], "totals": totals})
+        write_json(json, {"figures": [row.as_dict() for row in checked], "totals": totals})
     if json != "-":
         console = screen()
-        for topic in dict.fromkeys(row.figure.topic for row in rows):
-            of_topic = [row for row in rows if row.figure.topic == topic]
+        for topic in dict.fromkeys(row.figure.topic for row in checked):
+            of_topic = [row for row in checked if row.figure.topic == topic]
             sources = list(dict.fromkeys(row.figure.source for row in of_topic))
             console.print(_table(topic, of_topic, sources))
             for index, source in enumerate(sources, 1):
                 console.print(Text(f"  [{index}] {source}", style="dim"))
             console.print(Text())
-        console.print(_summary(rows), highlight=False)
+        console.print(_summary(checked), highlight=False)
     if count[Verdict.EXCEEDED]:
         raise typer.Exit(1)
 
@@ -46,14 +46,14 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() or abs(value) >= 1e5 else f"{value:,.6g}"
 
 
-def _table(topic: str, rows: list[CheckedFigure], sources: list[str]) -> Table:
+def _table(topic: str, checked: list[CheckedFigure], sources: list[str]) -> Table:
     made = Table(title=topic, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
     made.add_column("figure", overflow="fold")
     for name in ("published", "ours", "", "error", "allowed", ""):
         made.add_column(name, justify="left" if not name else "right", no_wrap=True)
     made.add_column("source", style="dim", overflow="fold")  # by number; why, where a figure was not run
     styles = {"ok": "green", "EXCEEDED": "bold red", "not run": "yellow"}
-    for row in rows:
+    for row in checked:
         figure = row.figure
         made.add_row(
             figure.name,
@@ -75,9 +75,12 @@ def allowed(rule: str, tolerance: float) -> str:
     return f"±{100 * tolerance:g} %" if tolerance else "equal"
 
 
-def _summary(rows: list[CheckedFigure]) -> str:
-    done = [abs(row.error) for row in rows if row.error is not None]
+def _summary(checked: list[CheckedFigure]) -> str:
+    done = [abs(row.error) for row in checked if row.error is not None]
     worst = max(done, default=0.0)
-    parts = [f"{sum(row.verdict is verdict for row in rows)} {verdict.value}" for verdict in Verdict]
+    parts = [f"{sum(row.verdict is verdict for row in checked)} {verdict.value}" for verdict in Verdict]
     exact = sum(error == 0 for error in done)
-    return f"{len(rows)} figures: {', '.join(parts)}; {exact} equal to the last digit given, largest error {100 * worst:.1f} %"
+    return (
+        f"{len(checked)} figures: {', '.join(parts)}; {exact} equal to the last digit given, "
+        f"largest error {100 * worst:.1f} %"
+    )

@@ -8,9 +8,9 @@ from monet.report.columns import Column
 from monet.search.allocation.comparison import ComparedPlan
 
 
-def plan_columns(rows: Sequence[ComparedPlan], clock_hz: float) -> tuple[Column[ComparedPlan], ...]:
+def plan_columns(compared: Sequence[ComparedPlan], clock_hz: float) -> tuple[Column[ComparedPlan], ...]:
     """Figures of every plan, and how they compare to the one that was found; last what the plan is."""
-    best = next(row for row in rows if row.name == "found")
+    best = next(row for row in compared if row.name == "found")
     return (
         Column("plan", "", lambda row: row.name),
         Column("latency", "s", lambda row: row.latency_s),

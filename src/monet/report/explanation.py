@@ -22,9 +22,9 @@ MEANING = {
 def busiest(result: Result) -> list[tuple[str, str, float]]:
     """Resources (name, core or link, busy share), busiest first."""
     whole = result.latency_s or 1.0
-    rows = [(row.name, "core", row.busy_s / whole) for row in result.cores]
-    rows += [(row.name, "link", row.utilisation) for row in result.links]
-    return sorted(rows, key=lambda resource: (-resource[2], resource[0]))
+    resources = [(row.name, "core", row.busy_s / whole) for row in result.cores]
+    resources += [(row.name, "link", row.utilisation) for row in result.links]
+    return sorted(resources, key=lambda resource: (-resource[2], resource[0]))
 
 
 def sentences(result: Result) -> list[str]:

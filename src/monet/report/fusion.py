@@ -70,13 +70,13 @@ class PlanRow:
 
 def _plans(found: FoundFusion, bound: Bound) -> list[PlanRow]:
     """Figures of every plan compared, and last what no plan is below."""
-    rows = []
+    plans = []
     for name, (plan, cost) in found.plans.items():
         fused = sum(len(group.operators) for group in plan.groups)
         figures = (cost.latency_s, cost.energy_j, cost.edp, cost.dram_bytes, cost.dram_peak_bytes)
-        rows.append(PlanRow(name, *figures, len(plan.groups), fused))
+        plans.append(PlanRow(name, *figures, len(plan.groups), fused))
     least = (bound.latency_s, bound.energy_j, bound.latency_s * bound.energy_j, bound.dram_bytes)
-    return [*rows, PlanRow("bound", *least, compute_s=bound.compute_s, dram_s=bound.dram_s)]
+    return [*plans, PlanRow("bound", *least, compute_s=bound.compute_s, dram_s=bound.dram_s)]
 
 
 def plan_columns(first: PlanRow) -> tuple[Column[PlanRow], ...]:
@@ -121,11 +121,11 @@ def render(values: Mapping[str, Any]) -> RenderableType:
         (values["model"], "bold"), " on ", (values["hardware"], "bold"),
         f"   {values['operators']} operators, groups of at most {values['limit']}, for {values['objective']}",
     )  # fmt: skip
-    rows = {row.name: row for row in values["plans"]}
+    by_name = {row.name: row for row in values["plans"]}
     styles = {"found": "bold", "bound": "dim"}
-    made = rows_table("", plan_columns(rows["unfused"]), rows.values(), lambda row: styles.get(row.name, ""))
+    made = rows_table("", plan_columns(by_name["unfused"]), by_name.values(), lambda row: styles.get(row.name, ""))
     blocks: list[RenderableType] = [title, made, Text()]
-    blocks += [Text(line) for line in _lines(values, rows)]
+    blocks += [Text(line) for line in _lines(values, by_name)]
     return Group(*blocks)
 
 
@@ -154,7 +154,7 @@ def legal_groups(census: Mapping[str, Any]) -> str:
     return f"{census['legal']:,}" + ("" if census["complete"] else " (the most promising of more)")
 
 
-def _lines(values: Mapping[str, Any], rows: Mapping[str, PlanRow]) -> list[str]:
+def _lines(values: Mapping[str, Any], by_name: Mapping[str, PlanRow]) -> list[str]:
     off, census, part = values["off_chip"], values["candidates"], values["partition"]
     removable = max(1, off["unfused_bytes"] - off["compulsory_bytes"])
     gone = off["unfused_bytes"] - off["found_bytes"]
@@ -177,9 +177,9 @@ def _lines(values: Mapping[str, Any], rows: Mapping[str, PlanRow]) -> list[str]:
             f"Trust     rank correlation of additive and scheduled cost {values['rank_correlation']:.2f}{among} "
             f"over {len(values['ranked_plans'])} plans; {values['schedules']:,} schedules in all"
         )
-    if "manual" in rows:
+    if "manual" in by_name:
         lines.append(
-            f"Against manual: latency {change(rows['found'].latency_s, rows['manual'].latency_s)}, "
-            f"energy {change(rows['found'].energy_j, rows['manual'].energy_j)}"
+            f"Against manual: latency {change(by_name['found'].latency_s, by_name['manual'].latency_s)}, "
+            f"energy {change(by_name['found'].energy_j, by_name['manual'].energy_j)}"
         )
     return [*lines, *(["Interrupted: the best so far."] if values["interrupted"] else [])]

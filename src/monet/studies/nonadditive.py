@@ -38,7 +38,7 @@ def run(options: Options) -> Outcome:
 
 def pairs(points: Mapping[tuple[str, ...], Any], names: list[str]) -> dict[str, Any]:
     """Changes of latency and energy, as shares of the plain step: alone, together, and together above the sum."""
-    plain, rows = points[()], []
+    plain, changes = points[()], []
     for first, second in combinations(names, 2):
         both = points.get((first, second))
         if both is None or (first,) not in points or (second,) not in points:
@@ -46,22 +46,22 @@ def pairs(points: Mapping[tuple[str, ...], Any], names: list[str]) -> dict[str, 
         row: dict[str, Any] = {"pair": [first, second]}
         for what in ("latency_s", "energy_j", "dram_bytes", "memory_peak_bytes"):
             base = getattr(plain, what)
-            alone = [getattr(points[(name,)], what) / base - 1 for name in (first, second)]
+            each = [getattr(points[(name,)], what) / base - 1 for name in (first, second)]
             joint = getattr(both, what) / base - 1
-            row[what] = {"alone": alone, "sum": sum(alone), "joint": joint, "joint_minus_sum": joint - sum(alone)}
-        rows.append(row)
-    differ = [row for row in rows if abs(row["latency_s"]["joint_minus_sum"]) > 1e-6]
+            row[what] = {"alone": each, "sum": sum(each), "joint": joint, "joint_minus_sum": joint - sum(each)}
+        changes.append(row)
+    differ = [row for row in changes if abs(row["latency_s"]["joint_minus_sum"]) > 1e-6]
     return {
         "model": MODEL,
         "hardware": HARDWARE,
         "precision": PRECISION,
         "plain": {"latency_s": plain.latency_s, "energy_j": plain.energy_j},
         "activations": names,
-        "pairs": rows,
+        "pairs": changes,
         "pairs_not_additive": len(differ),
-        "largest_latency_below_sum": min((row["latency_s"]["joint_minus_sum"] for row in rows), default=0.0),
-        "largest_latency_above_sum": max((row["latency_s"]["joint_minus_sum"] for row in rows), default=0.0),
-        "sign_changes": sum(_changes_sign(row["latency_s"]) for row in rows),
+        "largest_latency_below_sum": min((row["latency_s"]["joint_minus_sum"] for row in changes), default=0.0),
+        "largest_latency_above_sum": max((row["latency_s"]["joint_minus_sum"] for row in changes), default=0.0),
+        "sign_changes": sum(_changes_sign(row["latency_s"]) for row in changes),
     }
 
 
@@ -72,8 +72,8 @@ def _changes_sign(changes: Mapping[str, float]) -> bool:
 
 def outcome(values: Mapping[str, Any], names: list[str]) -> Outcome:
     """Table and heat maps of the study."""
-    rows = sorted(values["pairs"], key=lambda row: row["latency_s"]["joint_minus_sum"])
-    shown = rows if len(rows) <= SHOWN else rows[: SHOWN // 2] + rows[-SHOWN // 2 :]
+    changes = sorted(values["pairs"], key=lambda row: row["latency_s"]["joint_minus_sum"])
+    shown = changes if len(changes) <= SHOWN else changes[: SHOWN // 2] + changes[-SHOWN // 2 :]
     heads = ("activations", "sum of latencies", "together", "difference", "energy: difference", "DRAM: difference")
     cells = [
         (
@@ -84,13 +84,13 @@ def outcome(values: Mapping[str, Any], names: list[str]) -> Outcome:
         for row in shown
     ]
     made = cells_table(
-        f"{values['pairs_not_additive']} of {len(rows)} pairs cost another latency than the sum of both; for "
+        f"{values['pairs_not_additive']} of {len(changes)} pairs cost another latency than the sum of both; for "
         f"{values['sign_changes']} the sum has the wrong sign",
         heads,
         cells,
     )
     facts = (
-        f"{values['pairs_not_additive']} of {len(rows)} pairs are not additive in latency",
+        f"{values['pairs_not_additive']} of {len(changes)} pairs are not additive in latency",
         f"from {100 * values['largest_latency_below_sum']:+.2f} to {100 * values['largest_latency_above_sum']:+.2f} % "
         "of the step against the sum",
         f"wrong sign of the sum for {values['sign_changes']} pairs",

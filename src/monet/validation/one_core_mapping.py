@@ -68,8 +68,8 @@ def figures() -> Iterator[Figure]:
     """Every row of this topic."""
     whole = ("resnet18 on tpu-like, 21 layers", "", 1_860_446_855, 3_863_768, 0.0)
     for title, name, energy, cycles, tolerance in (whole, *((layer[0], *layer, 0.05) for layer in LAYERS)):
-        rows = (("energy", "pJ", energy, _energy_pj), ("cycles", "cycles", cycles, _cycles))
-        for what, unit, published, ours in rows:
+        checks = (("energy", "pJ", energy, _energy_pj), ("cycles", "cycles", cycles, _cycles))
+        for what, unit, published, ours in checks:
             yield Figure(
                 TOPIC, f"{title}: {what}", unit, published, tolerance, ZIGZAG, partial(ours, name), Rule.AT_MOST, BETTER
             )

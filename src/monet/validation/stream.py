@@ -70,11 +70,11 @@ def parts_in_turn(graph: Graph, plan: Plan) -> Plan:
     """A plan as Stream runs layers that are a stack of their own: a part holds the way to DRAM while it runs, so the
     parts of a split convolution come one after another, as they do on one core."""
     inside = {name for group in plan.groups for name in group.operators}
-    alone = [op for op in graph.ops if op.name not in inside and len(plan.placements[op.name].cores) > 1]
+    unfused = [op for op in graph.ops if op.name not in inside and len(plan.placements[op.name].cores) > 1]
     parts = tuple(
-        Group((op.name,), (("K", graph.tensors[op.outputs[0]].shape[1] // 4),)) for op in alone if op.kind == "conv"
+        Group((op.name,), (("K", graph.tensors[op.outputs[0]].shape[1] // 4),)) for op in unfused if op.kind == "conv"
     )
-    first = {op.name: Placement(plan.placements[op.name].cores[:1]) for op in alone}
+    first = {op.name: Placement(plan.placements[op.name].cores[:1]) for op in unfused}
     return replace(plan, groups=(*plan.groups, *parts), placements={**plan.placements, **first})
 
 

@@ -72,12 +72,12 @@ def _measured() -> Iterator[Figure]:
     for model, batch, size, _, forward, backward, saved in MEASURED:
         step = partial(step_of, model, batch, size)
         where = f"{model} b{batch}" + (f" {size}" if size else "")
-        rows: tuple[tuple[str, str, float, Callable[[], float]], ...] = (
+        checks: tuple[tuple[str, str, float, Callable[[], float]], ...] = (
             ("forward work", "GFLOP", forward, lambda step=step: 2 * macs_by_part(step()).forward / 1e9),  # type: ignore[misc]
             ("backward work", "GFLOP", backward, lambda step=step: 2 * macs_by_part(step()).backward / 1e9),  # type: ignore[misc]
             ("saved for backward", "MB", saved, lambda step=step: saved_bytes(step()) / 1e6),  # type: ignore[misc]
         )
-        for what, unit, value, ours in rows:
+        for what, unit, value, ours in checks:
             yield Figure(TOPIC, f"{where}: {what}", unit, value, 0.0, TORCH, partial(_thousandth, ours))
 
 
@@ -116,7 +116,7 @@ def _released_counts() -> Iterator[Figure]:
         return lambda: macs_by_kind(cifar())[f"{of}_gradient"][kind]
 
     name = "resnet18-cifar b4"
-    rows: tuple[tuple[str, str, float, Callable[[], float]], ...] = (
+    checks: tuple[tuple[str, str, float, Callable[[], float]], ...] = (
         (f"{name}: forward", "MAC", 2_221_690_880, lambda: macs_by_part(cifar()).forward),
         (f"{name}: convolution input gradients", "MAC", 2_214_592_512, gradients("input", "conv_transpose")),
         (f"{name}: convolution weight gradients", "MAC", 2_221_670_400, gradients("weight", "conv_weight_gradient")),
@@ -125,7 +125,7 @@ def _released_counts() -> Iterator[Figure]:
         ("gpt2-paper: forward", "MAC", 3_309_305_856, lambda: macs_by_part(paper()).forward),
         ("gpt2-paper: backward", "MAC", 6_618_611_712, lambda: macs_by_part(paper()).backward),
     )
-    for name, unit, value, ours in rows:
+    for name, unit, value, ours in checks:
         yield Figure(TOPIC, name, unit, value, 0.0, RELEASED, ours)
 
 

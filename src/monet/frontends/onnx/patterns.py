@@ -34,12 +34,12 @@ class View:
 
     graph: Graph
 
-    def made(self, name: str, kind: str, alone: bool = True) -> Op | None:
-        """The operator of that kind that made ``name``; ``alone``: and only one operator reads it."""
+    def made(self, name: str, kind: str, read_once: bool = True) -> Op | None:
+        """The operator of that kind that made ``name``; ``read_once``: and only one operator reads it."""
         op = self.graph.producer.get(name)
         if op is None or op.kind != kind or op.outputs[0] != name:
             return None
-        if alone and (len(self.graph.consumers[name]) != 1 or name in self.graph.outputs):
+        if read_once and (len(self.graph.consumers[name]) != 1 or name in self.graph.outputs):
             return None
         return op
 
@@ -86,7 +86,7 @@ def _linear_bias(view: View, op: Op) -> Match | None:
 def _layer_norm(view: View, op: Op) -> Match | None:
     """(x − mean) / sqrt(mean((x − mean)²) + ε), over the last axes."""
     top, bottom = op.inputs
-    centred, root = view.made(top, "sub", alone=False), view.made(bottom, "sqrt")
+    centred, root = view.made(top, "sub", read_once=False), view.made(bottom, "sqrt")
     shifted = view.made(root.inputs[0], "shift") if root else None
     variance = view.made(shifted.inputs[0], "reduce_mean") if shifted else None
     square = view.made(variance.inputs[0], "pow_scalar") if variance else None

@@ -33,8 +33,8 @@ def load_onnx(
     file = read_file(path)
     check_names(file, dimensions or {})
     inputs = input_shapes(file, Sizes(batch, image, sequence, dimensions))
-    stored = _stored_shapes(file, inputs)
-    translation = _translate(file, {entry.name: entry.shape for entry in inputs}, inputs, stored)
+    stored_shapes = _stored_shapes(file, inputs)
+    translation = _translate(file, {entry.name: entry.shape for entry in inputs}, inputs, stored_shapes)
     return verify(recover(_graph(translation)))
 
 
@@ -65,7 +65,7 @@ def _stored_shapes(file: File, inputs: list[InputShape]) -> dict[str, tuple[int,
     """Shapes of every value at the sizes the file was written with; None if nothing is changed."""
     if not any(changed(inputs)):
         return None
-    shapes = {entry.name: entry.stored or entry.shape for entry in inputs}
+    shapes = {entry.name: entry.stored_shape or entry.shape for entry in inputs}
     return _translate(file, shapes, inputs, None).shapes
 
 
@@ -73,9 +73,9 @@ def _translate(
     file: File,
     shapes: Mapping[str, tuple[int, ...]],
     inputs: list[InputShape],
-    stored: dict[str, tuple[int, ...]] | None,
+    stored_shapes: dict[str, tuple[int, ...]] | None,
 ) -> Translation:
-    translation = Translation(file, file.graph.name if _is_title(file.graph.name) else file.path.stem, stored)
+    translation = Translation(file, file.graph.name if _is_title(file.graph.name) else file.path.stem, stored_shapes)
     for entry in inputs:
         translation.set_input(entry.name, translation.builder.input(entry.name, shapes[entry.name], entry.dtype))
     for node in file.nodes:

@@ -29,7 +29,7 @@ class InputShape:
     name: str
     dtype: str
     shape: tuple[int, ...]
-    stored: tuple[int, ...] | None
+    stored_shape: tuple[int, ...] | None
 
 
 _BATCH_WORDS = ("batch", "n", "bs", "b")
@@ -128,4 +128,4 @@ def _size(file: File, name: str, axis: int, dim: Any, role: str, sizes: Sizes, f
 
 def changed(inputs: list[InputShape]) -> Iterator[InputShape]:
     """Inputs whose fixed size in the file is not the one asked for."""
-    return (entry for entry in inputs if entry.stored is not None and entry.stored != entry.shape)
+    return (entry for entry in inputs if entry.stored_shape is not None and entry.stored_shape != entry.shape)

@@ -196,8 +196,8 @@ class Translation:
         """A known list of integers, which older versions have as ``attribute``; None if it is left out."""
         if node.input(position):
             return tuple(int(entry) for entry in self.required(node, position, what).ravel())
-        stored = node.get(attribute)
-        return None if stored is None else tuple(int(entry) for entry in np.atleast_1d(stored))
+        values = node.get(attribute)
+        return None if values is None else tuple(int(entry) for entry in np.atleast_1d(values))
 
     def number(self, node: Node, position: int, what: str, attribute: str = "", default: float = 0.0) -> float:
         """A known number, which older versions have as ``attribute``; the default if it is left out."""
@@ -341,8 +341,10 @@ class Translation:
         title = f"{module}.{leaf}" if leaf and module else _plain(name)
         if node.op == "MatMul" and len(shape) == 2 and node.inputs.index(name) == 1 and not buffer:
             tied = self.weights.tied(name)
-            stored = self._declared(tied, node) if tied else self.declare(title, shape[::-1], dtype, name, np.transpose)
-            return self.emit(node, "transpose", stored, order=(1, 0))
+            parameter = (
+                self._declared(tied, node) if tied else self.declare(title, shape[::-1], dtype, name, np.transpose)
+            )
+            return self.emit(node, "transpose", parameter, order=(1, 0))
         if len(shape) > 1 and set(shape[1:]) == {1} and node.op in ("Mul", "Add"):
             vector = self.declare(title, shape[:1], dtype, name, np.ravel, buffer=buffer)
             return self.emit(node, "reshape", vector, shape=shape)

@@ -33,10 +33,10 @@ def _infer_linear(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output
 def _nest_linear(call: Call) -> LoopNest:
     x, w = call.inputs[:2]
     y, rows = call.out, math.prod(x.shape[:-1])
-    stored = ("C", "K") if call.attrs["transpose"] else ("K", "C")
+    weight_dims = ("C", "K") if call.attrs["transpose"] else ("K", "C")
     operands = [
         Operand("x", 0, x.dtype, (rows, x.shape[-1]), (index("N"), index("C")), False, x.bits_per_element),
-        Operand("w", 1, w.dtype, w.shape, tuple(map(index, stored)), False),
+        Operand("w", 1, w.dtype, w.shape, tuple(map(index, weight_dims)), False),
         Operand(
             "y", len(call.inputs), y.dtype, (rows, y.shape[-1]), (index("N"), index("K")), True, y.bits_per_element
         ),
@@ -79,11 +79,11 @@ def _infer_weight_gradient(inputs: tuple[Tensor, ...], attrs: Attributes) -> tup
 
 def _nest_weight_gradient(call: Call) -> LoopNest:
     x, g = call.inputs
-    rows, stored = math.prod(x.shape[:-1]), ("C", "K") if call.attrs["transpose"] else ("K", "C")
+    rows, weight_dims = math.prod(x.shape[:-1]), ("C", "K") if call.attrs["transpose"] else ("K", "C")
     operands = (
         Operand("x", 0, x.dtype, (rows, x.shape[-1]), (index("N"), index("C")), False, x.bits_per_element),
         Operand("y", 1, g.dtype, (rows, g.shape[-1]), (index("N"), index("K")), False, g.bits_per_element),
-        Operand("w", 2, call.out.dtype, call.out.shape, tuple(map(index, stored)), True),
+        Operand("w", 2, call.out.dtype, call.out.shape, tuple(map(index, weight_dims)), True),
     )
     return LoopNest((("N", rows), ("K", g.shape[-1]), ("C", x.shape[-1])), operands)
 

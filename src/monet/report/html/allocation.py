@@ -26,7 +26,11 @@ GAP = 1 / 400  # of the makespan: shorter pauses of an operator on a core are no
 
 
 def write_allocation(
-    path: str | Path, scheduler: Scheduler, found: Allocation, rows: Sequence[ComparedPlan], settings: Mapping[str, Any]
+    path: str | Path,
+    scheduler: Scheduler,
+    found: Allocation,
+    compared: Sequence[ComparedPlan],
+    settings: Mapping[str, Any],
 ) -> None:
     """Write the page."""
     graph, accelerator = scheduler.workload.graph, scheduler.machine.accelerator
@@ -36,9 +40,11 @@ def write_allocation(
         Panel(
             "Plans",
             "Every plan through the full schedule; × is against the found one. Published: others' figures.",
-            body=_plans(rows, accelerator.clock_hz),
+            body=_plans(compared, accelerator.clock_hz),
         ),
-        Panel("Latency and energy", "Each point is a plan that was scheduled.", front_figure(found, rows), half=True),
+        Panel(
+            "Latency and energy", "Each point is a plan that was scheduled.", front_figure(found, compared), half=True
+        ),
         Panel("Best so far", "After every stage of the search.", rounds_figure(found), half=True),
         Panel(
             "Cores in the found plan",
@@ -51,15 +57,15 @@ def write_allocation(
     write_study(path, f"{graph.name} on {accelerator.name}: allocation", facts, panels)
 
 
-def _plans(rows: Sequence[ComparedPlan], clock_hz: float) -> str:
-    plan, *figures, about = plan_columns(rows, clock_hz)
-    sources = "; ".join(dict.fromkeys(row.source for row in rows if row.source))
-    return rows_table((plan, about, *figures), rows, names=2) + (
+def _plans(compared: Sequence[ComparedPlan], clock_hz: float) -> str:
+    plan, *figures, about = plan_columns(compared, clock_hz)
+    sources = "; ".join(dict.fromkeys(row.source for row in compared if row.source))
+    return rows_table((plan, about, *figures), compared, names=2) + (
         f'<p class="about">Published: {html.escape(sources)}.</p>' if sources else ""
     )
 
 
-def front_figure(found: Allocation, rows: Sequence[ComparedPlan]) -> dict[str, Any]:
+def front_figure(found: Allocation, compared: Sequence[ComparedPlan]) -> dict[str, Any]:
     """All plans tried, those that none dominates, and the named ones."""
     thin = max(1, -(-len(found.points) // MOST_DRAWN))
     front = [(point.figures.latency_s, point.figures.energy_j) for point in found.front]
@@ -72,7 +78,7 @@ def front_figure(found: Allocation, rows: Sequence[ComparedPlan]) -> dict[str, A
         marks("tried", found.points[::thin], "markers", color="#b8c0cc", size=4),
         marks("front", front, "lines+markers", color="#3f7fc1", size=7),
     ]
-    for row in rows:
+    for row in compared:
         if row.name != "bound" and not row.source:
             data.append(marks(row.name, [(row.latency_s, row.energy_j)], "markers", size=11))
     return figure(

@@ -161,8 +161,8 @@ def _wires(result: Result, boxes: list[Box]) -> list[dict[str, Any]]:
     wires = []
     for link in result.hardware_summary.links:
         ends = [at[name] for name in link.endpoints if name in at]
-        ways = [load[name] for name in (link.name, f"{link.name} (back)") if name in load]
-        busy, moved = max((way[0] for way in ways), default=0.0), sum(way[1] for way in ways)
+        directions = [load[name] for name in (link.name, f"{link.name} (back)") if name in load]
+        busy, moved = max((share for share, _ in directions), default=0.0), sum(count for _, count in directions)
         wire = {
             "name": link.name,
             "load": busy,

@@ -15,7 +15,7 @@ import numpy as np
 
 from monet.formats import FORMATS
 from monet.graph.kind import Array, Call
-from monet.report.onnx.element_types import accepts, element_type, stored, tensor_proto
+from monet.report.onnx.element_types import accepts, element_type, stored_type, tensor_proto
 
 Number = float | int | bool
 
@@ -55,7 +55,7 @@ class Value:
 
     def cast(self, dtype: str) -> Value:
         """The same numbers in another type."""
-        if self.dtype == stored(dtype):
+        if self.dtype == stored_type(dtype):
             return self
         return self.body.node("Cast", self, dtype=dtype, to=element_type(dtype))
 
@@ -142,7 +142,9 @@ class Body:
     @property
     def raw(self) -> tuple[Value, ...]:
         """The inputs as they are."""
-        return tuple(Value(self, f"input{slot}", stored(tensor.dtype)) for slot, tensor in enumerate(self.call.inputs))
+        return tuple(
+            Value(self, f"input{slot}", stored_type(tensor.dtype)) for slot, tensor in enumerate(self.call.inputs)
+        )
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -180,7 +182,7 @@ class Body:
         names = tuple(f"{op_type.lower()}{start}" + (f"_{i}" if i else "") for i in range(len(dtypes)))
         operands = tuple("" if value is None else value.name for value in inputs)
         self._nodes.append(Node(op_type, operands, names, attributes))
-        return tuple(Value(self, name, stored(dtype)) for name, dtype in zip(names, dtypes, strict=True))
+        return tuple(Value(self, name, stored_type(dtype)) for name, dtype in zip(names, dtypes, strict=True))
 
     def binary(self, op_type: str, left: Operand, right: Operand, dtype: str = "") -> Value:
         """A broadcasting operator; a number takes the type of the other side."""
@@ -197,11 +199,11 @@ class Body:
         if data.dtype.kind == "f" and kind.kind in "iu":  # an infinity among integers is their extreme
             data = np.clip(data, np.iinfo(kind).min, np.iinfo(kind).max)
         data = data.astype(kind)
-        key = (stored(dtype), data.shape, data.tobytes())
+        key = (stored_type(dtype), data.shape, data.tobytes())
         if key not in self._named:
             self._named[key] = name = f"constant{len(self._named)}"
-            self._constants[name] = (data, stored(dtype))
-        return Value(self, self._named[key], stored(dtype))
+            self._constants[name] = (data, stored_type(dtype))
+        return Value(self, self._named[key], stored_type(dtype))
 
     def scalar(self, number: Number, dtype: str) -> Value:
         """A constant without axes."""

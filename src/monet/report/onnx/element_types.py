@@ -17,14 +17,14 @@ IR_VERSION = 10  # the format version that belongs to it; nodes may carry metada
 
 def element_type(dtype: str) -> int:
     """The ONNX element type of ``dtype``."""
-    name = FORMATS[stored(dtype)].onnx
+    name = FORMATS[stored_type(dtype)].onnx
     if not name:
         raise MonetError(f"ONNX has no element type for {dtype}")
     number: int = getattr(onnx.TensorProto, name)
     return number
 
 
-def stored(dtype: str) -> str:
+def stored_type(dtype: str) -> str:
     """The dtype that ``dtype`` has in an ONNX file: ``bit`` becomes ``bool``, as ONNX packs no bits."""
     return "bool" if dtype == "bit" else dtype
 
@@ -45,5 +45,5 @@ def accepts(op_type: str, dtype: str) -> bool:
     parameter = schema.inputs[0].type_str
     for constraint in schema.type_constraints:
         if constraint.type_param_str == parameter:
-            return f"tensor({FORMATS[stored(dtype)].onnx.lower()})" in constraint.allowed_type_strs
+            return f"tensor({FORMATS[stored_type(dtype)].onnx.lower()})" in constraint.allowed_type_strs
     return False

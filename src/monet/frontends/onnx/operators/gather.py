@@ -26,11 +26,11 @@ def _gather(t: Translation, node: Node) -> Value:
         positions = Known(
             array.astype(np.int64), positions.name, positions.node, positions.follows_shapes, positions.literal
         )
-    rows = t.make(positions) if positions is not None else ""
+    index = t.make(positions) if positions is not None else ""
     table = t.of(x)
     if axis == 0 and len(shape) == 2 and table.role in (Role.PARAMETER, Role.BUFFER, Role.CONSTANT):
-        return t.emit(node, "embedding", x, rows)
-    return t.emit(node, "gather", x, rows, axis=axis)
+        return t.emit(node, "embedding", x, index)
+    return t.emit(node, "gather", x, index, axis=axis)
 
 
 def _select(t: Translation, node: Node, x: str, axis: int, position: int) -> str:
@@ -88,14 +88,14 @@ def _flat_positions(t: Translation, node: Node, positions: str, steps: list[int]
 
 @reads("OneHot")
 def _one_hot(t: Translation, node: Node) -> str:
-    rows = t.tensor(node, 0)
+    index = t.tensor(node, 0)
     depth = int(t.required(node, 1, "a depth").flat[0])
     values = t.required(node, 2, "values")
     off, on = (entry.item() for entry in values.ravel())
-    shape = t.shape(rows)
+    shape = t.shape(index)
     axis = node.get("axis", -1) % (len(shape) + 1)
-    wide = t.reshape(node, rows, (*shape[:axis], 1, *shape[axis:]))
-    classes = t.emit(node, "iota", size=depth, dtype=t.of(rows).dtype)
+    wide = t.reshape(node, index, (*shape[:axis], 1, *shape[axis:]))
+    classes = t.emit(node, "iota", size=depth, dtype=t.of(index).dtype)
     classes = t.reshape(node, classes, (depth, *([1] * (len(shape) - axis))))
     hot = t.emit(node, "cast", t.emit(node, "equal", wide, classes), dtype=dtype_of_array(values))
     if on - off != 1:
@@ -116,8 +116,8 @@ def _constant_of_shape(t: Translation, node: Node) -> str:
     from onnx import numpy_helper  # the only attribute that is a tensor
 
     shape = tuple(int(size) for size in t.required(node, 0, "a shape").ravel())
-    stored = node.get("value")
-    array = np.zeros(1, np.float32) if stored is None else np.asarray(numpy_helper.to_array(stored))
+    value = node.get("value")
+    array = np.zeros(1, np.float32) if value is None else np.asarray(numpy_helper.to_array(value))
     return t.emit(node, "fill", shape=shape, value=array.flat[0].item(), dtype=dtype_of_array(array))
 
 

@@ -73,11 +73,11 @@ def folded_norm(t: Translation, node: Node) -> str:
 def _put_back(t: Translation, node: Node, y: str, module: str, bias: str) -> str:
     """The folded batch norm in training form; its statistics and scale went into the weights, so they start anew."""
     size, dtype = t.shape(y)[1:2], t.of(y).dtype
-    stored = bias in t.weights
+    has_bias = bias in t.weights
     zeros, ones_array = np.zeros(size, np.float32), np.ones(size, np.float32)
     operands = [
         t.declare(f"{module}.weight", size, dtype, "", np.asarray, ones_array),
-        t.declare(f"{module}.bias", size, dtype, bias if stored else "", np.asarray, None if stored else zeros),
+        t.declare(f"{module}.bias", size, dtype, bias if has_bias else "", np.asarray, None if has_bias else zeros),
         t.declare(f"{module}.running_mean", size, dtype, "", np.asarray, zeros, buffer=True),
         t.declare(f"{module}.running_var", size, dtype, "", np.asarray, ones_array, buffer=True),
     ]

@@ -69,15 +69,15 @@ def _gemm(t: Translation, node: Node) -> str:
     alpha, beta = float(node.get("alpha", 1.0)), float(node.get("beta", 1.0))
     if node.get("transA", 0):
         x = t.emit(node, "transpose", x, order=(1, 0))
-    matrix, stored = stored_matrix(t, w), bool(node.get("transB", 0))
+    matrix, transpose_b = stored_matrix(t, w), bool(node.get("transB", 0))
     bias = t.weight(node, 2) if node.input(2) else ""
     if matrix is None:
-        y = t.emit(node, "matmul", x, w, transpose_a=False, transpose_b=stored)
+        y = t.emit(node, "matmul", x, w, transpose_a=False, transpose_b=transpose_b)
     else:
         parameter, transposed = matrix
-        plain = bias and alpha == beta == 1.0 and t.shape(bias) == (t.shape(w)[0 if stored else 1],)
+        plain = bias and alpha == beta == 1.0 and t.shape(bias) == (t.shape(w)[0 if transpose_b else 1],)
         operands = (x, parameter, bias) if plain else (x, parameter)
-        y = t.emit(node, "linear", *operands, transpose=stored == transposed)
+        y = t.emit(node, "linear", *operands, transpose=transpose_b == transposed)
         bias = "" if plain else bias
     if alpha != 1.0:
         y = t.emit(node, "scale", y, factor=alpha)
@@ -130,9 +130,9 @@ def _einsum(t: Translation, node: Node) -> str:
 
 def _summed(t: Translation, node: Node, name: str, labels: list[str], kept: set[str]) -> tuple[str, list[str]]:
     """Sum over the axes that nothing else names."""
-    alone = tuple(axis for axis, label in enumerate(labels) if label not in kept)
-    if alone:
-        name = t.emit(node, "reduce_sum", name, axes=alone, keepdims=False)
+    summed = tuple(axis for axis, label in enumerate(labels) if label not in kept)
+    if summed:
+        name = t.emit(node, "reduce_sum", name, axes=summed, keepdims=False)
     return name, [label for label in labels if label in kept]
 
 

@@ -121,7 +121,7 @@ def _weight(t: Translation, node: Node, slot: int, leaf: str, layout: Callable[[
     value = t.operand(node, slot)
     if isinstance(value, Known):
         array = layout(value.array)
-        return t.declare(title, array.shape, "fp32", "", lambda stored: stored, array)
+        return t.declare(title, array.shape, "fp32", "", lambda values: values, array)
     return _assembled(t, str(value), layout)
 
 

@@ -26,16 +26,16 @@ def _scatter_elements(t: Translation, node: Node) -> str:
     if isinstance(positions, Known):
         array = np.where(positions.array < 0, positions.array + t.shape(x)[axis], positions.array)
         positions = Known(array.astype(np.int64), positions.name)
-    rows = t.make(positions) if positions is not None else ""
-    return t.emit(node, _kind(node, "scatter", "scatter_add"), x, rows, source, axis=axis)
+    index = t.make(positions) if positions is not None else ""
+    return t.emit(node, _kind(node, "scatter", "scatter_add"), x, index, source, axis=axis)
 
 
 @reads("ScatterND")
 def _scatter_nd(t: Translation, node: Node) -> str:
     """The leading axes are addressed together: merge them, and write whole rows of what follows."""
-    x, rows = merged(t, node)
-    count = math.prod(t.shape(rows))
+    x, index = merged(t, node)
+    count = math.prod(t.shape(index))
     source = t.reshape(node, t.tensor(node, 2), (count, *t.shape(x)[1:]))
     kind = _kind(node, "index_copy", "index_add")
-    out = t.emit(node, kind, x, t.reshape(node, rows, (count,)), source, axis=0)
+    out = t.emit(node, kind, x, t.reshape(node, index, (count,)), source, axis=0)
     return t.reshape(node, out, t.shape(t.tensor(node, 0)))

@@ -36,42 +36,44 @@ def _resolved(shape: tuple[int, ...], source: tuple[int, ...], allow_zero: bool)
 
 
 def _rescaled(
-    stored: tuple[int, ...], old: tuple[int, ...], new: tuple[int, ...], grown: Mapping[int, int]
+    stored_shape: tuple[int, ...], old: tuple[int, ...], new: tuple[int, ...], grown: Mapping[int, int]
 ) -> tuple[int, ...] | None:
     """A reshape's stored result after its input grew from ``old`` to ``new``; None if no axis answers for the change.
 
     ``grown`` maps a size of the model's inputs to what it has become.
     """
-    result = list(stored)
+    result = list(stored_shape)
     for axis, (before, after) in enumerate(zip(old, new, strict=True)):
         if before == after:
             continue
         unit = next((was for was, now in grown.items() if before % was == 0 and before * now == after * was), before)
-        place = _place(stored, math.prod(old[:axis]), before, unit, old[axis + 1] if axis + 1 < len(old) else 1)
+        place = _place(stored_shape, math.prod(old[:axis]), before, unit, old[axis + 1] if axis + 1 < len(old) else 1)
         if place is None or result[place] * after % before:
             return None
         result[place] = result[place] * after // before
     return tuple(result)
 
 
-def _place(stored: tuple[int, ...], lead: int, before: int, unit: int, following: int) -> int | None:
+def _place(stored_shape: tuple[int, ...], lead: int, before: int, unit: int, following: int) -> int | None:
     """The axis of a reshape's result that holds the factor ``unit`` of an input axis (``before``, ``lead`` in).
 
     An axis of just that size wins, then one that covers the input axis. A unit of one lies between two axes: it joins
     the one before it (tokens · batch), unless the one after it is part of the ``following`` input axis (batch · heads).
     """
     spans, passed = [], 1
-    for size in stored:
+    for size in stored_shape:
         spans.append((passed, passed * size))
         passed *= size
     end = lead * before
-    exact = [p for p, (start, stop) in enumerate(spans) if stored[p] == unit and lead <= start and stop <= end]
+    exact = [p for p, (start, stop) in enumerate(spans) if stored_shape[p] == unit and lead <= start and stop <= end]
     if exact:
         return exact[0]
     left = [p for p, (_, stop) in enumerate(spans) if stop == lead]
     right = [p for p, (start, stop) in enumerate(spans) if start <= lead and stop >= lead * max(unit, 2)]
     if unit == 1 and left and lead > 1:
-        splits = before == 1 and right and stored[right[-1]] < following and following % stored[right[-1]] == 0
+        splits = (
+            before == 1 and right and stored_shape[right[-1]] < following and following % stored_shape[right[-1]] == 0
+        )
         return right[-1] if splits and spans[right[-1]][0] == lead else left[-1]
     return right[-1] if right else None
 
@@ -84,8 +86,8 @@ def _reshape(t: Translation, node: Node) -> Value:
     fixed = not isinstance(target, Known) or not target.follows_shapes
     old = (t.stored_shapes or {}).get(node.input(0))
     if fixed and old is not None and old != source and len(old) == len(source):
-        stored = _resolved(asked, old, allow_zero)
-        shape = _rescaled(stored, old, source, t.grown)
+        stored_shape = _resolved(asked, old, allow_zero)
+        shape = _rescaled(stored_shape, old, source, t.grown)
         if shape is None or math.prod(shape) != math.prod(source):
             raise ModelError(
                 f"the file fixes the shape {list(asked)} for an input of {list(old)}; it cannot follow {list(source)}. "

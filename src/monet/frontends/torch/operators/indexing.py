@@ -61,8 +61,8 @@ def _gather(t: Translation, a: Any) -> Ref:
 @aten("index.Tensor")
 def _index(t: Translation, a: Any) -> Ref:
     """Indexing by integer tensors; booleans change shapes with data."""
-    x, rows, axis = joined(t, a.self, a.indices)
-    return t.emit("gather", x, rows, axis=axis)
+    x, index, axis = joined(t, a.self, a.indices)
+    return t.emit("gather", x, index, axis=axis)
 
 
 def joined(t: Translation, x: str, indices: Sequence[Any]) -> tuple[Ref, Ref, int]:
@@ -74,11 +74,11 @@ def joined(t: Translation, x: str, indices: Sequence[Any]) -> tuple[Ref, Ref, in
     if axes != list(range(axes[0], axes[-1] + 1)):
         raise Unsupported("index tensors on axes that are not neighbours")
     shape, first = t.shape(x), axes[0]
-    rows = _positive(t, given[0][1], shape[first])
+    joint = _positive(t, given[0][1], shape[first])
     for axis, index in given[1:]:
-        rows = t.emit("add", t.emit("scale", rows, factor=shape[axis]), _positive(t, index, shape[axis]))
+        joint = t.emit("add", t.emit("scale", joint, factor=shape[axis]), _positive(t, index, shape[axis]))
     merged = math.prod(shape[axis] for axis in axes)
-    return t.reshape(x, (*shape[:first], merged, *shape[axes[-1] + 1 :])), rows, first
+    return t.reshape(x, (*shape[:first], merged, *shape[axes[-1] + 1 :])), joint, first
 
 
 def _positive(t: Translation, index: str, size: int) -> Ref:

@@ -25,8 +25,8 @@ def _likelihood(t: Translation, scores: str, target: str, reduction: int) -> Ref
     axis = _class_axis(t, scores)
     if reduction == _NONE:
         shape = t.shape(target)
-        rows = t.reshape(target, (*shape[:axis], 1, *shape[axis:]))
-        picked = t.emit("gather_elements", scores, rows, axis=axis)
+        index = t.reshape(target, (*shape[:axis], 1, *shape[axis:]))
+        picked = t.emit("gather_elements", scores, index, axis=axis)
         return t.emit("neg", t.reshape(picked, shape))
     mean = t.emit("nll_loss", scores, target, axis=axis)
     return t.scale(mean, float(math.prod(t.shape(target)))) if reduction == _SUM else mean

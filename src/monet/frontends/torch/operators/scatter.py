@@ -19,7 +19,7 @@ def _source(t: Translation, a: Any, source: Any) -> Ref:
     return t.cast(source, t.out_dtype)
 
 
-def _rows(t: Translation, a: Any, axis: int) -> Ref | None:
+def _index_of_slices(t: Translation, a: Any, axis: int) -> Ref | None:
     """One position per slice, where the positions are such a list spread over the other axes, as for graphs."""
     spread, shape = t.source(a.index), t.shape(a.index)
     if spread is None or spread.kind != "expand" or spread.outputs[0] != a.index:
@@ -33,10 +33,10 @@ def _rows(t: Translation, a: Any, axis: int) -> Ref | None:
 
 def _scatter(t: Translation, a: Any, kind: str, source: Any, x: str = "") -> Ref:
     axis, written = t.axis(a.self, a.dim), _source(t, a, source)
-    rows = _rows(t, a, axis)
-    if rows is None:
+    index = _index_of_slices(t, a, axis)
+    if index is None:
         return t.emit(kind, x or a.self, a.index, written, axis=axis)
-    return t.emit("index_add" if kind == "scatter_add" else "index_copy", x or a.self, rows, written, axis=axis)
+    return t.emit("index_add" if kind == "scatter_add" else "index_copy", x or a.self, index, written, axis=axis)
 
 
 RULES.rows(
@@ -83,10 +83,10 @@ def _index_put(t: Translation, a: Any) -> Ref:
             raise Unsupported("booleans with more than one value")
         mask = t.reshape(first, (*t.shape(first), *([1] * (t.rank(a.self) - t.rank(first)))))
         return t.emit("where", mask, t.reshape(values, ()), a.self)
-    x, rows, axis = joined(t, a.self, a.indices)
+    x, index, axis = joined(t, a.self, a.indices)
     shape = t.shape(x)
-    written = t.expand(values, (*shape[:axis], *t.shape(rows), *shape[axis + 1 :]))
-    count = math.prod(t.shape(rows))
+    written = t.expand(values, (*shape[:axis], *t.shape(index), *shape[axis + 1 :]))
+    count = math.prod(t.shape(index))
     written = t.reshape(written, (*shape[:axis], count, *shape[axis + 1 :]))
     kind = "index_add" if a.accumulate else "index_copy"
-    return t.reshape(t.emit(kind, x, t.reshape(rows, (count,)), written, axis=axis), t.shape(a.self))
+    return t.reshape(t.emit(kind, x, t.reshape(index, (count,)), written, axis=axis), t.shape(a.self))

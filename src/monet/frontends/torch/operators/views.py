@@ -108,11 +108,11 @@ def _cat(t: Translation, a: Any) -> Ref:
 @aten("stack.default")
 def _stack(t: Translation, a: Any) -> Ref:
     axis = a.dim % (t.rank(a.tensors[0]) + 1)
-    rows = []
+    slices = []
     for x in a.tensors:
         shape = t.shape(x)
-        rows.append(t.emit("reshape", t.cast(x, t.out_dtype), shape=(*shape[:axis], 1, *shape[axis:])))
-    return t.emit("concat", *rows, axis=axis) if len(rows) > 1 else t.emit("copy", rows[0])
+        slices.append(t.emit("reshape", t.cast(x, t.out_dtype), shape=(*shape[:axis], 1, *shape[axis:])))
+    return t.emit("concat", *slices, axis=axis) if len(slices) > 1 else t.emit("copy", slices[0])
 
 
 def _split_by(t: Translation, x: str, axis: int, sizes: tuple[int, ...]) -> tuple[Ref, ...]:

@@ -13,11 +13,11 @@ from monet.frontends.torch.translation import Ref, Translation, aten
 
 def _places(t: Translation, a: Any, sizes: tuple[int, ...]) -> Ref:
     """Position in the padded plane of every tap (outer) of every window (inner), as a flat list."""
-    rows = []
+    positions = []
     for size, taps, dilation, stride in zip(sizes, a.kernel_size, a.dilation, a.stride, strict=True):
         windows = (size - dilation * (taps - 1) - 1) // stride + 1
-        rows.append(np.arange(taps)[:, None] * dilation + np.arange(windows) * stride)
-    down, across = rows
+        positions.append(np.arange(taps)[:, None] * dilation + np.arange(windows) * stride)
+    down, across = positions
     place = down[:, None, :, None] * sizes[1] + across[None, :, None, :]
     return Ref(t.builder.constant("places", place.ravel().astype(np.int64), "int64"))
 

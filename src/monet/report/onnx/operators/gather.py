@@ -32,8 +32,8 @@ WRITERS.rows(
 
 @writes("embedding_gradient")
 def _embedding_gradient(b: Body) -> Value:
-    g, rows = b.inputs
-    return b.scatter_rows(b.call.attrs["rows"], rows.cast("int64"), g, b.call.out.shape[1:])
+    g, index = b.inputs
+    return b.scatter_rows(b.call.attrs["rows"], index.cast("int64"), g, b.call.out.shape[1:])
 
 
 @writes("gather_gradient")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from monet.graph.operators.reduction import normalise_axes
 from monet.report.onnx.body import Body, Value
-from monet.report.onnx.element_types import accepts, stored
+from monet.report.onnx.element_types import accepts, stored_type
 from monet.report.onnx.table import WRITERS, writes
 
 
 def _in_output_type(b: Body, op_type: str) -> Value:
     """The input in the type of the output, or in the one computed in where ``op_type`` does not accept that."""
-    dtype = stored(b.call.out.dtype)
+    dtype = stored_type(b.call.out.dtype)
     return b.raw[0].cast(dtype if accepts(op_type, dtype) else b.compute)
 
 
