@@ -164,7 +164,7 @@ def _genetic(step: Graph, problem: CheckpointProblem, narrow: bool, seed: int, e
     population, generations = 60, 10 * effort
     with counted("plans", population * generations) as watch:
         exact = exact_curve(problem, narrow=narrow)
-        seeds = [one.plan for one in exact] + [one.plan(step, problem) for one in BASELINES]
+        seeds = [outcome.plan for outcome in exact] + [baseline.plan(step, problem) for baseline in BASELINES]
         front = static_front(
             problem,
             seeds,
@@ -185,7 +185,7 @@ def _front(step: Graph, problem: CheckpointProblem, narrow: bool) -> list[Outcom
 
 def choices_of(text: str) -> tuple[str, ...]:
     """What may be done with an activation, from a comma-separated list."""
-    names = tuple(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     for name in names:
         if name not in CHOICES:
             raise MonetError(f"--choices {name!r}; {nearest(name, CHOICES)}")

@@ -29,7 +29,7 @@ def by_peak(step: Graph, budget: str, pareto: bool, method: str, choices: tuple[
     chosen = nearly_free(front, by_peak=True) if limit is None else outcome_of_peak(step, problem, limit)
     values = summary(step, problem, chosen, front, baseline_outcomes(step, problem), limit, choices)
     # what is known of a baseline is its distance to the optimum of its kept bytes, which says nothing of its peak
-    baselines = [one | {"proved_optimal": None, "gap": None} for one in values["baselines"]]
+    baselines = [baseline | {"proved_optimal": None, "gap": None} for baseline in values["baselines"]]
     return values | {"memory": "peak", "baselines": baselines}
 
 

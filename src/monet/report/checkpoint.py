@@ -42,8 +42,8 @@ def summary(
         "feasible": True,
         "keep_all_bytes": problem.keep_all_bytes,
         "plain_peak": asdict(peak_of(step)),
-        "baselines": [one.to_json() for one in baselines],
-        "front": [one.to_json() for one in front or [chosen]],
+        "baselines": [outcome.to_json() for outcome in baselines],
+        "front": [outcome.to_json() for outcome in front or [chosen]],
     }
 
 
@@ -104,9 +104,9 @@ def render(values: Mapping[str, Any]) -> RenderableType:
         Column("in", "", lambda row: row[1]["peak"]["operator"]),
     )
     tables = {"Beside the baselines": [(f"chosen ({values['method']})", values)]}
-    tables["Beside the baselines"] += [(one["method"], one) for one in values["baselines"]]
+    tables["Beside the baselines"] += [(baseline["method"], baseline) for baseline in values["baselines"]]
     if len(values["front"]) > 1:
-        front = [("chosen" if one["plan"] == values["plan"] else "", one) for one in values["front"]]
+        front = [("chosen" if point["plan"] == values["plan"] else "", point) for point in values["front"]]
         tables = {FRONTS.get(values["front"][-1]["method"], "Front"): front} | tables
     blocks: list[RenderableType] = [head]
     for title, rows in tables.items():

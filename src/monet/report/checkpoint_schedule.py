@@ -26,13 +26,13 @@ def point_values(front: ScheduledFront, point: Point, method: str) -> dict[str, 
     figures = dataclasses.asdict(point.figures)
     static = [
         {
-            "cost": one.cost,
-            "budget_bytes": one.choice.budget,
-            "proved_optimal": one.choice.proved,
-            "gap": one.choice.gap,
-            "found_by": one.choice.found_by,
+            "cost": optimum.cost,
+            "budget_bytes": optimum.choice.budget,
+            "proved_optimal": optimum.choice.proved,
+            "gap": optimum.choice.gap,
+            "found_by": optimum.choice.found_by,
         }
-        for one in front.optima.get(point.plan, ())
+        for optimum in front.optima.get(point.plan, ())
     ]
     return {
         "method": method,
@@ -52,8 +52,8 @@ def summary(costed: ScheduledCost, front: ScheduledFront, chosen: Point, method:
     """Everything worth keeping of a search; the chosen plan's figures stand at the top."""
     _, schedule = costed.schedule(chosen.plan, chosen.fused)
     free = front.free
-    way = method if method in ("ga", "exact") else "baseline"
-    named = {one.plan: name for name, one in front.baselines} if way == "baseline" else {}
+    front_method = method if method in ("ga", "exact") else "baseline"
+    named = {baseline.plan: name for name, baseline in front.baselines} if front_method == "baseline" else {}
     return {
         "model": costed.graph.name,
         "hardware": costed.scheduler.machine.accelerator.name,
@@ -61,22 +61,22 @@ def summary(costed: ScheduledCost, front: ScheduledFront, chosen: Point, method:
         "dram_capacity_bytes": front.dram_capacity_bytes,
         "keep_all_bytes": front.plain.figures.kept_bytes,
         "plain": point_values(front, front.plain, "keep-all"),
-        "free": point_values(front, free, way) if free else None,
-        "front": [point_values(front, one, named.get(one.plan, way)) for one in front.front],
-        "baselines": [point_values(front, one, name) for name, one in front.baselines],
+        "free": point_values(front, free, front_method) if free else None,
+        "front": [point_values(front, point, named.get(point.plan, front_method)) for point in front.front],
+        "baselines": [point_values(front, baseline, name) for name, baseline in front.baselines],
         "alone": [
-            {"storage": name, **dataclasses.asdict(one.figures), "recompute_over_forward": one.work_share}
-            for name, one in front.single_drops
+            {"storage": name, **dataclasses.asdict(point.figures), "recompute_over_forward": point.work_share}
+            for name, point in front.single_drops
         ],
         "exact": [
             {
-                "budget_bytes": one.budget,
-                "kept_bytes": one.kept_bytes,
-                "recompute_over_forward": one.share,
-                "bound": one.bound / one.forward_cost,
-                "proved_optimal": one.proved,
+                "budget_bytes": optimum.budget,
+                "kept_bytes": optimum.kept_bytes,
+                "recompute_over_forward": optimum.share,
+                "bound": optimum.bound / optimum.forward_cost,
+                "proved_optimal": optimum.proved,
             }
-            for one in front.exact
+            for optimum in front.exact
         ],
         "evaluated": front.evaluated,
         "interrupted": front.interrupted,
@@ -141,11 +141,14 @@ def render(values: Mapping[str, Any]) -> RenderableType:
         ("\npeak: activations alive at one time, in DRAM and on chip; again: repeated FLOPs of the forward pass, and "
          "points above the least that the kept bytes are proved to need", "dim"),
     )  # fmt: skip
-    rows = thinned([one for one in front if one["plan"] != values["plan"]])
+    rows = thinned([plan for plan in front if plan["plan"] != values["plan"]])
     of = {"exact": " among exact static optima", "ga": ""}.get(values["front"][0]["method"], " among baselines")
     title = f"Front of memory, latency and energy{of}: {len(rows)} of {len(front)} plans, {values['evaluated']} tried"
-    columns, plans = _columns(plain), [("chosen", values), *(("", one) for one in rows)]
-    beside = [(one["method"] + ("" if one["feasible"] else " (exceeds DRAM)"), one) for one in values["baselines"]]
+    columns, plans = _columns(plain), [("chosen", values), *(("", plan) for plan in rows)]
+    beside = [
+        (baseline["method"] + ("" if baseline["feasible"] else " (exceeds DRAM)"), baseline)
+        for baseline in values["baselines"]
+    ]
     made = rows_table(title, columns, plans, lambda row: "bold" if row[0] else "")
     blocks: list[RenderableType] = [head, Text(), made, Text(), rows_table("Baselines", columns, beside)]
     if values.get("joint"):
@@ -161,9 +164,9 @@ def static_line(values: Mapping[str, Any]) -> str:
     if not values["static"]:
         return ""
     exact = "; ".join(
-        f"least {WHAT[one['cost']]} in {nbytes(one['budget_bytes'])} kept ("
-        + (f"proved, {one['found_by']})" if one["proved_optimal"] else f"to {100 * one['gap']:.3f} points)")
-        for one in values["static"]
+        f"least {WHAT[optimum['cost']]} in {nbytes(optimum['budget_bytes'])} kept ("
+        + (f"proved, {optimum['found_by']})" if optimum["proved_optimal"] else f"to {100 * optimum['gap']:.3f} points)")
+        for optimum in values["static"]
     )
     return (
         f"\nexact is the static choice: {exact}\nnot exact are its latency, energy and peak: measured through the "
@@ -172,13 +175,13 @@ def static_line(values: Mapping[str, Any]) -> str:
 
 
 JOINT: tuple[Column[tuple[int, Mapping[str, Any]]], ...] = (
-    Column("round", "n", lambda one: one[0]),
-    Column("checkpointed", "s", lambda one: one[1]["latency_s"]),
-    Column("peak", "B", lambda one: one[1]["memory_peak_bytes"]),
-    Column("fused again", "s", lambda one: one[1]["fused_latency_s"]),
-    Column("peak", "B", lambda one: one[1]["fused_memory_peak_bytes"]),
-    Column("taken", "", lambda one: one[1]["taken"]),
-    Column("groups", "n", lambda one: one[1]["groups"]),
+    Column("round", "n", lambda turn: turn[0]),
+    Column("checkpointed", "s", lambda turn: turn[1]["latency_s"]),
+    Column("peak", "B", lambda turn: turn[1]["memory_peak_bytes"]),
+    Column("fused again", "s", lambda turn: turn[1]["fused_latency_s"]),
+    Column("peak", "B", lambda turn: turn[1]["fused_memory_peak_bytes"]),
+    Column("taken", "", lambda turn: turn[1]["taken"]),
+    Column("groups", "n", lambda turn: turn[1]["groups"]),
 )
 
 

@@ -29,10 +29,10 @@ class Baseline:
 
 def baseline_named(name: str) -> Baseline:
     """The baseline called ``name``."""
-    for one in BASELINES:
-        if one.name == name:
-            return one
-    raise CheckpointError(f"unknown baseline {name!r}; {nearest(name, [one.name for one in BASELINES])}")
+    for baseline in BASELINES:
+        if baseline.name == name:
+            return baseline
+    raise CheckpointError(f"unknown baseline {name!r}; {nearest(name, [baseline.name for baseline in BASELINES])}")
 
 
 def _saved(problem: CheckpointProblem) -> frozenset[int]:
@@ -103,7 +103,7 @@ def _per_block(graph: Graph, problem: CheckpointProblem) -> frozenset[int]:
 
 def _multiplies(graph: Graph, problem: CheckpointProblem) -> list[bool]:
     by_name = {op.name: op for op in graph.ops}
-    return [kind_named(by_name[one.name].kind).family in MAC_FAMILIES for one in problem.operators]
+    return [kind_named(by_name[operator.name].kind).family in MAC_FAMILIES for operator in problem.operators]
 
 
 def _selective_attention(graph: Graph, problem: CheckpointProblem) -> frozenset[int]:
