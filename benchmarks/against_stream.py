@@ -21,7 +21,7 @@ from monet.hardware import load_hardware
 from monet.schedule.evaluation import evaluate
 from monet.schedule.plan import Plan
 from monet.schedule.result import Result
-from monet.validation.stream import NAMES, RUNS, STREAM_LANES, STREAM_LINKS, parts_in_turn, stream_plan
+from monet.validation.stream import RUNS, STREAM_LANES, STREAM_LINKS, StreamRun, parts_in_turn, stream_plan
 
 BUS = {"network.bus.bandwidth_bits_per_cycle": 32}
 
@@ -87,8 +87,8 @@ def zigzag_parts(interpreter: str, graph: Graph) -> tuple[float, float]:
     return latency, energy
 
 
-def row(what: str, cycles: float, picojoules: float, stream: tuple[int, float], traffic: str = "") -> None:
-    share, energy = cycles / stream[0] - 1, picojoules / stream[1] - 1
+def row(what: str, cycles: float, picojoules: float, stream: StreamRun, traffic: str = "") -> None:
+    share, energy = cycles / stream.cycles - 1, picojoules / stream.picojoules - 1
     print(f"  {what:<50} {cycles:>10,.0f} cc {share:>+7.1%}   {picojoules:.3e} pJ {energy:>+7.1%}   {traffic}")
 
 
@@ -102,7 +102,7 @@ def main() -> None:
     given = parser.parse_args()
     graph = load_model("resnet18-stream:activations=yes")
     for run, stream in RUNS.items():
-        print(f"{NAMES[run]}: Stream {stream[0]:,} cc, {stream[1]:.3e} pJ")
+        print(f"{stream.name}: Stream {stream.cycles:,} cc, {stream.picojoules:.3e} pJ")
         for what, plan, hardware in lines(graph, run):
             result = evaluate(graph, load_hardware("tpu-like-quad", STREAM_LANES | hardware), plan)
             moved = f"{result.dram_bytes.read / 1e6:.2f} MB read, {result.dram_bytes.write / 1e6:.2f} MB written"

@@ -95,7 +95,7 @@ def test_stacks_have_as_many_rows_as_stream_has_tiles(split: int, tiles: int) ->
 def test_stream_on_its_quad_core() -> None:
     graph, hardware = load_model("resnet18-stream:activations=yes"), load_hardware("tpu-like-quad", STREAM_LANES)
     found = {run: evaluate(graph, hardware, stream_plan(graph, *run)) for run in RUNS}
-    for run, (cycles, picojoules) in RUNS.items():
+    for run, (_, cycles, picojoules, _) in RUNS.items():
         assert found[run].cycles < cycles
         assert found[run].energy_breakdown.dynamic * 1e12 == pytest.approx(picojoules, rel=0.15)
     assert found[True, True].dram_bytes.total < 0.65 * found[False, True].dram_bytes.total
@@ -106,7 +106,7 @@ def test_stream_on_its_quad_core() -> None:
 
 def test_rules_of_stream_give_its_latency() -> None:
     graph = load_model("resnet18-stream:activations=yes")
-    for run, (cycles, _) in RUNS.items():
+    for run, (_, cycles, *_) in RUNS.items():
         plan, links = stream_rules(graph, stream_plan(graph, *run))
         result = evaluate(graph, load_hardware("tpu-like-quad", STREAM_LANES | links), plan)
         assert result.cycles == pytest.approx(cycles, rel=0.2)

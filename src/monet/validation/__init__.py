@@ -24,11 +24,8 @@ def select(only: str = "") -> list[Figure]:
     """The figures whose topic, name or source contains ``only`` (in any case of letters); all for an empty string."""
     everything = list(figures())
     wanted = only.casefold()
-    found = [
-        figure
-        for figure in everything
-        if any(wanted in text.casefold() for text in (figure.topic, figure.name, figure.source))
-    ]
+    texts = ((figure, (figure.topic, figure.name, figure.source)) for figure in everything)
+    found = [figure for figure, said in texts if any(wanted in text.casefold() for text in said)]
     if not found:
         topics = dict.fromkeys(figure.topic for figure in everything)
         raise MonetError(f"--only {only!r}: no figure with it in topic, name or source; topics: {', '.join(topics)}")

@@ -70,21 +70,9 @@ class CheckedFigure:
 
     def as_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
-        figure = self.figure
-        return {
-            "topic": figure.topic,
-            "name": figure.name,
-            "unit": figure.unit,
-            "source": figure.source,
-            "published": figure.published,
-            "ours": self.ours,
-            "error": self.error,
-            "rule": figure.rule.value,
-            "tolerance": figure.tolerance,
-            "verdict": self.verdict.value,
-            "note": figure.note,
-            "reason": self.reason,
-        }
+        said = ("topic", "name", "unit", "source", "published", "rule", "tolerance", "note")
+        ours = {"ours": self.ours, "error": self.error, "verdict": self.verdict.value, "reason": self.reason}
+        return {name: getattr(self.figure, name) for name in said} | ours
 
 
 def check(figure: Figure) -> CheckedFigure:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from monet.frontends import load_model
 from monet.graph.graph import Graph
@@ -19,33 +19,33 @@ from monet.validation.figure import Figure, NotComputable, Rule
 
 TOPIC = "stream"
 SOURCE = "Stream (KULeuven-MICAS/stream, 303f9dc1), its ResNet-18 on its tpu_like_quad_core, run by us"
-AS_STREAM = {
-    (False, True): "the parts of a layer one after another",
-    (True, True): "parts of single layers in turn, no prefetching, a quarter of every link between cores",
-    (True, False): "no prefetching, a quarter of every link between cores",
-}
 ENERGY = "dynamic energy, results of every stack through DRAM"
-# (two fused stacks, split in K over four cores): cycles, picojoules
-RUNS = {(False, True): (6_199_585, 4.607e9), (True, True): (6_308_574, 3.050e9), (True, False): (6_696_091, 2.620e9)}
-NAMES = {
-    (False, True): "layer by layer, K split",
-    (True, True): "two stacks, K split",
-    (True, False): "two stacks, a core per layer",
+LINKS = "no prefetching, a quarter of every link between cores"
+
+
+class StreamRun(NamedTuple):
+    """A run of Stream's, and what of its own rules it takes to cost it as Stream does."""
+
+    name: str
+    cycles: int
+    picojoules: float
+    rules: str
+
+
+# (two fused stacks, split in K over four cores) → run
+RUNS = {
+    (False, True): StreamRun("layer by layer, K split", 6_199_585, 4.607e9, "the parts of a layer one after another"),
+    (True, True): StreamRun("two stacks, K split", 6_308_574, 3.050e9, f"parts of single layers in turn, {LINKS}"),
+    (True, False): StreamRun("two stacks, a core per layer", 6_696_091, 2.620e9, LINKS),
 }
 
 
 # Stream costs a rectifier on the array of the core that made its input: a channel a column, one of 32 rows in use.
-STREAM_LANES: dict[str, Any] = {
-    "cores.tensor.vector": {
-        "lanes": 32,
-        "only": ["max", "compare", "select", "copy"],
-        "dtypes": {"int8": {"energy_j": 0.04e-12}},
-    }
-}
+_LANES = {"lanes": 32, "only": ["max", "compare", "select", "copy"], "dtypes": {"int8": {"energy_j": 0.04e-12}}}
+STREAM_LANES: dict[str, Any] = {"cores.tensor.vector": _LANES}
 # Stream gives every transfer of a split layer a fixed share of a link, one over the cores it is split over.
-STREAM_LINKS: dict[str, Any] = {
-    f"network.{name}.bandwidth_bits_per_cycle": 8 for name in ("ring", "to_pooling", "to_simd")
-}
+NETWORK = ("ring", "to_pooling", "to_simd")
+STREAM_LINKS: dict[str, Any] = {f"network.{name}.bandwidth_bits_per_cycle": 8 for name in NETWORK}
 
 
 def stream_plan(graph: Graph, fused: bool, split: bool) -> Plan:
@@ -114,9 +114,9 @@ def _picojoules(fused: bool, split: bool) -> float:
 
 def figures() -> Iterator[Figure]:
     """Every row of this topic."""
-    for run, (cycles, picojoules) in RUNS.items():
-        name, ours = f"tpu-like-quad, ResNet-18, {NAMES[run]}", partial(_cycles, *run)
+    for run, (title, cycles, picojoules, rules) in RUNS.items():
+        name, ours = f"tpu-like-quad, ResNet-18, {title}", partial(_cycles, *run)
         yield Figure(TOPIC, f"{name}: energy", "pJ", picojoules, 0.15, SOURCE, partial(_picojoules, *run), note=ENERGY)
         yield Figure(TOPIC, f"{name}: latency", "cycles", cycles, 0.0, SOURCE, partial(ours, False), Rule.AT_MOST)
         by_its_rules = f"{name}, by Stream's rules: latency"
-        yield Figure(TOPIC, by_its_rules, "cycles", cycles, 0.2, SOURCE, partial(ours, True), note=AS_STREAM[run])
+        yield Figure(TOPIC, by_its_rules, "cycles", cycles, 0.2, SOURCE, partial(ours, True), note=rules)

@@ -91,9 +91,8 @@ def figures() -> Iterator[Figure]:
         yield Figure(TOPIC, f"read {name}", "pJ", read, read_tolerance, source, partial(_read, 28, size, width))
         yield Figure(TOPIC, f"write {name}", "pJ", write, write_tolerance, source, partial(_write, 28, size, width))
     for kib, area in SRAM_AREA:
-        yield Figure(
-            TOPIC, f"area of {kib:,} KiB SRAM, 22 nm", "µm²", area, 0.15, WHAM, partial(_area, int(kib * 1024))
-        )
+        name = f"area of {kib:,} KiB SRAM, 22 nm"
+        yield Figure(TOPIC, name, "µm²", area, 0.15, WHAM, partial(_area, int(kib * 1024)))
     read, write, tolerance = SMALL_SRAM
     name = "of 512 B, 32 bit, 45 nm"
     yield Figure(TOPIC, f"read {name}", "pJ", read, tolerance, "CACTI, 45 nm", partial(_read, 45, 512, 32))
@@ -103,6 +102,5 @@ def figures() -> Iterator[Figure]:
     mac = partial(_mac_area, 22, "int16")
     yield Figure(TOPIC, "area of a 16-bit MAC with registers, 22 nm", "µm²", 759.8, 0.52, WHAM, mac)
     for preset, dtype, peak, source in PEAKS:
-        yield Figure(
-            TOPIC, f"peak of {preset}, {dtype}", "Top/s", peak / 1e12, 0.01, source, partial(_peak, preset, dtype)
-        )
+        name, ours = f"peak of {preset}, {dtype}", partial(_peak, preset, dtype)
+        yield Figure(TOPIC, name, "Top/s", peak / 1e12, 0.01, source, ours)

@@ -83,10 +83,8 @@ def _measured() -> Iterator[Figure]:
 
 def _parameters() -> Iterator[Figure]:
     known = {model: count for model, _, _, count, *_ in MEASURED}
-    for model, count, source in (
-        *((model, count, "PyTorch 2.13.0") for model, count in known.items()),
-        *PUBLISHED_PARAMETERS,
-    ):
+    measured = ((model, count, "PyTorch 2.13.0") for model, count in known.items())
+    for model, count, source in (*measured, *PUBLISHED_PARAMETERS):
         yield Figure(TOPIC, f"{model}: parameters", "", count, 0.0, source, partial(_parameter_count, model))
 
 
@@ -96,16 +94,12 @@ def _parameter_count(model: str) -> float:
 
 def _optimizer_state() -> Iterator[Figure]:
     for optimizer, state in (("momentum", 4 * 11_689_512), ("adam", 8 * 11_689_512 + 4 * 62)):
-        step = partial(step_of, "resnet18", 1, 224, optimizer)
-        yield Figure(
-            TOPIC,
-            f"resnet18: state of {optimizer}",
-            "B",
-            state,
-            0.0,
-            "PyTorch 2.13.0, optimizer.state",
-            lambda step=step: role_bytes(step(), Role.STATE),  # type: ignore[misc]
-        )
+        name, source = f"resnet18: state of {optimizer}", "PyTorch 2.13.0, optimizer.state"
+        yield Figure(TOPIC, name, "B", state, 0.0, source, partial(_state_bytes, optimizer))
+
+
+def _state_bytes(optimizer: str) -> float:
+    return role_bytes(step_of("resnet18", 1, 224, optimizer), Role.STATE)
 
 
 def _released_counts() -> Iterator[Figure]:
@@ -131,9 +125,8 @@ def _released_counts() -> Iterator[Figure]:
 
 def _ratios() -> Iterator[Figure]:
     for model, ratio in BACKWARD_OVER_FORWARD:
-        yield Figure(
-            TOPIC, f"{model}: backward over forward work", "", ratio, 0.0, TORCH, partial(_backward_over_forward, model)
-        )
+        name, ours = f"{model}: backward over forward work", partial(_backward_over_forward, model)
+        yield Figure(TOPIC, name, "", ratio, 0.0, TORCH, ours)
 
 
 def _backward_over_forward(model: str) -> float:

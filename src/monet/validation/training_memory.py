@@ -37,9 +37,7 @@ def live_peak(graph: Graph) -> tuple[int, str]:
     the complete gradients stay.
     """
     ops = [op for op in graph.ops if op.phase is not Phase.UPDATE]
-    last = {
-        graph.tensors[name].storage: position for position, op in enumerate(ops) for name in (*op.inputs, *op.outputs)
-    }
+    last = {graph.tensors[name].storage: at for at, op in enumerate(ops) for name in (*op.inputs, *op.outputs)}
     roots = {tensor.storage for name, tensor in graph.tensors.items() if name not in graph.producer}
     stays = roots | {graph.tensors[name].storage for name in graph.gradients.values()}
     ends: dict[int, list[str]] = defaultdict(list)
