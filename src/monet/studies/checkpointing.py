@@ -96,24 +96,16 @@ ROWS = (
 
 def outcome(values: Mapping[str, Any]) -> Outcome:
     """Tables and panels of the study."""
-    beside = values["published"]
-    rows = []
+    beside, rows = values["published"], []
     for key, label in ROWS:
         plan = beside[key]
-        rows.append(
-            (label, f"{plan['saved_mb']:.2f} MB", f"{100 * plan['latency']:+.2f} %", f"{100 * plan['energy']:+.2f} %")
-            if plan
-            else (label, "none", "", "")
-        )
+        more = [f"{100 * plan[figure]:+.2f} %" for figure in ("latency", "energy")] if plan else ["", ""]
+        rows.append((label, f"{plan['saved_mb']:.2f} MB" if plan else "none", *more))
     heads = ("", "memory saved", "latency", "energy")
     title = "The published point beside ours"
     made = cells_table(title, heads, rows)
     _, facts, panels = scheduled_page(values)
-    first = page.Panel(
-        title,
-        f"{beside['plans_less_memory_and_faster']} plans of the front take less memory and less time than the "
-        "plain step.",
-        body=page.table(heads, rows),
-    )
+    less = f"{beside['plans_less_memory_and_faster']} plans of the front take less memory and less time"
+    first = page.Panel(title, f"{less} than the plain step.", body=page.table(heads, rows))
     whole = "Checkpointing ResNet-18 (CIFAR stem, 224×224, batch 1, fp16) on edge-tpu"
     return Outcome(whole, values, (render({**values, "budget_bytes": None}), made), tuple(facts), (first, *panels))

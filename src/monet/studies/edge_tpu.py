@@ -54,9 +54,8 @@ def findings(space: Space, records: Sequence[Record]) -> list[Finding]:
 
 def best_designs_differ(space: Space, records: Sequence[Record]) -> Finding:
     """Fig. 1: the best design for inference is not the best for training."""
-    found = [
-        choice for choice in choices(space, records, ("latency", "energy", "edp")) if choice.used_for == "training"
-    ]
+    both = choices(space, records, ("latency", "energy", "edp"))
+    found = [choice for choice in both if choice.used_for == "training"]
     penalties = {choice.figure: choice.penalty for choice in found}
     same = [choice.figure for choice in found if choice.design.values == choice.best.values]
     text = ", ".join(f"{name} {times(value)}" for name, value in penalties.items())
@@ -164,6 +163,11 @@ def efficiencies(space: Space, records: Sequence[Record], options: Options) -> l
     return found
 
 
+def _described(search: Efficiency) -> list[str]:
+    shares = (f"{100 * share:.2f} %" for share in search.shares)
+    return [search.search, ", ".join(search.objectives), f"{search.points:,}", *shares]
+
+
 def efficiency_table(space: Space, records: Sequence[Record], searched: Sequence[Efficiency]) -> RenderableType:
     """Searches for the terminal."""
     if not searched:
@@ -177,24 +181,13 @@ def efficiency_table(space: Space, records: Sequence[Record], searched: Sequence
     for search in searched:
         worst = min(search.shares)
         bar = "" if search.search == "random" else "≥ 99 %" if worst >= SHARE_OF_FRONT else "below 99 %"
-        shares = [f"{100 * share:.2f} %" for share in search.shares]
-        made.add_row(
-            search.search, ", ".join(search.objectives), f"{search.points:,}", *shares, f"{100 * worst:.2f} %", bar
-        )
+        made.add_row(*_described(search), f"{100 * worst:.2f} %", bar)
     return made
 
 
 def efficiency_panels(searched: Sequence[Efficiency]) -> list[Panel]:
     """Searches for the page; none if the space was not evaluated whole."""
-    rows = [
-        [
-            search.search,
-            ", ".join(search.objectives),
-            str(search.points),
-            *(f"{100 * share:.2f} %" for share in search.shares),
-        ]
-        for search in searched
-    ]
+    rows = [_described(search) for search in searched]
     heads = ("search", "objectives", "points", *(f"seed {seed}" for seed in SEEDS))
     body = page.table(heads, rows, names=2)
     return [Panel("Search efficiency", "Share of the whole front's hypervolume.", body=body)] if rows else []

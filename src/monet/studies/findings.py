@@ -15,7 +15,7 @@ from monet.report.html.explore import front_figure, importance_figure
 from monet.report.terminal import table
 from monet.schedule.evaluation import model_version
 from monet.search.hardware.analysis import objectives_of
-from monet.search.hardware.exploration import Exploration, Progress, explore
+from monet.search.hardware.exploration import Progress, explore
 from monet.search.hardware.record import Record
 from monet.search.hardware.space import Space, load_space
 from monet.search.hardware.store import read_store
@@ -38,6 +38,11 @@ class Finding:
     ours: str
     holds: bool
     values: dict[str, Any]
+
+    @property
+    def verdict(self) -> str:
+        """Whether it holds, in words."""
+        return "holds" if self.holds else "does not hold"
 
 
 def store_of(space: Space, options: Options) -> Path:
@@ -66,9 +71,8 @@ def points_of(name: str, options: Options) -> Points:
             options.say(f"{name}: {progress.done:,} of {points:,} points, {rate:.1f} a second")
 
     options.say(f"{name}: {points:,} of {size:,} points, kept in {path}")
-    found: Exploration = explore(
-        space, str(path), search="qmc", points=points, seed=0, resume=True, jobs=options.jobs, show=show
-    )
+    jobs = options.jobs
+    found = explore(space, str(path), search="qmc", points=points, seed=0, resume=True, jobs=jobs, show=show)
     if found.interrupted:
         raise KeyboardInterrupt
     with read_store(path) as store:
@@ -81,17 +85,14 @@ def findings_table(title: str, findings: Sequence[Finding]) -> Table:
     for column in made.columns[:3]:
         column.justify, column.overflow = "left", "fold"
     for finding in findings:
-        verdict = Text("holds", style="green") if finding.holds else Text("does not hold", style="red")
+        verdict = Text(finding.verdict, style="green" if finding.holds else "red")
         made.add_row(finding.claim, finding.published, finding.ours, verdict)
     return made
 
 
 def findings_html(findings: Sequence[Finding]) -> str:
     """Findings for the page."""
-    rows = [
-        [finding.claim, finding.published, finding.ours, "holds" if finding.holds else "does not hold"]
-        for finding in findings
-    ]
+    rows = [[found.claim, found.published, found.ours, found.verdict] for found in findings]
     return page.table(("finding", "in the paper", "ours", ""), rows, names=4)
 
 

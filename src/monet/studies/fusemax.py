@@ -38,9 +38,8 @@ def findings(space: Space, records: Sequence[Record]) -> list[Finding]:
 def energy_ratio(space: Space, records: Sequence[Record]) -> Finding:
     """Fig. 9: a training step takes four to five times the energy of inference."""
     feasible = [record for record in records if record.ok]
-    ratios = np.sort(
-        [record.metrics["training.energy_j"] / record.metrics["inference.energy_j"] for record in feasible]
-    )
+    pairs = ((record.metrics["training.energy_j"], record.metrics["inference.energy_j"]) for record in feasible)
+    ratios = np.sort([training / inference for training, inference in pairs])
     middle = float(np.median(ratios))
     return Finding(
         "Training GPT-2 takes 4–5 times the energy of inference",
@@ -79,10 +78,8 @@ def energy_ratio_by_phase(space: Space) -> Finding:
 def shares_of(space: Space, records: Sequence[Record], figure: str) -> dict[str, float]:
     """Share of a training figure's variance that goes with each parameter, interactions included where known."""
     [goal] = objectives_of(space, "training", [figure])
-    return {
-        share.parameter: share.total if share.total is not None else share.main
-        for share in importance(space, records, goal)
-    }
+    shares = importance(space, records, goal)
+    return {share.parameter: share.main if share.total is None else share.total for share in shares}
 
 
 def bandwidth_dominates(space: Space, records: Sequence[Record], parameter: str, name: str) -> Finding:

@@ -14,7 +14,6 @@ from monet.report.html.study import Panel, table
 from monet.report.quantities import percent, times
 from monet.report.terminal import cells_table
 from monet.search.hardware.analysis import Choice, Overlap, choices, overlap
-from monet.search.hardware.record import Record
 from monet.studies.findings import MODES, Finding, Points, findings_html, findings_table, points_of, sample_text
 from monet.studies.study import Options, Outcome
 
@@ -36,19 +35,7 @@ def run(options: Options) -> Outcome:
     chosen = {name: choices(space, records, FIGURES) for name, (space, records) in spaces.items()}
     fronts = {name: overlap(space, records, "inference", "training") for name, (space, records) in spaces.items()}
     findings = [finding(name, chosen[name], fronts[name]) for name in spaces]
-    rows = [
-        [
-            name,
-            choice.figure,
-            choice.best_for,
-            choice.used_for,
-            times(choice.penalty),
-            _design(choice.design),
-            _design(choice.best),
-        ]
-        for name, each in chosen.items()
-        for choice in each
-    ]
+    rows = [[name, *_described(choice)] for name, each in chosen.items() for choice in each]
     samples = tuple(sample_text(*each) for each in spaces.values())
     title = f"Is the best hardware for inference also the best for training? ({'; '.join(samples)})"
     return Outcome(
@@ -92,8 +79,9 @@ def choices_table(rows: Sequence[Sequence[str]]) -> Table:
     return made
 
 
-def _design(record: Record) -> str:
-    return ", ".join(str(value) for value in record.values.values())
+def _described(choice: Choice) -> list[str]:
+    designs = (", ".join(map(str, record.values.values())) for record in (choice.design, choice.best))
+    return [choice.figure, choice.best_for, choice.used_for, times(choice.penalty), *designs]
 
 
 def panels(
