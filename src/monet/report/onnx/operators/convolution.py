@@ -14,18 +14,15 @@ def _pads(padding: Sequence[tuple[int, int]]) -> list[int]:
     return [before for before, _ in padding] + [after for _, after in padding]
 
 
+def window_attributes(taps: Sequence[int], attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """What ONNX calls the size and the steps of a window of ``taps``."""
+    return {"kernel_shape": list(taps), "strides": list(attrs["stride"]), "dilations": list(attrs["dilation"])}
+
+
 @writes("conv")
 def _conv(b: Body) -> Value:
-    attrs = b.call.attrs
-    return b.node(
-        "Conv",
-        *b.native("Conv"),
-        kernel_shape=list(b.shape(1)[2:]),
-        strides=list(attrs["stride"]),
-        pads=_pads(attrs["padding"]),
-        dilations=list(attrs["dilation"]),
-        group=attrs["groups"],
-    )
+    attrs, window = b.call.attrs, window_attributes(b.shape(1)[2:], b.call.attrs)
+    return b.node("Conv", *b.native("Conv"), pads=_pads(attrs["padding"]), group=attrs["groups"], **window)
 
 
 def scatter_windows(
@@ -40,12 +37,7 @@ def scatter_windows(
     stride, dilation, padding = attrs["stride"], attrs["dilation"], attrs["padding"]
     covered = [(n - 1) * s + (t - 1) * d + 1 for n, s, t, d in zip(sizes, stride, taps, dilation, strict=True)]
     spare = [size + sum(pads) - span for size, pads, span in zip(target, padding, covered, strict=True)]
-    shared: dict[str, Any] = {
-        "kernel_shape": list(taps),
-        "strides": list(stride),
-        "dilations": list(dilation),
-        "group": groups,
-    }
+    shared = window_attributes(taps, attrs) | {"group": groups}
     if all(0 <= extra < max(s, d) for extra, s, d in zip(spare, stride, dilation, strict=True)):
         shared |= {"output_padding": spare} if any(spare) else {}
         return b.node("ConvTranspose", *operands, pads=_pads(padding), **shared)
@@ -80,15 +72,8 @@ def _conv_weight_gradient(b: Body) -> Value:
         x = x.reshape((per_group, groups * batch, *spatial))
     else:
         x = x.transpose((1, 0, *axes))
-    out = b.node(
-        "Conv",
-        x,
-        g.transpose((1, 0, *axes)),
-        strides=list(attrs["dilation"]),
-        pads=_pads(attrs["padding"]),
-        dilations=list(attrs["stride"]),
-        group=groups,
-    )
+    steps: dict[str, Any] = {"strides": list(attrs["dilation"]), "dilations": list(attrs["stride"]), "group": groups}
+    out = b.node("Conv", x, g.transpose((1, 0, *axes)), pads=_pads(attrs["padding"]), **steps)
     out = b.slice(out, _surplus(b, spatial, taps))
     return out.transpose((1, 0, *axes))
 

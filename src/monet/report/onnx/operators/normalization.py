@@ -162,9 +162,5 @@ def _group_norm_gradient(b: Body) -> tuple[Value, ...]:
     normal = (_grouped(b, x, 1) - mean.unsqueeze(2)) * deviation
     scaled = _grouped(b, g * _per_channel(weight[0], rank) if weight else g, 0)
     inner = scaled - scaled.mean((2,), True) - normal * (scaled * normal).mean((2,), True)
-    return _wanted(
-        b,
-        input=(inner * deviation).reshape(shape),
-        weight=(g * normal.reshape(shape)).sum(axes),
-        bias=g.sum(axes),
-    )
+    weight_gradient, bias_gradient = (g * normal.reshape(shape)).sum(axes), g.sum(axes)
+    return _wanted(b, input=(inner * deviation).reshape(shape), weight=weight_gradient, bias=bias_gradient)

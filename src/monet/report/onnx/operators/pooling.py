@@ -11,7 +11,7 @@ import numpy as np
 from monet.graph.kind import Array
 from monet.graph.operators.pooling import TAP_INDEX, adaptive_matrix, axis_weights
 from monet.report.onnx.body import Body, Value
-from monet.report.onnx.operators.convolution import scatter_windows
+from monet.report.onnx.operators.convolution import scatter_windows, window_attributes
 from monet.report.onnx.operators.shape import scatter_axis
 from monet.report.onnx.table import writes
 
@@ -27,12 +27,7 @@ def _window(attrs: Mapping[str, Any], sizes: Sequence[int], counts: Sequence[int
                 sizes, counts, before, attrs["kernel"], attrs["stride"], attrs["dilation"], strict=True
             )
         ]
-    return {
-        "kernel_shape": list(attrs["kernel"]),
-        "strides": list(attrs["stride"]),
-        "dilations": list(attrs["dilation"]),
-        "pads": [*before, *after],
-    }
+    return window_attributes(attrs["kernel"], attrs) | {"pads": [*before, *after]}
 
 
 def _starts(b: Body, attrs: Mapping[str, Any], axis: int, count: int) -> Value:
