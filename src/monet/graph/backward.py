@@ -67,9 +67,7 @@ class Backward:
         if current == shape:
             return name
         lead = len(current) - len(shape)
-        axes = tuple(
-            axis for axis in range(len(current)) if axis < lead or (shape[axis - lead] == 1 and current[axis] != 1)
-        )
+        axes = tuple(a for a in range(len(current)) if a < lead or (shape[a - lead] == 1 and current[a] != 1))
         if axes:
             name = self.emit("reduce_sum", name, axes=axes, keepdims=False)
         return name if self.tensor(name).shape == shape else self.emit("reshape", name, shape=shape)

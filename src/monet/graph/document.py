@@ -52,16 +52,8 @@ def graph_from(document: Mapping[str, Any]) -> Graph:
 def _tensor(tensor: Tensor) -> list[Any]:
     storage = "" if tensor.storage == tensor.name else tensor.storage
     strides = None if tensor.strides == contiguous(tensor.shape) else list(tensor.strides)
-    return [
-        tensor.name,
-        list(tensor.shape),
-        tensor.dtype,
-        tensor.role.value,
-        storage,
-        strides,
-        tensor.gradient_of,
-        tensor.trainable,
-    ]
+    shape, role = list(tensor.shape), tensor.role.value
+    return [tensor.name, shape, tensor.dtype, role, storage, strides, tensor.gradient_of, tensor.trainable]
 
 
 def _tensor_from(

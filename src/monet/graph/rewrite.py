@@ -85,6 +85,5 @@ def prune(graph: Graph) -> Graph:
 def map_parameters(graph: Graph, change: Callable[[Tensor], Tensor]) -> Graph:
     """Apply ``change`` to every parameter."""
     roots = {tensor.name for tensor in graph.parameters}
-    return replace(
-        graph, tensors={name: change(tensor) if name in roots else tensor for name, tensor in graph.tensors.items()}
-    )
+    tensors = {name: change(tensor) if name in roots else tensor for name, tensor in graph.tensors.items()}
+    return replace(graph, tensors=tensors)

@@ -57,18 +57,10 @@ class SavedTensor:
 def saved_tensors(graph: Graph) -> tuple[SavedTensor, ...]:
     """What the plain step keeps, in the order it is first written (of the first pass when gradients accumulate)."""
     order = {name: position for position, op in enumerate(graph.ops) for name in op.outputs}
-    narrow = narrowed_bytes(graph)
-    found = [
-        SavedTensor(
-            saved.tensor.name,
-            saved.name,
-            saved.bytes,
-            narrow.get(saved.tensor.name, saved.bytes),
-            saved.made_by,
-            saved.kept_by,
-        )
-        for saved in saved_for_backward(graph)
-    ]
+    narrow, found = narrowed_bytes(graph), list[SavedTensor]()
+    for saved in saved_for_backward(graph):
+        storage, size = saved.tensor.name, saved.bytes
+        found.append(SavedTensor(storage, saved.name, size, narrow.get(storage, size), saved.made_by, saved.kept_by))
     return tuple(sorted(found, key=lambda saved: (order[saved.storage], saved.storage)))
 
 
@@ -143,13 +135,8 @@ class CheckpointPlan:
 
 
 def _early_storages(graph: Graph) -> set[str]:
-    return {
-        graph.tensors[name].storage
-        for op in graph.ops
-        if op.phase in EARLY and op.micro_batch == 0
-        for name in op.outputs
-        if graph.storage_of(name).role not in KEPT_ANYWAY
-    }
+    early = (name for op in graph.ops if op.phase in EARLY and op.micro_batch == 0 for name in op.outputs)
+    return {graph.tensors[name].storage for name in early if graph.storage_of(name).role not in KEPT_ANYWAY}
 
 
 def _hint(name: str, names: Iterable[str]) -> str:

@@ -47,18 +47,15 @@ def narrowed_bytes(graph: Graph) -> dict[str, int]:
 def without_unread(graph: Graph, storages: Collection[str]) -> Graph:
     """References to ``storages`` that the framework holds without ever reading an element are let go."""
 
+    def is_let_go(name: str) -> bool:
+        return graph.tensors[name].storage in storages
+
     def trimmed(op: Op) -> Op:
         retained = kind_named(op.kind).retained
-        if not any(i < len(op.inputs) and graph.tensors[op.inputs[i]].storage in storages for i in retained):
+        if not any(i < len(op.inputs) and is_let_go(op.inputs[i]) for i in retained):
             return op
-        return replace(
-            op,
-            inputs=tuple(
-                name
-                for i, name in enumerate(op.inputs)
-                if i not in retained or graph.tensors[name].storage not in storages
-            ),
-        )
+        read = [name for i, name in enumerate(op.inputs) if i not in retained or not is_let_go(name)]
+        return replace(op, inputs=tuple(read))
 
     return replace(graph, ops=tuple(map(trimmed, graph.ops)))
 

@@ -96,20 +96,14 @@ class Replay:
     @cached_property
     def saved(self) -> frozenset[str]:
         """Storages that forward or the loss writes and backward reads, in every pass."""
-        return frozenset(
-            self.graph.tensors[name].storage
-            for op in self.graph.ops
-            if op.phase is Phase.BACKWARD
-            for name in op.inputs
-            if self.is_early(name) and self.graph.storage_of(name).role not in KEPT_ANYWAY
-        )
+        read = (name for op in self.graph.ops if op.phase is Phase.BACKWARD for name in op.inputs)
+        storages = (self.graph.storage_of(name) for name in read if self.is_early(name))
+        return frozenset(storage.name for storage in storages if storage.role not in KEPT_ANYWAY)
 
     def is_view(self, op: Op) -> bool:
         """Whether nothing is executed. A reshape that its input's strides do not allow is a copy in its own storage."""
-        storages = {self.graph.tensors[name].storage for name in op.inputs}
-        return kind_named(op.kind).family is Family.VIEW and all(
-            self.graph.tensors[name].storage in storages for name in op.outputs
-        )
+        read, written = ({self.graph.tensors[name].storage for name in names} for names in (op.inputs, op.outputs))
+        return kind_named(op.kind).family is Family.VIEW and written <= read
 
     def is_early(self, name: str) -> bool:
         """Whether the forward pass (or the loss) makes this tensor."""
@@ -227,9 +221,8 @@ def clone_operator(
     """Repeat ``op`` for ``reader`` on what its inputs are called now; declares what it writes."""
     graph = replay.graph
     inputs = tuple(renamed.get(name, name) for name in replay.reads(op))
-    storages = {
-        graph.tensors[name].storage: tensors[now].storage for name, now in zip(replay.reads(op), inputs, strict=True)
-    }
+    reads = zip(replay.reads(op), inputs, strict=True)
+    storages = {graph.tensors[name].storage: tensors[now].storage for name, now in reads}
     clone = _free_name(f"{op.name}/again", tensors)
     for name in replay.writes(op):
         tensor = graph.tensors[name]
@@ -238,14 +231,9 @@ def clone_operator(
         storage = storages.get(tensor.storage, now) if aliased else now
         tensors[now] = replace(tensor, name=now, storage=storage)
         renamed[name] = now
+    outputs, part = tuple(renamed[name] for name in replay.writes(op)), reader.micro_batch
     return replace(
-        op,
-        name=clone,
-        inputs=inputs,
-        outputs=tuple(renamed[name] for name in replay.writes(op)),
-        phase=Phase.BACKWARD,
-        recompute=True,
-        micro_batch=reader.micro_batch,
+        op, name=clone, inputs=inputs, outputs=outputs, phase=Phase.BACKWARD, recompute=True, micro_batch=part
     )
 
 

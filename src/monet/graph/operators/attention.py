@@ -43,10 +43,8 @@ def _infer_attention(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output,
         raise ModelError(f"attention cannot join query {list(q.shape)}, key {list(k.shape)}, value {list(v.shape)}")
     batch, heads, tokens, width = *q.shape[:-1], v.shape[-1]
     shape = (batch, heads, tokens, width)
-    return (
-        Output(shape, q.dtype, strides=_written_like(q, shape)),
-        Output(q.shape[:-1], statistics_dtype(q), "log_sum_exp"),
-    )
+    statistics = Output(q.shape[:-1], statistics_dtype(q), "log_sum_exp")
+    return Output(shape, q.dtype, strides=_written_like(q, shape)), statistics
 
 
 def _scores(attrs: Attributes, q: Array, k: Array, mask: Array | None) -> Array:
@@ -118,11 +116,8 @@ def _nest_attention(call: Call) -> LoopNest:
         reads, writes = [query, key, key], [query, row]
     scores = (*row, index("C"))
     masks = [
-        tuple(
-            axis if size > 1 else Index(())
-            for axis, size in zip(scores[4 - len(tensor.shape) :], tensor.shape, strict=True)
-        )
-        for tensor in call.inputs[len(reads) :]
+        tuple(axis if size > 1 else Index(()) for axis, size in zip(scores[4 - len(x.shape) :], x.shape, strict=True))
+        for x in call.inputs[len(reads) :]
     ]
     operands = tuple(
         Operand(

@@ -93,10 +93,7 @@ def _nest(
         )
     else:
         w_at = tuple(index(f"F{axis}") for axis in names)
-        x_at = tuple(
-            index((f"O{axis}", stride), (f"F{axis}", dilation), offset=-pad[0])
-            for axis, _, stride, dilation, pad in steps
-        )
+        x_at = tuple(index((f"O{axis}", step), (f"F{axis}", gap), offset=-pad[0]) for axis, _, step, gap, pad in steps)
     k_index, c_index = index(("G", k_group), "K"), index(("G", c_group), "C")
     maps = {
         "x": (x, slots[0], (index("N"), c_index, *x_at)),
@@ -186,9 +183,7 @@ def _evaluate_transpose(attrs: Attributes, g: Array, w: Array, bias: Array | Non
     columns = g.reshape(g.shape[0], groups, -1, math.prod(spatial))
     for tap, patch in _taps(out, spatial, w.shape[2:], attrs):
         patch += (np.swapaxes(weight[(Ellipsis, *tap)], -1, -2) @ columns).reshape(patch.shape)
-    inner = tuple(
-        slice(before, before + size) for size, (before, _) in zip(attrs["spatial"], attrs["padding"], strict=True)
-    )
+    inner = tuple(slice(low, low + size) for size, (low, _) in zip(attrs["spatial"], attrs["padding"], strict=True))
     out = out[(slice(None), slice(None), *inner)]
     return out if bias is None else out + bias.reshape(-1, *([1] * len(spatial)))
 

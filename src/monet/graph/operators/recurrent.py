@@ -20,11 +20,8 @@ def _infer_lstm(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]
     gates, cell = inputs
     if gates.shape != (*cell.shape[:-1], 4 * cell.shape[-1]):
         raise ModelError(f"an LSTM cell of {list(cell.shape)} needs four gates of its width, got {list(gates.shape)}")
-    return (
-        Output(cell.shape, cell.dtype),
-        Output(cell.shape, cell.dtype, "cell"),
-        Output(gates.shape, gates.dtype, "gates"),
-    )
+    hidden, new = Output(cell.shape, cell.dtype), Output(cell.shape, cell.dtype, "cell")
+    return hidden, new, Output(gates.shape, gates.dtype, "gates")
 
 
 def _evaluate_lstm(_: Attributes, gates: Array, cell: Array) -> tuple[Array, ...]:
@@ -82,11 +79,8 @@ def _gru_rule(b: Backward) -> tuple[str | None, ...]:
 
 def _infer_gru_gradient(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
     gates, h, hidden = inputs[1:]
-    return (
-        Output(gates.shape, gates.dtype),
-        Output(h.shape, h.dtype, "hidden_gates"),
-        Output(hidden.shape, hidden.dtype, "hidden"),
-    )
+    first, second = Output(gates.shape, gates.dtype), Output(h.shape, h.dtype, "hidden_gates")
+    return first, second, Output(hidden.shape, hidden.dtype, "hidden")
 
 
 def _evaluate_gru_gradient(_: Attributes, g: Array, gates: Array, h: Array, hidden: Array) -> tuple[Array, ...]:
