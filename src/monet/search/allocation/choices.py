@@ -72,9 +72,7 @@ def _windows(cores: Sequence[CoreInstance], dim: str, pieces: int) -> Form:
     count = len(cores)
     step = 1 if count <= FEW_CORES else pieces
     starts = range(0, count, step) if pieces < count else range(1)
-    return tuple(
-        Placement(tuple(cores[(start + number) % count].name for number in range(pieces)), dim) for start in starts
-    )
+    return tuple(Placement(tuple(cores[(at + n) % count].name for n in range(pieces)), dim) for at in starts)
 
 
 @dataclass(frozen=True)

@@ -46,11 +46,8 @@ def split_along(space: AllocationSpace, base: Placements, dim: str) -> Placement
     """Every operator that can be split along a dimension is, over as many cores as possible; others as in ``base``."""
     found = dict(base)
     for members, forms in zip(space.classes, space.forms, strict=True):
-        best = max(
-            (form[0] for form in forms if form[0].split == dim),
-            key=lambda placement: len(placement.cores),
-            default=None,
-        )
+        split = (form[0] for form in forms if form[0].split == dim)
+        best = max(split, key=lambda placement: len(placement.cores), default=None)
         if best is None:
             continue
         for number in members:
@@ -61,13 +58,9 @@ def split_along(space: AllocationSpace, base: Placements, dim: str) -> Placement
 def starting_points(space: AllocationSpace, default: Plan) -> dict[str, Placements]:
     """All constructive allocations by name; the default first."""
     scheduler, base = space.scheduler, dict(default.placements)
-    found = {
-        "default": base,
-        "one core per layer": one_core_per_layer(scheduler, default),
-        "one core": one_core(scheduler, default),
-    }
+    layerwise = one_core_per_layer(scheduler, default)
+    found = {"default": base, "one core per layer": layerwise, "one core": one_core(scheduler, default)}
     dims = dict.fromkeys(form[0].split for forms in space.forms for form in forms if form[0].split)
-    layerwise = found["one core per layer"]
     for dim in dims:
         found[f"split {dim}"] = split_along(space, base, dim)
         found[f"split {dim}, else one core per layer"] = split_along(space, layerwise, dim)

@@ -29,9 +29,7 @@ def improve(evaluator: AllocationEvaluator, space: AllocationSpace, start: Genom
             room = limit - len(evaluator.known)
             if room <= 0:
                 break
-            scored = [
-                (_value(evaluator, space, candidate), order, candidate) for order, candidate in enumerate(tried[:room])
-            ]
+            scored = [(_value(evaluator, space, move), order, move) for order, move in enumerate(tried[:room])]
             best = min(scored, default=None)
             if best and best[0] < value:
                 value, current, gained = best[0], best[2], True

@@ -75,10 +75,6 @@ def _cut(run: list[Operator]) -> str:
 
 
 def _parameters(run: list[Operator]) -> int:
-    found = {
-        tensor.storage: tensor.bytes
-        for operator in run
-        for _, tensor in operator.operands
-        if tensor.role is Role.PARAMETER
-    }
+    tensors = (tensor for operator in run for _, tensor in operator.operands)
+    found = {tensor.storage: tensor.bytes for tensor in tensors if tensor.role is Role.PARAMETER}
     return sum(found.values())

@@ -289,9 +289,8 @@ def exact_curve(
         middle = (low + high) // 2
         solve(middle)
         gaps += [(low, middle), (middle, high)]
-    best = {
-        (choice.kept, choice.narrowed): choice for choice in sorted(known.values(), key=lambda found: -found.budget)
-    }
+    widest_first = sorted(known.values(), key=lambda choice: -choice.budget)
+    best = {(choice.kept, choice.narrowed): choice for choice in widest_first}
     return tuple(sorted(best.values(), key=lambda choice: (choice.kept_bytes, choice.budget)))
 
 

@@ -69,9 +69,8 @@ def paged(schedule: Schedule, workload: Workload, machine: Machine, storages: It
     trips = [trip for name in storages if (trip := _trip(schedule, workload, name)) is not None]
     if not trips:
         return Paged(schedule, {}, 0)
-    per_byte = machine.ticks_per_second * max(
-        1 / host.bandwidth_bytes_per_s, 1 / machine.accelerator.dram.bandwidth_bytes_per_s
-    )
+    slower = min(host.bandwidth_bytes_per_s, machine.accelerator.dram.bandwidth_bytes_per_s)
+    per_byte = machine.ticks_per_second * (1 / slower)
     _expect(trips, per_byte, round(host.latency_s * machine.ticks_per_second))
     pages = _pages(schedule, trips, per_byte)
     held_up: dict[int, list[int]] = {}

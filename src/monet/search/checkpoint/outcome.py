@@ -120,11 +120,8 @@ def exact_front(
 def nearly_free(front: Iterable[Outcome], by_peak: bool = False) -> Outcome:
     """The plan of least memory (kept, or at its peak) that repeats less than one per cent of the forward pass."""
     points = list(front)
-    return min(
-        (point for point in points if point.recompute_over_forward <= NEGLIGIBLE),
-        key=lambda point: point.peak.bytes if by_peak else point.kept_bytes,
-        default=points[0],
-    )
+    free = [point for point in points if point.recompute_over_forward <= NEGLIGIBLE] or points[:1]
+    return min(free, key=lambda point: point.peak.bytes if by_peak else point.kept_bytes)
 
 
 def within(front: Iterable[Outcome], budget: int) -> Outcome:
@@ -133,13 +130,8 @@ def within(front: Iterable[Outcome], budget: int) -> Outcome:
     fits = [point for point in points if point.kept_bytes <= budget]
     if not fits:
         least = min(points, key=lambda point: point.kept_bytes)
-        short = least.kept_bytes - budget
-        raise Impossible(
-            f"no plan of the front keeps at most {budget:,} bytes; the least keeps {least.kept_bytes:,}: "
-            f"{short:,} bytes short",
-            least.peak.operator,
-            short,
-        )
+        short, said = least.kept_bytes - budget, f"no plan of the front keeps at most {budget:,} bytes; the least keeps"
+        raise Impossible(f"{said} {least.kept_bytes:,}: {short:,} bytes short", least.peak.operator, short)
     return min(fits, key=lambda point: (point.recompute_over_forward, point.kept_bytes))
 
 

@@ -112,9 +112,8 @@ class Superset:
         found: dict[int, tuple[tuple[str, str, int], ...]] = {}
         for index, op in enumerate(self.graph.ops):
             names = op.inputs if op.phase is Phase.BACKWARD else self.replay.reads(op) if op.phase in EARLY else ()
-            found[index] = tuple(
-                (name, self.graph.tensors[name].storage, self._fate[name]) for name in names if name in self._fate
-            )
+            fates = ((name, self._fate[name]) for name in names if name in self._fate)
+            found[index] = tuple((name, self.graph.tensors[name].storage, fate) for name, fate in fates)
         return found
 
     @cached_property
@@ -181,9 +180,7 @@ class Superset:
             if tensor.storage not in self._storages:
                 number = len(self._storages)
                 self._storages[tensor.storage] = storage_of(graph, tensor.storage, number, left_behind(graph))
-        numbered = tuple(
-            operator if operator.number == at else replace(operator, number=at) for at, operator in enumerate(operators)
-        )
+        numbered = tuple(live if live.number == at else replace(live, number=at) for at, live in enumerate(operators))
         if len(self._flags) != len(self._storages) + 1:
             self._flags = flags_of(self._storages)
         return Workload(graph, numbered, self._storages, self._flags, self.base.ranges)

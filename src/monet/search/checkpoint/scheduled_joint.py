@@ -115,9 +115,8 @@ def carried(costed: ScheduledCost, plan: Plan) -> Plan | None:
     """The groups of a plan without its clones, as a base for other checkpoint plans. Where that is no plan, only the
     groups that had none; None if these do not fit either."""
     names = {operator.op.name for operator in costed.scheduler.workload.operators}
-    stripped = tuple(
-        group._replace(operators=tuple(name for name in group.operators if name in names)) for group in plan.groups
-    )
+    kept = (tuple(name for name in group.operators if name in names) for group in plan.groups)
+    stripped = tuple(group._replace(operators=own) for group, own in zip(plan.groups, kept, strict=True))
     untouched = tuple(group for group in plan.groups if set(group.operators) <= names)
     placements = {name: where for name, where in plan.placements.items() if name in names}
     for groups in (stripped, untouched):

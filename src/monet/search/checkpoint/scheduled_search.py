@@ -211,14 +211,11 @@ def greedy_plans(
     plain: Point, single_drops: Sequence[tuple[str, Point]], count: int = GREEDY_PLANS
 ) -> list[CheckpointPlan]:
     """Plans that drop the storages which cost least time per byte alone: first those that gain, then ever more."""
-    worth = sorted(
-        (
-            (point.figures.latency_s - plain.figures.latency_s)
-            / max(1, plain.figures.kept_bytes - point.figures.kept_bytes),
-            name,
-        )
-        for name, point in single_drops
-    )
+    worth = list[tuple[float, str]]()
+    for name, point in single_drops:
+        saved = plain.figures.kept_bytes - point.figures.kept_bytes
+        worth.append(((point.figures.latency_s - plain.figures.latency_s) / max(1, saved), name))
+    worth.sort()
     names = [name for _, name in worth]
     free = sum(price <= 0 for price, _ in worth)
     ends = {free, *(round(len(names) * i / count) for i in range(1, count + 1))}

@@ -124,11 +124,8 @@ class _Model:
     @property
     def costs(self) -> list[int]:
         """Column → repeated work."""
-        return (
-            [0] * len(self.problem.values)
-            + [operator.cost for operator in self.problem.operators]
-            + [0] * len(self.narrowable)
-        )
+        costs = [operator.cost for operator in self.problem.operators]
+        return [0] * len(self.problem.values) + costs + [0] * len(self.narrowable)
 
     @property
     def sizes(self) -> list[int]:

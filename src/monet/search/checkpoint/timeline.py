@@ -109,11 +109,8 @@ def timeline_of(
     chains = _chains(problem, merged)
     number = {operator: node for node, chain in enumerate(chains) for operator in chain}
     nodes = [_forward_node(problem, chain) for chain in chains]
-    backward = [
-        op
-        for op in graph.ops
-        if op.phase is Phase.BACKWARD and op.micro_batch == 0 and not op.recompute and not replay.is_view(op)
-    ]
+    plain = (op for op in graph.ops if op.phase is Phase.BACKWARD and op.micro_batch == 0 and not op.recompute)
+    backward = [op for op in plain if not replay.is_view(op)]
     nodes += [TimelineNode((op.name,), cost(graph, op), 0, False) for op in backward]
     readers = _readers(replay, problem, backward, number, len(chains))
     items = tuple(
@@ -121,17 +118,8 @@ def timeline_of(
         for i, value in enumerate(problem.values)
         if readers[i] - {number[value.maker]}
     )
-    return (
-        Timeline(
-            tuple(nodes),
-            len(chains),
-            items,
-            _fixed(graph, backward, len(chains)),
-            sum(node.cost for node in nodes),
-            problem.forward_cost,
-        ),
-        problem,
-    )
+    fixed, cost_of_all = _fixed(graph, backward, len(chains)), sum(node.cost for node in nodes)
+    return Timeline(tuple(nodes), len(chains), items, fixed, cost_of_all, problem.forward_cost), problem
 
 
 def _folded(problem: CheckpointProblem, chains: bool) -> dict[int, int]:
@@ -174,9 +162,8 @@ def _forward_node(problem: CheckpointProblem, chain: list[int]) -> TimelineNode:
         consumed = [value for value in operator.reads if value in passed]
         consumed_storages = {problem.values[value].storage for value in consumed}
         for value in operator.writes:
-            if (
-                problem.values[value].storage not in consumed_storages
-            ):  # an in-place result takes over its input's buffer
+            # an in-place result takes over its input's buffer
+            if problem.values[value].storage not in consumed_storages:
                 held += _bytes(problem, value, size)
         most = max(most, held)
         for value in consumed:

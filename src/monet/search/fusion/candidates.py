@@ -95,9 +95,7 @@ def _best_first(level: Level, estimate: Mapping[int, float]) -> Level:
 def folded(baseline: Baseline, groups: Iterable[tuple[int, float, float]], base: Plan) -> list[Fold]:
     """Groups with equal operators, wiring, placement and traffic together, those that promise most first."""
     operators, alike = baseline.scheduler.workload.operators, dict[object, int]()
-    kinds = [
-        alike.setdefault((operator.alike, base.placements[operator.op.name]), len(alike)) for operator in operators
-    ]
+    kinds = [alike.setdefault((each.alike, base.placements[each.op.name]), len(alike)) for each in operators]
     classes: dict[tuple[object, ...], tuple[list[int], float, float]] = {}
     for mask, estimate, more in groups:
         numbers, place = list(bits(mask)), dict[str, int]()
@@ -138,9 +136,8 @@ class Costing:
     def cost(self, fold: Fold, quick: bool) -> None:
         """Cost the group that stands for a fold: its first variants, or all others."""
         every = variants_for(self.baseline, self.base, fold.masks[0])
-        useful = [
-            n for n, variant in enumerate(every) if variant.group.tile or variant.moved or not in_place(fold.masks[0])
-        ]
+        alone = in_place(fold.masks[0])
+        useful = [n for n, variant in enumerate(every) if variant.group.tile or variant.moved or not alone]
         first = [
             n for n in useful if not any(placement.cores[0] for _, placement in every[n].moved if not placement.split)
         ][:QUICK]

@@ -63,10 +63,8 @@ class Baseline:
     def storages_of(self) -> tuple[tuple[str, ...], ...]:
         """Storages of every operator that another one touches as well."""
         shared = {name for name, (read, written, *_) in self.touched.items() if (read | written).bit_count() > 1}
-        return tuple(
-            tuple(name for name in operator.storages if name in shared)
-            for operator in self.scheduler.workload.operators
-        )
+        operators = self.scheduler.workload.operators
+        return tuple(tuple(name for name in operator.storages if name in shared) for operator in operators)
 
     def saveable_bytes(self, mask: int) -> int:
         """Most off-chip bytes that a group can save against its operators alone."""

@@ -113,18 +113,12 @@ def overlap(space: Space, records: Sequence[Record], first: str, second: str) ->
     """How much the latency-energy fronts of two modes or workloads have in common."""
     feasible = [record for record in records if record.ok]
     fronts = {name: pareto(space, feasible, objectives_of(space, name)) for name in (first, second)}
-    keys = {name: {space.key(record.values) for record in fronts[name]} for name in fronts}
+    designs, others = ({space.key(record.values) for record in front} for front in fronts.values())
     goal = objectives_of(space, second)
     reference = reference_point(objective_values(space, feasible, goal)) if feasible else []
     volumes = [hypervolume(objective_values(space, fronts[name], goal), reference) for name in (first, second)]
-    return Overlap(
-        first,
-        second,
-        len(keys[first]),
-        len(keys[second]),
-        len(keys[first] & keys[second]),
-        volumes[0] / volumes[1] if volumes[1] else 1.0,
-    )
+    ratio = volumes[0] / volumes[1] if volumes[1] else 1.0
+    return Overlap(first, second, len(designs), len(others), len(designs & others), ratio)
 
 
 @dataclass(frozen=True)

@@ -135,9 +135,8 @@ def run_task(task: Task) -> Record:
         reasons.append(answer["failed"])
         _end_own()
     said = reasons[0] if len(set(reasons)) == 1 else f"{reasons[0]}, then {reasons[1]}"
-    return Record(
-        task.values, "failed", f"{said} (tried twice)", {}, time.process_time() - began, 2, version=task.version
-    )
+    seconds = time.process_time() - began
+    return Record(task.values, "failed", f"{said} (tried twice)", {}, seconds, 2, version=task.version)
 
 
 def _child(task: Task) -> _Child:

@@ -90,9 +90,8 @@ def _run(name: str, workload: Workload, accelerator: Accelerator) -> Figures:
 
 def graph_of(workload: Workload) -> Graph:
     """The graph of a workload, built once per process for all that schedule it differently."""
-    shaping = {
-        name: option for name, option in options_of(Workload).items() if option.group not in ("hardware", "schedule")
-    }
+    options = options_of(Workload).items()
+    shaping = [name for name, option in options if option.group not in ("hardware", "schedule")]
     kept = {name: getattr(workload, name) for name in (*shaping, "phases", "model_digest")}
     text = json.dumps(kept, sort_keys=True)
     return default_store()[GRAPHS].get_or(text, lambda: _graph(text))

@@ -139,9 +139,8 @@ def explore(
                     records[space.key(record.values)] = record
             except KeyboardInterrupt:
                 interrupted = True
-    return Exploration(
-        space, chosen, (*records.values(), *early.values()), progress.evaluated, time.monotonic() - began, interrupted
-    )
+    found, seconds = (*records.values(), *early.values()), time.monotonic() - began
+    return Exploration(space, chosen, found, progress.evaluated, seconds, interrupted)
 
 
 @contextmanager
@@ -205,12 +204,8 @@ def require_workloads(space: Space) -> None:
     the reason that every point is infeasible. Every value of every knob is tried, one knob at a time."""
     from monet.search.hardware.evaluation import graph_of
 
-    first = {
-        parameter.name: parameter.values[0] if parameter.values else parameter.at(0.0) for parameter in space.parameters
-    }
-    knobs = [
-        parameter for parameter in space.parameters if any(path.startswith("workloads.") for path in parameter.sets)
-    ]
+    first = {knob.name: knob.values[0] if knob.values else knob.at(0.0) for knob in space.parameters}
+    knobs = [knob for knob in space.parameters if any(path.startswith("workloads.") for path in knob.sets)]
     points = [first, *(first | {knob.name: value} for knob in knobs for value in knob.values[1:MOST_KNOB_VALUES])]
     for point in points:
         for name, workload in space.workloads_at(point).items():

@@ -77,11 +77,8 @@ def parse_objective(text: str, modes: Mapping[str, str]) -> Objective:
     scopes = [*modes, *dict.fromkeys(modes.values())]
     if scope and scope not in scopes:
         raise MonetError(f"objective {text!r}: no workload or mode {scope!r}; {nearest(scope, scopes)}")
-    chosen = tuple(
-        workload
-        for workload, mode in modes.items()
-        if scope in ("", workload) or (scope not in modes and scope == mode)
-    )
+    named = scope if scope in modes else ""
+    chosen = tuple(name for name, mode in modes.items() if named == name or (not named and scope in ("", mode)))
     return Objective(text, OBJECTIVES[name], chosen)
 
 

@@ -97,10 +97,8 @@ def _different(space: Space, draw: Callable[[], Iterable[Any]]) -> Iterator[Valu
     seen: set[str] = set()
     while space.size is None or len(seen) < space.size:
         for shares in draw():
-            point = {
-                parameter.name: parameter.at(float(share))
-                for parameter, share in zip(space.parameters, shares, strict=True)
-            }
+            drawn = zip(space.parameters, shares, strict=True)
+            point = {parameter.name: parameter.at(float(share)) for parameter, share in drawn}
             if space.key(point) not in seen:
                 seen.add(space.key(point))
                 yield point
@@ -143,9 +141,7 @@ def _learning(
     optuna.logging.set_verbosity(quiet)
     distributions = {parameter.name: distribution(parameter) for parameter in space.parameters}
     for point in first:
-        study.enqueue_trial(
-            {parameter.name: _encode(parameter, point[parameter.name]) for parameter in space.parameters}
-        )
+        study.enqueue_trial({knob.name: _encode(knob, point[knob.name]) for knob in space.parameters})
     waiting = len(study.trials)
     known: dict[str, Record] = {}
     repeats = 0
@@ -180,9 +176,8 @@ def distribution(parameter: Parameter) -> Any:
     if parameter.is_continuous:
         return FloatDistribution(parameter.low, parameter.high, log=parameter.log)
     numbers = [plain_number(value) for value in parameter.values]  # '512 KiB' is one
-    if all(
-        isinstance(number, int | float) and not isinstance(number, bool) for number in numbers
-    ) and numbers == sorted(numbers):
+    whole = all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers)
+    if whole and numbers == sorted(numbers):
         return IntDistribution(0, len(numbers) - 1)  # position in order: values may be unevenly spaced
     return CategoricalDistribution(list(range(len(numbers))))
 

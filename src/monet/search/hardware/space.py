@@ -169,16 +169,20 @@ class Space:
         """The whole space as JSON: what workers are sent and stores keep."""
         return self.model.model_dump_json(exclude_defaults=True)
 
-    @cached_property
-    def meaning(self) -> str:
-        """Hash of all that decides what a point costs. Values and objectives may change, points keep their figures."""
-        decides = {
+    @property
+    def decides(self) -> dict[str, Any]:
+        """All that decides what a point costs, by what it is."""
+        return {
             "hardware": self.base,
             "sets": {parameter.name: parameter.sets for parameter in self.parameters},
             "workloads": {name: [workload.to_json(), workload.weight] for name, workload in self.workloads.items()},
             "constraints": [constraint.text for constraint in self.constraints],
         }
-        return hashlib.blake2b(json.dumps(decides, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+    @cached_property
+    def meaning(self) -> str:
+        """Hash of what decides. Values and objectives may change, points keep their figures."""
+        return hashlib.blake2b(json.dumps(self.decides, sort_keys=True).encode(), digest_size=16).hexdigest()
 
     def key(self, values: Mapping[str, Any]) -> str:
         """The same text for the same point."""

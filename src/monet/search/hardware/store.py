@@ -81,9 +81,7 @@ class Store:
     def records(self) -> Iterator[Record]:
         """Every record, in the order of the space's parameters."""
         rows = self._database.execute(_SELECT).fetchall()
-        places = [
-            {value: number for number, value in enumerate(parameter.values)} for parameter in self.space.parameters
-        ]
+        places = [{value: n for n, value in enumerate(knob.values)} for knob in self.space.parameters]
 
         def place(record: Record) -> list[Any]:
             chosen = [record.values[parameter.name] for parameter in self.space.parameters]
@@ -112,9 +110,8 @@ class Store:
                 done = self._database.execute("SELECT 1 FROM points WHERE parameters = ?", (key,)).fetchone()
                 if not done and taken.get(key, self._owner) in dead | {self._owner}:
                     free.append(key)
-            self._database.executemany(
-                "INSERT OR REPLACE INTO claims VALUES (?, ?)", [(key, self._owner) for key in free]
-            )
+            claims = [(key, self._owner) for key in free]
+            self._database.executemany("INSERT OR REPLACE INTO claims VALUES (?, ?)", claims)
         return free
 
     def finish(self, record: Record) -> None:
@@ -224,17 +221,9 @@ def _check(path: str, meta: Mapping[str, str], count: int, space: Space, version
 
 
 def _differences(before: Space, now: Space) -> str:
-    found = []
-    if before.base != now.base:
-        found.append("the base hardware differs")
-    if {parameter.name: parameter.sets for parameter in before.parameters} != {
-        parameter.name: parameter.sets for parameter in now.parameters
-    }:
-        found.append("the parameters differ")
-    if before.workloads != now.workloads:
-        found.append("the workloads differ")
-    if [constraint.text for constraint in before.constraints] != [constraint.text for constraint in now.constraints]:
-        found.append("the constraints differ")
+    decides = zip(before.decides.items(), now.decides.values(), strict=True)
+    said = {"hardware": "the base hardware differs", "sets": "the parameters differ"}
+    found = [said.get(what, f"the {what} differ") for (what, old), new in decides if old != new]
     return " and ".join(found) or "it means something else"
 
 

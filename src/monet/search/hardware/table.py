@@ -13,7 +13,7 @@ from typing import Any
 from monet.errors import MonetError
 from monet.search.hardware.objectives import Objective
 from monet.search.hardware.record import Record
-from monet.search.hardware.space import Space
+from monet.search.hardware.space import Parameter, Space
 
 STUDY_BATCH = 500
 
@@ -79,9 +79,7 @@ def write_optuna(space: Space, records: Sequence[Record], objectives: Sequence[O
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             study.set_metric_names([f"{objective.text} [{objective.unit}]" for objective in objectives])
-        distributions = {
-            parameter.name: _distribution(space, records, parameter.name) for parameter in space.parameters
-        }
+        distributions = {parameter.name: _distribution(parameter, records) for parameter in space.parameters}
         for start in range(0, len(records), STUDY_BATCH):
             some = records[start : start + STUDY_BATCH]
             study.add_trials([_trial(space, record, objectives, distributions) for record in some])
@@ -94,17 +92,13 @@ def write_optuna(space: Space, records: Sequence[Record], objectives: Sequence[O
         optuna.logging.set_verbosity(before)
 
 
-def _distribution(space: Space, records: Sequence[Record], name: str) -> Any:
+def _distribution(parameter: Parameter, records: Sequence[Record]) -> Any:
     from optuna.distributions import CategoricalDistribution, FloatDistribution
 
-    parameter = next(candidate for candidate in space.parameters if candidate.name == name)
     if parameter.is_continuous:
         return FloatDistribution(parameter.low, parameter.high, log=parameter.log)
-    others = {
-        json.dumps(record.values[name]): record.values[name]
-        for record in records
-        if record.values[name] not in parameter.values
-    }
+    values = (record.values[parameter.name] for record in records)
+    others = {json.dumps(value): value for value in values if value not in parameter.values}
     return CategoricalDistribution([*parameter.values, *others.values()])
 
 
