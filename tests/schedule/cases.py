@@ -164,7 +164,7 @@ def random_plan(seed: random.Random, scheduler: Scheduler) -> Plan:
     return Plan(
         tuple(groups),
         placements,
-        boundary=seed.choice(("keep", "dram")),
+        boundary=seed.choice(("keep", "local", "dram")),
         prefetch=seed.choice((0, 1, 2)),
         buffer_share=seed.choice((0.5, 1.0)),
     )

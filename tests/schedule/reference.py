@@ -143,7 +143,7 @@ class Reference:
 
     def source_of(self, block: int, target: int) -> int:
         pointer, best, hops = self.machine.routes.pointer, 0, NEVER
-        for copy in self.holders(block):
+        for copy in () if self.x.blocks.from_dram[block] else self.holders(block):
             pair = copy.memory * self.m + target
             if copy.ready and self.exists(copy.memory, target) and pointer[pair + 1] - pointer[pair] < hops:
                 best, hops = copy.memory, pointer[pair + 1] - pointer[pair]

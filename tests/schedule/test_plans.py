@@ -52,7 +52,7 @@ def test_a_plan_survives_yaml(scheduler: Scheduler, tmp_path) -> None:
     ("values", "message"),
     [
         ({"bondary": "keep"}, "did you mean 'boundary'"),
-        ({"boundary": "l2"}, "allowed are keep, dram"),
+        ({"boundary": "l2"}, "allowed are keep, local, dram"),
         ({"prefetch": -1}, "prefetch"),
         ({"groups": [{"operators": []}]}, "groups.0"),
         ({"groups": [{"operators": ["a"], "tile": {"OY": 0}}]}, "groups.0.tile.OY"),

@@ -70,7 +70,7 @@ def _search(scheduler: Scheduler, fusion: str, boundary: str, objective: str, ef
     options: dict[str, Any] = {"objective": objective, "effort": effort, "seed": seed}
     with _progress() as watch:
         if fusion in FUSIONS or not fusion.endswith((".yaml", ".yml")):
-            return allocate_fused(scheduler, fusion, boundary=boundary or "keep", watch=watch, **options)
+            return allocate_fused(scheduler, fusion, boundary=boundary, watch=watch, **options)
         plan = load_plan(fusion)
         return search(scheduler, replace(plan, boundary=boundary or plan.boundary), watch=watch, **options)
 

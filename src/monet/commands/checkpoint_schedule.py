@@ -79,7 +79,7 @@ def base_plan(scheduler: Scheduler, request: Request) -> Plan:
     """The plan that checkpoint plans are laid over: the default one, or the one that is given."""
     plan, placed = request.plan(), request.placements()
     if plan is None:
-        return default_schedule(scheduler, str(request.fusion), request.boundary or "keep", placed).plan
+        return default_schedule(scheduler, str(request.fusion), request.boundary, placed).plan
     return scheduler.complete(dataclasses.replace(plan, placements={**plan.placements, **placed}))
 
 

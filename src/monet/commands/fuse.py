@@ -19,6 +19,7 @@ from monet.report.terminal import rows_table, screen
 from monet.request import Request
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.plan import Plan, load_plan, plan_text
+from monet.schedule.planning.family import best_unfused
 from monet.search.allocation.evaluator import AllocationEvaluator
 from monet.search.fusion.search import FoundFusion, FusionSettings, find_fusion
 from monet.search.joint import Joint, JointStep, fusion_step, joint_search
@@ -50,8 +51,8 @@ def fuse(
     """Find which operators to fuse, in what tiles: compared with unfused, the default, a manual plan and the bound."""
     check_outputs({"--report": report}, {"--json": json, "--save-plan": save_plan})
     scheduler = request.scheduler()
-    base = Plan(placements=request.placements(), boundary=request.boundary or "keep")
     try:
+        base = best_unfused(scheduler, request.boundary, request.placements()).plan
         found = _search(scheduler, FusionSettings(request.objective, limit, effort, seed), base, manual)
     except NoSchedule as error:
         screen(errors=True).print(f"cannot run: {error}", soft_wrap=True)

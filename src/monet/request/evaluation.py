@@ -55,7 +55,7 @@ def evaluate(
         accelerator,
         chosen if isinstance(plan, Plan) or chosen is None else chosen.to_dict(),
         fusion=fusion,
-        boundary=boundary or "keep",
+        boundary=boundary,
         allocation=allocation,
         inputs=request.to_json(),
         scheduler=scheduler,
@@ -78,5 +78,5 @@ def schedule_of(request: Request, scheduler: Scheduler) -> Schedule:
     """The schedule that a request asks for: of the plan it gives, or of the default one."""
     plan, placed = request.plan(), request.placements()
     if plan is None:
-        return default_schedule(scheduler, str(request.fusion), request.boundary or "keep", placed)
+        return default_schedule(scheduler, str(request.fusion), request.boundary, placed)
     return scheduler.schedule(replace(plan, placements={**plan.placements, **placed}))

@@ -69,7 +69,8 @@ class Request(TrainingOptions):
     )
     boundary: str = option(
         "", group="schedule", choices="monet.schedule.plan:BOUNDARIES",
-        help="keep: results stay on chip until evicted; dram: written out.", usual="keep, or the plan's",
+        help="keep: results stay on chip until evicted; local: for the core that made them only; dram: written out.",
+        usual="whichever is fastest, or the plan's",
     )
     objective: str = option(
         "latency", group="schedule", choices="monet.mapping.mapper.tiling:OBJECTIVES",

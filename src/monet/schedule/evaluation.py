@@ -55,7 +55,7 @@ def evaluate(
     plan: Plan | Mapping[str, Any] | None = None,
     *,
     fusion: str = "auto",
-    boundary: str = "keep",
+    boundary: str = "",
     allocation: Mapping[str, Any] | None = None,
     phases: Iterable[str] = (),
     inputs: Mapping[str, Any] | None = None,
@@ -88,7 +88,7 @@ def evaluate(
                 plan = replace(plan, placements={**plan.placements, **placed})
                 schedule = scheduler.schedule(plan)
         except NoSchedule as error:
-            plan, seconds = plan or Plan(boundary=boundary), time.perf_counter() - began
+            plan, seconds = plan or Plan(boundary=boundary or "keep"), time.perf_counter() - began
             return without_figures(scheduler, plan, error.reason, inputs or {}, seconds)
         return measure(scheduler, schedule, inputs or {}, began)
 

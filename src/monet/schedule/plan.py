@@ -11,7 +11,7 @@ import yaml
 
 from monet.errors import MonetError, nearest
 
-BOUNDARIES = ("keep", "dram")
+BOUNDARIES = ("keep", "local", "dram")
 HALOS = ("cached", "recomputed")
 
 
@@ -40,12 +40,15 @@ class Placement(NamedTuple):
 class Plan:
     """Every decision of a schedule that is not the memory manager's.
 
-    Operators in no group run alone. ``boundary``: ``keep`` leaves results on chip until they are evicted, ``dram``
-    writes them out. Links serve transfers in the order in which they are asked for. ``prefetch``: 0 asks for a tile's
-    operands when its core is done with the tile before, behind whatever is queued then (that tile's results, for one);
-    otherwise as soon as there is room; results may wait behind the reads of so many tiles (of every operator, on every
-    core of a group), and in a group over several cores those that come first run so many tiles ahead.
-    ``buffer_share``: share of a memory that an operator alone may take for its own tiles.
+    Operators in no group run alone. ``boundary``: ``keep`` leaves results on chip until they are evicted, other cores
+    get them from there; ``local`` also leaves them, but only for the core that made them: what others use is written to
+    DRAM, where they read it; ``dram`` writes everything out. Links serve transfers in the order in which they are asked
+    for. ``prefetch``: 0 asks for a tile's operands when its core is done with the tile before, behind whatever is
+    queued then (that tile's results, for one); otherwise as soon as there is room; results may wait behind the reads of
+    so many tiles (of every operator, on every core of a group), and in a group over several cores those that come first
+    run so many tiles ahead.
+    ``buffer_share``: share of a memory that an operator alone may take for its own tiles, so that results of others
+    can stay there; ``buffer_shares``: that of some operators.
     """
 
     groups: tuple[Group, ...] = ()
@@ -53,6 +56,11 @@ class Plan:
     boundary: str = "keep"
     prefetch: int = 1
     buffer_share: float = 0.5
+    buffer_shares: Mapping[str, float] = field(default_factory=dict)
+
+    def share_of(self, operator: str) -> float:
+        """Share of a memory that an operator alone may take: all of it where nothing stays on chip."""
+        return 1.0 if self.boundary == "dram" else self.buffer_shares.get(operator, self.buffer_share)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for YAML or JSON."""
@@ -60,6 +68,7 @@ class Plan:
             "boundary": self.boundary,
             "prefetch": self.prefetch,
             "buffer_share": self.buffer_share,
+            **({"buffer_shares": dict(self.buffer_shares)} if self.buffer_shares else {}),
             "groups": [
                 {"operators": list(group.operators)}
                 | ({"tile": dict(group.tile)} if group.tile else {})
@@ -75,7 +84,7 @@ class Plan:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], source: str = "plan") -> Plan:
         """A plan from plain values; anything unknown is an error that names its place."""
-        allowed = ("boundary", "prefetch", "buffer_share", "groups", "allocation")
+        allowed = ("boundary", "prefetch", "buffer_share", "buffer_shares", "groups", "allocation")
         if not isinstance(values, Mapping):
             raise PlanError(f"{source}: expected keys {', '.join(allowed)}, got {values!r}")
         for key in values:
@@ -87,8 +96,15 @@ class Plan:
         prefetch, share = values.get("prefetch", 1), values.get("buffer_share", 0.5)
         if not isinstance(prefetch, int) or isinstance(prefetch, bool) or prefetch < 0:
             raise PlanError(f"{source}: prefetch {prefetch!r}: a whole number of tiles, 0 or more")
-        if not isinstance(share, int | float) or isinstance(share, bool) or not 0 < share <= 1:
-            raise PlanError(f"{source}: buffer_share {share!r}: more than 0, at most 1")
+        shares = values.get("buffer_shares") or {}
+        if not isinstance(shares, Mapping):
+            raise PlanError(f"{source}: buffer_shares: expected operator: share, got {shares!r}")
+        for place, given in (
+            ("buffer_share", share),
+            *((f"buffer_shares.{name}", one) for name, one in shares.items()),
+        ):
+            if not isinstance(given, int | float) or isinstance(given, bool) or not 0 < given <= 1:
+                raise PlanError(f"{source}: {place} {given!r}: more than 0, at most 1")
         listed, placed = values.get("groups") or [], values.get("allocation") or {}
         if not isinstance(listed, list | tuple):
             raise PlanError(f"{source}: groups: expected a list of groups, got {listed!r}")
@@ -96,7 +112,8 @@ class Plan:
             raise PlanError(f"{source}: allocation: expected operator: cores, got {placed!r}")
         groups = tuple(_group(entry, f"{source}: groups.{i}") for i, entry in enumerate(listed))
         placements = {str(name): _placement(entry, f"{source}: allocation.{name}") for name, entry in placed.items()}
-        return cls(groups, placements, boundary, prefetch, float(share))
+        own = {str(name): float(given) for name, given in shares.items()}
+        return cls(groups, placements, boundary, prefetch, float(share), own)
 
 
 def _group(values: Any, place: str) -> Group:

@@ -159,7 +159,7 @@ def improve_tiles(best: _Best, budget: int) -> None:
     while gained:
         gained = False
         for plan in list(_other_tiles(best.scheduler, best.plan)):
-            key = (plan.groups, plan.prefetch, plan.buffer_share)
+            key = (plan.groups, plan.prefetch, plan.buffer_share, *plan.buffer_shares.items())
             if key in seen:
                 continue
             seen.add(key)
@@ -174,8 +174,8 @@ def _other_tiles(scheduler: Scheduler, plan: Plan) -> Iterator[Plan]:
     """Plans that differ in one tile, halo, prefetch distance or buffer share."""
     operators = {operator.op.name: operator for operator in scheduler.workload.operators}
     for share in BUFFER_SHARES:
-        if share != plan.buffer_share:
-            yield replace(plan, buffer_share=share)
+        if share != plan.buffer_share or plan.buffer_shares:
+            yield replace(plan, buffer_share=share, buffer_shares={})
     for distance in PREFETCH:
         if distance != plan.prefetch:
             yield replace(plan, prefetch=distance)

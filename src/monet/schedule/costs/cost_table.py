@@ -120,6 +120,25 @@ class CostTable:
         key = operator.key, self._surroundings(operator, instance, 1, False, 1.0)
         return self.store[UNFUSED_CYCLES].get_or(key, compute)
 
+    def alone(self, operator: Operator, placement: Placement, share: float) -> tuple[float, int] | None:
+        """(cycles, bytes that cross the border) of an operator alone on its cores, steps one after another; None if it
+        does not fit a ``share`` of their memories."""
+        key = (operator.key, placement, None, False, share)
+        if key not in self.steps:
+            try:
+                self.steps[key] = _costed(operator, TiledGroup((operator,), {}, False), self, placement, False, share)
+            except DoesNotFit:
+                return None
+        costed = self.steps[key]
+        many = np.bincount(costed.classes, minlength=len(costed.costs)).tolist()
+        cycles = sum(times * cost.cycles for times, cost in zip(many, costed.costs, strict=True))
+        moved = sum(
+            times * (operand.bytes + operand.spilled)
+            for times, cost in zip(many, costed.costs, strict=True)
+            for operand in cost.operands
+        )
+        return cycles, moved
+
     @cached_property
     def designs(self) -> dict[str, list[CoreInstance]]:
         """Cores of every design."""
@@ -224,7 +243,7 @@ def operator_steps(
     """Steps and costs of one operator under a plan, looked up if they were asked for before. ``held``: its operands lie
     in the memory; otherwise they are streamed."""
     placement = plan.placements[operator.op.name]
-    share = plan.buffer_share if plan.boundary == "keep" else 1.0
+    share = plan.share_of(operator.op.name)
     key = (operator.identity, placement, group.identity, held, share)
     found = table.numbered.get(key)
     if found is None:

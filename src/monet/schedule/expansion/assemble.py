@@ -8,7 +8,10 @@ import numpy as np
 
 from monet.arrays import I64, Table
 from monet.compiled import kernel, part
-from monet.schedule.simulation.records import HOLD_WRITE, KEEP_WRITE, STREAM_WRITE, Tables, TickParts
+from monet.schedule.plan import BOUNDARIES
+from monet.schedule.simulation.records import HOLD_WRITE, KEEP_WRITE, STREAM_WRITE, WAIT, Tables, TickParts
+
+KEEP, LOCAL, DRAM = range(len(BOUNDARIES))
 
 
 class Placed(Table):
@@ -38,18 +41,19 @@ class Cut(NamedTuple):
 
 
 @kernel
-def assemble(placed: Placed, cut: Cut, plan: Tables, parts: TickParts, cores: int, boundary_is_dram: bool) -> int:
+def assemble(placed: Placed, cut: Cut, plan: Tables, parts: TickParts, cores: int, boundary: int) -> int:
     """Fill in what of the tables of a plan depends on all operators together; returns the number of uses."""
-    operator_of = number_rows(placed, cut, plan, boundary_is_dram)
+    operator_of = number_rows(placed, cut, plan, boundary)
     fill_ticks(placed, plan, parts, operator_of, cores)
     return note_uses(plan)
 
 
 @part(allocates=True)
-def number_rows(placed: Placed, cut: Cut, plan: Tables, boundary_is_dram: bool) -> I64:
+def number_rows(placed: Placed, cut: Cut, plan: Tables, boundary: int) -> I64:
     """Count entries, buffers and blocks from the first of all; note who writes blocks. Returns the operator, as a row
     of ``placed``, of every step."""
     group_of = np.full(len(plan.blocks), -1, np.int64)
+    maker = np.full(len(plan.blocks), -1, np.int64)  # the memory in which it is made
     operator_of = np.empty(len(plan.steps), np.int64)
     for o in range(len(placed)):
         operator = placed[o]
@@ -63,12 +67,16 @@ def number_rows(placed: Placed, cut: Cut, plan: Tables, boundary_is_dram: bool) 
         for e in range(operator.first_entry, operator.first_entry + operator.entries):
             entry = plan.entries[e]
             entry.block += cut.shift[operator.first_storage + cut.storage[e]]
+            block = plan.blocks[entry.block]
+            if boundary == LOCAL and entry.kind != WAIT and 0 <= maker[entry.block] != entry.memory:
+                block.through = 1  # what another core uses is written
             if entry.kind in (HOLD_WRITE, STREAM_WRITE, KEEP_WRITE):
-                plan.blocks[entry.block].writes += 1
+                block.writes += 1
+                maker[entry.block] = entry.memory
             if group_of[entry.block] < 0:
                 group_of[entry.block] = operator.group
-            elif boundary_is_dram and group_of[entry.block] != operator.group:  # what another group uses is written
-                plan.blocks[entry.block].through = 1
+            elif boundary == DRAM and group_of[entry.block] != operator.group:  # what another group uses is written
+                block.through = 1
     return operator_of
 
 

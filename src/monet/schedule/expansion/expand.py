@@ -11,10 +11,10 @@ import numpy as np
 
 from monet.arrays import I64, I64x2
 from monet.schedule.costs.cost_table import CostTable, OperatorSteps, operator_steps
-from monet.schedule.expansion.assemble import Cut, Placed, assemble
+from monet.schedule.expansion.assemble import DRAM, LOCAL, Cut, Placed, assemble
 from monet.schedule.expansion.operator_arrays import ALIKE, Cuts, OperatorArrays, arrays_of
 from monet.schedule.machine import Machine
-from monet.schedule.plan import Plan
+from monet.schedule.plan import BOUNDARIES, Plan
 from monet.schedule.planning.grouping import TiledGroup
 from monet.schedule.planning.ordering import gang_order
 from monet.schedule.simulation.records import Blocks, Buffers, Entries, Gangs, Steps, Tables, TickParts
@@ -39,6 +39,7 @@ class Expansion:
     def __init__(self, workload: Workload, table: CostTable, plan: Plan) -> None:
         self.workload, self.machine, self.plan, self.table = workload, table.machine, plan, table
         self.cuts = Cuts(workload, table.machine, plan)
+        self.stays = plan.boundary != "dram"
         self.operators: list[OperatorSteps] = []
         self.arrays: list[OperatorArrays] = []
         self.keys: list[tuple[Any, ...]] = []
@@ -54,7 +55,7 @@ class Expansion:
         if they do not fit: nothing is added."""
         cuts, storages = self.cuts, stepped.storages
         stepped.base = self.n_steps
-        key: tuple[Any, ...] = (stepped.number, self.plan.boundary, *map(cuts.number.get, storages))
+        key: tuple[Any, ...] = (stepped.number, self.stays, *map(cuts.number.get, storages))
         if not cuts.finer.keys().isdisjoint(storages):  # which of them is cut finer, and how
             finer = [number for number, storage in enumerate(storages) if storage in cuts.finer]
             key = (*key, *((number, self._finer(storages[number])) for number in finer))
@@ -106,7 +107,7 @@ class Expansion:
         pace = self.machine.accelerator.clock_hz / stepped.instances[0].core.clock_hz
         return (
             operator.alike, steps.content, stepped.held, group is not None and group.halo,
-            stepped.placement.split, self.plan.boundary, stepped.costs, places, pace, tuple(storages),
+            stepped.placement.split, self.stays, stepped.costs, places, pace, tuple(storages),
             stepped.instances[0].core if stepped.is_summed else None,
         )  # fmt: skip
 
@@ -167,7 +168,7 @@ class Expansion:
 
     def finish(self) -> Expanded:
         """All arrays, with blocks and their uses in gang order."""
-        by_operator, is_dram = self.arrays, self.plan.boundary == "dram"
+        by_operator, boundary = self.arrays, BOUNDARIES.index(self.plan.boundary)
         where = Cut(self._shifts(len(by_operator)), np.concatenate([arrays.storage for arrays in by_operator]))
         about = (
             (
@@ -192,11 +193,12 @@ class Expansion:
         blocks = Blocks.zeros(len(sizes))
         blocks.bytes[:] = sizes
         blocks.in_dram[:], blocks.persistent[:], _ = self.workload.storage_flags[flags].T
-        blocks.through[:] = blocks.persistent
+        blocks.through[:], blocks.from_dram[:] = blocks.persistent, boundary == LOCAL
         uses = np.empty(len(entries), np.int64)
-        tables = Tables(self._gangs(is_dram), Steps.of(steps), Buffers.of(buffers), Entries.of(entries), blocks, uses)
+        gangs = self._gangs(boundary == DRAM)
+        tables = Tables(gangs, Steps.of(steps), Buffers.of(buffers), Entries.of(entries), blocks, uses)
         tick_parts = TickParts.of(parts)
-        used = assemble(placed, where, tables, tick_parts, len(self.machine.core_index), is_dram)
+        used = assemble(placed, where, tables, tick_parts, len(self.machine.core_index), boundary)
         return Expanded(tables._replace(uses=uses[:used]), tick_parts, owner, tuple(self.operators))
 
     def _gangs(self, is_dram: bool) -> Gangs:

@@ -472,7 +472,7 @@ class _Building:
             entries.share[:] = 0 if cut or len(stepped.instances) == 1 else position + 1
             return entries.plain, owner
         persistent = self.cuts.workload.storages[tensor.storage].persistent and not stepped.is_summed
-        stays = self.cuts.plan.boundary == "keep" or stepped.tiled is not None or stepped.is_summed
+        stays = self.cuts.plan.boundary != "dram" or stepped.tiled is not None or stepped.is_summed
         keep = stays and not persistent and not streams and not _shared_blocks(entries, stepped)
         entries.kind[:] = KEEP_WRITE if keep else STREAM_WRITE
         spilled = np.array([part.spilled for part in parts])[classes]

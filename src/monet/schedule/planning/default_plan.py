@@ -10,13 +10,14 @@ made outside of the run does not join: its blocks are not the run's to cut.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from monet.errors import nearest
 from monet.hardware.accelerator import CoreInstance
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.plan import Group, Placement, Plan, PlanError
+from monet.schedule.planning.family import best_unfused
 from monet.schedule.planning.grouping import common_cuts
 from monet.schedule.schedule import Schedule
 from monet.schedule.workload import STAYS, Operator
@@ -29,13 +30,17 @@ Run = list[Operator]
 ROOM = 0.5  # share of the memory that the blocks of a tile may take; the rest is for the next tile
 
 
-def default_schedule(scheduler: Scheduler, fusion: str, boundary: str, placements: dict[str, Placement]) -> Schedule:
-    """The schedule of the default plan: the better of fused and unfused for ``auto``."""
+def default_schedule(
+    scheduler: Scheduler, fusion: str = "auto", boundary: str = "", placements: Mapping[str, Placement] | None = None
+) -> Schedule:
+    """The schedule of the default plan. ``auto``: the fastest of the unfused family and of what fusing makes of its
+    best member. ``none``: every operator alone, results stay on chip unless another ``boundary`` is asked for."""
     if fusion not in FUSIONS:
         raise PlanError(f"--fusion {fusion!r}: {nearest(fusion, FUSIONS)}, or a YAML file")
-    plain = scheduler.schedule(Plan(placements=placements, boundary=boundary))
+    placements = dict(placements or {})
     if fusion == "none":
-        return plain
+        return scheduler.schedule(Plan(placements=placements, boundary=boundary or "keep"))
+    plain = best_unfused(scheduler, boundary, placements)
     best, seen = plain, set[tuple[Group, ...]]()
     for plan in fused_plans(scheduler, plain.plan, placements):
         if not plan.groups or plan.groups in seen:
@@ -49,9 +54,9 @@ def default_schedule(scheduler: Scheduler, fusion: str, boundary: str, placement
     return best
 
 
-def default_plan(scheduler: Scheduler, fusion: str = "auto", boundary: str = "keep") -> Plan:
+def default_plan(scheduler: Scheduler, fusion: str = "auto", boundary: str = "") -> Plan:
     """The plan of ``default_schedule``, placements included."""
-    return default_schedule(scheduler, fusion, boundary, {}).plan
+    return default_schedule(scheduler, fusion, boundary).plan
 
 
 def fused_plans(scheduler: Scheduler, plain: Plan, given: dict[str, Placement]) -> Iterator[Plan]:

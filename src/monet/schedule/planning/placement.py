@@ -38,7 +38,7 @@ def complete_placements(workload: Workload, machine: Machine, table: CostTable, 
             check_placement(operator, placement, machine)
             table.legal.add((operator.key, placement))
         chosen[name] = placement
-    share = plan.buffer_share if plan.boundary == "keep" else 1.0
+    share = plan.buffer_share if plan.boundary != "dram" else 1.0
     by_key: dict[str, Placement] = {}
     for operator in workload.operators:
         if operator.op.name in chosen:

@@ -147,6 +147,7 @@ class Blocks(Table):
     in_dram: I64  # 1: from the start
     persistent: I64  # 1: it is still there after the step
     through: I64  # 1: what is written on chip must go to DRAM
+    from_dram: I64  # 1: cores get it from there, never from another core's memory
     writes: I64  # entries that write it
     use_start: I64  # in ``uses``
     use_end: I64

@@ -76,7 +76,7 @@ def source_of(plan: Tables, routes: Routes, state: State, number: int, target: i
     """The memory to get a block from: the on-chip copy with the shortest route, else DRAM; written there first if it
     can only be reached there. Negative if it is nowhere."""
     best, hops, memories = 0, NEVER, state.at.shape[1]
-    if state.blocks[number].copies > 0:
+    if state.blocks[number].copies > 0 and not plan.blocks[number].from_dram:
         for source in range(1, memories):
             copy, pair = state.at[number, source], source * memories + target
             many = routes.pointer[pair + 1] - routes.pointer[pair] if routes.exists[pair] else NEVER

@@ -24,7 +24,7 @@ def allocate_fused(
     scheduler: Scheduler,
     fusion: str,
     *,
-    boundary: str = "keep",
+    boundary: str = "",
     objective: str = "latency",
     effort: int = 5,
     seed: int = 0,
@@ -59,7 +59,7 @@ def fused_plans(scheduler: Scheduler, fusion: str, boundary: str, objective: str
     """Plans worth searching for a way to fuse; those of stacks without placements."""
     if fusion not in FUSIONS:
         raise PlanError(f"--fusion {fusion!r}: {nearest(fusion, FUSIONS)}, or a YAML file")
-    plain = Plan(boundary=boundary)
+    plain = Plan(boundary=boundary or "keep")
     if fusion == "none":
         return [plain]
     found = [] if fusion == "stacks" else [default_plan(scheduler, "auto", boundary)]

@@ -32,7 +32,7 @@ class ComparedPlan:
         return self.latency_s * self.energy_j
 
 
-def comparison(scheduler: Scheduler, allocation: Allocation, boundary: str = "keep") -> tuple[ComparedPlan, ...]:
+def comparison(scheduler: Scheduler, allocation: Allocation, boundary: str = "") -> tuple[ComparedPlan, ...]:
     """One core per layer and the default as ``monet run`` has it, the best rule, the found plan, the bound, and
     published figures where there are any."""
     compared = list(_baselines(scheduler, boundary))
@@ -51,11 +51,11 @@ def comparison(scheduler: Scheduler, allocation: Allocation, boundary: str = "ke
 
 def _baselines(scheduler: Scheduler, boundary: str) -> Iterator[ComparedPlan]:
     try:
-        plain = scheduler.complete(Plan(boundary=boundary))
+        plain = scheduler.complete(Plan(boundary=boundary or "keep"))
         default = default_plan(scheduler, "auto", boundary)
     except NoSchedule:
         return
-    whole = Plan(placements=one_core_per_layer(scheduler, plain), boundary=boundary)
+    whole = Plan(placements=one_core_per_layer(scheduler, plain), boundary=plain.boundary)
     for name, about, plan in (
         ("one core per layer", "unfused, cores of a design in turn", whole),
         ("default", "as monet run has it", default),

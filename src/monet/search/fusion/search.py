@@ -10,6 +10,7 @@ from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.measurement.figures import Figures, figures_of
 from monet.schedule.plan import Plan
 from monet.schedule.planning.default_plan import default_schedule
+from monet.schedule.planning.family import best_unfused
 from monet.schedule.result_rows import Infeasible
 from monet.search.fusion.candidates import (
     HOPE,
@@ -114,7 +115,7 @@ def find_fusion(
     groups are a starting point); ``manual`` a plan to compare with; ``known`` plans to start from as well. An interrupt
     (Ctrl-C) ends the search with the best plan so far. Raises ``NoSchedule`` if the step does not fit unfused."""
     evaluator = FusionEvaluator(scheduler, settings.objective, settings.limit)
-    start = base or Plan()
+    start = base or best_unfused(scheduler).plan
     plain = scheduler.complete(replace(start, groups=()))
     search = _Search(
         evaluator, settings, structure_of(scheduler.workload), plain,
