@@ -15,5 +15,5 @@ def test_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     names = runpy.run_path(str(TUTORIAL))
     assert names["result"].feasible
     assert (tmp_path / "tutorial.html").stat().st_size > 100_000
-    assert "samples/s" in capsys.readouterr().out
+    assert "sample/s" in capsys.readouterr().out
     assert "<pre" in names["result"]._repr_html_()

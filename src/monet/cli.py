@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 import typer
+from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
 
 from monet.commands import COMMANDS
@@ -32,10 +33,31 @@ def command_named(name: str) -> Any:
     module, _, attribute = COMMANDS[name][0].partition(":")
     found = getattr(import_module(f"monet.commands.{module}"), attribute)
     if isinstance(found, typer.Typer):
-        return typer.main.get_group(found)
+        group = typer.main.get_group(found)
+        for command in group.commands.values():
+            _strict(command)
+        return group
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
     single.command(name)(found)
-    return typer.main.get_command(single)
+    return _strict(typer.main.get_command(single))
+
+
+def _strict(command: Any) -> Any:
+    """A command whose help is shown as it is written, brackets too, and that takes no empty text for a value."""
+    command.help = command.help and escape(command.help)
+    for parameter in command.params:
+        if getattr(parameter, "help", None):
+            parameter.help = escape(parameter.help)
+        parameter.callback = parameter.callback or _not_empty
+    return command
+
+
+def _not_empty(context: Any, parameter: Any, value: Any) -> Any:
+    """Refuse ``--json ""``, which a script writes when a variable of its own is empty."""
+    source = context.get_parameter_source(parameter.name)
+    if value == "" and source is not None and source.name == "COMMANDLINE":
+        raise MonetError(f"{parameter.opts[-1]} '': the text is empty; give a value, or leave the option out")
+    return value
 
 
 app = typer.Typer(

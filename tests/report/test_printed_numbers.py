@@ -17,7 +17,7 @@ from rich.console import Console
 from monet.report.difference import info as difference
 from monet.report.explanation import info as explanation
 from monet.report.html import page
-from monet.report.table import csv_text
+from monet.report.operator_csv import csv_text
 from monet.report.terminal import render
 from monet.schedule.result import Result
 from monet.schedule.result_rows import CATEGORIES, TIME_PARTS, MemoryTrace, OperatorRow
@@ -133,7 +133,8 @@ def check_headline(result: Result, cards: list[tuple[str, str, str, str, str]]) 
         ),
         "Utilisation": (
             (result.utilisation, "%"), (result.utilisation * gap, "%"), gap,
-            "multiply-accumulates done over what all arrays could do; bound: at the latency bound", {},
+            "multiply-accumulates over the full rate of all arrays: one a multiplier and cycle, in any number format; "
+            "bound: at the latency bound", {},
         ),
     }  # fmt: skip
     assert [card[0] for card in cards] == list(expected)
@@ -198,7 +199,13 @@ def check_time_and_energy(lines: list[str], result: Result) -> None:
 
 
 def check_limits(lines: list[str], result: Result) -> None:
-    bound, path = lines
+    bound, path, meaning = lines
+    working = sum(row.tiles > 0 for row in result.cores)
+    check_words(
+        meaning, "Shares of time are of the {cores} cores that worked; compute is useful while every multiplier or "
+        "lane is busy at the rate of its number format. Utilisation is of the full rate of all arrays.", "useful",
+        cores=(working, "n"),
+    )  # fmt: skip
     took: Counter[str] = Counter()
     number = Counter(row.bound_by for row in result.operators)
     for row in result.operators:
@@ -225,7 +232,7 @@ def fullest(result: Result) -> list[MemoryTrace]:
 def test_every_number_in_the_terminal(result: Result) -> None:
     title, headline, phases, parts, limits, memory, operators = sections(result)
     check_title(title, result)
-    assert headline[0].split() == ["lower", "bound", "distance"]
+    assert headline[0].split() == ["lower", "bound", "gap"]
     check_headline(result, [tuple(re.split(r"  +", line.strip())) for line in headline[1:]])  # type: ignore[misc]
     assert phases[0] == "Phases"
     check_table(phases[1:], PHASES, result.phases.items(), "phases")
@@ -245,7 +252,7 @@ def test_every_number_of_the_plain_text(result: Result) -> None:
     check_words(
         latency, "  latency         {latency}   {cycles} cycles, {rate}; bound {bound} (compute {compute}, DRAM "
         "{dram}), gap {gap}; longest chain of this plan {chain}", "text",
-        latency=(result.latency_s, "s"), cycles=(result.cycles, "n"), rate=(BATCH / result.latency_s, "samples/s"),
+        latency=(result.latency_s, "s"), cycles=(result.cycles, "n"), rate=(BATCH / result.latency_s, "sample/s"),
         bound=(max(bounds.compute_s, bounds.dram_s), "s"), compute=(bounds.compute_s, "s"), dram=(bounds.dram_s, "s"),
         gap=(result.latency_s / max(bounds.compute_s, bounds.dram_s), "×"), chain=(bounds.critical_path_s, "s"),
     )  # fmt: skip

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from monet.report.operator_csv import csv_text, write_csv
 from monet.report.quantities import nbytes, percent, quantity, seconds, step_name
-from monet.report.table import csv_text, write_csv
-from monet.report.terminal import bar, render
+from monet.report.table import bar
+from monet.report.terminal import render
 from tests.report.small import infeasible, small
 
 

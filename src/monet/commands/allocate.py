@@ -14,10 +14,11 @@ from monet.commands import INFEASIBLE, INTERRUPTED
 from monet.commands.options import with_request
 from monet.commands.progress import bars
 from monet.report.allocation import plan_columns
+from monet.report.columns import rows_table
 from monet.report.files import check_outputs, write_json, write_text
 from monet.report.html.allocation import write_allocation
 from monet.report.quantities import joules, seconds
-from monet.report.terminal import rows_table, screen
+from monet.report.terminal import screen
 from monet.request import Request
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.plan import load_plan, plan_text

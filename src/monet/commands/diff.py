@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from monet.commands.explain import change_text
 from monet.errors import MonetError
+from monet.hardware.drawing import parameter_text
 from monet.report.difference import Compared, info, shortened
 from monet.report.files import write_json
 from monet.report.quantities import joules, nbytes, percent, quantity, seconds
 from monet.report.result_file import read_result
-from monet.report.terminal import screen, table
+from monet.report.table import Heading, TextTable
+from monet.report.terminal import screen
 
 SECTIONS = (
     ("headline", "Headline"),
@@ -63,46 +64,50 @@ def _amount(value: float, unit: str) -> str:
     return f"{value:,.0f}" if unit == "cycles" else quantity(value, unit)
 
 
-def _section(title: str, rows: list[Compared], everything: bool) -> Table | None:
+def _section(title: str, rows: list[Compared], everything: bool) -> TextTable | None:
     wanted = [row for row in rows if everything or row.ratio != 1.0]
     if not wanted:
         return None
-    made = table(title, "", "A", "B", "change")
+    cells = []
     for row in wanted:
         if row.unit == "share":
             change = f"{100 * (row.second - row.first):+.1f} points".replace("-", "−")
         else:
             change = "new" if row.ratio is None else change_text(row.ratio)
-        made.add_row(row.name, _amount(row.first, row.unit), _amount(row.second, row.unit), change)
-    return made
+        cells.append((row.name, _amount(row.first, row.unit), _amount(row.second, row.unit), change))
+    return TextTable(title, ("", "A", "B", "change"), cells)
 
 
-def _inputs(rows: list[dict[str, Any]], top: int) -> Table | None:
+def _inputs(rows: list[dict[str, Any]], top: int) -> TextTable | None:
     if not rows:
         return None
-    made = table("Inputs", "what", "A", "B")
-    for row in rows[:top]:
-        made.add_row(row["path"], *(shortened(row[which], 40, "—") for which in ("first", "second")))
-    if len(rows) > top:
-        made.add_row(f"{len(rows) - top} more")
-    return made
+    cells = [(row["path"], *(_input(row["path"], row[which]) for which in ("first", "second"))) for row in rows[:top]]
+    headings = [Heading(name, "words") for name in ("what", "A", "B")]
+    return TextTable("Inputs", headings, cells, more=f"{len(rows) - top} more" if len(rows) > top else "")
 
 
-def _operators(rows: dict[str, Any], top: int) -> Table | None:
+def _input(path: str, value: Any) -> str:
+    return shortened(None if value is None else parameter_text(path, value), 40, "—")
+
+
+def _operators(rows: dict[str, Any], top: int) -> TextTable | None:
     changed, only = rows["changed"], {"A": rows["only_first"], "B": rows["only_second"]}
     if not changed and not any(only.values()):
         return None
     gone = "; ".join(f"{len(names)} only in {where}" for where, names in only.items() if names)
     title = f"Operators: {len(changed)} changed, {rows['same']} the same{'; ' + gone if gone else ''}"
-    made = table(title, "operator", "time A", "time B", "change", "energy A", "energy B", "off-chip A", "off-chip B")
+    headings = ("operator", "time A", "time B", "change", "energy A", "energy B", "off-chip A", "off-chip B")
+    cells = []
     for row in changed[:top]:
         before, after = row.first, row.second
         ratio = after.span_s / before.span_s if before.span_s else None
-        made.add_row(
+        cells.append((
             row.name, seconds(before.span_s), seconds(after.span_s), change_text(ratio),
             joules(before.energy_j), joules(after.energy_j), nbytes(before.dram_bytes), nbytes(after.dram_bytes),
-        )  # fmt: skip
-    for where, names in only.items():
-        if names:
-            made.add_row(f"only in {where}: {', '.join(names[:4])}{' …' if len(names) > 4 else ''}")
-    return made
+        ))  # fmt: skip
+    more = (
+        f"only in {where}: {', '.join(names[:4])}{' …' if len(names) > 4 else ''}"
+        for where, names in only.items()
+        if names
+    )
+    return TextTable(title, headings, cells, more="\n".join(more))

@@ -6,18 +6,19 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from monet.commands.progress import bars
 from monet.commands.sensitivity import Effect, changes, effects
 from monet.errors import MonetError
+from monet.hardware.drawing import parameter_text
 from monet.report.explanation import MEANING, busiest, info, sentences
 from monet.report.files import write_json
 from monet.report.info import critical_path
 from monet.report.quantities import percent, seconds
 from monet.report.result_file import read_result
-from monet.report.terminal import bar, screen, table, time_table, title_text
+from monet.report.table import Bar, Heading, TextTable
+from monet.report.terminal import screen, time_table, title_text
 from monet.request import Request
 from monet.schedule.result import Result
 
@@ -40,9 +41,9 @@ def explain(
         write_json(json, info(found) | {"what_if": [effect.as_dict() for effect in effects], "what_if_missing": reason})
     _print(console, found, top)
     if effects:
-        console.print(_effect_table(effects, top))
+        console.print(Text(), _effect_table(effects, top), sep="\n")
     elif what_if:
-        console.print(f"\nWhat if: not evaluated: {reason}", style="dim", highlight=False)
+        console.print(f"\nWhat if: not evaluated: {reason}", style="dim")
 
 
 def _effects(result: Result) -> tuple[list[Effect], str]:
@@ -66,39 +67,48 @@ def _effects(result: Result) -> tuple[list[Effect], str]:
 def _print(console: Console, result: Result, top: int) -> None:
     console.print(title_text(result))
     for sentence in sentences(result):
-        console.print(f"  {sentence}", highlight=False)
+        console.print(f"  {sentence}")
     console.print(Text())
     console.print(time_table(result))
-    path = table("Critical path", "what", "time", "share")
-    whole = result.latency_s or 1.0
-    for kind, took in critical_path.shares(result).items():
-        path.add_row(MEANING.get(kind, kind), seconds(took), percent(took / whole))
-    for name, took in list(critical_path.by_operator(result).items())[:top]:
-        path.add_row(Text(f"  {name}", style="dim"), seconds(took), percent(took / whole))
-    busy = table("Busiest resources", "resource", "busy", "")
-    for name, _, share in busiest(result)[:top]:
-        busy.add_row(name, percent(share), Text(bar(share), style="cyan"))
-    for block in (path, busy):
+    for block in (_path_table(result, top), _busy_table(result, top)):
         console.print(Text())
         console.print(block)
 
 
-def _effect_table(effects: list[Effect], top: int) -> Table:
-    made = table("\nWhat if one parameter were twice as large", "parameter", "from", "to", "time", "energy", "area")
+def _path_table(result: Result, top: int) -> TextTable:
+    whole = result.latency_s or 1.0
+    kinds = {MEANING.get(kind, kind): took for kind, took in critical_path.shares(result).items()}
+    operators = dict(list(critical_path.by_operator(result).items())[:top])
+    rows = [(name, seconds(took), percent(took / whole)) for name, took in (*kinds.items(), *operators.items())]
+    styles = [""] * len(kinds) + ["dim"] * len(operators)
+    return TextTable("Critical path, by what happens and by operator", ("what", "time", "share"), rows, styles)
+
+
+def _busy_table(result: Result, top: int) -> TextTable:
+    rows = [(name, percent(share), Bar(share)) for name, _, share in busiest(result)[:top]]
+    return TextTable("Busiest resources", ("resource", "busy", Heading("", "bar")), rows)
+
+
+EFFECTS = ("parameter", "from", "to", "time", "energy", "area")
+
+
+def _effect_table(effects: list[Effect], top: int) -> TextTable:
     shown = [effect for effect in effects if effect.latency is not None]
-    for effect in shown[:top]:
-        made.add_row(
+    rows = [
+        (
             effect.change.path,
-            f"{effect.change.before:,.6g}",
-            f"{effect.change.after:,.6g}",
+            parameter_text(effect.change.path, effect.change.before),
+            parameter_text(effect.change.path, effect.change.after),
             change_text(effect.latency),
             change_text(effect.energy),
             change_text(effect.area),
         )
-    if len(effects) > top:
-        refused = sum(effect.latency is None for effect in effects)
-        made.add_row(Text(f"{len(effects) - min(top, len(shown))} more, {refused} not possible", style="dim"))
-    return made
+        for effect in shown[:top]
+    ]
+    refused = sum(effect.latency is None for effect in effects)
+    rest = len(effects) - min(top, len(shown))
+    more = f"{rest} more, {refused} not possible" if rest else ""
+    return TextTable("What if one parameter were twice as large", EFFECTS, rows, more=more)
 
 
 def change_text(ratio: float | None) -> str:

@@ -16,10 +16,12 @@ from typer.core import TyperGroup
 from monet.commands import INFEASIBLE, INTERRUPTED
 from monet.commands.progress import bars
 from monet.errors import MonetError
+from monet.hardware.drawing import parameter_text
 from monet.report.files import check_outputs, write_json, write_text
 from monet.report.html import write_html
 from monet.report.html.explore import write_exploration
-from monet.report.terminal import screen, table
+from monet.report.table import Heading, TextTable
+from monet.report.terminal import screen
 from monet.request import Request
 from monet.search.hardware.analysis import objectives_of, scopes
 from monet.search.hardware.exploration import Exploration, Progress, explore, objective_values, pareto
@@ -140,11 +142,11 @@ def report(
 @app.command()
 def spaces() -> None:
     """List the spaces that come with monet."""
-    made = table("", "space", "points", "hardware", "")
+    rows = []
     for name in space_names():
         space = load_space(name)
-        made.add_row(name, f"{space.size:,}" if space.size else "any", str(space.base["name"]), space.model.about)
-    screen().print(made)
+        rows.append((name, f"{space.size:,}" if space.size else "any", str(space.base["name"]), space.model.about))
+    screen().print(TextTable("", ("space", "points", Heading("hardware", "words"), Heading("", "prose")), rows))
 
 
 @app.command()
@@ -208,21 +210,28 @@ def _print(found: Exploration, path: str) -> None:
     stopped = " (stopped early)" if found.interrupted else ""
     console.print(
         f"{len(found.records):,} points{stopped}: {len(found.feasible):,} with figures, {infeasible:,} infeasible, "
-        f"{len(failed):,} failed; {found.evaluated:,} evaluated now in {found.seconds:.1f} s; kept in {path}",
-        highlight=False,
+        f"{len(failed):,} failed; {found.evaluated:,} evaluated now in {found.seconds:.1f} s; kept in {path}"
     )
     for record in failed[:3]:
-        console.print(f"failed: {dict(record.values)}: {record.reason}", style="red", highlight=False, markup=False)
-    names = [parameter.name for parameter in found.space.parameters]
-    size = "1 design" if len(chosen) == 1 else f"{len(chosen)} designs"
-    made = table(f"Front of {size}", *[objective.text for objective in found.objectives], *names, "area")
+        console.print(f"failed: {dict(record.values)}: {record.reason}", style="red")
+    console.print(_front_table(found, chosen, path))
+
+
+def _front_table(found: Exploration, chosen: Sequence[Record], path: str) -> TextTable:
+    """The designs of a front by number: their objectives, their parameters, their area."""
+    parameters, rows = found.space.parameters, []
     values = objective_values(found.space, chosen, found.objectives)
-    for record, row in list(zip(chosen, values, strict=True))[:MOST_ROWS]:
-        figures = [shown(goal, value) for goal, value in zip(found.objectives, row, strict=True)]
-        made.add_row(*figures, *(str(record.values[name]) for name in names), f"{record.metrics['area_mm2']:.1f} mm²")
-    console.print(made)
-    if len(chosen) > MOST_ROWS:
-        console.print(f"{len(chosen) - MOST_ROWS} more: monet explore export {path} --csv FILE", style="dim")
+    for number, (record, row) in enumerate(list(zip(chosen, values, strict=True))[:MOST_ROWS], 1):
+        figures = (shown(goal, value) for goal, value in zip(found.objectives, row, strict=True))
+        settings = (parameter_text(parameter.sets[0], record.values[parameter.name]) for parameter in parameters)
+        rows.append((str(number), *figures, *settings, f"{record.metrics['area_mm2']:.1f} mm²"))
+    names = (*(goal.text for goal in found.objectives), *(parameter.name for parameter in parameters))
+    if "area" not in names:
+        names += ("area",)
+    size = "1 design" if len(chosen) == 1 else f"{len(chosen)} designs"
+    rest = len(chosen) - MOST_ROWS
+    more = f"{rest} more: monet explore export {path} --csv FILE" if rest > 0 else ""
+    return TextTable(f"Front of {size}", ("", *names), rows, more=more)
 
 
 @contextmanager

@@ -10,12 +10,12 @@ import typer
 from monet.commands import INFEASIBLE, INTERRUPTED
 from monet.commands.options import with_request
 from monet.commands.progress import saying
-from monet.report.columns import Column
+from monet.report.columns import Column, rows_table
 from monet.report.files import check_outputs, write_json, write_text
 from monet.report.fusion import render, summary
 from monet.report.html.fusion import write_fusion
 from monet.report.quantities import joules, seconds
-from monet.report.terminal import rows_table, screen
+from monet.report.terminal import screen
 from monet.request import Request
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.plan import Plan, load_plan, plan_text

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from monet.commands.options import with_request
 from monet.report.files import write_json, write_text
 from monet.report.graph_summary import render, summarise
+from monet.report.terminal import screen
 from monet.request import Request
 
 
@@ -31,7 +31,7 @@ def graph(
     if json:
         write_json(json, summarise(result))
     if "-" not in (json, text):
-        console = Console()
+        console = screen()
         console.print(render(summarise(result)))
         if onnx:
-            console.print(f"\nwrote {onnx}", style="dim", highlight=False)
+            console.print(f"\nwrote {onnx}", style="dim")

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 import yaml
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
@@ -21,6 +19,7 @@ from monet.hardware.drawing import (
     grouped_cores,
     level_line,
     link_line,
+    parameter_text,
     peak_rates,
     si,
 )
@@ -29,6 +28,8 @@ from monet.hardware.export import as_json
 from monet.hardware.loading import load_description, load_hardware, preset_names
 from monet.hardware.loading import schema as hardware_schema
 from monet.hardware.resolve import resolve
+from monet.report.table import Heading, TextTable
+from monet.report.terminal import screen
 
 app = typer.Typer(help="Accelerators: list, show, file schema.", invoke_without_command=True, no_args_is_help=False)
 
@@ -38,12 +39,22 @@ def list_hardware(context: typer.Context) -> None:
     """List the built-in accelerators: cores, peak rate, memory, DRAM bandwidth, area, node."""
     if context.invoked_subcommand is not None:
         return
+    _print_list()
 
-    table = Table("name", "cores", "peak rate", "on chip", "DRAM", "area", "node", box=None, pad_edge=False)
-    for name in preset_names():
-        row = facts(load_hardware(name))
-        table.add_row(row.name, row.cores, row.peak, row.on_chip, row.dram, row.area, row.node)
-    Console().print(table)
+
+@app.command("list")
+def list_command() -> None:
+    """List the built-in accelerators, as monet hardware alone does."""
+    _print_list()
+
+
+def _print_list() -> None:
+    rows = [
+        (row.name, row.cores, row.on_chip, row.dram, row.area, row.node, row.peak)
+        for row in (facts(load_hardware(name)) for name in preset_names())
+    ]
+    cores, peak = Heading("cores", "words"), Heading("peak rate", "prose")
+    screen().print(TextTable("", ("name", cores, "on chip", "DRAM", "area", "node", peak), rows))
 
 
 @app.command()
@@ -58,15 +69,16 @@ def show(
     if json is not None:
         _write_json(accelerator, json)
         return
-    console = Console()
+    console = screen()
     console.print(_tree(accelerator, description.about))
     if description.parameters:
         console.print("\nparameters (set with --set NAME=VALUE)")
         for key, parameter in description.parameters.items():
-            values = f": {', '.join(map(str, parameter.values))}" if parameter.values else ""
-            console.print(f"  {key}{values}", markup=False, highlight=False)
+            sizes = (parameter_text(parameter.sets[0], value) for value in parameter.values)
+            values = f": {', '.join(sizes)}" if parameter.values else ""
+            console.print(f"  {key}{values}")
     console.print()
-    console.print(drawing(accelerator), markup=False, highlight=False, no_wrap=True, overflow="ignore", crop=False)
+    console.print(drawing(accelerator), no_wrap=True, overflow="ignore", crop=False)
 
 
 @app.command()

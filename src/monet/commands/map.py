@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
 
 from monet.commands.options import with_request
 from monet.errors import MonetError, nearest
@@ -27,6 +29,9 @@ from monet.mapping.unfused.model_operators import OperatorCost, Unmapped, distin
 from monet.mapping.unfused.operator import Unfused, unfused, unfused_as
 from monet.mapping.vector import VectorCost
 from monet.report.files import write_json
+from monet.report.quantities import joules, quantity, seconds
+from monet.report.table import Heading, TextTable
+from monet.report.terminal import screen
 from monet.request import Request
 
 _TARGET = "An operator (conv, conv_transpose, conv_weight_gradient, linear, linear_weight_gradient, matmul) or a model."
@@ -55,7 +60,7 @@ def map_command(
     if json:
         write_json(json, result)
     if json != "-":
-        typer.echo(text)
+        screen().print(text)
 
 
 # --- one operator -----------------------------------------------------------------------------------------------------
@@ -63,7 +68,7 @@ def map_command(
 
 def _operator(
     request: Request, accelerator: Accelerator, core: str, dims: str, mapping: str, constraints: list[str]
-) -> tuple[dict[str, Any], str]:
+) -> tuple[dict[str, Any], RenderableType]:
     kind = str(request.model)
     instance = (
         accelerator.instance(core)
@@ -193,39 +198,46 @@ def roofline(cost: Unfused, accelerator: Accelerator, instance: CoreInstance) ->
     }
 
 
-def operator_text(kind: str, cost: Unfused, nest: LoopNest, accelerator: Accelerator, instance: CoreInstance) -> str:
+def operator_text(
+    kind: str, cost: Unfused, nest: LoopNest, accelerator: Accelerator, instance: CoreInstance
+) -> RenderableType:
     """The mapping and its cost, to be read."""
-    clock = instance.core.clock_hz
-    tile = cost.mapped.cost
-    lines = [
+    tile, took = cost.mapped.cost, cost.cycles / instance.core.clock_hz
+    head = [
         f"{kind} on {instance.name} of {accelerator.name}: {nest}",
         "",
         loop_nest_text(nest, instance.core, cost),
         "",
-        f"cycles {cost.cycles:,.0f} ({cost.cycles / clock:.3e} s), bound by {cost.bound_by}, "
-        f"utilisation {cost.utilisation:.1%}",
+        f"cycles {cost.cycles:,.0f} ({seconds(took)}), bound by {cost.bound_by}, utilisation {cost.utilisation:.1%}",
         f"  first tile in {cost.fill_cycles:,.0f}, array {cost.core_cycles:,.0f} (compute {cost.compute_cycles:,.0f}), "
         f"last tile out {cost.passing.drain_cycles:,.0f}; DRAM busy {cost.passing.dram_cycles:,.0f}",
         f"  one tile of {sum(shape.count for shape in cost.shapes)}: compute {tile.compute_cycles:,.0f}, waiting for "
         f"exchange {tile.exposed_cycles:,.0f}, fill {tile.fill_cycles:,.0f}, drain {tile.drain_cycles:,.0f}",
     ]
     for port, cycles in sorted(tile.port_cycles, key=lambda load: -load[1])[:4]:
-        lines.append(f"    port {port}: busy {cycles:,.0f}")
-    lines += ["", f"energy {cost.energy_j:.4e} J (dynamic)"]
-    for level, joules in sorted(_energies(cost).items(), key=lambda part: -part[1]):
-        lines.append(f"  {level:<20} {joules:.4e} J  {joules / cost.energy_j:6.1%}")
-    lines += ["", f"  {'level':<20} {'slot':<5} {'reads':>16} {'writes':>16}"]
-    for level, slots in accesses_json(cost).items():
-        for slot, row in slots.items():
-            lines.append(f"  {level:<20} {slot:<5} {row['reads']:>16,.0f} {row['writes']:>16,.0f}")
+        head.append(f"    port {port}: busy {cycles:,.0f}")
+    spent = [
+        (level, joules(energy), f"{energy / cost.energy_j:.1%}")
+        for level, energy in sorted(_energies(cost).items(), key=lambda part: -part[1])
+    ]
+    accesses = [
+        (level, slot, f"{row['reads']:,.0f}", f"{row['writes']:,.0f}")
+        for level, slots in accesses_json(cost).items()
+        for slot, row in slots.items()
+    ]
     point = roofline(cost, accelerator, instance)
     roof = min(point["peak_macs_per_s"], point["macs_per_byte"] * point["dram_bytes_per_s"])
-    lines += [
-        "",
-        f"roofline: {point['macs_per_byte']:.2f} MAC/byte, {point['macs_per_s']:.3e} MAC/s of "
-        f"{roof:.3e} possible ({point['macs_per_s'] / roof:.1%})",
-    ]
-    return "\n".join(lines)
+    last = (
+        f"roofline: {point['macs_per_byte']:.2f} MAC/byte, {quantity(point['macs_per_s'], 'MAC/s')} of "
+        f"{quantity(roof, 'MAC/s')} possible ({point['macs_per_s'] / roof:.1%})"
+    )
+    return Group(
+        Text("\n".join([*head, ""])),
+        TextTable(f"energy {joules(cost.energy_j)} (dynamic)", ("", "", ""), spent),
+        Text(),
+        TextTable("", ("level", Heading("slot", "words"), "reads", "writes"), accesses),
+        Text(f"\n{last}"),
+    )
 
 
 # --- a model ----------------------------------------------------------------------------------------------------------
@@ -246,7 +258,7 @@ def _usual_precision(accelerator: Accelerator) -> str:
 
 def _model(
     graph: Graph, accelerator: Accelerator, core: str, objective: str, constraints: list[str]
-) -> tuple[dict[str, Any], str]:
+) -> tuple[dict[str, Any], RenderableType]:
     nests = (nest_of(graph, op) for op in graph.ops if kind_named(op.kind).family in MAC_FAMILIES)
     dims = {dim for nest in nests if nest for dim in nest.sizes} if constraints else set()
     pinned = read_constraints(constraints, {"I": "x", "W": "w", "O": "y"}, dims, _level_names(accelerator))
@@ -277,25 +289,38 @@ def _model(
     return result, model_text(result, costs, unmapped)
 
 
-def model_text(result: dict[str, Any], costs: tuple[OperatorCost, ...], unmapped: tuple[Unmapped, ...]) -> str:
+MODEL_HEADINGS = (
+    "operator", Heading("kind", "words"), Heading("core", "words"), "MACs", "cycles", "energy", "used",
+    Heading("bound by", "words"),
+)  # fmt: skip
+
+
+def model_text(
+    result: dict[str, Any], costs: tuple[OperatorCost, ...], unmapped: tuple[Unmapped, ...]
+) -> RenderableType:
     """The table, one row per operator."""
-    width = max(len(operator.op.name) for operator in costs)
-    lines = [
-        f"{'operator':<{width}}  {'kind':<24} {'core':<12} {'MACs':>15} {'cycles':>14} {'energy J':>11} {'used':>6}  bound by"
+    rows = [
+        (
+            operator.op.name,
+            operator.op.kind,
+            operator.core.template,
+            f"{operator.macs:,}",
+            f"{operator.cost.cycles:,.0f}",
+            joules(operator.cost.energy_j),
+            f"{operator.cost.utilisation:.1%}",
+            operator.cost.bound_by,
+        )
+        for operator in costs
     ]
-    for operator in costs:
-        lines.append(
-            f"{operator.op.name:<{width}}  {operator.op.kind:<24} {operator.core.template:<12} {operator.macs:>15,} "
-            f"{operator.cost.cycles:>14,.0f} {operator.cost.energy_j:>11.4e} "
-            f"{operator.cost.utilisation:>6.1%}  {operator.cost.bound_by}"
-        )
-    lines.append(
-        f"{'total':<{width}}  {'':<24} {'':<12} {result['macs']:>15,} {result['cycles']:>14,.0f} {result['energy_j']:>11.4e}"
+    rows.append(
+        ("total", "", "", f"{result['macs']:,}", f"{result['cycles']:,.0f}", joules(result["energy_j"]), "", "")
     )
-    if unmapped:
-        kinds = sorted({operator.op.kind for operator in unmapped})
-        lines.append(
-            f"NOT COUNTED: {len(unmapped)} operators that no core of this hardware can run ({', '.join(kinds)})"
-        )
-        lines.append(f"  first: {unmapped[0].op.name}: {unmapped[0].reason}")
-    return "\n".join(lines)
+    made = TextTable("", MODEL_HEADINGS, rows, [""] * len(costs) + ["bold"])
+    if not unmapped:
+        return made
+    kinds = sorted({operator.op.kind for operator in unmapped})
+    lost = Text(
+        f"NOT COUNTED: {len(unmapped)} operators that no core of this hardware can run ({', '.join(kinds)})\n"
+        f"  first: {unmapped[0].op.name}: {unmapped[0].reason}"
+    )
+    return Group(made, lost)

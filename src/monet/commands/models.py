@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from monet.frontends import FAMILIES, ZOO, ZooModel, zoo_model
 from monet.frontends.zoo.parameters import parameters, shown
 from monet.report.quantities import count, nbytes
+from monet.report.table import Heading, TextTable
+from monet.report.terminal import screen
 
 
 def models(
@@ -27,30 +27,27 @@ def models(
 
         write_json(json, [_row(listed) for listed in chosen])
         return
-    console = Console(highlight=False)
+    console = screen()
     if model or counts:
         console.print(_counts(chosen))
         console.print("\nBatch 1, fp32; a training step, or the forward pass if nothing is trained.", style="dim")
     else:
         described = [(listed.name, _size(listed), _described(listed)) for listed in chosen]
-        console.print(_table(("model", "size", "what it is"), described))
+        console.print(_table(("model", "size", Heading("what it is", "prose")), described))
         console.print("\nParameters follow a name: gpt:layers=48,hidden=6144 resnet18:classes=10", style="dim")
         console.print("One in full: monet models gpt. Work and bytes of all: monet models --counts\n", style="dim")
         settings = [(family.name, ", ".join(map("=".join, _settings(family)))) for family in FAMILIES.values()]
-        console.print(_table(("family", "parameters"), settings))
+        console.print(_table(("family", Heading("parameters", "prose")), settings))
     if model and _settings(chosen[0]):
         rows = [
             (*setting, parameter.about)
             for setting, parameter in zip(_settings(chosen[0]), parameters(chosen[0].family).values(), strict=True)
         ]
-        console.print("", _table(("parameter", "value", "meaning"), rows))
+        console.print("", _table(("parameter", Heading("value", "words"), Heading("meaning", "prose")), rows), sep="\n")
 
 
-def _table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
-    table = Table(*headings, box=None, pad_edge=False, header_style="bold")
-    for row in rows:
-        table.add_row(*row)
-    return table
+def _table(headings: tuple[Heading | str, ...], rows: Sequence[tuple[str, ...]]) -> TextTable:
+    return TextTable("", headings, rows)
 
 
 def _size(model: ZooModel) -> str:
@@ -73,16 +70,13 @@ def _settings(model: ZooModel) -> list[tuple[str, str]]:
     return [(name, shown(getattr(model.family, name), parameter.unset)) for name, parameter in found]
 
 
-def _counts(models: list[ZooModel]) -> Table:
+def _counts(models: list[ZooModel]) -> TextTable:
     rows = []
     for model in models:
         row = _row(model)
         saved = nbytes(row["saved_for_backward_bytes"]) if row["trains"] else ""
         rows.append((model.name, _size(model), count(row["parameters"]), count(row["macs"]["total"]), saved))
-    table = _table(("model", "size", "parameters", "MACs", "saved"), rows)
-    for column in table.columns[1:]:
-        column.justify = "right"
-    return table
+    return _table(("model", "size", "parameters", "MACs", "saved"), rows)
 
 
 def _row(model: ZooModel) -> dict[str, Any]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 from rich.text import Text
 
 from monet.report.files import write_json
+from monet.report.table import Heading, TextTable
 from monet.report.terminal import screen
 from monet.validation import CheckedFigure, Verdict, check, select
 
@@ -21,7 +20,7 @@ def validate(
 ) -> None:  # fmt: skip
     """Check monet against published and measured figures; exit code 1 when a stated tolerance is exceeded."""
     chosen = select(only)
-    progress = track(chosen, "checking", console=Console(stderr=True), transient=True)
+    progress = track(chosen, "checking", console=screen(errors=True), transient=True)
     checked = [check(figure) for figure in progress]
     count = {verdict: sum(row.verdict is verdict for row in checked) for verdict in Verdict}
     if json:
@@ -36,7 +35,7 @@ def validate(
             for index, source in enumerate(sources, 1):
                 console.print(Text(f"  [{index}] {source}", style="dim"))
             console.print(Text())
-        console.print(_summary(checked), highlight=False)
+        console.print(_summary(checked))
     if count[Verdict.EXCEEDED]:
         raise typer.Exit(1)
 
@@ -46,26 +45,26 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() or abs(value) >= 1e5 else f"{value:,.6g}"
 
 
-def _table(topic: str, checked: list[CheckedFigure], sources: list[str]) -> Table:
-    made = Table(title=topic, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
-    made.add_column("figure", overflow="fold")
-    for name in ("published", "ours", "", "error", "allowed", ""):
-        made.add_column(name, justify="left" if not name else "right", no_wrap=True)
-    made.add_column("source", style="dim", overflow="fold")  # by number; why, where a figure was not run
+def _table(topic: str, checked: list[CheckedFigure], sources: list[str]) -> TextTable:
+    headings = (
+        "figure", "published", "ours", "error", "allowed", Heading("", "words"),
+        Heading("source", "words", "dim"),  # by number; why, where a figure was not run
+    )  # fmt: skip
+    rows = []
     styles = {"ok": "green", "EXCEEDED": "bold red", "not run": "yellow"}
     for row in checked:
         figure = row.figure
-        made.add_row(
+        cells = (
             figure.name,
-            number(figure.published),
-            "—" if row.ours is None else number(row.ours),
-            figure.unit,
+            f"{number(figure.published)} {figure.unit}".rstrip(),
+            "—" if row.ours is None else f"{number(row.ours)} {figure.unit}".rstrip(),
             "" if row.error is None else "0" if row.error == 0 else f"{100 * row.error:+.2f} %".replace("-", "−"),
             allowed(figure.rule.value, figure.tolerance),
-            f"[{styles[row.verdict.value]}]{row.verdict.value}[/]",
-            Text(f"[{sources.index(figure.source) + 1}] {row.reason}".rstrip()),
+            Text(row.verdict.value, style=styles[row.verdict.value]),
+            f"[{sources.index(figure.source) + 1}] {row.reason}".rstrip(),
         )
-    return made
+        rows.append(cells)
+    return TextTable(topic, headings, rows)
 
 
 def allowed(rule: str, tolerance: float) -> str:

@@ -10,6 +10,17 @@ _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, 
              (1e-12, "p"), (1e-15, "f"))  # fmt: skip
 
 
+UNITS = {
+    "_bytes_per_s": "B/s",
+    "_j_per_bit": "J/bit",
+    "_hz": "Hz",
+    "_j": "J",
+    "_s": "s",
+    "_w": "W",
+    "_m": "m",
+}  # by how the name of a field ends; the longer endings first
+
+
 def si(value: float, unit: str, digits: int = 3) -> str:
     """A value with an SI prefix: ``si(4.2e-12, "J")`` is ``4.2 pJ``."""
     if value == 0:
@@ -29,6 +40,16 @@ def binary_bytes(size: float) -> str:
 def area(area_m2: float) -> str:
     """Area in square millimetres."""
     return f"{area_m2 * 1e6:.3g} mm²" if area_m2 < 1e-4 else f"{area_m2 * 1e6:.0f} mm²"
+
+
+def parameter_text(path: str, value: object) -> str:
+    """What a parameter is set to, in the unit that its path ends in: ``2 MiB``, ``800 MHz``, ``64``."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if path.endswith("_bytes"):
+        return binary_bytes(value)
+    unit = next((unit for ending, unit in UNITS.items() if path.endswith(ending)), "")
+    return si(value, unit, 4) if unit else f"{value:,.6g}"
 
 
 def peak_rates(accelerator: Accelerator) -> dict[str, float]:

@@ -20,5 +20,5 @@ def plan_columns(compared: Sequence[ComparedPlan], clock_hz: float) -> tuple[Col
         Column("off-chip", "B", lambda row: row.dram_bytes),
         Column("latency ×", "", lambda row: f"{row.latency_s / best.latency_s:.3f}×"),
         Column("EDP ×", "", lambda row: f"{row.edp / best.edp:.3f}×"),
-        Column("", "", lambda row: row.about),
+        Column("", "", lambda row: row.about, holds="prose"),
     )

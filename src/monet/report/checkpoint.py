@@ -10,9 +10,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from monet.graph.graph import Graph
-from monet.report.columns import Column
+from monet.report.columns import Column, rows_table
 from monet.report.quantities import nbytes
-from monet.report.terminal import rows_table
 from monet.search.checkpoint.liveness import peak_of
 from monet.search.checkpoint.outcome import Outcome
 from monet.search.checkpoint.static import PROOF
@@ -101,7 +100,7 @@ def render(values: Mapping[str, Any]) -> RenderableType:
         Column("again", "", lambda row: fine_percent(row[1]["recompute_over_forward"])),
         Column("above optimum", "", lambda row: proof(row[1])),
         Column("peak", "B", lambda row: row[1]["peak"]["bytes"]),
-        Column("in", "", lambda row: row[1]["peak"]["operator"]),
+        Column("in", "", lambda row: row[1]["peak"]["operator"], holds="words"),
     )
     tables = {"Beside the baselines": [(f"chosen ({values['method']})", values)]}
     tables["Beside the baselines"] += [(baseline["method"], baseline) for baseline in values["baselines"]]

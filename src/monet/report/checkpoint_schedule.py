@@ -10,9 +10,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from monet.report.checkpoint import counts, fine_percent
-from monet.report.columns import Column
+from monet.report.columns import Column, rows_table
 from monet.report.quantities import joules, nbytes, seconds
-from monet.report.terminal import rows_table
 from monet.search.checkpoint.scheduled import ScheduledCost
 from monet.search.checkpoint.scheduled_search import Point, ScheduledFront
 
@@ -117,7 +116,7 @@ def _columns(plain: Mapping[str, Any]) -> tuple[Column[tuple[str, Mapping[str, A
         against("DRAM traffic", "dram_bytes"),
         Column("again", "", lambda row: fine_percent(row[1]["recompute_over_forward"])),
         Column("above least", "", lambda row: f"{100 * row[1]['gap']:.2f}"),
-        Column("peak in", "", lambda row: row[1]["peak_operator"]),
+        Column("peak in", "", lambda row: row[1]["peak_operator"], holds="words"),
     )
 
 
@@ -180,7 +179,7 @@ JOINT: tuple[Column[tuple[int, Mapping[str, Any]]], ...] = (
     Column("peak", "B", lambda turn: turn[1]["memory_peak_bytes"]),
     Column("fused again", "s", lambda turn: turn[1]["fused_latency_s"]),
     Column("peak", "B", lambda turn: turn[1]["fused_memory_peak_bytes"]),
-    Column("taken", "", lambda turn: turn[1]["taken"]),
+    Column("taken", "", lambda turn: turn[1]["taken"], holds="words"),
     Column("groups", "n", lambda turn: turn[1]["groups"]),
 )
 

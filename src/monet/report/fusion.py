@@ -10,9 +10,8 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from monet.report.columns import Column
+from monet.report.columns import Column, rows_table
 from monet.report.quantities import joules, nbytes, percent, seconds
-from monet.report.terminal import rows_table
 from monet.schedule.engine import Scheduler
 from monet.search.fusion.bound import Bound, bound_of
 from monet.search.fusion.search import FoundFusion

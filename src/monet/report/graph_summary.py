@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from monet.graph import KINDS, Family, Graph, Phase, Role
@@ -23,6 +22,7 @@ from monet.graph.counts import (
     work_of,
 )
 from monet.report.quantities import count, nbytes, quantity
+from monet.report.table import Heading, TextTable
 
 PARTS = ("forward", "input_gradient", "weight_gradient", "update")
 AGAIN = "recomputation"  # a part of its own where a checkpoint plan has been applied
@@ -106,61 +106,57 @@ def _heaviest_layers(graph: Graph, largest: int) -> list[dict[str, Any]]:
 # --- terminal ---------------------------------------------------------------------------------------------------------
 
 
-def _columns(title: str, *names: str) -> Table:
-    table = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
-    table.add_column(names[0], overflow="fold")
-    for name in names[1:]:
-        table.add_column(name, justify="right")
-    return table
-
-
-def _work_table(summary: dict[str, Any]) -> Table:
-    table = _columns("Work per step", "part", "MACs", "FLOPs", "other operations")
+def _work_table(summary: dict[str, Any]) -> TextTable:
     others = summary["element_operations"]
-    for part in (*_parts(others), "total"):
+    rows, parts = [], (*_parts(others), "total")
+    for part in parts:
         macs, flops = (summary[name].get(part, 0) for name in ("macs", "flops"))
         cells = count(macs), quantity(flops, "FLOP"), count(others.get(part, sum(others.values())))
-        table.add_row(part.replace("_", " "), *cells, style="bold" if part == "total" else "")
-    return table
+        rows.append((part.replace("_", " "), *cells))
+    styles = ["bold" if part == "total" else "" for part in parts]
+    return TextTable("Work per step", ("part", "MACs", "FLOPs", "other operations"), rows, styles)
 
 
-def _memory_table(summary: dict[str, Any]) -> Table:
-    table = _columns("Memory", "what", "size", "bytes")
-    for name, key in (
+def _memory_table(summary: dict[str, Any]) -> TextTable:
+    kept = (
         ("parameters", "parameter_bytes"),
         ("gradients", "gradient_bytes"),
         ("optimizer state", "optimizer_state_bytes"),
         ("saved for backward", "saved_for_backward_bytes"),
-    ):
-        table.add_row(name, nbytes(summary[key]), f"{summary[key]:,}")
-    return table
-
-
-def _saved_table(summary: dict[str, Any]) -> Table:
-    total = summary["saved_for_backward_bytes"] or 1
-    table = _columns(
-        f"Saved for backward, by what made it ({summary['saved_storages']} storages)", "kind", "size", "share"
     )
-    for kind, amount in list(summary["saved_by_kind"].items())[:8]:
-        table.add_row(kind, nbytes(amount), f"{amount / total:.1%}")
-    return table
+    rows = [(name, nbytes(summary[key]), f"{summary[key]:,}") for name, key in kept]
+    return TextTable("Memory", ("what", "size", "bytes"), rows)
 
 
-def _largest_table(summary: dict[str, Any]) -> Table:
-    table = _columns("Largest saved tensors", "name", "shape", "size", "kept by")
-    for item in summary["largest_saved"][:6]:
-        shape = "×".join(map(str, item["shape"]))
-        table.add_row(item["name"], f"{shape} {item['dtype']}", nbytes(item["bytes"]), ", ".join(item["kept_by"]))
-    return table
+def _saved_table(summary: dict[str, Any]) -> TextTable:
+    total = summary["saved_for_backward_bytes"] or 1
+    title = f"Saved for backward, by what made it ({summary['saved_storages']} storages)"
+    largest = list(summary["saved_by_kind"].items())[:8]
+    rows = [(kind, nbytes(amount), f"{amount / total:.1%}") for kind, amount in largest]
+    return TextTable(title, ("kind", "size", "share"), rows)
 
 
-def _layer_table(summary: dict[str, Any]) -> Table:
+def _largest_table(summary: dict[str, Any]) -> TextTable:
+    rows = [
+        (
+            item["name"],
+            f"{'×'.join(map(str, item['shape']))} {item['dtype']}",
+            nbytes(item["bytes"]),
+            ", ".join(item["kept_by"]),
+        )
+        for item in summary["largest_saved"][:6]
+    ]
+    return TextTable("Largest saved tensors", ("name", "shape", "size", Heading("kept by", "words")), rows)
+
+
+def _layer_table(summary: dict[str, Any]) -> TextTable:
     parts = _parts(summary["element_operations"])[:-1]
     names = (part.replace("_", " ") for part in parts)
-    table = _columns("Heaviest layers (MACs)", "layer", *names, "saved")
-    for row in summary["heaviest_layers"][:8]:
-        table.add_row(row["layer"], *(count(row["macs"].get(part, 0)) for part in parts), nbytes(row["saved_bytes"]))
-    return table
+    rows = [
+        (row["layer"], *(count(row["macs"].get(part, 0)) for part in parts), nbytes(row["saved_bytes"]))
+        for row in summary["heaviest_layers"][:8]
+    ]
+    return TextTable("Heaviest layers (MACs)", ("layer", *names, "saved"), rows)
 
 
 def render(summary: dict[str, Any]) -> RenderableType:

@@ -9,13 +9,14 @@ if TYPE_CHECKING:
 
 _PREFIXES = ("f", "p", "n", "µ", "m", "", "k", "M", "G", "T", "P", "E")
 _ONE = _PREFIXES.index("")
+_DIVIDED = ("s", "J", "W")  # units that have thousandths; there are no thousandths of a byte or a sample
 
 
 def quantity(value: float, unit: str) -> str:
-    """Three to four digits and a decimal prefix. Bytes and counts get no prefix below one."""
+    """Three to four digits and a decimal prefix. Counts, bytes and their rates get no prefix below one."""
     if value == 0:
         return f"0 {unit}".rstrip()
-    position, smallest = _ONE, _ONE if unit in ("B", "", "FLOP") else 0
+    position, smallest = _ONE, 0 if unit in _DIVIDED else _ONE
     while abs(value) >= 999.95 and position < len(_PREFIXES) - 1:
         value, position = value / 1000, position + 1
     while abs(value) < 0.99995 and position > smallest:

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+import shutil
+from dataclasses import dataclass
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from monet.report.columns import Column, Row
+from monet.report.columns import Column, rows_table
 from monet.report.info import critical_path, energy, headline, operators, time_partition
 from monet.report.info.memory import by_fullness
 from monet.report.quantities import joules, percent, seconds, step_name, times
+from monet.report.table import Bar, Heading, TextTable
 from monet.schedule.result import Result
 from monet.schedule.result_rows import MemoryTrace, PhaseRow
 
 SLOWEST = 10
 FULLEST = 6
-BAR = 24
+BESIDE = 4  # characters between two tables
 PIPE_WIDTH = 140
-WORDS = ("phase", "core", "bound by", "in", "")  # columns that are not figures
+FALLBACK_WIDTH = 80
+LEAST_WIDTH = 32  # a name of 12 characters and a figure with its unit: what is narrower is not a terminal
 PHASES: tuple[Column[tuple[str, PhaseRow]], ...] = (
     Column("phase", "", lambda phase: phase[0]),
     Column("from", "s", lambda phase: phase[1].start_s),
@@ -37,7 +40,7 @@ MEMORIES: tuple[Column[MemoryTrace], ...] = (
     Column("of", "B", lambda memory: memory.capacity_bytes),
     Column("full", "%", lambda memory: memory.full),
     Column("at", "s", lambda memory: memory.peak_time_s),
-    Column("in", "", lambda memory: memory.peak_operator),
+    Column("in", "", lambda memory: memory.peak_operator or "(the start)", holds="words"),
 )
 OPERATORS = ("operator", "phase", "core", "time", "share", "used", "energy", "off-chip", "bound by")
 # one style per cause of time, in the order of TIME_PARTS
@@ -45,97 +48,72 @@ STYLES = ("green", "dark_sea_green2", "yellow", "tan", "red", "purple", "blue", 
 
 
 def screen(*, errors: bool = False, quiet: bool = False) -> Console:
-    """A console for tables. A pipe has no width of its own and gets 140 columns, so that rows stay rows."""
-    made = Console(stderr=errors, quiet=quiet)
-    if not made.is_terminal and "COLUMNS" not in os.environ:
+    """A console for tables. Texts are printed as they are: no markup, no colours of its own.
+
+    A pipe has no width of its own and gets 140 columns, so that rows stay rows. A width that is none (``COLUMNS=0``) is
+    not taken for one.
+    """
+    made = Console(stderr=errors, quiet=quiet, markup=False, highlight=False, emoji=False)
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given):
+        made.width = max(LEAST_WIDTH, int(given))
+    elif made.is_terminal:
+        made.width = max(LEAST_WIDTH, shutil.get_terminal_size((FALLBACK_WIDTH, 24)).columns)
+    else:
         made.width = PIPE_WIDTH
     return made
 
 
-def table(title: str, *names: str) -> Table:
-    """A table without lines: the first column is words, the others figures."""
-    made = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
-    made.add_column(names[0], overflow="fold")
-    for name in names[1:]:
-        made.add_column(
-            name, justify="left" if name in WORDS else "right", overflow="fold" if name in WORDS else "ellipsis"
-        )
-    return made
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Two tables side by side where there is room, else one below the other."""
+
+    left: TextTable
+    right: TextTable
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self.left.natural_width + BESIDE + self.right.natural_width <= options.max_width:
+            grid = Table.grid(padding=(0, BESIDE))
+            grid.add_row(self.left, self.right)
+            yield grid
+        else:
+            yield Group(self.left, Text(), self.right)
 
 
-def cells_table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """A table of rows that are texts."""
-    made = table(title, *names)
-    for row in rows:
-        made.add_row(*row)
-    return made
-
-
-def rows_table(
-    title: str, columns: Sequence[Column[Row]], rows: Iterable[Row], style: Callable[[Row], str] = lambda row: ""
-) -> Table:
-    """A table of rows, each perhaps in a style of its own."""
-    made = table(title, *(column.label for column in columns))
-    for row in rows:
-        made.add_row(*(column.text(row) for column in columns), style=style(row))
-    return made
-
-
-def bar(share: float, width: int = BAR) -> str:
-    """A bar of eighths of a character."""
-    eighths = max(0, min(width * 8, round(share * width * 8)))
-    full, rest = divmod(eighths, 8)
-    return ("█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")).ljust(width)
-
-
-def _headline(result: Result) -> Table:
-    made = Table(box=None, pad_edge=False, header_style="dim")
-    made.add_column("")
-    made.add_column("", justify="right", style="bold")
-    made.add_column("lower bound", justify="right")
-    made.add_column("distance", justify="right")
-    made.add_column("")
+def _headline(result: Result) -> TextTable:
+    headings = (
+        Heading("", "words"),
+        Heading("", "figure", "bold"),
+        Heading("lower bound"),
+        Heading("gap"),
+        Heading("", "prose", "dim"),
+    )
+    rows = []
     for card in headline.info(result):
         bound, _, what = card.bound.partition(": ")
         distance = times(card.distance) if card.distance else ""
-        detail = card.detail + (f"; bound: {what}" if what else "")
-        made.add_row(card.label, card.value, bound, distance, Text(detail, style="dim"))
-    return made
+        rows.append((card.label, card.value, bound, distance, card.detail + (f"; bound: {what}" if what else "")))
+    return TextTable("", headings, rows)
 
 
-def _bars(title: str, rows: Iterable[tuple[tuple[str, ...], float, str]]) -> Table:
-    """Words and figures of each row, then its share as per cent and as a bar in some style; rows of none left out."""
-    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, show_header=False)
-    for cells, share, style in rows:
-        if share:
-            made.add_row(*cells, percent(share), Text(bar(share), style=style))
-    for column in made.columns:
-        column.justify = "right"
-    for column in (made.columns[0], made.columns[-1]) if made.columns else ():
-        column.justify, column.no_wrap = "left", True
-    return made
-
-
-def time_table(result: Result) -> Table:
+def time_table(result: Result) -> TextTable:
     """Where the time of the cores that worked goes, by cause."""
     parts = zip(time_partition.shares(result).items(), STYLES, strict=True)
-    return _bars(
-        "Where the cores' time goes", (((time_partition.words(part),), share, style) for (part, share), style in parts)
-    )
+    rows = [(time_partition.words(part), percent(share), Bar(share, style)) for (part, share), style in parts if share]
+    return TextTable("Where the cores' time goes", ("", "", Heading("", "bar")), rows)
 
 
-def energy_table(result: Result) -> Table:
+def energy_table(result: Result) -> TextTable:
     """Energy by level, largest first."""
     levels, whole = energy.largest(result.energy_breakdown.by_level), result.energy_j or 1.0
-    return _bars("Energy by level", (((name, joules(spent)), spent / whole, "cyan") for name, spent in levels.items()))
+    rows = [(name, joules(spent), percent(spent / whole), Bar(spent / whole)) for name, spent in levels.items()]
+    return TextTable("Energy by level", ("", "", "", Heading("", "bar")), rows)
 
 
-def _memory(result: Result) -> Table:
+def _memory(result: Result) -> TextTable:
     traces = by_fullness(result)
-    made = rows_table("Memory at its peak", MEMORIES, traces[:FULLEST])
-    if len(traces) > FULLEST:
-        made.add_row(Text(f"{len(traces) - FULLEST} more", style="dim"))
-    return made
+    more = f"{len(traces) - FULLEST} more" if len(traces) > FULLEST else ""
+    return rows_table("Memory at its peak", MEMORIES, traces[:FULLEST], more=more)
 
 
 def limits_line(result: Result) -> Text:
@@ -149,11 +127,14 @@ def limits_line(result: Result) -> Text:
         for name, value in critical_path.shares(result).items()
     )
     return Text.assemble(
-        ("Operators are bound by  ", "bold"), limits, *((("\nOn the critical path    ", "bold"), path) if path else ())
+        ("Operators are bound by  ", "bold"),
+        limits,
+        *((("\nOn the critical path    ", "bold"), path) if path else ()),
+        (f"\n{time_partition.meaning(result)}", "dim"),
     )
 
 
-def _operators(result: Result) -> Table:
+def _operators(result: Result) -> TextTable:
     columns = [column for column in operators.columns(result) if column.label in OPERATORS]
     return rows_table(f"Slowest of {len(result.operators)} operators", columns, operators.slowest(result, SLOWEST))
 
@@ -173,13 +154,11 @@ def render(result: Result) -> RenderableType:
     if not result.feasible:
         reason = result.reason.message if result.reason else "no reason given"
         return Group(title_text(result), Text(f"does not fit: {reason}", style="bold red"))
-    side_by_side = Table.grid(padding=(0, 4))
-    side_by_side.add_row(time_table(result), energy_table(result))
     blocks: list[RenderableType] = [title_text(result)]
     for part in (
         _headline(result),
         rows_table("Phases", PHASES, result.phases.items()),
-        side_by_side,
+        Beside(time_table(result), energy_table(result)),
         limits_line(result),
         _memory(result),
         _operators(result),

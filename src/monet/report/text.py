@@ -16,7 +16,7 @@ def format_result(result: Result) -> str:
     lines = [
         title,
         f"  latency     {seconds(result.latency_s):>12}   {result.cycles:,} cycles, "
-        f"{quantity(result.throughput_per_s, 'samples/s')}; bound {seconds(bounds.latency_s)} "
+        f"{quantity(result.throughput_per_s, 'sample/s')}; bound {seconds(bounds.latency_s)} "
         f"(compute {seconds(bounds.compute_s)}, DRAM {seconds(bounds.dram_s)}), gap {gap['latency']:.2f}×; "
         f"longest chain of this plan {seconds(bounds.critical_path_s)}",
         f"  energy      {joules(result.energy_j):>12}   static "

@@ -15,7 +15,7 @@ from monet.hardware import load_hardware
 from monet.report.checkpoint_schedule import render, summary
 from monet.report.html import study as page
 from monet.report.html.checkpoint import scheduled_page
-from monet.report.terminal import cells_table
+from monet.report.table import TextTable
 from monet.schedule.engine import Scheduler
 from monet.schedule.planning.default_plan import default_plan
 from monet.search.checkpoint.scheduled import ScheduledCost
@@ -103,7 +103,7 @@ def outcome(values: Mapping[str, Any]) -> Outcome:
         rows.append((label, f"{plan['saved_mb']:.2f} MB" if plan else "none", *more))
     heads = ("", "memory saved", "latency", "energy")
     title = "The published point beside ours"
-    made = cells_table(title, heads, rows)
+    made = TextTable(title, heads, rows)
     _, facts, panels = scheduled_page(values)
     less = f"{beside['plans_less_memory_and_faster']} plans of the front take less memory and less time"
     first = page.Panel(title, f"{less} than the plain step.", body=page.table(heads, rows))

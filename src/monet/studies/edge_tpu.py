@@ -14,7 +14,7 @@ from rich.text import Text
 from monet.report.html import study as page
 from monet.report.html.study import Panel
 from monet.report.quantities import percent, times
-from monet.report.terminal import table
+from monet.report.table import Heading, TextTable
 from monet.search.hardware.analysis import choices, objectives_of, overlap
 from monet.search.hardware.efficiency import Efficiency, efficiency
 from monet.search.hardware.exploration import pareto
@@ -176,13 +176,15 @@ def efficiency_table(space: Space, records: Sequence[Record], searched: Sequence
             "evaluated so far; --effort 10 evaluates the rest (and goes on where it stopped).",
             style="dim",
         )
-    made = table(f"Share of the whole front's hypervolume within {percent(SHARE_OF_POINTS)} of the points",
-                 "search", "objectives", "points", *(f"seed {seed}" for seed in SEEDS), "smallest", "")  # fmt: skip
+    title = f"Share of the whole front's hypervolume within {percent(SHARE_OF_POINTS)} of the points"
+    seeds = (f"seed {seed}" for seed in SEEDS)
+    rows = []
     for search in searched:
         worst = min(search.shares)
         bar = "" if search.search == "random" else "≥ 99 %" if worst >= SHARE_OF_FRONT else "below 99 %"
-        made.add_row(*_described(search), f"{100 * worst:.2f} %", bar)
-    return made
+        rows.append((*_described(search), f"{100 * worst:.2f} %", bar))
+    words, last = Heading("objectives", "words"), Heading("", "words")
+    return TextTable(title, ("search", words, "points", *seeds, "smallest", last), rows)
 
 
 def efficiency_panels(searched: Sequence[Efficiency]) -> list[Panel]:

@@ -7,12 +7,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
 from monet.report.html import study as page
 from monet.report.html.explore import front_figure, importance_figure
-from monet.report.terminal import table
+from monet.report.table import Heading, TextTable
 from monet.schedule.evaluation import model_version
 from monet.search.hardware.analysis import objectives_of
 from monet.search.hardware.exploration import Progress, explore
@@ -79,15 +78,19 @@ def points_of(name: str, options: Options) -> Points:
         return space, list(store.records() if len(store) == size else found.records)
 
 
-def findings_table(title: str, findings: Sequence[Finding]) -> Table:
+def findings_table(title: str, findings: Sequence[Finding]) -> TextTable:
     """Findings for the terminal."""
-    made = table(title, "finding", "in the paper", "ours", "")
-    for column in made.columns[:3]:
-        column.justify, column.overflow = "left", "fold"
-    for finding in findings:
-        verdict = Text(finding.verdict, style="green" if finding.holds else "red")
-        made.add_row(finding.claim, finding.published, finding.ours, verdict)
-    return made
+    rows = [
+        (
+            finding.claim,
+            Text(finding.verdict, style="green" if finding.holds else "red"),
+            finding.published,
+            finding.ours,
+        )
+        for finding in findings
+    ]
+    names = ("finding", "", "in the paper")
+    return TextTable(title, [*(Heading(name, "words") for name in names), Heading("ours", "prose")], rows)
 
 
 def findings_html(findings: Sequence[Finding]) -> str:

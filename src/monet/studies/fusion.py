@@ -17,7 +17,7 @@ from monet.frontends import load_model
 from monet.hardware import load_hardware
 from monet.report.html.study import Panel, axis, figure, table
 from monet.report.quantities import joules, nbytes, seconds
-from monet.report.terminal import cells_table
+from monet.report.table import Heading, TextTable
 from monet.schedule.engine import Scheduler
 from monet.search.fusion.bound import bound_of
 from monet.search.fusion.search import FusionSettings, find_fusion
@@ -44,7 +44,7 @@ def run(options: Options) -> Outcome:
         parts = [search(objective, options.effort, options.seed, options.say) for objective in PUBLISHED]
     values = parts[0] | {"rows": [row for part in parts for row in part["rows"]]}
     values["ours"] = {name: _at(values["rows"], name, AT)[f"{name}_vs_manual"] for name in PUBLISHED}
-    return Outcome(TITLE, values, (cells_table(TITLE, HEADS, _cells(values)),), _facts(values), tuple(_panels(values)))
+    return Outcome(TITLE, values, (_table(values),), _facts(values), tuple(_panels(values)))
 
 
 def search(objective: str, effort: int, seed: int, say: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
@@ -111,6 +111,11 @@ def _cells(values: dict[str, Any]) -> list[list[str]]:
     latency, energy = (f"{100 * values['published'][name]:+.0f} %" for name in PUBLISHED)
     found.append(["published", f"limit {AT}", "", latency, "", energy, "", ""])
     return found
+
+
+def _table(values: dict[str, Any]) -> TextTable:
+    headings = [Heading(name, "words" if name in ("objective", "plan") else "figure") for name in HEADS]
+    return TextTable(TITLE, headings, _cells(values))
 
 
 HEADS = ("objective", "plan", "latency", "vs manual", "energy", "vs manual", "off-chip", "groups")

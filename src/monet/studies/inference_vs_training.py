@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rich.table import Table
-
 from monet.report.html.explore import front_figure
 from monet.report.html.study import Panel, table
 from monet.report.quantities import percent, times
-from monet.report.terminal import cells_table
+from monet.report.table import Heading, TextTable
 from monet.search.hardware.analysis import Choice, Overlap, choices, overlap
 from monet.studies.findings import MODES, Finding, Points, findings_html, findings_table, points_of, sample_text
 from monet.studies.study import Options, Outcome
@@ -71,12 +69,10 @@ def _plain(choice: Choice) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def choices_table(rows: Sequence[Sequence[str]]) -> Table:
+def choices_table(rows: Sequence[Sequence[str]]) -> TextTable:
     """The best design of each mode, used for the other."""
-    made = cells_table(CHOICES, HEADS, rows)
-    for column in (*made.columns[1:4], *made.columns[5:]):
-        column.justify, column.overflow = "left", "fold"
-    return made
+    headings = [Heading(name, "figure" if name == "of the best" else "words") for name in HEADS]
+    return TextTable(CHOICES, headings, rows)
 
 
 def _described(choice: Choice) -> list[str]:

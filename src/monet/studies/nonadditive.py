@@ -11,7 +11,7 @@ from itertools import combinations
 from typing import Any
 
 from monet.report.html.study import Panel, figure, table
-from monet.report.terminal import cells_table
+from monet.report.table import TextTable
 from monet.search.checkpoint.scheduled_search import CheckpointEvaluator, workers
 from monet.studies.checkpointing import HARDWARE, MODEL, PRECISION, costed_step
 from monet.studies.study import Options, Outcome
@@ -83,7 +83,7 @@ def outcome(values: Mapping[str, Any], names: list[str]) -> Outcome:
         )
         for row in shown
     ]
-    made = cells_table(
+    made = TextTable(
         f"{values['pairs_not_additive']} of {len(changes)} pairs cost another latency than the sum of both; for "
         f"{values['sign_changes']} the sum has the wrong sign",
         heads,

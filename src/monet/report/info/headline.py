@@ -8,6 +8,7 @@ from typing import Any
 from monet.report.info import critical_path
 from monet.report.quantities import joules, nbytes, percent, quantity, seconds, times
 from monet.schedule.result import Result
+from monet.schedule.result_rows import MemoryTrace
 
 BOUND_NAMES = {
     "compute_s": "all work at peak rate",
@@ -63,7 +64,7 @@ def info(result: Result) -> list[Card]:
         Card(
             f"Peak memory ({dram})",
             nbytes(result.dram_peak_bytes),
-            f"at {seconds(trace.peak_time_s)}, in {trace.peak_operator}" if trace else "",
+            _peak(trace) if trace else "",
             f"{nbytes(bounds.memory_bytes)}: what has to be there" if bounds.memory_bytes else "",
             gap["memory"] if bounds.memory_bytes else 0.0,
         ),
@@ -77,11 +78,16 @@ def info(result: Result) -> list[Card]:
         Card(
             "Utilisation",
             percent(result.utilisation),
-            "multiply-accumulates done over what all arrays could do",
+            "multiply-accumulates over the full rate of all arrays: one a multiplier and cycle, in any number format",
             f"{percent(min(1.0, result.utilisation * gap['latency']))}: at the latency bound",
             gap["latency"],
         ),
     ]
+
+
+def _peak(trace: MemoryTrace) -> str:
+    where = f"in {trace.peak_operator}" if trace.peak_operator else "before the first operator"
+    return f"at {seconds(trace.peak_time_s)}, {where}"
 
 
 def latency_bounds(result: Result) -> dict[str, Any]:

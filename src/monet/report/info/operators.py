@@ -19,8 +19,8 @@ def columns(result: Result) -> tuple[Column[OperatorRow], ...]:
     return (
         Column("operator", "", lambda row: row.name + " (again)" * row.recompute, "name", "name in the training graph"),
         Column("kind", "", lambda row: row.kind, "kind", "operator kind"),
-        Column("phase", "", lambda row: row.phase, "phase", "part of the training step"),
-        Column("core", "", lambda row: _core(row.cores), "core", "where it runs"),
+        Column("phase", "", lambda row: row.phase, "phase", "part of the training step", "words"),
+        Column("core", "", lambda row: _core(row.cores), "core", "where it runs", "words"),
         Column("group", "", lambda row: str(row.group), "group", "fusion group"),
         Column("time", "s", lambda row: row.latency_s, "span_s", "its tiles and the transfers right beside them"),
         Column("share", "%", lambda row: row.latency_s / whole, "share", "of the step; operators may overlap"),
@@ -31,7 +31,7 @@ def columns(result: Result) -> tuple[Column[OperatorRow], ...]:
         Column("off-chip", "B", lambda row: row.dram_bytes, "dram_bytes", "read from and written to DRAM"),
         Column("links", "B", lambda row: row.link_bytes, "link_bytes", "moved over on-chip links"),
         Column("tiles", "n", lambda row: row.tiles, "tiles", "tiles it was cut into"),
-        Column("bound by", "", lambda row: row.bound_by, "bound_by", "what limits it"),
+        Column("bound by", "", lambda row: row.bound_by, "bound_by", "what limits it", "words"),
     )
 
 

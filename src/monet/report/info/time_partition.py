@@ -25,6 +25,16 @@ def shares(result: Result) -> dict[str, float]:
     return {part: ticks / whole for part, ticks in totals.items()}
 
 
+def meaning(result: Result) -> str:
+    """What the shares are of, and why useful compute is another figure than utilisation."""
+    working = len(_working(result))
+    return (
+        f"Shares of time are of {f'the {working} cores' if working != 1 else 'the core'} that worked; compute is "
+        "useful while every multiplier or lane is busy at the rate of its number format. Utilisation is of the full "
+        "rate of all arrays."
+    )
+
+
 def info(result: Result) -> dict[str, Any]:
     """One stacked bar per core, in ticks, and the mean over the cores that worked."""
     working = len(_working(result))

@@ -7,7 +7,7 @@ const PREFIXES = ["f", "p", "n", "µ", "m", "", "k", "M", "G", "T", "P", "E"];
 monet.quantity = (value, unit, digits = 4) => {
   if (!value) return `0 ${unit}`.trim();
   let position = 5;
-  const least = unit === "B" || unit === "" || unit === "op" || unit === "MAC" ? 5 : 0;
+  const least = ["s", "J", "W"].includes(unit) ? 0 : 5;
   while (Math.abs(value) >= 999.95 && position < PREFIXES.length - 1) { value /= 1000; position += 1; }
   while (Math.abs(value) < 0.99995 && position > least) { value *= 1000; position -= 1; }
   const text = String(Number(value.toPrecision(digits)));

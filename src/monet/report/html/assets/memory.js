@@ -50,7 +50,7 @@ monet.memoryFacts = (data, memory) => {
   const parts = data.categories.map((name, index) => [monet.words(name), memory.at_peak[index]]).filter(([, amount]) => amount)
     .sort((one, other) => other[1] - one[1]).map(([name, amount]) => `${name} ${monet.quantity(amount, "B")}`);
   const merged = memory.merged ? ` ${memory.steps.toLocaleString("en")} steps are drawn as the largest of each interval.` : "";
-  return `Peak ${monet.quantity(memory.peak_bytes, "B")} at ${monet.quantity(memory.peak_time_s, "s")}, in ${memory.peak_operator}: ` +
+  return `Peak ${monet.quantity(memory.peak_bytes, "B")} at ${monet.quantity(memory.peak_time_s, "s")}, in ${memory.peak_operator || "the first step"}: ` +
     `${parts.join(", ")}. Capacity ${monet.quantity(memory.capacity, "B")}, ${monet.percent(memory.peak_bytes / (memory.capacity || 1))} used at the peak.${merged}`;
 };
 
@@ -121,7 +121,7 @@ monet.paintPeak = (context, memory, x, y, left, right) => {
   context.beginPath();
   context.arc(x, y, 4, 0, 7);
   context.fill();
-  const text = monet.fitted(context, `peak ${monet.quantity(memory.peak_bytes, "B")} in ${memory.peak_operator}`, 0.75 * (right - left));
+  const text = monet.fitted(context, `peak ${monet.quantity(memory.peak_bytes, "B")} in ${memory.peak_operator || "the first step"}`, 0.75 * (right - left));
   const width = context.measureText(text).width;
   context.textAlign = "left";
   context.fillText(text, Math.max(left + 2, Math.min(x + 9, right - width - 4)), Math.max(y - 11, 23));
