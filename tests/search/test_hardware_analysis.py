@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from monet.report.html.explore import front_figure, lines_figure, write_exploration
+from monet.report.html.explore import front_figure, lines_figure, panels, write_exploration
 from monet.search.hardware.analysis import choices, importance, objectives_of, overlap, reasons, scopes
 from monet.search.hardware.exploration import pareto
 from monet.search.hardware.objectives import parse_objective
@@ -104,3 +104,18 @@ def test_the_page_shows_every_design_and_links_to_run_reports(tmp_path: Path) ->
     assert "What is lost by choosing for the other" in page
     start = page.index('id="plots">') + len('id="plots">')
     assert len(json.loads(page[start : page.index("</script>", start)].replace("\\u003c", "<"))) == 4
+
+
+def test_the_page_shows_the_front_of_the_declared_objectives() -> None:
+    space = grid(4, 4)
+    every = records(space)
+    declared = tuple(parse_objective(text, MODES) for text in ("training.latency", "inference.energy", "area"))
+    first, table, *_ = panels(space, every, declared, {})
+    assert first.figure is not None
+    front = pareto(space, every, declared)
+    assert first.figure["data"][1]["x"] == [record.metrics["training.latency_s"] * 1e3 for record in front]
+    assert first.figure["data"][1]["y"] == [record.metrics["inference.energy_j"] * 1e3 for record in front]
+    assert first.figure["data"][1]["name"] == "front of training.latency, inference.energy, area"
+    assert table.body.count("<tr>") == 1 + len(front)
+    assert panels(space, every, objectives_of(space, "training"), {})[0].title == "Front for inference"
+    assert panels(space, every, declared[2:], {})[0].title == "Designs on the declared front"

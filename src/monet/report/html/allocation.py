@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from monet.report.allocation import plan_columns
-from monet.report.html.study import LAYOUT, Panel, axis, figure, rows_table, scatter, table, write_study
+from monet.report.html.study import Panel, axis, figure, rows_table, scatter, table, write_study
 from monet.schedule.engine import Scheduler
 from monet.schedule.measurement.energy import energy_of
 from monet.schedule.measurement.measure import Measures
@@ -101,7 +101,6 @@ def rounds_figure(found: Allocation) -> dict[str, Any]:
         xaxis=axis("plans tried"),
         yaxis=axis("latency, ms"),
         yaxis2=axis("energy, mJ", overlaying="y", side="right", showgrid=False),
-        margin=LAYOUT["margin"] | {"r": 70},
     )
 
 

@@ -10,7 +10,19 @@ from typing import Any
 from monet.report.checkpoint import counts
 from monet.report.checkpoint_schedule import change, free_line, shortage, static_line
 from monet.report.columns import Column
-from monet.report.html.study import Panel, axis, figure, rows_table, scatter, table, write_study
+from monet.report.html.labels import with_labels_apart
+from monet.report.html.study import (
+    HALF_PX,
+    HIGH_PX,
+    WHOLE_PX,
+    Panel,
+    axis,
+    figure,
+    rows_table,
+    scatter,
+    table,
+    write_study,
+)
 from monet.report.quantities import joules, nbytes, quantity, seconds
 
 MB = 1e6
@@ -37,22 +49,6 @@ def plan_text(plan: Mapping[str, Sequence[str]]) -> str:
     return "<br>".join("<br>".join(wrap(line, 90, break_long_words=False, break_on_hyphens=False)) for line in lines)
 
 
-def _beside(places: Sequence[float]) -> list[str]:
-    """Where names of points go: inwards at both edges, else above and below in turn, so that neighbours part."""
-    least, most, order = min(places, default=0), max(places, default=0), sorted(places)
-    edge = (most - least) / 10
-
-    def side(place: float) -> str:
-        if place > most - edge:
-            return "top left"
-        number = order.index(place)
-        if place < least + edge:
-            return ("top right", "bottom right", "middle right")[number % 3]
-        return ("top center", "bottom center")[number % 2]
-
-    return [side(place) for place in places]
-
-
 def _marks(points: Sequence[Values], x: str, y: Any, name: str, **more: Any) -> dict[str, Any]:
     return scatter(
         name,
@@ -60,7 +56,6 @@ def _marks(points: Sequence[Values], x: str, y: Any, name: str, **more: Any) -> 
         [y(point) for point in points],
         hovertext=[f"<b>{point['method']}</b><br>{plan_text(point['plan'])}" for point in points],
         text=[point["method"] for point in points],
-        textposition=_beside([point[x] for point in points]),
         cliponaxis=False,
         **more,
     )
@@ -103,11 +98,12 @@ def scheduled_figure(values: Values, value: str, label: str) -> dict[str, Any]:
         _marks([values], "memory_peak_bytes", relative, "chosen", mode="markers", hovertemplate=hover,
                marker={"size": 14, "symbol": "star", "color": "#3a9a77"}),
     ]  # fmt: skip
-    return figure(
+    drawn = figure(
         data,
         xaxis=axis("peak of activations, MB"),
         yaxis=axis(f"{label} against the plain step, %", zeroline=True),
     )
+    return with_labels_apart(drawn, HALF_PX, HIGH_PX)
 
 
 def work_figure(values: Values) -> dict[str, Any]:
@@ -129,11 +125,12 @@ def work_figure(values: Values) -> dict[str, Any]:
         hovertemplate="%{x:.3f} MB kept, at least %{y:.2f} %<extra></extra>",
         **SHADED,
     )
-    return figure(
+    drawn = figure(
         [curve, front, named],
         xaxis=axis("kept from forward to backward, MB"),
         yaxis=axis("repeated FLOPs of the forward pass, %"),
     )
+    return with_labels_apart(drawn, WHOLE_PX, HIGH_PX)
 
 
 def plan_table(points: Sequence[Values], plain: Values) -> str:
@@ -224,7 +221,8 @@ def static_page(values: Values) -> tuple[str, list[str], list[Panel]]:
         _marks([placed(values)], "memory_bytes", again, "chosen", mode="markers", hovertemplate=hover,
                marker={"size": 14, "symbol": "star"}),
     ]  # fmt: skip
-    plot = figure(data, xaxis=axis(f"{memory}, MB"), yaxis=axis("repeated work of the forward pass, %"))
+    drawn = figure(data, xaxis=axis(f"{memory}, MB"), yaxis=axis("repeated work of the forward pass, %"))
+    plot = with_labels_apart(drawn, WHOLE_PX, HIGH_PX)
     rows = [
         (plan["method"], nbytes(plan["kept_bytes"]), f"{again(plan):.2f} %",
          "–" if plan["gap"] is None else f"{100 * plan['gap']:.2f}",

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from monet.hardware.drawing import parameter_text
 from monet.report.html.study import Panel, axis, figure, scatter, table, write_study
 from monet.report.quantities import joules, nbytes, percent, seconds, times
 from monet.search.hardware.analysis import choices, importance, objectives_of, overlap, reasons, scopes
 from monet.search.hardware.exploration import objective_values, pareto
-from monet.search.hardware.objectives import Objective
+from monet.search.hardware.objectives import Objective, shown
 from monet.search.hardware.record import Record
 from monet.search.hardware.space import Space
 
@@ -28,7 +29,10 @@ Links = Mapping[str, Mapping[str, str]]  # point → scope → file of its run r
 
 def design_text(space: Space, record: Record) -> str:
     """Everything about a design, as lines of a hover box."""
-    lines = [f"{parameter.name} = {record.values[parameter.name]}" for parameter in space.parameters]
+    lines = [
+        f"{parameter.name} = {parameter_text(parameter.sets[0], record.values[parameter.name])}"
+        for parameter in space.parameters
+    ]
     for name in space.workloads:
         figures = {key.partition(".")[2]: value for key, value in record.metrics.items() if key.startswith(f"{name}.")}
         if figures:
@@ -59,6 +63,45 @@ def front_figure(space: Space, records: Sequence[Record], scope: str, links: Lin
     traces.append(_points(space, own, goals, f"front for {scope}", FRONT, "circle", links, scope))
     x, y = goals
     return figure(traces, xaxis=axis(_axis(x), type="log"), yaxis=axis(_axis(y), type="log"))
+
+
+def declared_figure(space: Space, records: Sequence[Record], goals: Sequence[Objective]) -> dict[str, Any]:
+    """The first two declared objectives against each other: every design, and those on the front of all of them."""
+    feasible = [record for record in records if record.ok]
+    x, y = goals[:2]
+    front = pareto(space, feasible, goals)
+    symbol = "circle" if len(goals) == 2 else "diamond"  # of more than two, points that are no line
+    name = f"front of {', '.join(goal.text for goal in goals)}"
+    traces = [
+        _cloud(space, _thinned(feasible, MOST_IN_CLOUD), (x, y)),
+        _points(space, front, (x, y), name, FRONT, symbol, {}, ""),
+    ]
+    return figure(traces, xaxis=axis(_axis(x), type="log"), yaxis=axis(_axis(y), type="log"))
+
+
+def declared_table(space: Space, records: Sequence[Record], goals: Sequence[Objective]) -> str:
+    """The designs on the front of the declared objectives, each with its parameters."""
+    chosen = pareto(space, records, goals)[:MOST_IN_TABLE]
+    values = objective_values(space, chosen, goals)
+    rows = [
+        [
+            *(shown(goal, value) for goal, value in zip(goals, figures, strict=True)),
+            *(parameter_text(parameter.sets[0], record.values[parameter.name]) for parameter in space.parameters),
+        ]
+        for record, figures in zip(chosen, values, strict=True)
+    ]
+    return table((*(goal.text for goal in goals), *(parameter.name for parameter in space.parameters)), rows, names=0)
+
+
+def _declared_panels(space: Space, records: Sequence[Record], goals: Sequence[Objective]) -> list[Panel]:
+    """The front of the declared objectives, unless that is what a panel of one scope shows anyway."""
+    if any(set(goals) == set(objectives_of(space, scope)) for scope in scopes(space)):
+        return []
+    names = ", ".join(goal.text for goal in goals)
+    about = f"What the space asks for: none is better in {'all of ' * (len(goals) > 1)}{names}."
+    drawn = [Panel("Front of the declared objectives", about, declared_figure(space, records, goals), height_px=460)]
+    body = declared_table(space, records, goals)
+    return [*(drawn if len(goals) > 1 else []), Panel("Designs on the declared front", about, body=body)]
 
 
 def _axis(goal: Objective) -> str:
@@ -110,24 +153,24 @@ def lines_figure(space: Space, records: Sequence[Record], goals: Sequence[Object
     feasible = [record for record in records if record.ok]
     best = pareto(space, feasible, goals)
     rest = [record for record in feasible if record not in best]
-    shown = [*_thinned(rest, MOST_LINES), *best]
+    drawn = [*_thinned(rest, MOST_LINES), *best]
     dimensions = []
     for parameter in space.parameters:
         if parameter.is_continuous:
-            dimensions.append({"label": parameter.name, "values": [record.values[parameter.name] for record in shown]})
+            dimensions.append({"label": parameter.name, "values": [record.values[parameter.name] for record in drawn]})
             continue
         known = {value: place for place, value in enumerate(parameter.values)}
         dimensions.append(
             {
                 "label": parameter.name,
-                "values": [known.get(record.values[parameter.name], -1) for record in shown],
+                "values": [known.get(record.values[parameter.name], -1) for record in drawn],
                 "tickvals": list(known.values()),
-                "ticktext": [str(value) for value in known],
+                "ticktext": [parameter_text(parameter.sets[0], value) for value in known],
             }
         )
-    columns = _columns(space, shown, goals)
+    columns = _columns(space, drawn, goals)
     dimensions += [{"label": _axis(goal), "values": each} for goal, each in zip(goals, columns, strict=True)]
-    on_front = [0] * (len(shown) - len(best)) + [1] * len(best)
+    on_front = [0] * (len(drawn) - len(best)) + [1] * len(best)
     dimensions.append({"label": "on the front", "values": on_front, "tickvals": [0, 1], "ticktext": ["no", "yes"]})
     trace = {
         "type": "parcoords", "dimensions": dimensions,
@@ -191,7 +234,9 @@ def front_table(space: Space, records: Sequence[Record]) -> str:
         columns = _columns(space, chosen, goals)
         for place, record in enumerate(chosen[:MOST_IN_TABLE]):
             figures = [f"{each[place]:.4g} {SCALES[goal.figure][1]}" for each, goal in zip(columns, goals, strict=True)]
-            values = [str(record.values[parameter.name]) for parameter in space.parameters]
+            values = [
+                parameter_text(parameter.sets[0], record.values[parameter.name]) for parameter in space.parameters
+            ]
             rows.append([scope, *values, *figures, f"{record.metrics['area_mm2']:.1f} mm²"])
     heads = ("front for", *(parameter.name for parameter in space.parameters), "latency", "energy", "area")
     return table(heads, rows)
@@ -200,7 +245,8 @@ def front_table(space: Space, records: Sequence[Record]) -> str:
 def panels(space: Space, records: Sequence[Record], goals: Sequence[Objective], links: Links) -> list[Panel]:
     """Every box of the page."""
     names = scopes(space)
-    found = [
+    found = _declared_panels(space, records, goals)
+    found += [
         Panel(
             f"Front for {name}",
             "Each point is a design; none has both less latency and less energy than one on the line. Hover for the "
@@ -249,5 +295,5 @@ def write_exploration(
     path: str | Path, space: Space, records: Sequence[Record], goals: Sequence[Objective], links: Links | None = None
 ) -> None:
     """Write the page, whole or not at all."""
-    shown = panels(space, records, goals, links or {})
-    write_study(path, f"Exploration of {space.name}", facts(space, records), shown)
+    boxes = panels(space, records, goals, links or {})
+    write_study(path, f"Exploration of {space.name}", facts(space, records), boxes)

@@ -18,6 +18,8 @@ from monet.report.files import write_bytes
 from monet.report.html.page import embedded
 
 AXIS_PX = 105  # width of a parallel axis with its name
+LEGEND_LINE_PX, IN_A_LINE = 20, 3  # names of a legend in one line of a half panel
+HALF_PX, WHOLE_PX, HIGH_PX = 420.0, 1000.0, 250.0  # a plot inside its margins, on a screen of usual width
 LAYOUT: dict[str, Any] = {
     "template": "none",
     "margin": {"l": 70, "r": 20, "t": 74, "b": 55},  # above: the buttons, under them the legend
@@ -62,13 +64,15 @@ class Panel:
 
 
 def figure(data: Sequence[Mapping[str, Any]], **layout: Any) -> dict[str, Any]:
-    """A Plotly figure in the house style."""
-    return {"data": list(data), "layout": LAYOUT | layout}
+    """A Plotly figure in the house style, with room for the legend under the buttons."""
+    named = sum(bool(trace.get("name")) for trace in data)
+    margin = LAYOUT["margin"] | ({"t": 74 + LEGEND_LINE_PX * (-(-named // IN_A_LINE) - 1)} if named else {})
+    return {"data": list(data), "layout": LAYOUT | {"margin": margin} | layout}
 
 
 def axis(text: str, **more: Any) -> dict[str, Any]:
-    """An axis with a title."""
-    return {"title": {"text": text}, **more}
+    """An axis with a title that keeps clear of its numbers."""
+    return {"title": {"text": text, "standoff": 12}, "automargin": True, **more}
 
 
 def scatter(name: str, x: Sequence[Any], y: Sequence[Any], mode: str = "markers", **more: Any) -> dict[str, Any]:
