@@ -99,9 +99,11 @@ def _declared_panels(space: Space, records: Sequence[Record], goals: Sequence[Ob
         return []
     names = ", ".join(goal.text for goal in goals)
     about = f"What the space asks for: none is better in {'all of ' * (len(goals) > 1)}{names}."
-    drawn = [Panel("Front of the declared objectives", about, declared_figure(space, records, goals), height_px=460)]
-    body = declared_table(space, records, goals)
-    return [*(drawn if len(goals) > 1 else []), Panel("Designs on the declared front", about, body=body)]
+    found = [Panel("Designs on the declared front", about, body=declared_table(space, records, goals))]
+    if len(goals) > 1:
+        drawn = declared_figure(space, records, goals)
+        found = [Panel("Front of the declared objectives", about, drawn, height_px=460), *found]
+    return found
 
 
 def _axis(goal: Objective) -> str:
