@@ -60,7 +60,7 @@ def test_memories_are_priced_by_size_width_and_ports(chip: Accelerator) -> None:
     technology, core = Technology(28), chip.designs["array"]
     expected = {
         "rf": (technology.register_file(16, 8, 2), 4 * 8, (), 8, 8),
-        "row": (technology.register_file(64, 32, 2), 8, ("k",), 32, 32),
+        "row": (technology.register_file(64, 32, 2, 2 * 16), 8, ("k",), 32, 32),
         "buffer": (technology.sram(64 << 10, 256, 2), 1, ("k", "c"), 256, 64),
     }
     for name, (cost, instances, shared, width, least) in expected.items():
@@ -96,6 +96,7 @@ def test_cores_add_up(chip: Accelerator) -> None:
     shared = next(one for one in chip.memories if one.name == "shared")
     assert (shared.clock_hz, shared.cores) == (500e6, ("lanes",))
     whole = 3 * core.area_m2 + chip.designs["lanes"].area_m2 + shared.level.area_m2 + 2e-6
+    whole += chip.interfaces[0].area_m2
     assert chip.area_m2 == pytest.approx(whole + sum(link.area_m2 for link in chip.links))
     assert chip.other_leakage_w == pytest.approx(2e-6 * 1e3)
 
@@ -147,7 +148,12 @@ def test_links_by_their_own_clock_and_length(chip: Accelerator) -> None:
     pitch, side = math.sqrt(chip.designs["array"].area_m2), math.sqrt(sum(one.core.area_m2 for one in chip.cores))
     assert near.energy_j_per_bit == pytest.approx(technology.link_energy_j_per_bit(pitch))
     assert bus.energy_j_per_bit == pytest.approx(technology.link_energy_j_per_bit(side))
-    assert bus.area_m2 == pytest.approx(technology.link_area_m2(64))
+    over_bus, over_link = (
+        technology.link(64, side, 5 * 64),
+        technology.link(2 * 32, pitch, 2 * 32),
+    )  # lanes hang at shared
+    assert (bus.area_m2, bus.leakage_w) == pytest.approx((over_bus.area_m2, over_bus.leakage_w))
+    assert (near.area_m2, near.leakage_w) == pytest.approx((over_link.area_m2, over_link.leakage_w))
     assert (bus.shared_directions, near.shared_directions) == (True, False)
 
 
@@ -167,7 +173,7 @@ def test_nodes_between_two_known_ones_lie_on_a_power_law() -> None:
 def test_every_port_beyond_the_usual_takes_its_share() -> None:
     """A register file has two ports, an SRAM one; each further one takes 30 % of the area."""
     technology = Technology(28)
-    files = [technology.register_file(256, 32, ports).area_m2 for ports in (1, 2, 3, 4)]
+    files = [technology.register_file(256, 32, ports, 0).area_m2 for ports in (1, 2, 3, 4)]
     assert [one / files[0] for one in files] == pytest.approx([1.0, 1.0, 1.3, 1.6])
     arrays = [technology.sram(1 << 16, 64, ports) for ports in (1, 2, 3)]
     assert [one.area_m2 / arrays[0].area_m2 for one in arrays] == pytest.approx([1.0, 1.3, 1.6])
@@ -182,4 +188,8 @@ def test_links_are_wires_and_buffers() -> None:
     buffer = technology.register_file(4, 8)
     per_bit = (buffer.read_energy_j + buffer.write_energy_j) / 8
     assert technology.link_energy_j_per_bit(2e-3) == pytest.approx(2 * 0.3e-12 + per_bit)
-    assert technology.link_area_m2(32) == pytest.approx(technology.register_area_m2(32 * 4 * 2))
+    link = technology.link(32, 3e-3, 64)
+    receivers, wires = technology.register_area_m2(64 * 4), 32 * 3e-3 * 4 * 45e-9
+    assert link.logic_m2 == pytest.approx(receivers + 32 * 3 * 8.8e-12)  # a repeater a millimetre
+    assert link.area_m2 == pytest.approx(link.logic_m2 + wires)
+    assert link.leakage_w == pytest.approx(link.logic_m2 * 1e3)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from monet.errors import MonetError
 from monet.formats import FORMATS
 from monet.hardware.errors import HardwareError
-from monet.hardware.technology import DRAM_KINDS, Technology, unit_price
+from monet.hardware.interfaces import DRAM_KINDS
+from monet.hardware.technology import Technology, unit_price
 
 PICO = 1e-12
 NODES = st.sampled_from([3.0, 5.0, 7.0, 12.0, 16.0, 22.0, 28.0, 45.0, 65.0, 130.0])

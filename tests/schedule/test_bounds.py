@@ -25,6 +25,7 @@ name: uneven
 node_nm: 28
 clock_hz: 1 GHz
 other_area_m2: 3 mm2
+clock_power_w: 128 mW
 cores:
   fast:
     kind: matrix
@@ -56,11 +57,11 @@ dram:
     write_energy_j_per_bit: 9 pJ/bit
     static_power_w: 64 mW
 network:
-  bus: {bus: [fast, slow, simd, main], bandwidth_bits_per_cycle: 256, energy_j_per_bit: 2 pJ/bit}
+  bus: {bus: [fast, slow, simd, main], bandwidth_bits_per_cycle: 256, energy_j_per_bit: 2 pJ/bit, area_m2: 5 mm2}
 """
 MATRIX_PEAK = 2 * 16 * 1e9 + 4 * 0.5e9
 LANE_PEAK = 2 * 2 * 1e9
-STATIC_W = 2 * (1e-3 + 2e-3) + 4e-3 + 8e-3 + 16e-3 + 32e-3 + 64e-3 + 3e-6 * 1e3
+STATIC_W = 2 * (1e-3 + 2e-3) + 4e-3 + 8e-3 + 16e-3 + 32e-3 + 64e-3 + 128e-3 + (3e-6 + 5e-6) * 1e3
 
 
 @pytest.fixture(scope="module")

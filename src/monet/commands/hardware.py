@@ -24,9 +24,10 @@ from monet.hardware.drawing import (
     si,
 )
 from monet.hardware.errors import HardwareError
-from monet.hardware.export import as_json
+from monet.hardware.export import as_json, plain
 from monet.hardware.loading import load_description, load_hardware, preset_names
 from monet.hardware.loading import schema as hardware_schema
+from monet.hardware.power import budget, full_use, full_use_power_w
 from monet.hardware.resolve import resolve
 from monet.report.table import Heading, TextTable
 from monet.report.terminal import screen
@@ -63,7 +64,7 @@ def show(
     setting: Annotated[list[str] | None, typer.Option("--set", help="PATH=VALUE, repeatable.")] = None,
     json: Annotated[str | None, typer.Option("--json", help="Write JSON there; - for standard output.")] = None,
 ) -> None:
-    """Show one accelerator: tree, drawing, area and peak rate."""
+    """Show one accelerator: tree, drawing, peak rate, area and power by part."""
     description = load_description(name, _settings(setting or []))
     accelerator = resolve(description)
     if json is not None:
@@ -104,7 +105,10 @@ def _write_json(accelerator: Accelerator, target: str) -> None:
     summary = {
         "area_m2": accelerator.area_m2,
         "on_chip_bytes": accelerator.on_chip_bytes,
+        "area_rows": [plain(row) for row in budget(accelerator)],
         "static_power_w": accelerator.static_power_w,
+        "full_use_power_w": full_use_power_w(accelerator),
+        "full_use_rows": [plain(row) for row in full_use(accelerator)],
         "peak_ops_per_s": peak_rates(accelerator),
     }
     text = json.dumps(as_json(accelerator) | summary, indent=2, ensure_ascii=False)
@@ -115,7 +119,9 @@ def _tree(accelerator: Accelerator, about: str) -> Tree:
     rates = ", ".join(f"{dtype} {si(rate, 'op/s')}" for dtype, rate in peak_rates(accelerator).items())
     power, clock = si(accelerator.static_power_w, "W"), si(accelerator.clock_hz, "Hz")
     tree = Tree(Text(f"{accelerator.name}: {about}", style="bold"))
-    tree.add(Text(f"{accelerator.node_nm:g} nm, {clock}, {area(accelerator.area_m2)}, static {power}"))
+    most = si(full_use_power_w(accelerator), "W")
+    chip = f"{accelerator.node_nm:g} nm, {clock}, {area(accelerator.area_m2)}, static {power}, at full use {most}"
+    tree.add(Text(chip))
     tree.add(Text(f"peak {rates}"))
     for template, group in grouped_cores(accelerator).items():
         core = group[0].core
@@ -142,4 +148,22 @@ def _tree(accelerator: Accelerator, about: str) -> Tree:
         network.add(Text(link_line(link)))
     if len(accelerator.links) > 12:
         network.add(Text(f"… {len(accelerator.links) - 12} more links"))
+    parts = tree.add("area and static power")
+    for line in _budget_lines(accelerator):
+        parts.add(Text(line))
+    busy = tree.add("power at full use")
+    for row in full_use(accelerator):
+        if row.watts:
+            busy.add(Text(f"{row.name}: {si(row.watts, 'W')}"))
     return tree
+
+
+def _budget_lines(accelerator: Accelerator) -> list[str]:
+    """What takes area or static power, part by part; an interface that is not priced is named."""
+    lines = []
+    for row in budget(accelerator):
+        figures = ([area(row.area_m2)] if row.area_m2 else []) + ([si(row.static_w, "W")] if row.static_w else [])
+        if figures:
+            lines.append(f"{row.name}: {', '.join(figures)}")
+    lines += [f"{part.name}: not priced ({part.kind})" for part in accelerator.interfaces if not part.area_m2]
+    return lines

@@ -403,6 +403,7 @@ class Link:
     shared_directions: bool = False
     directed: bool = False
     hub: str = ""  # a bus that only carries data to and from this endpoint
+    leakage_w: float = 0.0
 
     @property
     def is_bus(self) -> bool:
@@ -416,6 +417,19 @@ class Link:
         if self.hub and self.hub not in (source, target):
             return False
         return not self.directed or self.endpoints.index(source) < self.endpoints.index(target)
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """PHY and controller of a DRAM or of a serial link. ``standing_w`` is drawn whether it is used or not: leakage, and
+    of a serial link its senders and receivers; ``logic_m2`` is the part of the area that is clocked."""
+
+    name: str
+    kind: str
+    bandwidth_bytes_per_s: float
+    area_m2: float
+    logic_m2: float
+    standing_w: float
 
 
 @dataclass(frozen=True)
@@ -432,6 +446,9 @@ class Accelerator:
     other_area_m2: float = 0.0  # chip area that nothing above stands for: control, I/O
     other_leakage_w: float = 0.0
     host: Host | None = None
+    interfaces: tuple[Interface, ...] = ()  # of DRAM and serial links
+    clock_power_w: float = 0.0  # clock network of all that is not gated, busy or not
+    gated_clock_w: tuple[tuple[str, float], ...] = ()  # template → clock of one such core while it is busy
     description: Mapping[str, Any] | None = field(default=None, init=False, compare=False, repr=False)
 
     def described_by(self, description: Mapping[str, Any]) -> Accelerator:
@@ -467,13 +484,15 @@ class Accelerator:
 
     @property
     def area_m2(self) -> float:
-        """Chip area: cores, shared memories, links, and what the description adds. DRAM is off chip.
+        """Chip area: cores, shared memories, links, interfaces, and what the description adds. DRAM is off chip.
 
-        Control, clocks, I/O and wiring are not derived, so real dies are larger unless ``other_area_m2`` says so.
+        Control is not derived, so real dies are larger unless ``other_area_m2`` says so.
         """
-        shared = sum(memory.level.total_area_m2 for memory in self.memories if memory.level.memory)
-        links = sum(link.area_m2 for link in self.links)
-        return sum(instance.core.area_m2 for instance in self.cores) + shared + links + self.other_area_m2
+        shared = math.fsum(memory.level.total_area_m2 for memory in self.memories if memory.level.memory)
+        wires = math.fsum(link.area_m2 for link in self.links)
+        interfaces = math.fsum(part.area_m2 for part in self.interfaces)
+        cores = math.fsum(instance.core.area_m2 for instance in self.cores)
+        return cores + shared + wires + interfaces + self.other_area_m2
 
     @property
     def on_chip_bytes(self) -> int:
@@ -485,14 +504,13 @@ class Accelerator:
 
     @property
     def static_power_w(self) -> float:
-        """Leakage of the chip and static power of DRAM."""
-        shared = sum(memory.level.total_leakage_w for memory in self.memories if memory.level.memory)
-        return (
-            sum(instance.core.leakage_w for instance in self.cores)
-            + shared
-            + self.dram.static_power_w
-            + self.other_leakage_w
-        )
+        """What is drawn busy or not: leakage, clock, interfaces, and static power of DRAM."""
+        shared = math.fsum(memory.level.total_leakage_w for memory in self.memories if memory.level.memory)
+        links = math.fsum(link.leakage_w for link in self.links)
+        cores = math.fsum(instance.core.leakage_w for instance in self.cores)
+        interfaces = math.fsum(part.standing_w for part in self.interfaces)
+        on_chip = cores + shared + links + interfaces + self.other_leakage_w + self.clock_power_w
+        return on_chip + self.dram.static_power_w
 
     def peak_macs_per_s(self, dtype: str) -> float:
         """Multiply-accumulates per second over all cores that take ``dtype`` for both inputs."""

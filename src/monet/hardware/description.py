@@ -29,7 +29,8 @@ from monet.hardware.fields import (
     Watts,
 )
 from monet.hardware.functions import DEFAULT_CYCLES
-from monet.hardware.technology import DRAM_KINDS, MAX_NODE_NM, MIN_NODE_NM
+from monet.hardware.interfaces import DRAM_KINDS, SERIAL_KINDS
+from monet.hardware.technology import MAX_NODE_NM, MIN_NODE_NM
 
 Operand = Literal["I", "W", "O"]
 _DIMENSION = re.compile(r"^(N|G|K|C|[OF][XYZ]|B\d*|M)$")
@@ -308,7 +309,7 @@ class CoreModel(Model):
 
 
 class DramModel(Model):
-    """Off-chip memory. A ``custom`` kind must give everything."""
+    """Off-chip memory. A ``custom`` kind must give everything but the chip's side of it."""
 
     kind: str
     capacity_bytes: Bytes
@@ -320,6 +321,17 @@ class DramModel(Model):
     read_energy_j_per_bit: JoulesPerBit | None = None
     write_energy_j_per_bit: JoulesPerBit | None = None
     static_power_w: Watts | None = None
+    interface: str | None = Field(
+        None, description="kind whose PHY and controller the chip has; absent: the kind itself, of a custom one none"
+    )
+    interface_area_m2: SquareMetres | None = Field(None, description="of PHY and controller, in place of the kind's")
+
+    @field_validator("interface")
+    @classmethod
+    def _interface(cls, value: str | None) -> str | None:
+        if value is not None and value not in DRAM_KINDS:
+            raise ValueError(f"unknown kind of DRAM {value!r}; {nearest(value, DRAM_KINDS)}")
+        return value
 
     @field_validator("kind")
     @classmethod
@@ -402,6 +414,20 @@ class HostModel(Model):
     energy_j_per_bit: JoulesPerBit = Field(0.0, description="of the link, both ends")
 
 
+class SerialModel(Model):
+    """A serial link to other chips or the host: what it takes of the chip. Nothing is sent over it."""
+
+    kind: str
+    bandwidth_bytes_per_s: BytesPerSecond = Field(description="one way; as much goes the other way")
+
+    @field_validator("kind")
+    @classmethod
+    def _kind(cls, value: str) -> str:
+        if value not in SERIAL_KINDS:
+            raise ValueError(f"unknown kind of serial link {value!r}; {nearest(value, SERIAL_KINDS)}")
+        return value
+
+
 class Description(Model):
     """A whole accelerator as written."""
 
@@ -420,6 +446,11 @@ class Description(Model):
         {}, description="memories shared by cores, or between cores and DRAM"
     )
     dram: dict[str, DramModel] = Field(min_length=1)
+    serial: dict[str, SerialModel] = Field({}, description="links to other chips and the host: area and power")
+    clock_power_w: Watts | None = Field(None, description="of the clock network; absent: by area of logic and clock")
+    clock_gating: bool | None = Field(
+        None, description="cores that wait are not clocked; absent: in a low-power process only"
+    )
     host: HostModel | None = Field(None, description="where activations can be paged out to; none: nowhere")
     network: dict[str, ConnectionModel] = Field(min_length=1)
     _document: dict[str, Any] = PrivateAttr(default_factory=dict)  # as written, for ``replace``

@@ -116,6 +116,10 @@ def _are_named(value: Any) -> bool:
 # --- setting values ---------------------------------------------------------------------------------------------------
 
 
+# what stands at the top of a file and is set by its name alone
+SETTABLE = ("name", "node_nm", "process", "clock_hz", "other_area_m2", "clock_power_w", "clock_gating")
+
+
 def with_overrides(document: Document, overrides: Mapping[str, Any]) -> Document:
     """A copy with values set. A key is a dotted path, or the name of one of the file's parameters."""
     result = copy.deepcopy(document)
@@ -127,7 +131,7 @@ def with_overrides(document: Document, overrides: Mapping[str, Any]) -> Document
                 set_value(result, path, value)
         elif "." in key:
             set_value(result, key, value)
-        elif key in ("name", "node_nm", "process", "clock_hz"):
+        elif key in SETTABLE:
             result[key] = value
         else:
             raise HardwareError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from monet.hardware.accelerator import (
@@ -16,6 +17,7 @@ from monet.hardware.accelerator import (
     Dram,
     Flow,
     Host,
+    Interface,
     Link,
     Memory,
     MemoryLevel,
@@ -37,9 +39,10 @@ from monet.hardware.description import (
     default_accumulator,
 )
 from monet.hardware.functions import DEFAULT_CYCLES
+from monet.hardware.interfaces import Pads, dram_kind, serial_kind
 from monet.hardware.layout import Wire, copies, endpoint_of, wires
 from monet.hardware.rates import Rate, VectorRate
-from monet.hardware.technology import REGISTER_LIMIT_BYTES, Technology, dram_kind, is_derivable
+from monet.hardware.technology import REGISTER_LIMIT_BYTES, Technology, is_derivable
 
 GIB = 2**30
 
@@ -57,17 +60,24 @@ def resolve(description: Description) -> Accelerator:
         for name, core in description.cores.items()
         for copy in copies(name, core)
     ]
+    dram = next(_dram(name, model, description.clock_hz) for name, model in description.dram.items())
+    interfaces = _interfaces(description, dram, technology)
+    links = _links(description, instances, shared, technology)
+    always_w, gated_w = _clocks(description, designs, instances, shared, links, interfaces, technology)
     accelerator = Accelerator(
         name=description.name,
         node_nm=description.node_nm,
         clock_hz=description.clock_hz,
         cores=tuple(instances),
         memories=_memories(description, instances, shared),
-        dram=next(_dram(name, model, description.clock_hz) for name, model in description.dram.items()),
-        links=_links(description, instances, technology),
+        dram=dram,
+        links=tuple(link for link, _ in links),
         other_area_m2=description.other_area_m2,
         other_leakage_w=technology.leakage_w(description.other_area_m2),
         host=_host(description.host),
+        interfaces=interfaces,
+        clock_power_w=always_w,
+        gated_clock_w=gated_w,
     )
     return accelerator.described_by(description._document) if description._document else accelerator
 
@@ -103,8 +113,8 @@ def _level(
     """A memory with its price; a figure that the description gives is taken as it stands."""
     widest = max(port.bandwidth_bits_per_cycle for port in model.ports)
     access_bits = model.access_bits or widest
-    register = model.kind == "register" if model.kind else model.size_bytes <= REGISTER_LIMIT_BYTES
-    cost = technology.memory(model.size_bytes, access_bits, len(model.ports), is_register=register)
+    moved = sum(port.bandwidth_bits_per_cycle for port in model.ports)
+    cost = technology.memory(model.size_bytes, access_bits, len(model.ports), moved, is_register=_is_register(model))
     return MemoryLevel(
         name=name,
         operands=operands,
@@ -122,6 +132,10 @@ def _level(
         latency_cycles=model.latency_cycles,
         memory=memory,
     )
+
+
+def _is_register(model: StorageModel) -> bool:
+    return model.kind == "register" if model.kind else model.size_bytes <= REGISTER_LIMIT_BYTES
 
 
 def _leakage(model: StorageModel, technology: Technology, derived_area: float, derived: float) -> float:
@@ -328,38 +342,121 @@ def _dram_figures(model: DramModel) -> dict[str, float]:
     }
 
 
-def _links(description: Description, instances: list[CoreInstance], technology: Technology) -> tuple[Link, ...]:
+def _interfaces(description: Description, dram: Dram, technology: Technology) -> tuple[Interface, ...]:
+    """The chip's side of DRAM, and serial links: both leak, controllers are clocked, serial links are always driven."""
+    model = description.dram[dram.name]
+    kind = model.interface or (model.kind if model.kind != "custom" else "")
+    pads = dram_kind(kind).interface(dram.bandwidth_bytes_per_s) if kind else Pads(0.0, 0.0)
+    given = model.interface_area_m2
+    found = [_interface(f"{dram.name} PHY", kind or "custom", dram.bandwidth_bytes_per_s, pads, technology, given)]
+    for name, serial in description.serial.items():
+        of_kind, bandwidth = serial_kind(serial.kind), serial.bandwidth_bytes_per_s
+        part = _interface(name, serial.kind, bandwidth, of_kind.interface(bandwidth), technology)
+        found.append(replace(part, standing_w=part.standing_w + of_kind.power_w(bandwidth)))
+    return tuple(found)
+
+
+def _interface(
+    name: str, kind: str, bandwidth: float, pads: Pads, technology: Technology, given_m2: float | None = None
+) -> Interface:
+    area = pads.area_m2(technology) if given_m2 is None else given_m2
+    return Interface(name, kind, bandwidth, area, pads.controller_m2(technology), technology.leakage_w(area))
+
+
+def _links(
+    description: Description, instances: list[CoreInstance], shared: dict[str, MemoryLevel], technology: Technology
+) -> list[tuple[Link, float]]:
+    """Links, each with the area of its clocked logic. The floor plan is square cores and memories side by side."""
     pitch = {instance.endpoint: math.sqrt(instance.core.area_m2) for instance in instances}
+    pitch |= {name: math.sqrt(level.total_area_m2) for name, level in shared.items()}
     side = math.sqrt(sum(instance.core.area_m2 for instance in instances))
-    return tuple(
+    return [
         _link(wire, description.network[wire.connection], description.clock_hz, pitch, side, technology)
         for wire in wires(description)
-    )
+    ]
 
 
 def _link(
     wire: Wire, model: ConnectionModel, clock_hz: float, pitch: dict[str, float], side: float, technology: Technology
-) -> Link:
+) -> tuple[Link, float]:
     clock = model.clock_hz or clock_hz
     if model.bandwidth_bytes_per_s is not None:
         bandwidth = model.bandwidth_bytes_per_s * 8
     else:
         bandwidth = (model.bandwidth_bits_per_cycle or 0.0) * clock
-    is_bus = model.bus is not None
+    width, is_bus = bandwidth / clock, model.bus is not None
     length = model.length_m
     if length is None:
         length = side if is_bus else max((pitch.get(end, 0.0) for end in wire.endpoints), default=0.0)
+    shared_directions = is_bus if model.shared_directions is None else model.shared_directions
+    ends = 1 if model.directed else len(wire.endpoints)
+    cost = technology.link(width * (1 if model.directed or shared_directions else 2), length, width * ends)
     energy = technology.link_energy_j_per_bit(length) if model.energy_j_per_bit is None else model.energy_j_per_bit
-    return Link(
+    link = Link(
         name=wire.name,
         endpoints=wire.endpoints,
         bandwidth_bits_per_s=bandwidth,
         latency_s=model.latency_cycles / clock,
         energy_j_per_bit=energy,
-        area_m2=technology.link_area_m2(bandwidth / clock) if model.area_m2 is None else model.area_m2,
-        width_bits_per_cycle=bandwidth / clock,
+        area_m2=cost.area_m2 if model.area_m2 is None else model.area_m2,
+        width_bits_per_cycle=width,
         clock_hz=clock,
-        shared_directions=is_bus if model.shared_directions is None else model.shared_directions,
+        shared_directions=shared_directions,
         directed=model.directed,
         hub=model.hub or "",
+        leakage_w=cost.leakage_w if model.area_m2 is None else technology.leakage_w(model.area_m2),
     )
+    return link, cost.logic_m2 if model.area_m2 is None else model.area_m2
+
+
+# --- clock ------------------------------------------------------------------------------------------------------------
+
+
+def _clocks(
+    description: Description,
+    designs: dict[str, Core],
+    instances: list[CoreInstance],
+    shared: dict[str, MemoryLevel],
+    links: list[tuple[Link, float]],
+    interfaces: tuple[Interface, ...],
+    technology: Technology,
+) -> tuple[float, tuple[tuple[str, float], ...]]:
+    """Power of the clock that always runs, and of a core of each template whose clock runs while it is busy."""
+    if description.clock_power_w is not None:
+        return description.clock_power_w, ()
+    outside = _other_clock_w(description, shared, links, interfaces, technology)
+    of_core = _core_clocks(description, designs, technology)
+    gating = description.process == "low_power" if description.clock_gating is None else description.clock_gating
+    if gating:
+        return outside, tuple(of_core.items())
+    return outside + math.fsum(of_core[instance.template] for instance in instances), ()
+
+
+def _core_clocks(description: Description, designs: dict[str, Core], technology: Technology) -> dict[str, float]:
+    """Clock power of a core of each template: compute and registers. SRAM is clocked only when it is accessed."""
+    found = {}
+    for name, core in designs.items():
+        registers = (
+            level.total_area_m2
+            for level, model in zip(core.levels, description.cores[name].memories, strict=True)
+            if not level.memory and _is_register(model)
+        )
+        found[name] = technology.clock_w(core.compute_area_m2 + math.fsum(registers), core.clock_hz)
+    return found
+
+
+def _other_clock_w(
+    description: Description,
+    shared: dict[str, MemoryLevel],
+    links: list[tuple[Link, float]],
+    interfaces: tuple[Interface, ...],
+    technology: Technology,
+) -> float:
+    """Clock power outside cores: links, controllers, shared registers, and what the description adds."""
+    logic = description.other_area_m2 + math.fsum(part.logic_m2 for part in interfaces)
+    power = technology.clock_w(logic, description.clock_hz)
+    for name, level in shared.items():
+        model = description.memories[name]
+        if _is_register(model):
+            power += technology.clock_w(level.total_area_m2, model.clock_hz or description.clock_hz)
+    return power + math.fsum(technology.clock_w(logic, link.clock_hz) for link, logic in links)

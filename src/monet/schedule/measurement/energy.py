@@ -45,10 +45,30 @@ def energy_of(schedule: Schedule, machine: Machine, n_operators: int) -> Energy:
             for level, value in cost.energy_j:
                 _add(by_level, level, value)
                 _add(by_core, stepped.instances[0].name, value)
+    clocked = clock_joules(schedule, machine)
+    if clocked.any():
+        steps = schedule.expanded.tables.steps
+        by_operator += np.bincount(steps.operator, clocked, minlength=n_operators)
+        by_level["clock"] = float(clocked.sum())
+        instances = machine.accelerator.cores
+        by_instance = np.bincount(steps.core, clocked, minlength=len(instances))
+        for instance, spent in zip(instances, by_instance, strict=True):
+            if spent:
+                _add(by_core, instance.name, spent)
     by_link = _transfers(schedule, machine, by_level, by_core, by_operator)
     static = machine.accelerator.static_power_w * schedule.timed.makespan / machine.ticks_per_second
     by_level["static"] = by_core["static"] = static
     return Energy(by_level, by_core, by_operator, by_link, static)
+
+
+def clock_joules(schedule: Schedule, machine: Machine) -> F64:
+    """Joules by step of the clock of cores that are clocked only while they are busy."""
+    accelerator, expanded = machine.accelerator, schedule.expanded
+    watts = dict(accelerator.gated_clock_w)
+    per_tick = np.array([watts.get(instance.template, 0.0) for instance in accelerator.cores])
+    ticks = expanded.parts.plain.sum(axis=1)
+    joules: F64 = ticks * per_tick[expanded.tables.steps.core] / machine.ticks_per_second
+    return joules
 
 
 def _transfers(

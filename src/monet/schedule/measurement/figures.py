@@ -9,6 +9,7 @@ import numpy as np
 
 from monet.schedule.engine import Scheduler
 from monet.schedule.machine import Machine
+from monet.schedule.measurement.energy import clock_joules
 from monet.schedule.schedule import Schedule
 from monet.schedule.simulation.records import FROM_DRAM, TO_DRAM
 
@@ -44,6 +45,7 @@ def _own_energy(scheduler: Scheduler, schedule: Schedule) -> float:
     """Joules of a schedule but for its transfers."""
     machine = scheduler.machine
     joules = machine.accelerator.static_power_w * schedule.timed.makespan / machine.ticks_per_second
+    joules += float(clock_joules(schedule, machine).sum())
     for stepped in schedule.expanded.operators:
         spent = stepped.costed.energy[0]
         if stepped.addition_costs:

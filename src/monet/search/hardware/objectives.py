@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from monet.errors import MonetError, nearest
 from monet.hardware.accelerator import Accelerator
 from monet.hardware.drawing import peak_rates, si
+from monet.hardware.power import full_use_power_w
 
 # figures that need no evaluation
 HARDWARE_FIGURES = {
     "area_mm2": "chip area, DRAM not included",
     "peak_tops": "peak 10¹² operations per second at the fastest element type; peak_tops_bf16 for one type",
-    "static_power_w": "leakage and DRAM standby",
+    "static_power_w": "leakage, clock, interfaces and DRAM standby",
+    "full_use_power_w": "every unit, memory, link and DRAM busy at once",
     "on_chip_mib": "all memories of the chip",
     "macs": "multiply-accumulate units",
     "cores": "cores of any kind",
@@ -95,6 +97,7 @@ def hardware_figures(accelerator: Accelerator) -> dict[str, float]:
         "peak_tops": max(peaks.values(), default=0.0),
         **{f"peak_tops_{dtype}": rate for dtype, rate in peaks.items()},
         "static_power_w": accelerator.static_power_w,
+        "full_use_power_w": full_use_power_w(accelerator),
         "on_chip_mib": accelerator.on_chip_bytes / 2**20,
         "macs": sum(instance.core.units for instance in accelerator.cores),
         "cores": len(accelerator.cores),
