@@ -27,6 +27,10 @@ def test_slices_are_the_timeline_in_microseconds() -> None:
     slices = [event for event in info(result)["traceEvents"] if event["ph"] == "X"]
     assert len(slices) == len(result.timeline)
     assert max(event["ts"] + event["dur"] for event in slices) == pytest.approx(1e6 * result.latency_s)
+    names = {(event["pid"], event["tid"]): event["args"]["name"] for event in info(result)["traceEvents"]
+             if event["name"] == "thread_name"}  # fmt: skip
+    named = [names[event["pid"], event["tid"]] for event in slices]
+    assert named == [result.timeline.resources[place] for place in result.timeline.resource.tolist()]
     by_track: dict[tuple[int, int], float] = {}
     for event in slices:  # slices of one track follow each other, so viewers need not nest them
         track = (event["pid"], event["tid"])

@@ -17,6 +17,7 @@ from monet.commands.sensitivity import changes, effects
 from monet.errors import MonetError
 from monet.hardware import load_description
 from monet.report.difference import info as difference_info
+from monet.report.difference import row as difference_row
 from monet.report.difference import unequal
 from monet.report.explanation import info as explanation_info
 from monet.report.result_file import read_result, write_result
@@ -145,6 +146,20 @@ def test_diff_matches_operators_by_name() -> None:
     assert found["same"]
     assert set(found["only_first"]) == names[0] - names[1]
     assert found["same"] + len(found["changed"]) == len(names[0] & names[1])
+
+
+def test_figures_are_second_over_first() -> None:
+    """Twice the latency is a ratio of 2; from nothing there is none."""
+    assert difference_row("latency", "s", 2.0, 4.0).ratio == 2.0
+    assert difference_row("latency", "s", 0.0, 4.0).ratio is None
+
+
+def test_the_operator_whose_time_changed_most_comes_first() -> None:
+    first = small()
+    slower = [dataclasses.replace(operator, latency_s=operator.latency_s + place * 1e-6)
+              for place, operator in enumerate(first.operators)]  # fmt: skip
+    found = difference_info(first, dataclasses.replace(first, operators=tuple(slower)))["operators"]["changed"]
+    assert [operator.name for operator in found] == [operator.name for operator in reversed(first.operators[1:])]
 
 
 def test_places_that_differ_are_named() -> None:
