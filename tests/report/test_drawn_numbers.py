@@ -16,7 +16,7 @@ from monet.schedule.result import Result
 from monet.schedule.result_rows import TIME_PARTS
 from tests.report.reading import check, check_words
 from tests.report.small import small
-from tests.report.test_printed_numbers import by_cause, check_headline, data_of, operator_columns
+from tests.report.test_printed_numbers import bound_rows, by_cause, check_headline, data_of, operator_columns
 
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(not NODE, reason="no node on PATH: the page's scripts are not run")
@@ -50,11 +50,8 @@ def test_cards(drawn: dict[str, Panel], result: Result) -> None:
 
 
 def test_bars_of_the_bounds(drawn: dict[str, Panel], result: Result) -> None:
-    bounds = dict(drawn["bounds"]["bars"][:4])
-    for name, value in (
-        ("all work at peak rate", result.bounds.compute_s), ("compulsory off-chip traffic", result.bounds.dram_s),
-        ("longest chain of this plan", result.bounds.critical_path_s),
-    ):  # fmt: skip
+    bounds = dict(drawn["bounds"]["bars"][:6])
+    for name, value in (*bound_rows(result).items(), ("longest chain of this plan", result.longest_chain_s)):
         check_words(
             bounds.pop(name), "{time} we take {ratio} that", name,
             time=(value, "s"), ratio=(result.latency_s / value, "×"),

@@ -98,14 +98,20 @@ def test_the_schedule_tells_figures_apart(result: Result) -> None:
 # --- what stands at the top -------------------------------------------------------------------------------------------
 
 
+def bound_rows(result: Result) -> dict[str, float]:
+    """What is said of every plan's time, by its words."""
+    bounds = result.bounds
+    return {
+        "all work at peak rate": bounds.compute_s, "operands through the ports": bounds.ports_s,
+        "traffic over links to DRAM": bounds.links_s, "compulsory off-chip traffic": bounds.dram_s,
+    }  # fmt: skip
+
+
 def check_headline(result: Result, cards: list[tuple[str, str, str, str, str]]) -> None:
     """Cards: label, figure, bound, distance, words, as shown."""
     bounds, moved = result.bounds, result.dram_bytes
-    dram = result.hardware_summary.drams[0]
-    least = bounds.dram_s * dram.bandwidth_bytes_per_s
-    strongest, latency = max(
-        (bounds.compute_s, "all work at peak rate"), (bounds.dram_s, "compulsory off-chip traffic")
-    )[::-1]
+    least, forced = bounds.dram_bytes, ", {forced} of it for want of room" if bounds.forced_bytes else ""
+    latency, strongest = max((value, words) for words, value in bound_rows(result).items())
     trace, gap = result.memory[0], result.latency_s / latency
     peak = sum(getattr(result.memory_peak_bytes["dram"], name) for name in CATEGORIES)
     expected = {
@@ -115,12 +121,12 @@ def check_headline(result: Result, cards: list[tuple[str, str, str, str, str]]) 
             {
                 "cycles": (result.cycles, "n"),
                 "rate": (BATCH / result.latency_s, "sample/s"),
-                "chain": (bounds.critical_path_s, "s"),
+                "chain": (result.longest_chain_s, "s"),
             },
         ),
         "Energy": (
             (result.energy_j, "J"), (bounds.energy_j, "J"), result.energy_j / bounds.energy_j,
-            "{each} per sample; {power} on average; bound: work and compulsory traffic",
+            "{each} per sample; {power} on average; bound: work, compulsory traffic, static power",
             {"each": (result.energy_j / BATCH, "J"), "power": (result.energy_j / result.latency_s, "W")},
         ),
         "Peak memory (dram)": (
@@ -129,7 +135,9 @@ def check_headline(result: Result, cards: list[tuple[str, str, str, str, str]]) 
         ),
         "Off-chip traffic": (
             (moved.read + moved.write, "B"), (least, "B"), (moved.read + moved.write) / least,
-            "{read} read, {write} written; bound: compulsory", {"read": (moved.read, "B"), "write": (moved.write, "B")},
+            f"{{read}} read, {{write}} written; bound: compulsory{forced}",
+            {"read": (moved.read, "B"), "write": (moved.write, "B")}
+            | ({"forced": (bounds.forced_bytes, "B")} if forced else {}),
         ),
         "Utilisation": (
             (result.utilisation, "%"), (result.utilisation * gap, "%"), gap,
@@ -248,13 +256,14 @@ def test_every_number_in_the_terminal(result: Result) -> None:
 
 def test_every_number_of_the_plain_text(result: Result) -> None:
     latency, energy, off_chip, used, head, *rest = str(result).splitlines()[1:]
-    bounds, moved = result.bounds, result.dram_bytes
+    bounds, moved, best = result.bounds, result.dram_bytes, max(bound_rows(result).values())
     check_words(
-        latency, "  latency         {latency}   {cycles} cycles, {rate}; bound {bound} (compute {compute}, DRAM "
-        "{dram}), gap {gap}; longest chain of this plan {chain}", "text",
+        latency, "  latency         {latency}   {cycles} cycles, {rate}; bound {bound} (compute {compute}, ports "
+        "{ports}, links {links}, DRAM {dram}), gap {gap}; longest chain of this plan {chain}", "text",
         latency=(result.latency_s, "s"), cycles=(result.cycles, "n"), rate=(BATCH / result.latency_s, "sample/s"),
-        bound=(max(bounds.compute_s, bounds.dram_s), "s"), compute=(bounds.compute_s, "s"), dram=(bounds.dram_s, "s"),
-        gap=(result.latency_s / max(bounds.compute_s, bounds.dram_s), "×"), chain=(bounds.critical_path_s, "s"),
+        bound=(best, "s"), compute=(bounds.compute_s, "s"), dram=(bounds.dram_s, "s"),
+        ports=(bounds.ports_s, "s"), links=(bounds.links_s, "s"), gap=(result.latency_s / best, "×"),
+        chain=(result.longest_chain_s, "s"),
     )  # fmt: skip
     check_words(
         energy, "  energy          {energy}   static {static}, {power} on average", "text",
@@ -337,10 +346,8 @@ def html_headline(cards: list[dict[str, Any]], result: Result) -> None:
 
 
 def html_bounds(data: dict[str, Any], result: Result) -> None:
-    bounds = result.bounds
-    values = {
-        "all work at peak rate": bounds.compute_s, "compulsory off-chip traffic": bounds.dram_s,
-        "longest chain of this plan": bounds.critical_path_s, "this schedule": result.latency_s,
+    values = bound_rows(result) | {
+        "longest chain of this plan": result.longest_chain_s, "this schedule": result.latency_s,
     }  # fmt: skip
     assert {row["label"]: row["seconds"] for row in data["rows"]} == values
     assert set(data) == {"rows", "path", "limits"}
@@ -521,13 +528,13 @@ def html_hardware(data: dict[str, Any], result: Result) -> None:
 
 def test_every_number_of_an_explanation(result: Result) -> None:
     step, path, busiest, lost, bound = explanation(result)["explanation"]
-    bounds, causes, kinds = result.bounds, by_cause(result), by_kind_of_event(result)
-    best = max(bounds.compute_s, bounds.dram_s)
+    causes, kinds = by_cause(result), by_kind_of_event(result)
+    best = max(bound_rows(result).values())
     check_words(
         step, "The step takes {latency}, {gap} the lower bound of every plan, {bound} ({what}); the longest chain of "
         "this plan takes {chain}.", "explanation",
         latency=(result.latency_s, "s"), gap=(result.latency_s / best, "×"), bound=(best, "s"),
-        what=("all work at peak rate", ""), chain=(bounds.critical_path_s, "s"),
+        what=("all work at peak rate", ""), chain=(result.longest_chain_s, "s"),
     )  # fmt: skip
     kind = max(kinds, key=lambda name: kinds[name])
     took: Counter[str] = Counter()
@@ -568,7 +575,7 @@ def test_a_difference_compares_the_fields_it_names(result: Result) -> None:
         "latency_s": (result.latency_s, "s"), "cycles": (result.cycles, "cycles"), "energy_j": (result.energy_j, "J"),
         "throughput_per_s": (result.throughput_per_s, "sample/s"), "utilisation": (result.utilisation, ""),
         "dram read": (result.dram_bytes.read, "B"), "dram write": (result.dram_bytes.write, "B"),
-        "lower bound of latency": (max(result.bounds.compute_s, result.bounds.dram_s), "s"),
+        "lower bound of latency": (max(bound_rows(result).values()), "s"),
     }  # fmt: skip
     phases = {row.name: row.first for row in found["phases"]}
     assert phases == near({

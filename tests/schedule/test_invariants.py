@@ -50,7 +50,8 @@ def check_bounds(scheduler: Scheduler, schedule: Schedule, result: Result) -> No
     assert result.memory[0].peak_bytes >= bounds.memory_bytes
     dram = scheduler.machine.accelerator.dram
     assert result.latency_s * slack >= result.dram_bytes.total / dram.bandwidth_bytes_per_s
-    assert result.dram_bytes.total >= bounds.dram_s * dram.bandwidth_bytes_per_s * (1 - 1e-9) - 1
+    assert result.dram_bytes.total >= bounds.dram_bytes
+    assert result.energy_j * slack >= bounds.energy_j
     for link in result.links:
         assert link.busy_s <= result.latency_s * slack
         if len(link.endpoints) == 2:

@@ -17,10 +17,10 @@ from monet.graph.op import Phase
 from monet.hardware import load_hardware
 from monet.schedule.engine import Scheduler
 from monet.schedule.evaluation import evaluate
+from monet.schedule.lower_bound.bound import bounds_of
 from monet.schedule.measurement.figures import figures_of
 from monet.schedule.plan import Plan, load_plan, plan_text
 from monet.search.fusion import candidates, improve
-from monet.search.fusion.bound import bound_of
 from monet.search.fusion.candidates import folded, hopeful_groups
 from monet.search.fusion.evaluation import FusionEvaluator
 from monet.search.fusion.manual import manual_plan
@@ -110,7 +110,7 @@ def test_an_update_joins_its_gradient_in_some_plan() -> None:
 
 def test_bounds_hold_for_every_plan() -> None:
     scheduler = mlp_step()
-    bound, found = bound_of(scheduler), found_mlp()
+    bound, found = bounds_of(scheduler.workload, scheduler.machine.accelerator), found_mlp()
     base = found.plans["unfused"][0]
     of, baseline = structure_of(scheduler.workload), baseline_of(scheduler, scheduler.schedule(base))
     rng, evaluator = random.Random(2), FusionEvaluator(scheduler, "latency", 6)

@@ -33,7 +33,7 @@ def sentences(result: Result) -> list[str]:
     said = [
         f"The step takes {seconds(result.latency_s)}, {times(result.gap['latency'])} the lower bound of every plan, "
         f"{seconds(bounds.latency_s)} ({headline.strongest_bound(result)}); the longest chain of this plan takes "
-        f"{seconds(bounds.critical_path_s)}."
+        f"{seconds(result.longest_chain_s)}."
     ]
     if path := critical_path.shares(result):
         kind, took = next(iter(path.items()))
@@ -68,6 +68,7 @@ def info(result: Result) -> dict[str, Any]:
         "hardware": result.hardware,
         "latency_s": result.latency_s,
         "lower_bounds_s": {name.removesuffix("_s"): getattr(result.bounds, name) for name in headline.BOUND_NAMES},
+        "longest_chain_s": result.longest_chain_s,
         "gap": result.gap,
         "explanation": sentences(result),
         "time_partition": time_partition.shares(result),

@@ -11,9 +11,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from monet.report.columns import Column, rows_table
+from monet.report.info.headline import BOUND_NAMES
 from monet.report.quantities import joules, nbytes, percent, seconds
 from monet.schedule.engine import Scheduler
-from monet.search.fusion.bound import Bound, bound_of
+from monet.schedule.lower_bound.bound import bounds_of
+from monet.schedule.result_rows import Bounds
 from monet.search.fusion.search import FoundFusion
 
 UNITS = {"latency": "s", "energy": "J", "edp": "Js"}
@@ -21,7 +23,7 @@ UNITS = {"latency": "s", "energy": "J", "edp": "Js"}
 
 def summary(scheduler: Scheduler, found: FoundFusion, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Everything worth keeping of a search."""
-    bound, settings = bound_of(scheduler), found.settings
+    bound, settings = bounds_of(scheduler.workload, scheduler.machine.accelerator), found.settings
     return {
         "model": scheduler.workload.graph.name,
         "hardware": scheduler.machine.accelerator.name,
@@ -63,11 +65,13 @@ class PlanRow:
     dram_peak_bytes: int | None = None
     groups: int | None = None
     fused_operators: int | None = None
-    compute_s: float | None = None  # of the bound: its two parts
+    compute_s: float | None = None  # of the bound: its parts
+    ports_s: float | None = None
+    links_s: float | None = None
     dram_s: float | None = None
 
 
-def _plans(found: FoundFusion, bound: Bound) -> list[PlanRow]:
+def _plans(found: FoundFusion, bound: Bounds) -> list[PlanRow]:
     """Figures of every plan compared, and last what no plan is below."""
     plans = []
     for name, (plan, cost) in found.plans.items():
@@ -75,7 +79,8 @@ def _plans(found: FoundFusion, bound: Bound) -> list[PlanRow]:
         figures = (cost.latency_s, cost.energy_j, cost.edp, cost.dram_bytes, cost.dram_peak_bytes)
         plans.append(PlanRow(name, *figures, len(plan.groups), fused))
     least = (bound.latency_s, bound.energy_j, bound.latency_s * bound.energy_j, bound.dram_bytes)
-    return [*plans, PlanRow("bound", *least, compute_s=bound.compute_s, dram_s=bound.dram_s)]
+    parts = {name: getattr(bound, name) for name in BOUND_NAMES}
+    return [*plans, PlanRow("bound", *least, **parts)]
 
 
 def plan_columns(first: PlanRow) -> tuple[Column[PlanRow], ...]:
@@ -97,16 +102,13 @@ def plan_columns(first: PlanRow) -> tuple[Column[PlanRow], ...]:
     )
 
 
-def _off_chip(found: FoundFusion, bound: Bound) -> dict[str, int]:
+def _off_chip(found: FoundFusion, bound: Bounds) -> dict[str, int]:
     """Bytes that cross to and from DRAM: unfused, found, and what must."""
-    must = bound.compulsory
-    again = max(0, must["read_again"] - must["chip"])
     return {
         "unfused_bytes": found.plans["unfused"][1].dram_bytes,
         "found_bytes": found.plans["found"][1].dram_bytes,
         "compulsory_bytes": bound.dram_bytes,
-        "compulsory_with_saved_off_chip_bytes": must["read"] + must["written"] + 2 * must["saved"] + again,
-        **{f"{name}_bytes": size for name, size in must.items()},
+        "forced_bytes": bound.forced_bytes,
     }
 
 
@@ -159,8 +161,8 @@ def _lines(values: Mapping[str, Any], by_name: Mapping[str, PlanRow]) -> list[st
     gone = off["unfused_bytes"] - off["found_bytes"]
     lines = [
         f"Off-chip  {nbytes(off['unfused_bytes'])} unfused, {nbytes(off['found_bytes'])} found, "
-        f"{nbytes(off['compulsory_bytes'])} compulsory (with all saved tensors off chip "
-        f"{nbytes(off['compulsory_with_saved_off_chip_bytes'])}): {percent(gone / removable)} of what could go is gone",
+        f"{nbytes(off['compulsory_bytes'])} compulsory ({nbytes(off['forced_bytes'])} of it because memories cannot "
+        f"keep it): {percent(gone / removable)} of what could go is gone",
         f"Groups    {legal_groups(census)} legal, {census['hopeful']:,} may gain, {census['distinct']:,} distinct, "
         f"{census['costed']:,} costed in {census['schedules']:,} schedules, {census['gaining']:,} gain, "
         f"{census['dominated']:,} of them dominated",

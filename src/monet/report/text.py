@@ -17,8 +17,9 @@ def format_result(result: Result) -> str:
         title,
         f"  latency     {seconds(result.latency_s):>12}   {result.cycles:,} cycles, "
         f"{quantity(result.throughput_per_s, 'sample/s')}; bound {seconds(bounds.latency_s)} "
-        f"(compute {seconds(bounds.compute_s)}, DRAM {seconds(bounds.dram_s)}), gap {gap['latency']:.2f}×; "
-        f"longest chain of this plan {seconds(bounds.critical_path_s)}",
+        f"(compute {seconds(bounds.compute_s)}, ports {seconds(bounds.ports_s)}, links {seconds(bounds.links_s)}, DRAM "
+        f"{seconds(bounds.dram_s)}), gap {gap['latency']:.2f}×; longest chain of this plan "
+        f"{seconds(result.longest_chain_s)}",
         f"  energy      {joules(result.energy_j):>12}   static "
         f"{joules(result.energy_breakdown.static)}, {quantity(result.power_w, 'W')} on average",
         f"  off-chip    {nbytes(result.dram_bytes.total):>12}   read {nbytes(result.dram_bytes.read)}, "

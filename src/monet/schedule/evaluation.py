@@ -16,7 +16,7 @@ from monet.hardware.accelerator import Accelerator
 from monet.hardware.summary import hardware_summary
 from monet.mapping.cost_store import CostStore
 from monet.schedule.engine import NoSchedule, Scheduler
-from monet.schedule.measurement.bounds import bounds_of
+from monet.schedule.lower_bound.bound import bounds_of
 from monet.schedule.measurement.energy import energy_of
 from monet.schedule.measurement.measure import Measures
 from monet.schedule.measurement.occupancy import traces
@@ -131,7 +131,8 @@ def measure(scheduler: Scheduler, schedule: Schedule, inputs: Mapping[str, Any],
         operators=operators,
         memory=memory,
         timeline=measures.timeline(),
-        bounds=bounds_of(schedule, machine, workload),
+        bounds=bounds_of(workload, accelerator),
+        longest_chain_s=schedule.longest_chain / machine.ticks_per_second,
         critical_path=measures.critical_path(),
         seconds_to_evaluate=time.perf_counter() - began,
     )

@@ -42,7 +42,8 @@ class Result:
     operators: tuple[rows.OperatorRow, ...] = ()  # in execution order
     memory: tuple[rows.MemoryTrace, ...] = ()  # DRAM first
     timeline: rows.Timeline
-    bounds: rows.Bounds = field(default_factory=rows.Bounds)
+    bounds: rows.Bounds = field(default_factory=rows.Bounds)  # of every plan
+    longest_chain_s: float = 0.0  # of this plan: its own steps and transfers, were nothing shared
     critical_path: tuple[rows.CriticalStep, ...] = ()
     plan: Mapping[str, Any]
     hardware_summary: HardwareSummary  # for drawing
@@ -84,7 +85,8 @@ class Result:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Result:
         """A result from ``to_json``'s dictionary; keys that this version does not know are left out."""
-        return restored(cls, values)
+        older = values.get("bounds", {}).get("critical_path_s")  # where it stood before
+        return restored(cls, values if older is None else {"longest_chain_s": older, **values})
 
     def report(self, path: str) -> None:
         """Write the HTML report: one file that works offline."""

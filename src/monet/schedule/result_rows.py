@@ -208,18 +208,21 @@ class MemoryTrace:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Lower bounds. All but the critical path hold for every plan; that one is of the plan at hand."""
+    """Lower bounds of every plan of a graph on an accelerator, whatever the plan at hand."""
 
     compute_s: float = 0.0  # work over the peak of all cores that can do it
-    dram_s: float = 0.0  # compulsory bytes over the bandwidth
-    critical_path_s: float = 0.0  # longest chain of this plan's own steps and transfers, were nothing shared
+    ports_s: float = 0.0  # operands over the ports of all memories that cores compute from
+    links_s: float = 0.0  # what crosses from DRAM to the cores and back, over the links in between
+    dram_s: float = 0.0  # the same, over DRAM's bandwidth
+    dram_bytes: int = 0  # off-chip bytes: read from the start, written to stay, and ``forced_bytes``
+    forced_bytes: int = 0  # of these, what no memory can keep between its write and its use
     memory_bytes: int = 0  # what is in DRAM before the step begins
-    energy_j: float = 0.0  # work at its cheapest and compulsory off-chip bytes; 0 where it is not known
+    energy_j: float = 0.0  # work at its cheapest, off-chip bytes, static power; 0 where it is not known
 
     @property
     def latency_s(self) -> float:
-        """The stronger of the two that hold for every plan."""
-        return max(self.compute_s, self.dram_s)
+        """The strongest of those on time."""
+        return max(self.compute_s, self.ports_s, self.links_s, self.dram_s)
 
 
 @dataclass(frozen=True, slots=True)

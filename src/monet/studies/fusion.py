@@ -19,7 +19,7 @@ from monet.report.html.study import Panel, axis, figure, table
 from monet.report.quantities import joules, nbytes, seconds
 from monet.report.table import Heading, TextTable
 from monet.schedule.engine import Scheduler
-from monet.search.fusion.bound import bound_of
+from monet.schedule.lower_bound.bound import bounds_of
 from monet.search.fusion.search import FusionSettings, find_fusion
 from monet.studies.study import Options, Outcome
 from monet.training.step import training_step
@@ -66,7 +66,7 @@ def search(objective: str, effort: int, seed: int, say: Callable[[str], None] = 
             }
         )  # fmt: skip
         say(_line(rows[-1]))
-    bound = bound_of(scheduler)
+    bound = bounds_of(scheduler.workload, scheduler.machine.accelerator)
     return {
         "model": MODEL, "hardware": HARDWARE, "batch": BATCH, "limits": list(LIMITS), "rows": rows,
         "references": {

@@ -168,7 +168,7 @@ def _search(values: Mapping[str, Any]) -> str:
         ["rank correlation, additive and scheduled", "" if correlation is None else f"{correlation:.2f}"],
         ["the same among the better half", "too few plans" if among is None else f"{among:.2f}"],
         ["schedules in all", f"{values['schedules']:,}"],
-        ["off-chip bytes saved over the loss, at most kept", nbytes(off["saved_bytes"])],
+        ["compulsory off-chip bytes that memories cannot keep", nbytes(off["forced_bytes"])],
     ]
     return table(["", ""], rows)
 

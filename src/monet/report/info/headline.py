@@ -12,20 +12,23 @@ from monet.schedule.result_rows import MemoryTrace
 
 BOUND_NAMES = {
     "compute_s": "all work at peak rate",
+    "ports_s": "operands through the ports",
+    "links_s": "traffic over links to DRAM",
     "dram_s": "compulsory off-chip traffic",
-    "critical_path_s": "longest chain of this plan",
 }
+CHAIN = "longest chain of this plan"
 
 
 def strongest_bound(result: Result) -> str:
     """In words, the bound on the latency of every plan that is strongest."""
-    name = "compute_s" if result.bounds.compute_s > result.bounds.dram_s else "dram_s"
-    return BOUND_NAMES[name]
+    return BOUND_NAMES[max(BOUND_NAMES, key=lambda name: float(getattr(result.bounds, name)))]
 
 
-def compulsory_bytes(result: Result) -> float:
-    """Off-chip bytes that no schedule avoids: the DRAM bound times the bandwidth."""
-    return result.bounds.dram_s * sum(dram.bandwidth_bytes_per_s for dram in result.hardware_summary.drams)
+def compulsory_bytes(result: Result) -> str:
+    """Off-chip bytes that no plan avoids, and how many of them only because memories are too small to keep them."""
+    bounds = result.bounds
+    forced = f", {nbytes(bounds.forced_bytes)} of it for want of room" if bounds.forced_bytes else ""
+    return f"{nbytes(bounds.dram_bytes)}: compulsory{forced}" if bounds.dram_bytes else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +47,12 @@ def info(result: Result) -> list[Card]:
     bounds, gap, moved = result.bounds, result.gap, result.dram_bytes
     dram = result.hardware_summary.drams[0].name
     trace = next((memory for memory in result.memory if memory.name == dram), None)
-    least_bytes = compulsory_bytes(result)
     return [
         Card(
             "Latency",
             seconds(result.latency_s),
             f"{result.cycles:,} cycles; {quantity(result.throughput_per_s, 'sample/s')}; longest chain of this plan "
-            f"{seconds(bounds.critical_path_s)}",
+            f"{seconds(result.longest_chain_s)}",
             f"{seconds(bounds.latency_s)}: {strongest_bound(result)}",
             gap["latency"],
         ),
@@ -58,7 +60,7 @@ def info(result: Result) -> list[Card]:
             "Energy",
             joules(result.energy_j),
             f"{joules(result.energy_j / max(1, result.batch))} per sample; {quantity(result.power_w, 'W')} on average",
-            f"{joules(bounds.energy_j)}: work and compulsory traffic" if bounds.energy_j else "",
+            f"{joules(bounds.energy_j)}: work, compulsory traffic, static power" if bounds.energy_j else "",
             result.energy_j / bounds.energy_j if bounds.energy_j else 0.0,
         ),
         Card(
@@ -72,8 +74,8 @@ def info(result: Result) -> list[Card]:
             "Off-chip traffic",
             nbytes(moved.total),
             f"{nbytes(moved.read)} read, {nbytes(moved.write)} written",
-            f"{nbytes(least_bytes)}: compulsory" if least_bytes else "",
-            moved.total / least_bytes if least_bytes else 0.0,
+            compulsory_bytes(result),
+            moved.total / bounds.dram_bytes if bounds.dram_bytes else 0.0,
         ),
         Card(
             "Utilisation",
@@ -97,6 +99,7 @@ def latency_bounds(result: Result) -> dict[str, Any]:
         {"label": words, "seconds": float(getattr(result.bounds, name)), "ours": False}
         for name, words in BOUND_NAMES.items()
     ]
+    rows.append({"label": CHAIN, "seconds": result.longest_chain_s, "ours": False})
     rows.append({"label": "this schedule", "seconds": result.latency_s, "ours": True})
     return {
         "rows": [row | {"text": seconds(row["seconds"]), "note": _distance(result, row)} for row in rows],

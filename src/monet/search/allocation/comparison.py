@@ -40,7 +40,7 @@ def comparison(scheduler: Scheduler, allocation: Allocation, boundary: str = "")
     if rule:
         compared.append(_row("constructive", f"best rule for the same groups: {rule.name}", rule.figures))
     compared.append(_row("found", "this search", allocation.found.figures))
-    compared.append(ComparedPlan("bound", "no plan is below: work, compulsory off-chip bytes", *allocation.bound, None))
+    compared.append(ComparedPlan("bound", "no plan is below: work, and what has to be moved", *allocation.bound, None))
     clock = scheduler.machine.accelerator.clock_hz
     compared += [
         ComparedPlan(published.name, "published", published.cycles / clock, published.energy_j, None, published.source)

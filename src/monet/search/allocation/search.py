@@ -12,7 +12,7 @@ from functools import partial
 
 from monet.errors import MonetError, nearest
 from monet.schedule.engine import NoSchedule, Scheduler
-from monet.schedule.measurement.bounds import bounds_of
+from monet.schedule.lower_bound.bound import bounds_of
 from monet.schedule.measurement.figures import Figures
 from monet.schedule.plan import Plan
 from monet.schedule.result_rows import Infeasible
@@ -198,13 +198,14 @@ def _outcome(
     keys = dict(enumerate(known))
     front = non_dominated({(n,): Score((known[key].latency_s, known[key].energy_j)) for n, key in keys.items()})
     best = _chosen(evaluator, known, made)
+    bounds = bounds_of(evaluator.scheduler.workload, evaluator.scheduler.machine.accelerator)
     return Allocation(
         found=NamedPlan("found", evaluator.plan(evaluator.placements(best)), known[best]),
         constructive=tuple(made),
         front=tuple(
             NamedPlan("front", evaluator.plan(evaluator.placements(keys[n])), known[keys[n]]) for (n,) in front
         ),
-        bound=bound_of(evaluator.scheduler, evaluator.plan(evaluator.placements(best))),
+        bound=(bounds.latency_s, bounds.energy_j),
         rounds=tuple(rounds),
         points=tuple((figures.latency_s, figures.energy_j) for figures in known.values()),
         space=space.size,
@@ -221,9 +222,3 @@ def _chosen(evaluator: AllocationEvaluator, known: Mapping[Key, Figures], made: 
     limit = min([evaluator.best_value * (1 + TIE), *(named.figures.objective(objective) for named in made)])
     able = [key for key, figures in known.items() if figures.objective(objective) <= limit]
     return min(able, key=lambda key: (known[key].edp, known[key].objective(objective)))
-
-
-def bound_of(scheduler: Scheduler, plan: Plan) -> tuple[float, float]:
-    """Seconds and joules that no plan is below: work over all cores, compulsory off-chip bytes."""
-    bounds = bounds_of(scheduler.schedule(plan), scheduler.machine, scheduler.workload)
-    return max(bounds.compute_s, bounds.dram_s), bounds.energy_j

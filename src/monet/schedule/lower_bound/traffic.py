@@ -1,0 +1,71 @@
+"""Bytes that cross between DRAM and the chip in every plan: what is there at the start and is read, what has to be
+there at the end and is written, and what memories of a given size cannot keep between its write and its use."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from monet.formats import whole_bytes
+from monet.graph.loop_nest import Operand
+from monet.schedule.expansion.geometry import axis_range, make_steps
+from monet.schedule.lower_bound.liveness import Cut, cut_of
+from monet.schedule.workload import Operator, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class LeastTraffic:
+    """Bytes of every plan, apart from what does not fit; and what has to be kept for that."""
+
+    read: int
+    written: int
+    cut: Cut
+
+    def over(self, capacity: int) -> tuple[int, int]:
+        """Bytes (read, written) across a border behind which memories hold ``capacity`` bytes."""
+        return self.read + self.cut.read(capacity), self.written + self.cut.written(capacity)
+
+
+def least_traffic(workload: Workload) -> LeastTraffic:
+    """What every plan of a graph moves, found once."""
+    found = workload.planned.get("least traffic")
+    if found is None:
+        found = workload.planned["least traffic"] = (LeastTraffic(*_compulsory(workload), cut_of(workload)),)
+    traffic = found[0]
+    assert isinstance(traffic, LeastTraffic)
+    return traffic
+
+
+def _compulsory(workload: Workload) -> tuple[int, int]:
+    """Bytes read of what is there at the start, and written of what stays: at least what one operator needs."""
+    read: dict[str, int] = {}
+    written: dict[str, int] = {}
+    for operator in workload.operators:
+        fresh = set(written)
+        for operand, tensor in operator.operands:
+            name, size = tensor.storage, distinct_bytes(operand, operator)
+            size = min(size, workload.storages[name].tensor.bytes)
+            if operand.written:
+                written[name] = max(size, written.get(name, 0))
+            elif name not in fresh:
+                read[name] = max(size, read.get(name, 0))
+    storages = workload.storages
+    return (
+        sum(size for name, size in read.items() if storages[name].is_root),
+        sum(size for name, size in written.items() if storages[name].persistent),
+    )
+
+
+def distinct_bytes(operand: Operand, operator: Operator) -> int:
+    """Bytes of an operand that its operator touches at least once, at most that many."""
+    nest, all_of_it = operator.nest, make_steps(operator.nest, {}, "", 1)
+    if len(operand.indices) != len(operand.shape):
+        return 0
+    elements = 1
+    for index, length in zip(operand.indices, operand.shape, strict=True):
+        low, high, _ = axis_range(index, length, nest, all_of_it)
+        factors = [abs(factor) for name, factor in index.terms if factor and nest.sizes[name] > 1]
+        points = math.prod(nest.sizes[name] for name, factor in index.terms if factor)
+        step = math.gcd(*factors) if factors else 1
+        elements *= max(1, min(-(-(int(high) - int(low)) // max(1, step)), points))
+    return whole_bytes(min(elements, nest.points) * operand.bits_per_element, down=True)

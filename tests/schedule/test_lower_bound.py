@@ -1,0 +1,131 @@
+"""The lower bound of every plan: by hand on small cases, below all on random ones, the same whatever the plan.
+
+``MONET_TEST_CASES=10000 pytest -m '' tests/schedule/test_lower_bound.py`` tries ten thousand."""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import replace
+
+import pytest
+
+from monet.frontends import load_model
+from monet.graph import Graph, GraphBuilder
+from monet.schedule.engine import NoSchedule, Scheduler
+from monet.schedule.evaluation import measure
+from monet.schedule.lower_bound.liveness import cut_of
+from monet.schedule.plan import Group, Plan, PlanError
+from monet.schedule.workload import workload_of
+from monet.training.step import training_step
+from tests.schedule.cases import random_accelerator, random_plan
+
+FP32 = 4
+
+
+def perceptron(batch: int, width: int, layers: int, *, norm: bool = False) -> Graph:
+    """Linear layers with ReLU between them (and a norm over the batch in front of it), trained by cross-entropy."""
+    build = GraphBuilder("perceptron")
+    x = build.input("x", (batch, width))
+    for number in range(layers):
+        with build.scope(f"layer{number}"):
+            if number:
+                x = build.emit("relu", _normed(build, x, width) if norm else x)
+            x = build.emit("linear", x, build.parameter("weight", (width, width)), transpose=False)
+    return training_step(build.build([x]))
+
+
+def _normed(build: GraphBuilder, x: str, width: int) -> str:
+    names = [build.parameter(name, (width,)) for name in ("gamma", "beta")]
+    state = [build.buffer(name, (width,)) for name in ("mean", "variance")]
+    return build.emit("batch_norm", x, *names, *state, epsilon=1e-5, momentum=0.1)
+
+
+def test_what_is_kept_over_the_loss() -> None:
+    """Of samples that nothing mixes, each keeps its own inputs of layers; weights are read again after the loss, if
+    only by their update. A norm over the batch makes all of them wait for each other."""
+    batch, width = 8, 16
+    cut = cut_of(workload_of(perceptron(batch, width, 3)))
+    assert cut.slices == batch
+    row = width * FP32
+    assert cut.of_each == cut.made == 3 * row  # two hidden vectors, one vector of logits
+    assert cut.again == 3 * width * row + row  # three weights; the input, which the first weight's gradient reads
+    cut = cut_of(workload_of(perceptron(batch, width, 3, norm=True)))
+    assert cut.made >= (2 + 2) * batch * row  # results of linear layers for the norms, of norms for the layers
+    assert cut.of_each == row
+
+
+def test_bytes_that_do_not_fit() -> None:
+    cut = replace(cut_of(workload_of(perceptron(8, 16, 3))), made=100, again=50, slices=4, of_each=90)
+    assert (cut.written(200), cut.read(200)) == (0, 0)
+    assert (cut.written(120), cut.read(120)) == (0, 30)
+    assert (cut.written(80), cut.read(80)) == (20 + 3 * 10, 70 + 3 * 10)
+
+
+def convolutions(batch: int, channels: int, layers: int) -> Graph:
+    """Convolutions with norms, means of the image, a classifier."""
+    build = GraphBuilder("convolutions")
+    x = build.input("x", (batch, channels, 6, 6))
+    for number in range(layers):
+        with build.scope(f"layer{number}"):
+            weight = build.parameter("weight", (channels, channels, 3, 3))
+            x = build.emit("conv", x, weight, stride=(1, 1), padding=((1, 1),) * 2, dilation=(1, 1), groups=1)
+            x = build.emit("relu", _normed(build, x, channels))
+    x = build.emit("reduce_mean", x, axes=(2, 3), keepdims=False)
+    x = build.emit("linear", x, build.parameter("weight", (4, channels)), transpose=False)
+    return training_step(build.build([x]))
+
+
+def random_step(seed: random.Random) -> Graph:
+    """A training step whose loss stands between all that is saved and all that reads it."""
+    kind = seed.choice(("perceptron", "norms", "convolutions", "transformer"))
+    if kind == "transformer":
+        model = load_model(
+            "gpt:layers=1,hidden=16,heads=2,vocabulary=32,positions=8,sequence=8", batch=seed.choice((1, 3))
+        )
+        return training_step(model)
+    if kind == "convolutions":
+        return convolutions(seed.choice((1, 4)), seed.choice((4, 8)), seed.randint(1, 2))
+    return perceptron(seed.choice((2, 32)), seed.choice((8, 32)), seed.randint(1, 4), norm=kind == "norms")
+
+
+def spanning_plan(seed: random.Random, scheduler: Scheduler) -> Plan:
+    """A random plan, or one group from somewhere before the loss to somewhere after it, tiled along some dimension."""
+    operators, plan = scheduler.workload.operators, random_plan(seed, scheduler)
+    if seed.random() < 0.3:
+        return plan
+    first = seed.randrange(len(operators) // 2)
+    last = operators[seed.randrange(first + 1, len(operators))]
+    dims = sorted(dim for dim in last.tileable if last.nest.sizes[dim] > 1)
+    if not dims:
+        return plan
+    names = tuple(operator.op.name for operator in operators[first : last.number + 1])
+    group = Group(names, ((seed.choice(dims), seed.choice((1, 2))),), seed.choice(("cached", "recomputed")))
+    return replace(plan, groups=(group,))
+
+
+CASES = int(os.environ.get("MONET_TEST_CASES", "2000"))
+QUICK = 1  # blocks of a hundred that are not left to the second tier
+
+
+@pytest.mark.parametrize(
+    "block",
+    [pytest.param(block, marks=[pytest.mark.slow] * (block >= QUICK)) for block in range(-(-CASES // 100))],
+)
+def test_no_random_plan_is_below(block: int) -> None:
+    ran = forced = 0
+    for number in range(100 * block, 100 * block + 100):
+        seed = random.Random(number)
+        scheduler = Scheduler(random_step(seed), random_accelerator(seed))
+        try:
+            schedule = scheduler.schedule(spanning_plan(seed, scheduler))
+        except (NoSchedule, PlanError):
+            continue
+        result = measure(scheduler, schedule, {}, 0.0)
+        assert result.latency_s * (1 + 1e-9) >= result.bounds.latency_s, number
+        assert result.dram_bytes.total >= result.bounds.dram_bytes, number
+        assert result.energy_j * (1 + 1e-9) >= result.bounds.energy_j, number
+        ran += 1
+        forced += result.bounds.forced_bytes > 0
+    assert ran >= 50
+    assert forced >= 10
