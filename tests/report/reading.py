@@ -21,7 +21,7 @@ def shows(text: str, value: Any, unit: str) -> bool:
         found = re.fullmatch(r"(\d+)(\.\d)? %", text)
         return bool(found) and abs(float(text[:-2]) - 100 * value) <= (0.0501 if found[2] else 0.501)
     if unit == "×":
-        found = re.fullmatch(r"(\d\.\d\d|\d{2,})×", text)
+        found = re.fullmatch(r"(\d\.\d\d|\d{2,}(\.\d)?)×", text)
         return bool(found) and abs(float(text[:-1]) - value) <= max(0.00501, 0.00501 * value * (value >= 10))
     found = re.fullmatch(rf"(-?\d+(?:\.\d+)?) ?([{''.join(PREFIXES)}]?){re.escape(unit)}", text)
     if not found or not (float(found[1]) == 0 or 1 <= abs(float(found[1])) < 1000 or unit == "B"):

@@ -12,13 +12,17 @@ import pytest
 
 from monet.frontends import load_model
 from monet.graph import Graph, GraphBuilder
+from monet.hardware import load_hardware
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.evaluation import measure
+from monet.schedule.lower_bound.bound import bounds_of
 from monet.schedule.lower_bound.liveness import cut_of
+from monet.schedule.lower_bound.traffic import least_traffic
 from monet.schedule.plan import Group, Plan, PlanError
 from monet.schedule.workload import workload_of
 from monet.training.step import training_step
-from tests.schedule.cases import random_accelerator, random_plan
+from monet.transforms.checkpoint_plan import saved_tensors
+from tests.schedule.cases import accelerator, random_accelerator, random_plan
 
 FP32 = 4
 
@@ -51,8 +55,9 @@ def test_what_is_kept_over_the_loss() -> None:
     assert cut.of_each == cut.made == 3 * row  # two hidden vectors, one vector of logits
     assert cut.again == 3 * width * row + row  # three weights; the input, which the first weight's gradient reads
     cut = cut_of(workload_of(perceptron(batch, width, 3, norm=True)))
-    assert cut.made >= (2 + 2) * batch * row  # results of linear layers for the norms, of norms for the layers
-    assert cut.of_each == row
+    # all samples: inputs of both norms and the first one's result; four vectors of statistics; two rows of the sample
+    assert cut.made == 3 * batch * row + 4 * row + 2 * row
+    assert cut.of_each == 2 * row
 
 
 def test_bytes_that_do_not_fit() -> None:
@@ -129,3 +134,40 @@ def test_no_random_plan_is_below(block: int) -> None:
         forced += result.bounds.forced_bytes > 0
     assert ran >= 50
     assert forced >= 10
+
+
+def test_the_bound_does_not_look_at_the_plan() -> None:
+    scheduler = Scheduler(perceptron(32, 32, 3), accelerator("bus"))
+    plans = Plan(), Plan(boundary="dram"), spanning_plan(random.Random(1), scheduler)
+    results = [measure(scheduler, scheduler.schedule(plan), {}, 0.0) for plan in plans]
+    assert len({result.latency_s for result in results}) == 3
+    assert {result.bounds for result in results} == {bounds_of(scheduler.workload, scheduler.machine.accelerator)}
+
+
+def test_a_bus_that_is_narrower_than_dram_bounds_the_step() -> None:
+    """A 512-bit bus in front of 800 or 9600 bit of DRAM: not off-chip bandwidth, but the bus is what matters."""
+    workload = workload_of(training_step(load_model("gpt:layers=1,hidden=64,heads=2,sequence=32")))
+    narrow, wide = (bounds_of(workload, load_hardware("fusemax", {"dram_bandwidth": bits})) for bits in (800, 9600))
+    assert wide.links_s == narrow.links_s == wide.latency_s
+    assert wide.links_s == pytest.approx(wide.dram_s * 9600 / 512)
+    assert narrow.links_s == pytest.approx(narrow.dram_s * 800 / 512)
+
+
+def test_what_is_saved_and_does_not_fit_is_compulsory() -> None:
+    """A batch whose saved tensors are ten times the chip's memories: nearly all of them are written and read again."""
+    graph, chip = training_step(load_model("resnet18-cifar", batch=64)), load_hardware("edge-tpu")
+    kept = sum(memory.size_bytes for memory in chip.memories)
+    saved = sum(tensor.bytes for tensor in saved_tensors(graph))
+    bounds = bounds_of(workload_of(graph), chip)
+    assert saved > 5 * kept
+    assert 1.8 * (saved - kept) <= bounds.forced_bytes <= 2 * saved
+    assert bounds.dram_bytes == bounds.forced_bytes + sum(least_traffic(workload_of(graph)).over(10**12))
+
+
+def test_what_crosses_a_border_behind_a_buffer() -> None:
+    """An L2 between DRAM and the SMs: what the SMs cannot keep themselves crosses the crossbar, even if the L2 can."""
+    workload = workload_of(training_step(load_model("resnet18-cifar", batch=16)))
+    chip = load_hardware("a100", {"network.crossbar.bandwidth_bits_per_cycle": 1024})
+    crossed = sum(least_traffic(workload).over(108 * 192 * 1024))
+    assert crossed > sum(least_traffic(workload).over(40 * 2**20 + 108 * 192 * 1024))
+    assert bounds_of(workload, chip).links_s == pytest.approx(8 * crossed / (1024 * chip.clock_hz))

@@ -144,8 +144,8 @@ def ports_bound_s(work: Work, accelerator: Accelerator) -> float:
     """Every operand passes a port of the memory that its core computes from at least once: vector operators on cores
     with lanes, all of them on all cores."""
     best = 0.0
-    for able, counted in ((lambda core: bool(core.lanes), (False,)), (lambda core: True, (False, True))):
-        ports = [_top_ports(instance.core) for instance in accelerator.cores if able(instance.core)]
+    for lanes_only, counted in ((True, (False,)), (False, (False, True))):
+        ports = [_top_ports(each.core) for each in accelerator.cores if each.core.lanes or not lanes_only]
         read, written = (sum(bits[kind] for kind in counted) for bits in (work.bits_read, work.bits_written))
         feeds, collects, both = (sum(rates) for rates in zip(*ports, strict=True)) if ports else (0.0, 0.0, 0.0)
         for bits, rate in ((read, feeds), (written, collects), (read + written, both)):
