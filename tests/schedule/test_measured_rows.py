@@ -10,6 +10,7 @@ import pytest
 
 from monet.graph import Graph, GraphBuilder
 from monet.graph.counts import macs_of
+from monet.hardware import load_hardware
 from monet.schedule.evaluation import evaluate
 from monet.schedule.result import Result
 from monet.schedule.result_rows import EVENT_KINDS, TIME_PARTS
@@ -60,15 +61,32 @@ def test_utilisation_is_work_over_what_the_arrays_could_do(result: Result) -> No
     macs = {op.name: macs_of(graph, op) for op in graph.ops}
     units = {one.name: one.core.units * one.core.clock_hz for one in hardware.cores}
     assert sum(units.values()) == 4 * 16 * 500e6
-    assert result.utilisation == pytest.approx(sum(macs.values()) / (sum(units.values()) * result.latency_s))
+    rate = 0.5  # products of fp32 per unit and cycle
+    assert result.utilisation == pytest.approx(sum(macs.values()) / (rate * sum(units.values()) * result.latency_s))
     for row in result.operators:
         assert row.macs == macs[row.name]
-        could = sum(units[name] for name in row.cores) * (row.end_s - row.start_s)
+        could = rate * sum(units[name] for name in row.cores) * (row.end_s - row.start_s)
         assert row.utilisation == pytest.approx(row.macs / could if could else 0.0)
     for core in result.cores:
         mine = sum(row.macs / len(row.cores) for row in result.operators if core.name in row.cores)
-        could = units[core.name] * result.latency_s
+        could = rate * units[core.name] * result.latency_s
         assert core.utilisation == pytest.approx(mine / could if could else core.busy_s / result.latency_s)
+
+
+def test_no_array_is_used_more_than_all_the_time() -> None:
+    """Two products per unit and cycle: a full array did twice as many as it has unit-cycles, and is used once."""
+    builder = GraphBuilder("square")
+    left, right = (builder.input(name, (256, 256), "int8") for name in ("left", "right"))
+    with builder.scope("product"):
+        graph = builder.build([builder.emit("matmul", left, right, transpose_a=False, transpose_b=False)])
+    fast = dict.fromkeys(("memories.sram", "cores.npu.memories.weights", "network.axi"), 4096)
+    settings = {f"{path}.bandwidth_bits_per_cycle": bits for path, bits in fast.items()} | {
+        "cores.npu.rates.int8.products_per_cycle": 2, "dram.external.bandwidth_bytes_per_s": 1e12,
+    }  # fmt: skip
+    found = evaluate(graph, load_hardware("micro-npu", settings))
+    units = 2 * 16 * 8 * 400e6
+    assert 0.5 < found.operators[0].utilisation <= 1
+    assert found.utilisation == pytest.approx(256**3 / (units * found.latency_s))
 
 
 def test_the_headline_is_of_the_whole_batch(result: Result) -> None:

@@ -104,7 +104,6 @@ def measure(scheduler: Scheduler, schedule: Schedule, inputs: Mapping[str, Any],
     phases = measures.phases()
     operators = measures.operators()
     arrays = sum(instance.core.units * instance.core.clock_hz for instance in accelerator.cores)
-    macs = sum(operator.macs for operator in workload.operators)
     dram, reason = memory[0], None
     if dram.peak_bytes > dram.capacity_bytes:
         short = dram.peak_bytes - dram.capacity_bytes
@@ -121,7 +120,7 @@ def measure(scheduler: Scheduler, schedule: Schedule, inputs: Mapping[str, Any],
         ticks=makespan,
         throughput_per_s=workload.batch / latency if latency else 0.0,
         energy_j=energy.total,
-        utilisation=macs / (arrays * latency) if arrays and latency else 0.0,
+        utilisation=measures.unit_cycles / (arrays * latency) if arrays and latency else 0.0,
         energy_breakdown=measures.energy_breakdown(phases),
         memory_peak_bytes={row.name: MemoryPeak(**row.at_peak, total=row.peak_bytes) for row in memory},
         dram_bytes=measures.dram_bytes,

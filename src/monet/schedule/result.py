@@ -32,7 +32,7 @@ class Result:
     throughput_per_s: float = 0.0  # samples per second
     batch: int
     energy_j: float = 0.0
-    utilisation: float = 0.0  # multiply-accumulates done over what all arrays could do in this time
+    utilisation: float = 0.0  # share of all arrays' unit-cycles that multiply, at the rates of the operators' formats
     energy_breakdown: rows.EnergyBreakdown = field(default_factory=rows.EnergyBreakdown)
     memory_peak_bytes: Mapping[str, rows.MemoryPeak] = field(default_factory=dict)  # by memory
     dram_bytes: rows.DramBytes = field(default_factory=rows.DramBytes)

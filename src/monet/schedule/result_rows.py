@@ -48,7 +48,7 @@ class OperatorRow:
     cycles: int  # of the accelerator's own clock, from start to end
     macs: int  # multiply-accumulates
     work: Mapping[str, int]  # scalar operations by function
-    utilisation: float  # multiply-accumulates over what the arrays of its cores could do from start to end
+    utilisation: float  # multiply-accumulates over what its cores' arrays could do in its formats, from start to end
     energy_j: float  # dynamic energy
     dram_read_bytes: int  # read from DRAM for it
     dram_write_bytes: int  # written to DRAM by it, or to make room for it
@@ -78,7 +78,7 @@ class CoreRow:
     kind: str  # matrix or vector
     clock_hz: float
     busy_s: float  # time in which a tile is on it
-    utilisation: float  # multiply-accumulates over what its array could do; of a core without one the share of time
+    utilisation: float  # share of its array's unit-cycles that multiply; of a core without one the share of time
     macs: float  # multiply-accumulates done here
     energy_j: float  # dynamic energy at and below its top memory
     operators: int  # operators that ran here

@@ -11,12 +11,22 @@ import numpy as np
 
 from monet.arrays import I64, Bool
 from monet.graph.op import Phase
+from monet.hardware.accelerator import Core
 from monet.schedule import result_rows as r
 from monet.schedule.machine import Machine
 from monet.schedule.measurement.energy import Energy
 from monet.schedule.measurement.spans import operator_spans
 from monet.schedule.schedule import Occupied, Schedule
 from monet.schedule.workload import Operator, Workload
+
+
+def unit_cycles(operator: Operator, core: Core, macs: float) -> float:
+    """Cycles of an array's units for some of an operator's multiply-accumulates, at the rate of its formats; none on a
+    core whose array cannot multiply them, as its lanes do."""
+    first, second = (operand.dtype for operand in operator.nest.reads[:2]) if macs else ("", "")
+    if not macs or not core.units or core.cannot_multiply(first, second):
+        return 0.0
+    return macs / core.rate(first, second, either_way=True).products_per_cycle
 
 
 class Measures:
@@ -88,7 +98,7 @@ class Measures:
             cycles=math.ceil(seconds * self.machine.accelerator.clock_hz - 1e-6),
             macs=operator.macs,
             work=dict(operator.work),
-            utilisation=operator.macs / (peak * seconds) if peak and seconds else 0.0,
+            utilisation=sum(self._unit_cycles(stepped)) / (peak * seconds) if peak and seconds else 0.0,
             energy_j=float(self.energy.by_operator[number]),
             dram_read_bytes=int(self.read[number]),
             dram_write_bytes=int(self.written[number]),
@@ -97,6 +107,18 @@ class Measures:
             output_bytes=operator.output_bytes,
             bound_by=self._bound(stepped, number),
             recompute=op.recompute,
+        )
+
+    def _unit_cycles(self, stepped: Any) -> list[float]:
+        """By core of an operator: cycles of units of its array that multiply."""
+        operator, instances = stepped.operator, stepped.instances
+        return [unit_cycles(operator, instance.core, operator.macs / len(instances)) for instance in instances]
+
+    @cached_property
+    def unit_cycles(self) -> float:
+        """Cycles of units of all arrays that multiply."""
+        return math.fsum(
+            cycles for stepped in self.schedule.expanded.operators for cycles in self._unit_cycles(stepped)
         )
 
     def _bound(self, stepped: Any, number: int) -> str:
@@ -111,10 +133,11 @@ class Measures:
         schedule, machine, makespan = self.schedule, self.machine, self.schedule.timed.makespan
         steps = schedule.expanded.tables.steps
         found = []
-        macs = np.zeros(len(machine.accelerator.cores))
+        macs, used_cycles = np.zeros((2, len(machine.accelerator.cores)))
         for stepped in schedule.expanded.operators:
-            for instance in stepped.instances:
+            for instance, cycles in zip(stepped.instances, self._unit_cycles(stepped), strict=True):
                 macs[machine.core_index[instance.name]] += stepped.operator.macs / len(stepped.instances)
+                used_cycles[machine.core_index[instance.name]] += cycles
         for number, instance in enumerate(machine.accelerator.cores):
             here = steps.core == number
             parts = [int(ticks) for ticks in schedule.expanded.parts.plain[here].sum(axis=0)]
@@ -130,7 +153,7 @@ class Measures:
                     kind=instance.core.kind.value,
                     clock_hz=instance.core.clock_hz,
                     busy_s=busy * self.seconds,
-                    utilisation=float(macs[number] / peak) if peak else busy / makespan if makespan else 0.0,
+                    utilisation=float(used_cycles[number] / peak) if peak else busy / makespan if makespan else 0.0,
                     macs=float(macs[number]),
                     energy_j=self.energy.by_core.get(instance.name, 0.0),
                     operators=len(used),
