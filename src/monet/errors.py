@@ -28,6 +28,10 @@ class ModelError(MonetError):
     """A model cannot be read, or does not describe a valid graph."""
 
 
+class ModelWarning(UserWarning):
+    """Something about a model that was read is worth a look. The command line prints it as one line."""
+
+
 class UnsupportedOperators(ModelError):
     """A model uses operators that monet has no entry for; lists all of them at once."""
 

@@ -49,13 +49,15 @@ def load_model(
             raise OptionError(
                 option, sizes[option], "the sizes of a torch module are those of its inputs; take --input"
             )
+    from monet.frontends.trained import note_untrained
     from monet.graph.recipe import Recipe
 
     values = {"model": model, **sizes, "inputs": list(inputs), "dimensions": dict(dimensions or {})}
     if is_zoo(model):
         return zoo_model(model)(batch or 1, image, sequence).made_by(Recipe({**values, "batch": batch or 1}))
     digest = digest_of(model)  # before it is read: of a file that changes meanwhile it is the wrong one
-    return _file(model, batch, image, sequence, inputs, dimensions).made_by(Recipe({**values, "model_digest": digest}))
+    graph = note_untrained(_file(model, batch, image, sequence, inputs, dimensions))
+    return graph.made_by(Recipe({**values, "model_digest": digest}))
 
 
 def digest_of(model: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from monet.errors import ModelError, UnsupportedOperators
+from monet.errors import ModelError, ModelWarning, UnsupportedOperators
 from monet.frontends.onnx import operators as _operators  # noqa: F401  fills the table of rules
 from monet.frontends.onnx.file import File, read_file
 from monet.frontends.onnx.folding import Array
@@ -35,7 +36,25 @@ def load_onnx(
     inputs = input_shapes(file, Sizes(batch, image, sequence, dimensions))
     stored_shapes = _stored_shapes(file, inputs)
     translation = _translate(file, {entry.name: entry.shape for entry in inputs}, inputs, stored_shapes)
-    return verify(recover(_graph(translation)))
+    graph = verify(recover(_graph(translation)))
+    for note in _notes(translation):
+        warnings.warn(f"{path}: {note}", ModelWarning, stacklevel=2)
+    return graph
+
+
+def _notes(translation: Translation) -> Iterator[str]:
+    """What the exporter took out of the network and the file shows only in part."""
+    if folded := translation.folded_norms:
+        yield (
+            f"{len(folded)} batch norms that the exporter folded into convolutions are put back ({next(iter(folded))}, "
+            f"…); biases that those convolutions had themselves, up to {sum(folded.values()):,} parameters, cannot be "
+            "told apart from them; an export in training mode keeps both"
+        )
+    for name, table in translation.tables.items():
+        yield (
+            f"{name} was looked up in a trained table at fixed positions when the file was written; its "
+            f"{len(table.rows)} distinct rows are taken as that table, rows that were not looked up are missing"
+        )
 
 
 def onnx_values(path: str | Path, graph: Graph) -> dict[str, Array]:

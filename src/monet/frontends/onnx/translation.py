@@ -14,6 +14,7 @@ from monet.formats import FORMATS
 from monet.frontends.onnx.element_types import dtype_of_array
 from monet.frontends.onnx.file import File, Node, execution_order, read_node
 from monet.frontends.onnx.folding import Array, Known, fold
+from monet.frontends.onnx.tables import LookedUp
 from monet.frontends.onnx.weights import Weights, made_up
 from monet.graph import GraphBuilder
 from monet.graph.op import Phase
@@ -59,6 +60,8 @@ class Translation:
         self.sources: dict[str, Source] = {}
         self.missing: dict[str, tuple[int, str]] = {}
         self.layers: dict[str, int] = {}
+        self.folded_norms: dict[str, int] = {}  # module → channels, where a bias may be lost
+        self.tables: dict[str, LookedUp] = {}
         self._values: dict[str, Value | object] = {}
         self._roots: dict[tuple[str, str], str] = {}
         self._made: dict[str, str] = {}
@@ -336,6 +339,8 @@ class Translation:
             return self.emit(node, "reshape", vector, shape=shape)
         if not made_up(name):
             return self.declare(own, shape, dtype, name, _as_stored, buffer=buffer)
+        if (found := self.weights.looked_up(name)) is not None:
+            return self._declare_looked_up(name, dtype, found, node)
         leaf = _LEAVES.get((node.op, node.inputs.index(name)), _LEAVES.get((node.op, -1), ""))
         module = self.weights.module(node)
         title = f"{module}.{leaf}" if leaf and module else _plain(name)
@@ -349,6 +354,18 @@ class Translation:
             vector = self.declare(title, shape[:1], dtype, name, np.ravel, buffer=buffer)
             return self.emit(node, "reshape", vector, shape=shape)
         return self.declare(title, shape, dtype, name, _as_stored, buffer=buffer)
+
+    def _declare_looked_up(self, name: str, dtype: str, found: LookedUp, node: Node) -> str:
+        """The trained table, and its look-up at the positions that were fixed when the file was written."""
+        self.tables[name] = found
+        table = self.declare(f"{_plain(name)}.table", found.rows.shape, dtype, "", _as_stored, found.rows)
+        index = self.builder.constant(f"{_plain(name)}.positions", np.asarray(found.positions, np.int64), "int64")
+        rows = self.emit(node, "embedding", table, index)
+        last = len(self.shape(rows)) - 1
+        order = tuple(
+            axis if axis < found.axis else last if axis == found.axis else axis - 1 for axis in range(last + 1)
+        )
+        return rows if found.axis == last else self.emit(node, "transpose", rows, order=order)
 
     def weight(self, node: Node, position: int) -> str:
         """An input in the place of a weight: an array of the program is declared a parameter there."""

@@ -3,7 +3,7 @@
 The rule, in order:
 
 1. integers, booleans and rank-0 floats are constants, and so is whatever only sets a size, a bound or a ratio;
-2. running statistics of a batch norm are buffers;
+2. running statistics of a batch norm are buffers, and so are its scale and shift if others of their own follow;
 3. masks and tables are not trained: values that are infinite or very negative, only zeros and ones, an arithmetic or
    geometric progression, sines, cosines or the angles of them; or, where values are absent, a name that says so;
 4. uniform scales and shifts of a norm (other than batch norm) under a made-up name stand for one without parameters;
@@ -24,6 +24,8 @@ from monet.errors import ModelError
 from monet.formats import FORMATS
 from monet.frontends.onnx.element_types import dtype_of
 from monet.frontends.onnx.file import File, Node
+from monet.frontends.onnx.places import NORMS, STATISTICS, Places
+from monet.frontends.onnx.tables import LookedUp, is_table, looked_up
 
 Array = np.ndarray[Any, Any]
 
@@ -39,12 +41,6 @@ _CONSTANT_SLOTS = {
     *(("Resize", slot) for slot in (1, 2, 3)), ("Upsample", 1), ("Pad", 2), ("Clip", 1), ("Clip", 2), ("Dropout", 1),
     ("Pow", 1), ("OneHot", 2), *(("Range", slot) for slot in (0, 1, 2)),
 }  # fmt: skip
-_NORMS = ("BatchNormalization", "InstanceNormalization", "LayerNormalization", "GroupNormalization", "RMSNormalization")
-_WEIGHT_SLOTS = {
-    *((op, slot) for op in ("Conv", "ConvTranspose", "Gemm", *_NORMS) for slot in (1, 2)), ("MatMul", 1), ("PRelu", 1),
-    *((op, slot) for op in ("LSTM", "GRU", "RNN") for slot in (1, 2, 3)),
-}  # fmt: skip
-_FILLED = -1e4
 
 
 class Weights:
@@ -59,6 +55,7 @@ class Weights:
         for node in file.nodes:
             for slot, name in enumerate(node.inputs):
                 self.uses[name].append((node, slot))
+        self._places = Places(((node.op, node.inputs, node.outputs) for node in file.nodes), self._protos)
         self._alias_identities()
         self._prefixes = self._scope_prefixes()
 
@@ -85,8 +82,10 @@ class Weights:
         if node.op == "MatMul":
             for reader, slot in self.uses[node.outputs[0]]:
                 other = reader.input(1 - slot)
-                if reader.op == "Add" and other in self._protos and not made_up(other) and other.endswith(".bias"):
-                    return other.removesuffix(".bias")
+                named = other.removesuffix(".bias")
+                biased = reader.op == "Add" and other in self._protos and not made_up(other) and named != other
+                if biased and named.endswith(node.scope):  # else it is a copied layer's, written once for both
+                    return named
         parts = node.scope.split(".")
         for length in range(len(parts), 0, -1):
             if tuple(parts[:length]) in self._prefixes:
@@ -145,18 +144,24 @@ class Weights:
             return "constant"
         if slots and all(slot in _CONSTANT_SLOTS for slot in slots):
             return "constant"
-        if slots and all(op == "BatchNormalization" and slot in (3, 4) for op, slot in slots):
+        readers = self._places.readers(name)
+        if readers and all(
+            reader.place in STATISTICS or (self._places.is_rescaled(reader) and reader.slot) for reader in readers
+        ):
             return "buffer"
-        in_place = any(slot in _WEIGHT_SLOTS for slot in slots) and not self._is_matmul_table(name, slots)
+        in_place = self._in_place(name) and not self._is_matmul_table(name, slots)
         if not in_place and self._is_table(name, slots):
             return "constant" if self.array(name) is not None else "buffer"
         if made_up(name):
-            norm = any(op in _NORMS and op != "BatchNormalization" for op, _ in slots)
+            norm = any(op in NORMS and op != "BatchNormalization" for op, _ in slots)
             if norm and self.is_uniform(name):
                 return "constant"
             if not in_place and (len([size for size in shape if size > 1]) < 1 or not self._looks_folded(name)):
                 return "constant" if self.array(name) is not None else "buffer"
         return "parameter"
+
+    def _in_place(self, name: str) -> bool:
+        return any(self._places.is_weight(reader) for reader in self._places.seen_through_layout(name))
 
     def _looks_folded(self, name: str) -> bool:
         """A folded parameter: not uniform, and of two axes, or a vector stretched to sit beside channels."""
@@ -177,6 +182,13 @@ class Weights:
             return True
         array = self.array(name)
         return array is not None and is_table(array, looked_up=("Gather", 0) in slots)
+
+    def looked_up(self, name: str) -> LookedUp | None:
+        """The table whose rows a folded parameter repeats; None if it is no such thing."""
+        array = self.array(name) if made_up(name) and self.role(name) == "parameter" else None
+        if array is None or self._in_place(name):
+            return None
+        return looked_up(array)
 
     def is_uniform(self, name: str) -> bool:
         """Whether all values are equal; False if they are absent."""
@@ -211,38 +223,3 @@ def _has_values(proto: Any) -> bool:
 def made_up(name: str) -> bool:
     """Whether the exporter invented this name, so that no module has a parameter called so."""
     return _MADE_UP.match(name) is not None
-
-
-def is_table(array: Array, looked_up: bool = False) -> bool:
-    """Whether values are a mask, a progression, or sines and cosines, which no weight starts as."""
-    values = np.asarray(array, np.float64)
-    if not np.isfinite(values).all() or values.min() <= _FILLED:
-        return True
-    if (values == values.flat[0]).all():
-        return False
-    flat = values.ravel()
-    if np.isin(flat, (0.0, 1.0)).all():
-        return True
-    if flat.size >= 3 and np.squeeze(values).ndim == 1 and _is_progression(flat):
-        return True
-    return _is_sinusoid(np.squeeze(values), looked_up)
-
-
-def _is_progression(flat: Array) -> bool:
-    steps = np.diff(flat)
-    if np.allclose(steps, steps[0], rtol=1e-4, atol=0):
-        return True
-    return bool((flat > 0).all() and np.allclose(flat[1:] / flat[:-1], flat[1] / flat[0], rtol=1e-4, atol=0))
-
-
-def _is_sinusoid(values: Array, looked_up: bool) -> bool:
-    """Row 0 is position 0: sines 0, cosines 1; row 1 starts with sin 1 or cos 1."""
-    if values.ndim != 2 or values.shape[0] < 2 or np.abs(values).max() > 1.0001:
-        return False
-    first = values[0]
-    if not np.isin(first, (0.0, 1.0)).all():
-        return False
-    start = values[1, 0]
-    return bool(np.isclose(start, np.sin(1.0), atol=1e-3) or np.isclose(start, np.cos(1.0), atol=1e-3)) or (
-        not looked_up and bool((first == 1).all())
-    )

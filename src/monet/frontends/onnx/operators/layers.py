@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from monet.errors import ModelError
+from monet.frontends.onnx.exporters import bias_of, folded_norm
 from monet.frontends.onnx.file import Node
 from monet.frontends.onnx.folding import Known
 from monet.frontends.onnx.translation import Translation, Unsupported, reads
@@ -47,33 +48,21 @@ def _conv(t: Translation, node: Node) -> str:
     stride, dilation = ones(node, "strides", rank), ones(node, "dilations", rank)
     padding = padding_of(node, t.shape(x)[2:], kernel, stride, dilation)
     norm = folded_norm(t, node)
-    biased = node.input(2) and not (norm and (made_up(node.input(2)) or node.input(2) == f"{node.input(1)}_bias"))
-    operands = (x, w, t.weight(node, 2)) if biased else (x, w)
+    of_norm = norm and (made_up(node.input(2)) or node.input(2) in ("", f"{node.input(1)}_bias"))
+    bias = "" if of_norm else bias_of(t, node, t.shape(w)[0], t.of(w).dtype)
+    operands = (x, w, bias) if bias else (x, w)
     y = t.emit(
         node, "conv", *operands, stride=stride, padding=padding, dilation=dilation, groups=int(node.get("group", 1))
     )
-    return _put_back(t, node, y, norm, "" if biased else node.input(2)) if norm else y
-
-
-def folded_norm(t: Translation, node: Node) -> str:
-    """The module of a batch norm that the exporter folded into this convolution, or "".
-
-    The dynamo exporter says so in the node's metadata. The tracing one leaves weight and bias under made-up names,
-    which nothing else does to both.
-    """
-    rules = [entry.value for entry in node.proto.metadata_props if entry.key == "pkg.onnxscript.rewriter.rule_name"]
-    if any("FuseBatchNorm" in rule for rule in rules):
-        return node.scope or "batch_norm"
-    names = (node.input(1), node.input(2))
-    if all(name in t.weights and name.startswith("onnx::Conv") for name in names):
-        return ".".join(part for part in (t.weights.module(node), "batch_norm") if part)
-    return ""
+    return _put_back(t, node, y, norm, "" if bias else node.input(2)) if norm else y
 
 
 def _put_back(t: Translation, node: Node, y: str, module: str, bias: str) -> str:
     """The folded batch norm in training form; its statistics and scale went into the weights, so they start anew."""
     size, dtype = t.shape(y)[1:2], t.of(y).dtype
     has_bias = bias in t.weights
+    if has_bias and not t.weights.is_uniform(bias):
+        t.folded_norms[module] = size[0]
     zeros, ones_array = np.zeros(size, np.float32), np.ones(size, np.float32)
     operands = [
         t.declare(f"{module}.weight", size, dtype, "", np.asarray, ones_array),
@@ -105,10 +94,12 @@ def _conv_transpose(t: Translation, node: Node) -> str:
         padding = tuple(halves if mode == "SAME_UPPER" else [pair[::-1] for pair in halves])
     else:
         sizes = tuple(n - sum(pad) + more for n, pad, more in zip(full, padding, extra, strict=True))
-    operands = (x, w, t.weight(node, 2)) if node.input(2) else (x, w)
+    groups = int(node.get("group", 1))
+    bias = bias_of(t, node, t.shape(w)[1] * groups, t.of(w).dtype)
+    operands = (x, w, bias) if bias else (x, w)
     return t.emit(
         node, "conv_transpose", *operands, stride=stride, padding=padding, dilation=dilation,
-        groups=int(node.get("group", 1)), spatial=sizes,
+        groups=groups, spatial=sizes,
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from monet.errors import ModelError
+from monet.frontends.onnx.exporters import bias_of
 from monet.frontends.onnx.file import Node
 from monet.frontends.onnx.translation import Translation, Unsupported, reads
 from monet.graph.op import Op
@@ -70,7 +71,7 @@ def _gemm(t: Translation, node: Node) -> str:
     if node.get("transA", 0):
         x = t.emit(node, "transpose", x, order=(1, 0))
     matrix, transpose_b = stored_matrix(t, w), bool(node.get("transB", 0))
-    bias = t.weight(node, 2) if node.input(2) else ""
+    bias = bias_of(t, node, t.shape(w)[0 if transpose_b else 1], t.of(w).dtype)
     if matrix is None:
         y = t.emit(node, "matmul", x, w, transpose_a=False, transpose_b=transpose_b)
     else:
