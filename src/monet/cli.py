@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import sys
+import warnings
 from importlib import import_module
 from typing import Any
 
@@ -13,7 +14,7 @@ from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
 
 from monet.commands import COMMANDS
-from monet.errors import MonetError
+from monet.errors import ModelWarning, MonetError
 
 
 class _Commands(TyperGroup):
@@ -79,8 +80,15 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
         raise typer.Exit
 
 
+def _shown(message: Warning | str, category: type[Warning], *_: object) -> None:
+    """A word about the model as one line; what libraries warn their own authors of is not for users of a command."""
+    if issubclass(category, ModelWarning):
+        sys.stderr.write(f"monet: note: {message}\n")
+
+
 def main() -> None:
     """Entry point: bad input is one message on standard error and exit code 2, never a traceback."""
+    warnings.showwarning = _shown
     atexit.register(gc.freeze)  # what a process leaves to the end goes with it: not searched for cycles first, 0.1 s
     try:
         app()

@@ -24,8 +24,6 @@ FUSED = {"gpt2_sdpa", "llama_sdpa", "encoder_decoder", "conformer"}
 
 # Bytes PyTorch keeps beyond ours; mostly because its CPU code keeps more than its GPU code, which is what monet models.
 TORCH_KEEPS_MORE = {
-    # nn.RMSNorm is not fused on the CPU and keeps the normalised value of three norms: 3·(2·10·16) floats
-    "llama_sdpa": 4 * (3 * 320),
     # an LSTM cell on the CPU keeps tanh of its state besides the state: one more per step, except the last
     "lstm": 4 * 2 * 5 * (3 * 5),
     "lstm_both_ways": 4 * 4 * 5 * (3 * 5),
@@ -80,7 +78,7 @@ def test_counts_equal_torch(graphs: dict[str, Graph], name: str) -> None:
     assert parameter_count(graph) == sum(parameter.numel() for parameter in module.parameters())
     with sdpa_kernel(SDPBackend.MATH):  # the counter does not see the fused kernel
         assert 2 * macs_by_part(graph).forward == torch_oracle.forward_flops(module, inputs)
-    step = training_step(graph, loss=loss, attention="fused" if name in FUSED else "explicit")
+    step = training_step(graph, loss=loss)
     with torch.backends.mkldnn.flags(enabled=not name.startswith("lstm")):  # its LSTM has a workspace of its own
         kept = torch_oracle.saved_bytes(FirstOutput(module), inputs, loss)
     assert abs(saved_bytes(step) + TORCH_KEEPS_MORE.get(name, 0) - kept) <= 8

@@ -42,8 +42,8 @@ class TrainingOptions:
     freeze: tuple[str, ...] = option((), group="training", help="Do not train parameters that match this pattern.")
     lora: int = option(0, group="training", minimum=0, help="Rank of low-rank adapters; everything else is frozen.")
     attention: str = option(
-        "explicit", group="training", choices=("explicit", "fused"),
-        help="explicit, or fused: scores stay on chip, only the log-sum-exp is kept.",
+        "", group="training", choices=("explicit", "fused"),
+        help="explicit, or fused: scores stay on chip, only the log-sum-exp is kept.", usual="as the model says",
     )
     saved: str = option(
         "framework", group="training", choices=("framework", "compact"),

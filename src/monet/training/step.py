@@ -10,7 +10,7 @@ from monet.training.differentiate import differentiate
 from monet.training.losses import attach_loss
 from monet.training.optimizers import Optimizer, emit_clip, emit_update, optimizer_named
 from monet.training.options import TrainingOptions, training_values
-from monet.transforms.attention import fuse_attention
+from monet.transforms.attention import fuse_attention, write_out_attention
 from monet.transforms.compact import compact_saved
 from monet.transforms.freeze import freeze as freeze_parameters
 from monet.transforms.lora import add_lora
@@ -26,8 +26,8 @@ def prepare(model: Graph, options: TrainingOptions) -> Graph:
 
 
 def _prepared(model: Graph, options: TrainingOptions, policy: Precision) -> Graph:
-    if options.attention == "fused":
-        model = fuse_attention(model)
+    if options.attention:
+        model = fuse_attention(model) if options.attention == "fused" else write_out_attention(model)
     if options.freeze:
         model = freeze_parameters(model, options.freeze)
     if options.lora:

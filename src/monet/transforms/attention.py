@@ -1,4 +1,4 @@
-"""Replace explicit attention (scores, scale, mask, softmax, weighted sum) by the fused operator, wherever it stands."""
+"""Attention as one fused operator, or written out: scores, scale, mask, softmax, weighted sum; either of the other."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from monet.errors import MonetError
 from monet.graph import Graph, GraphBuilder, Op
+from monet.graph.attention import depends_on_parameters, write_attention
 from monet.graph.rewrite import prune, replay_op, with_roots
 
 _NEGLIGIBLE = -1e4  # a filled score at or below this has no weight after the softmax
@@ -25,7 +26,7 @@ class _Match:
 def fuse_attention(graph: Graph) -> Graph:
     """A graph in which every explicit attention is one operator that keeps the log-sum-exp, not the probabilities."""
     found = {match.values.name: match for op in graph.ops if (match := _match(graph, op))}
-    if not found:
+    if not found and not any(op.kind == "attention" for op in graph.ops):
         raise MonetError(f"{graph.name}: no attention found to fuse (softmax between two matrix products)")
     builder, renamed = with_roots(graph)
     for op in graph.ops:
@@ -34,6 +35,23 @@ def fuse_attention(graph: Graph) -> Graph:
             replay_op(builder, graph, op, renamed)
         else:
             renamed[op.outputs[0]] = _emit(builder, graph, match, renamed)
+    return prune(builder.build([renamed[name] for name in graph.outputs]))
+
+
+def write_out_attention(graph: Graph) -> Graph:
+    """A graph in which every fused attention is written out, and keeps its probabilities for the backward pass."""
+    if not any(op.kind == "attention" for op in graph.ops):
+        return graph
+    builder, renamed = with_roots(graph)
+    for op in graph.ops:
+        if op.kind != "attention":
+            replay_op(builder, graph, op, renamed)
+            continue
+        start = len(builder.ops)
+        with builder.at(op.phase):
+            operands = [renamed[name] for name in op.inputs]
+            renamed[op.outputs[0]] = write_attention(builder, *operands, **op.attrs, name=op.name)
+        builder.ops[start:] = [replace(made, layer=op.layer) for made in builder.ops[start:]]
     return prune(builder.build([renamed[name] for name in graph.outputs]))
 
 
@@ -101,7 +119,12 @@ def _match(graph: Graph, softmax: Op) -> _Match | None:
                 causal = True
             else:
                 mask = op.inputs[1]
-        elif op.kind == "add" and not mask and scale == 1.0 and not _depends_on_parameters(graph, op.inputs[1]):
+        elif (
+            op.kind == "add"
+            and not mask
+            and scale == 1.0
+            and not depends_on_parameters(graph.tensors, graph.producer, op.inputs[1])
+        ):
             mask = op.inputs[1]
         else:
             return None
@@ -111,18 +134,3 @@ def _match(graph: Graph, softmax: Op) -> _Match | None:
 def _only_reader(graph: Graph, name: str) -> Op | None:
     readers = graph.consumers[name]
     return readers[0] if len(readers) == 1 and name not in graph.outputs else None
-
-
-def _depends_on_parameters(graph: Graph, name: str) -> bool:
-    """Whether a trained value (a position bias, say) reaches this tensor; such a mask needs a gradient of its own."""
-    pending, seen = [name], set()
-    while pending:
-        current = pending.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        if graph.tensors[current].trainable:
-            return True
-        producer = graph.producer.get(current)
-        pending.extend(producer.inputs if producer else ())
-    return False

@@ -11,6 +11,8 @@ from monet.formats import FORMATS
 from monet.frontends.onnx.file import Node
 from monet.frontends.onnx.folding import Known
 from monet.frontends.onnx.translation import Translation, Unsupported, reads
+from monet.graph.attention import depends_on_parameters, write_attention
+from monet.graph.op import Phase
 
 
 def _heads(t: Translation, node: Node, x: str, count: int) -> str:
@@ -30,7 +32,7 @@ def _attention(t: Translation, node: Node) -> str:
         query = _heads(t, node, query, heads)
         key, value = (_heads(t, node, part, key_heads) for part in (key, value))
     scale = float(node.get("scale") or 1.0 / math.sqrt(t.shape(query)[-1]))
-    out = _explicit(t, node, query, key, value, scale)
+    out = _joined(t, node, query, key, value, scale)
     if not flat:
         return out
     batch, heads, tokens, width = t.shape(out)
@@ -38,40 +40,31 @@ def _attention(t: Translation, node: Node) -> str:
     return t.reshape(node, out, (batch, tokens, heads * width))
 
 
-def _explicit(t: Translation, node: Node, query: str, key: str, value: str, scale: float) -> str:
-    """Scores, scale, mask, softmax, weighted sum, written out so that the option to fuse them can decide."""
-    key, value = (_shared(t, node, part, t.shape(query)[1]) for part in (key, value))
-    scores = t.emit(node, "matmul", query, key, transpose_a=False, transpose_b=True)
-    scores = t.emit(node, "scale", scores, factor=scale)
-    if node.get("is_causal", 0):
-        mask = t.emit(node, "causal_mask", rows=t.shape(scores)[-2], columns=t.shape(scores)[-1])
-        scores = t.emit(node, "masked_fill", scores, mask, value=-math.inf)
-    if node.input(3):
-        scores = _masked(t, node, scores)
-    weights = t.emit(node, "softmax", scores, axis=3)
-    return t.emit(node, "matmul", weights, value, transpose_a=False, transpose_b=False)
+def _joined(t: Translation, node: Node, query: str, key: str, value: str, scale: float) -> str:
+    """The fused operator, which the file names; written out where its mask is trained."""
+    masks = _masks(t, node, t.shape(query)[-2], t.shape(key)[-2])
+    causal = bool(node.get("is_causal", 0)) and t.shape(query)[-2] == t.shape(key)[-2]
+    producers = {name: op for op in t.builder.ops for name in op.outputs}
+    if not any(depends_on_parameters(t.builder.tensors, producers, mask) for mask in masks):
+        return t.emit(node, "attention", query, key, value, *masks, scale=scale, causal=causal)
+    with t.builder.at(Phase.FORWARD, node.scope):
+        return write_attention(t.builder, query, key, value, *masks, scale=scale, causal=causal)
 
 
-def _shared(t: Translation, node: Node, x: str, heads: int) -> str:
-    """Each key head serves several query heads: expand (a view), then merge the axes (a copy)."""
-    batch, groups, tokens, width = t.shape(x)
-    if groups == heads:
-        return x
-    wide = t.reshape(node, x, (batch, groups, 1, tokens, width))
-    wide = t.emit(node, "expand", wide, shape=(batch, groups, heads // groups, tokens, width))
-    return t.reshape(node, wide, (batch, heads, tokens, width))
-
-
-def _masked(t: Translation, node: Node, scores: str) -> str:
-    """A boolean mask says where to look, ours where not to; one of numbers is added."""
+def _masks(t: Translation, node: Node, rows: int, columns: int) -> tuple[str, ...]:
+    """The mask, if there is one: the file's booleans say where to look, ours where not to; one of numbers is added."""
+    if node.get("is_causal", 0) and rows != columns:  # the first query sees the first key, in ours the last sees all
+        if node.input(3):
+            raise Unsupported("a mask besides a causal one that is not square")
+        ahead = np.triu(np.ones((rows, columns), np.bool_), 1)
+        return (t.make(Known(ahead, f"ahead in {node.outputs[0]}", None, True, True)),)
+    if not node.input(3):
+        return ()
     mask = t.operand(node, 3)
     if isinstance(mask, Known) and mask.array.dtype == np.bool_:
-        hidden = t.make(Known(~mask.array, f"not {mask.name}", None, mask.follows_shapes, True))
-        return t.emit(node, "masked_fill", scores, hidden, value=-math.inf)
+        return (t.make(Known(~mask.array, f"not {mask.name}", None, mask.follows_shapes, True)),)
     name = t.tensor(node, 3)
-    if FORMATS[t.of(name).dtype].is_float:
-        return t.emit(node, "add", scores, name)
-    return t.emit(node, "masked_fill", scores, t.emit(node, "logical_not", name), value=-math.inf)
+    return (name if FORMATS[t.of(name).dtype].is_float else t.emit(node, "logical_not", name),)
 
 
 @reads("RotaryEmbedding")

@@ -40,9 +40,11 @@ def _layer_norm(t: Translation, a: Any) -> Ref:
 
 @aten("rms_norm.default")
 def _rms_norm(t: Translation, a: Any) -> Ref:
-    """Without an epsilon the framework takes the smallest step of the input's type."""
+    """Without an epsilon the framework takes the smallest step of the input's type. The scale is a product of its own,
+    as the framework composes it (ATen/native/layer_norm.cpp), and keeps the normalised values for its gradient."""
     epsilon = a.eps if a.eps is not None else float(np.finfo(np.float64 if t.out_dtype == "fp64" else np.float32).eps)
-    return t.emit("rms_norm", a.input, *_parameters(a.weight, None), axes=len(a.normalized_shape), epsilon=epsilon)
+    plain = t.emit("rms_norm", a.input, axes=len(a.normalized_shape), epsilon=epsilon)
+    return plain if a.weight is None else t.emit("mul", plain, a.weight)
 
 
 @aten("group_norm.default")
