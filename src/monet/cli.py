@@ -80,7 +80,7 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
         raise typer.Exit
 
 
-def _shown(message: Warning | str, category: type[Warning], *_: object) -> None:
+def _shown(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     """A word about the model as one line; what libraries warn their own authors of is not for users of a command."""
     if issubclass(category, ModelWarning):
         sys.stderr.write(f"monet: note: {message}\n")
