@@ -140,8 +140,8 @@ def check_headline(result: Result, cards: list[tuple[str, str, str, str, str]]) 
             | ({"forced": (bounds.forced_bytes, "B")} if forced else {}),
         ),
         "Utilisation": (
-            (result.utilisation, "%"), (result.utilisation * gap, "%"), gap,
-            "multiply-accumulates over the full rate of all arrays: one a multiplier and cycle, in any number format; "
+            (result.utilisation, "%"), (min(1.0, result.utilisation * gap), "%"), gap,
+            "multiply-accumulates over the full rate of all arrays in the number formats used; "
             "bound: at the latency bound", {},
         ),
     }  # fmt: skip

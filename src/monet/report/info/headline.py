@@ -80,7 +80,7 @@ def info(result: Result) -> list[Card]:
         Card(
             "Utilisation",
             percent(result.utilisation),
-            "multiply-accumulates over the full rate of all arrays: one a multiplier and cycle, in any number format",
+            "multiply-accumulates over the full rate of all arrays in the number formats used",
             f"{percent(min(1.0, result.utilisation * gap['latency']))}: at the latency bound",
             gap["latency"],
         ),
