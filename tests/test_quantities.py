@@ -38,11 +38,15 @@ def test_examples_in_messages_can_be_read() -> None:
 
 
 def test_budgets() -> None:
-    given = {"12MB": 12_000_000, "1.5 MiB": 3 * 2**19, "25%": 250, "4096": 4096, "11.5mib": 23 * 2**19}
+    given = {"12MB": 12_000_000, "1.5 MiB": 3 * 2**19, "25%": 250, "4096 B": 4096, "11.5mib": 23 * 2**19}
     assert {text: parse_bytes("--budget", text, 1000) for text in given} == given
     for text, message in {
         "half": "--budget 'half': expected a number, or .* such as '2 MiB', '64 kB', or a share such as '50%'",
-        "-1 MB": "--budget '-1 MB': must not be negative",
+        "-1 MB": "--budget '-1 MB': must be a finite amount, not negative",
+        "1e999 MB": "must be a finite amount",
+        "50": "--budget '50': a number alone is neither bytes nor a share; write 50MB, or 50%",
+        "0.5": "write 0.5MB, or 50%",
+        "1e3": "write 1e3MB, or 1e3%",
     }.items():
         with pytest.raises(MonetError, match=message):
             parse_bytes("--budget", text, 1000)

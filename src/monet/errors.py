@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+MOST_MEANT = 3
+CLOSE, CLOSE_SHORT, SHORT = 0.5, 0.6, 4  # as difflib rates it; of names of so few characters more has to agree
 MOST_LISTED = 80  # names in a message: all of the zoo, not all operators of a network
 
 
@@ -43,10 +45,19 @@ class UnsupportedOperators(ModelError):
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
-    """A hint that names the closest allowed spelling, or lists what is allowed when nothing is close."""
-    options = sorted(allowed)
-    close = difflib.get_close_matches(name, options, n=1, cutoff=0.5)
-    if close:
-        return f"did you mean {close[0]!r}?"
+    """A hint that names the closest allowed spelling, or lists what is allowed when nothing is close.
+
+    What is longer by some ending is meant before what is only similar: ``fp8`` is ``fp8_e4m3``, not ``fp64``. Names
+    that are equally close are all named.
+    """
+    options = sorted(set(allowed))
+    close = [option for option in options if name and option.startswith(name)]
+    if not close:
+        cutoff = CLOSE if len(name) > SHORT else CLOSE_SHORT
+        alike = {option: difflib.SequenceMatcher(None, option, name).ratio() for option in options}
+        best = max(alike.values(), default=0.0)
+        close = [option for option in options if alike[option] == best >= cutoff]
+    if 0 < len(close) <= MOST_MEANT:
+        return f"did you mean {' or '.join(map(repr, close))}?"
     more = f" and {len(options) - MOST_LISTED:,} more" if len(options) > MOST_LISTED else ""
     return f"allowed: {', '.join(options[:MOST_LISTED])}{more}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -71,10 +72,15 @@ def parse_quantity(text: str, unit: str, *, share_of: float | None = None, what:
 
 
 def parse_bytes(what: str, text: str, share_of: int) -> int:
-    """Bytes of an option called ``what``: an amount (``12MB``, ``11.5 MiB``, ``4096``), or a share (``50%``)."""
+    """Bytes of an option called ``what``: an amount (``12MB``, ``11.5 MiB``, ``4096B``), or a share (``50%``). A number
+    alone could be either, and is refused."""
     number = parse_quantity(text, "B", share_of=share_of, what=what)
-    if number < 0:
-        raise QuantityError(f"{what} {text!r}: must not be negative")
+    if not 0 <= number < math.inf:
+        raise QuantityError(f"{what} {text!r}: must be a finite amount, not negative")
+    if not any(map(str.isalpha, re.sub(r"(?<=\d)[eE](?=[-+]?\d)", "", text))) and "%" not in text:
+        bare = text.strip()
+        share = f"{100 * number:g}%" if number <= 1 else f"{bare}%"
+        raise QuantityError(f"{what} {text!r}: a number alone is neither bytes nor a share; write {bare}MB, or {share}")
     return int(number)
 
 

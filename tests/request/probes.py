@@ -95,6 +95,7 @@ PROBES: dict[str, Probe] = {
     "precision": Probe("bf16", lambda seen: seen.graph.tensors["x"].dtype, "fp32", "bf16"),
     "freeze": Probe("conv*", _trained, WEIGHTS, HEAD),
     "lora": Probe(2, _trained, WEIGHTS, LORA),
+    "lora_targets": Probe("conv", _trained, LORA, 2 * 3 * 9 + 8 * 2, more={"lora": 2}),
     "attention": Probe("fused", lambda seen: "softmax" in _kinds(seen), True, False, "attention", more=FUSEMAX),
     "saved": Probe("compact", lambda seen: saved_bytes(seen.graph), None, None),
     "checkpoint": Probe(

@@ -59,7 +59,7 @@ def _convolved(given: dict[str, torch.Tensor], scale: float) -> torch.Tensor:
 
 
 def test_patterns_choose_layers() -> None:
-    assert set(training_step(add_lora(model(), 1, pattern="fc"), loss="sum").gradients) == {
+    assert set(training_step(add_lora(model(), 1, patterns=["fc"]), loss="sum").gradients) == {
         "fc.lora_a.weight",
         "fc.lora_b.weight",
     }

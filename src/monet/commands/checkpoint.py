@@ -9,7 +9,7 @@ import typer
 from monet.commands import INFEASIBLE, INTERRUPTED
 from monet.commands.checkpoint_peak import by_peak
 from monet.commands.checkpoint_schedule import Asked, by_schedule
-from monet.commands.options import with_request
+from monet.commands.options import refuse_unused, with_request
 from monet.commands.progress import bars, counted
 from monet.errors import MonetError, nearest
 from monet.graph.graph import Graph
@@ -47,6 +47,7 @@ from monet.transforms.checkpoint_plan import (
 from monet.transforms.checkpoint_problem import CheckpointProblem, problem_of
 
 COSTS = ("flops", "schedule")
+SCHEDULED = ("hardware", "set", "fusion", "allocation", "boundary", "objective")  # options of a schedule
 
 
 @with_request(
@@ -80,9 +81,16 @@ def checkpoint(
         raise MonetError("--cost schedule needs --hardware, a preset or a YAML file; or use --cost flops")
     check_outputs({"--report": report}, {"--json": json, "--save-plan": save_plan, "--save-schedule": save_schedule})
     allowed = choices_of(choices)
-    step = request.graph()
     if memory not in ("kept", "peak") or (memory == "peak" and cost != "flops"):
         raise MonetError(f"--memory {memory!r}: allowed are kept, and with --cost flops peak")
+    if cost == "flops":
+        of_schedule = {"--save-schedule": save_schedule, "--joint": joint, "--jobs": jobs != 1}
+        refuse_unused("with --cost flops", of_schedule, request, *SCHEDULED)
+    if method not in (("auto", "ga") if cost == "schedule" else ("ga",)):
+        refuse_unused("unless a population evolves (--method ga)", {"--seed": seed, "--effort": effort != 5})
+    if method not in ("auto", "exact", "ga"):
+        refuse_unused(f"on the plan of --method {method}", {"--budget": budget, "--pareto": pareto})
+    step = request.graph()
     try:
         if memory == "peak":
             values = by_peak(step, budget, pareto, method, allowed)
@@ -97,7 +105,7 @@ def checkpoint(
         write_json(json, values)
     if save_plan:
         write_text(save_plan, checkpoint_plan_text(CheckpointPlan.from_dict(values["plan"])))
-    if save_schedule and "schedule_plan" in values:
+    if save_schedule:
         write_text(save_schedule, plan_text(Plan.from_dict(values["schedule_plan"])))
     if report:
         write_checkpoint(report, values)

@@ -11,7 +11,7 @@ from monet.commands.explain import change_text
 from monet.errors import MonetError
 from monet.hardware.drawing import parameter_text
 from monet.report.difference import Compared, info, shortened
-from monet.report.files import write_json
+from monet.report.files import check_outputs, write_json
 from monet.report.quantities import joules, nbytes, percent, quantity, seconds
 from monet.report.result_file import read_result
 from monet.report.table import Heading, TextTable
@@ -34,6 +34,7 @@ def diff(
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
 ) -> None:  # fmt: skip
     """Show what changed from one result to another, by phase, operator, level."""
+    check_outputs({}, {"--json": json})
     results = [read_result(path) for path in (first, second)]
     for path, result in zip((first, second), results, strict=True):
         if not result.feasible:

@@ -13,7 +13,7 @@ from monet.commands.sensitivity import Effect, changes, effects
 from monet.errors import MonetError
 from monet.hardware.drawing import parameter_text
 from monet.report.explanation import MEANING, busiest, info, sentences
-from monet.report.files import write_json
+from monet.report.files import check_outputs, write_json
 from monet.report.info import critical_path
 from monet.report.quantities import percent, seconds
 from monet.report.result_file import read_result
@@ -30,6 +30,7 @@ def explain(
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
 ) -> None:  # fmt: skip
     """Say why a step takes this long, and which single hardware parameter would help most."""
+    check_outputs({}, {"--json": json})
     found = read_result(result)
     if not found.feasible:
         raise MonetError(

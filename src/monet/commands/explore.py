@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from typer.core import TyperGroup
 
 from monet.commands import INFEASIBLE, INTERRUPTED
+from monet.commands.options import refuse_unused
 from monet.commands.progress import bars
 from monet.errors import MonetError
 from monet.hardware.drawing import parameter_text
@@ -32,7 +33,7 @@ from monet.search.hardware.space import Space, load_space, space_names, space_sc
 from monet.search.hardware.store import read_store
 from monet.search.hardware.table import csv_text, write_optuna, write_parquet
 
-MOST_ROWS = 20
+MOST_ROWS, FRONT_REPORTS = 20, 8
 
 
 class _SearchUnlessNamed(TyperGroup):
@@ -68,12 +69,16 @@ def search(
     csv: Annotated[str, typer.Option("--csv", metavar="FILE", help="Write the points as CSV, - for standard output.")] = "",
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write the front as JSON, - for standard output.")] = "",
     report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write an HTML page: fronts, designs, which parameters matter.")] = "",
-    front_reports: Annotated[int, typer.Option(min=0, help="With --report: run reports of so many designs of each front, beside the page.")] = 8,
+    front_reports: Annotated[int, typer.Option(min=0, help="With --report: run reports of so many designs of each front, beside the page.")] = FRONT_REPORTS,
 ) -> None:  # fmt: skip
     """Evaluate designs of SPACE and keep every one: parameters, figures or the reason there are none."""
     if method not in SEARCHES:
         raise MonetError(f"--search {method!r}: allowed are {', '.join(SEARCHES)}")
     check_outputs({"--report": report}, {"--csv": csv, "--json": json})
+    if not report:
+        refuse_unused("without --report", {"--front-reports": front_reports != FRONT_REPORTS})
+    if cluster:
+        refuse_unused("with --cluster, whose workers evaluate", {"--jobs": jobs != 1})
     loaded = load_space(space)
     modes = {name: workload.mode for name, workload in loaded.workloads.items()}
     chosen = tuple(parse_objective(text, modes) for text in objective or ()) or loaded.objectives
@@ -118,6 +123,7 @@ def export(
     """Write the points of a store as a table: parameters, status, reason, figures with their units, seconds, version."""
     if not (csv or parquet or optuna):
         raise MonetError("say where to: --csv FILE, --parquet FILE or --optuna FILE")
+    check_outputs({"--parquet": parquet, "--optuna": optuna}, {"--csv": csv})
     with read_store(store) as opened:
         records = list(opened.records())
         if csv:
@@ -132,9 +138,10 @@ def export(
 def report(
     store: Annotated[str, typer.Argument(help="Store of an exploration.")],
     file: Annotated[str, typer.Argument(help="HTML file to write.")],
-    front_reports: Annotated[int, typer.Option(min=0, help="Run reports of so many designs of each front, beside the page.")] = 8,
+    front_reports: Annotated[int, typer.Option(min=0, help="Run reports of so many designs of each front, beside the page.")] = FRONT_REPORTS,
 ) -> None:  # fmt: skip
     """Write the HTML page of everything in a store."""
+    check_outputs({"FILE": file}, {})
     with read_store(store) as opened:
         _write_report(opened.space, list(opened.records()), opened.space.objectives, file, front_reports)
 

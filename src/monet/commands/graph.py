@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from monet.commands.options import with_request
-from monet.report.files import write_json, write_text
+from monet.report.files import check_outputs, write_json, write_text
 from monet.report.graph_summary import render, summarise
 from monet.report.terminal import screen
 from monet.request import Request
@@ -21,6 +21,7 @@ def graph(
     text: Annotated[str, typer.Option("--text", help="Write the readable text form to FILE, - for standard output.", metavar="FILE")] = "",
 ) -> None:  # fmt: skip
     """Show the training graph: operators, work and memory by phase; export it."""
+    check_outputs({"--onnx": onnx}, {"--json": json, "--text": text})
     result = request.graph()
     if onnx:
         from monet.report.onnx import export_onnx

@@ -9,7 +9,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from monet.commands.options import with_request
+from monet.commands.options import refuse_unused, with_request
 from monet.errors import MonetError, nearest
 from monet.frontends import FAMILIES, ZOO, is_zoo
 from monet.graph.counts import nest_of
@@ -28,7 +28,8 @@ from monet.mapping.unfused.border import border_of
 from monet.mapping.unfused.model_operators import OperatorCost, Unmapped, distinct_instances, map_graph
 from monet.mapping.unfused.operator import Unfused, unfused, unfused_as
 from monet.mapping.vector import VectorCost
-from monet.report.files import write_json
+from monet.options import options_of
+from monet.report.files import check_outputs, write_json
 from monet.report.quantities import joules, quantity, seconds
 from monet.report.table import Heading, TextTable
 from monet.report.terminal import screen
@@ -38,6 +39,12 @@ _TARGET = "An operator (conv, conv_transpose, conv_weight_gradient, linear, line
 _PRECISION = (
     "fp32, bf16, fp16, fp64, int16, int8 …; default: what the core has, of a model the widest that some array has."
 )
+
+OF_A_MODEL = [
+    name
+    for name, option in options_of(Request).items()
+    if option.group in ("model", "training", "checkpoint") and name not in ("model", "precision")
+]
 
 
 @with_request("model", "training", "checkpoint", "hardware", "phases", "objective", model=_TARGET, precision=_PRECISION)
@@ -50,8 +57,10 @@ def map_command(
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
 ) -> None:  # fmt: skip
     """Show the best mapping of an operator, or what every operator of a model costs alone with its operands in DRAM."""
+    check_outputs({}, {"--json": json})
     accelerator = request.accelerator()
     if request.model in OPERATORS:
+        refuse_unused("on one operator", {}, request, *OF_A_MODEL)
         result, text = _operator(request, accelerator, core, dims, mapping, constraint or [])
     else:
         if dims or mapping:

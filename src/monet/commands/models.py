@@ -10,6 +10,7 @@ import typer
 
 from monet.frontends import FAMILIES, ZOO, ZooModel, zoo_model
 from monet.frontends.zoo.parameters import parameters, shown
+from monet.report.files import check_outputs, write_json
 from monet.report.quantities import count, nbytes
 from monet.report.table import Heading, TextTable
 from monet.report.terminal import screen
@@ -21,10 +22,9 @@ def models(
     json: Annotated[str, typer.Option("--json", help="Write all of it as JSON to FILE, or to standard output for -.", metavar="FILE")] = "",
 ) -> None:  # fmt: skip
     """List the built-in models, and the families with their parameters."""
+    check_outputs({}, {"--json": json})
     chosen = [zoo_model(model)] if model else list(ZOO.values())
     if json:
-        from monet.report.files import write_json
-
         write_json(json, [_row(listed) for listed in chosen])
         return
     console = screen()

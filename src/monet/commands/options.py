@@ -47,6 +47,16 @@ def with_request(
     return decorate
 
 
+def refuse_unused(why: str, given: dict[str, object], request: Request | None = None, *fields: str) -> None:
+    """Refuse options that would have no effect: flag → what was given, nothing if it was not; and ``fields`` of a
+    request that differ from their defaults. What is asked for is done or refused, never passed over."""
+    declared = options_of(Request)
+    asked = {flag_of(declared[name]): getattr(request, name) != declared[name].default for name in fields}
+    for flag, value in (given | asked).items():
+        if value:
+            raise MonetError(f"{flag}: has no effect {why}; leave it out")
+
+
 def flag_of(option: Option) -> str:
     """How an option is written on the command line."""
     return option.flag or f"--{option.name.replace('_', '-')}"

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from monet.report.difference import shortened, unequal
+from monet.report.files import check_outputs
 from monet.report.html import write_html
 from monet.report.result_file import read_result, write_result
 from monet.report.terminal import screen
@@ -25,6 +26,7 @@ def rerun(
     report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write an HTML report of the new result.")] = "",
 ) -> None:  # fmt: skip
     """Evaluate again from the inputs inside a result; exit code 1 when the outcome differs."""
+    check_outputs({"--report": report}, {"--json": json})
     before = read_result(result)
     after: Result = Request.of(before).evaluate()
     if json:

@@ -8,7 +8,7 @@ import typer
 from rich.progress import track
 from rich.text import Text
 
-from monet.report.files import write_json
+from monet.report.files import check_outputs, write_json
 from monet.report.table import Heading, TextTable
 from monet.report.terminal import screen
 from monet.validation import CheckedFigure, Verdict, check, select
@@ -19,6 +19,7 @@ def validate(
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
 ) -> None:  # fmt: skip
     """Check monet against published and measured figures; exit code 1 when a stated tolerance is exceeded."""
+    check_outputs({}, {"--json": json})
     chosen = select(only)
     progress = track(chosen, "checking", console=screen(errors=True), transient=True)
     checked = [check(figure) for figure in progress]

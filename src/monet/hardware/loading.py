@@ -48,6 +48,10 @@ def _document(name_or_path: str | Path) -> tuple[Document, str]:
     path = Path(name_or_path)
     if path.is_file():
         return read_document(path), text
+    if path.is_dir():
+        files = sorted(found.name for found in path.iterdir() if found.suffix in (".yaml", ".yml"))
+        names = ", ".join(files[:8]) + " …" * (len(files) > 8)
+        raise HardwareError(f"{text}: is a folder; {f'name a file in it: {names}' if files else 'it has no YAML file'}")
     if path.suffix in (".yaml", ".yml") or len(path.parts) > 1:
         raise HardwareError(f"{text}: no such file")
     raise HardwareError(f"no hardware called {text!r}; {nearest(text, preset_names())}")
@@ -152,7 +156,7 @@ def _keys_at(place: tuple[int | str, ...], root: type[BaseModel]) -> list[str]:
             here = _unwrap(field.annotation) if field else None
         else:
             here = _unwrap(get_args(here)[-1]) if get_args(here) else None
-    return list(here.model_fields) if _is_model(here) else []
+    return [field.alias or name for name, field in here.model_fields.items()] if _is_model(here) else []
 
 
 def _is_model(annotation: Any) -> bool:

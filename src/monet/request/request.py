@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from monet.errors import MonetError, OptionError, nearest
-from monet.options import option, options_of, read_options
+from monet.options import option, options_of
 from monet.training.options import TrainingOptions
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Request(TrainingOptions):
     model_digest: str = ""  # of a model file whose content is asked for and no other
 
     def __post_init__(self) -> None:
-        read_options(self)
+        super().__post_init__()
         if self.mode == "inference":
             if self.micro_batches > 1:
                 raise OptionError("micro_batches", self.micro_batches, "inference accumulates no gradients")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from monet.errors import OptionError
 from monet.options import option, read_options
 
 if TYPE_CHECKING:
@@ -41,6 +42,10 @@ class TrainingOptions:
     )
     freeze: tuple[str, ...] = option((), group="training", help="Do not train parameters that match this pattern.")
     lora: int = option(0, group="training", minimum=0, help="Rank of low-rank adapters; everything else is frozen.")
+    lora_targets: tuple[str, ...] = option(
+        (), group="training", separator=",", usual="all but the head",
+        help="Layers that get adapters: patterns such as *.query,*.value, divided by commas.",
+    )
     attention: str = option(
         "", group="training", choices=("explicit", "fused"),
         help="explicit, or fused: scores stay on chip, only the log-sum-exp is kept.", usual="as the model says",
@@ -53,6 +58,10 @@ class TrainingOptions:
 
     def __post_init__(self) -> None:
         read_options(self)
+        if self.lora_targets and not self.lora:
+            raise OptionError(
+                "lora_targets", ",".join(self.lora_targets), "there are no adapters: give their rank, lora"
+            )
 
 
 def training_values(options: TrainingOptions) -> dict[str, Any]:

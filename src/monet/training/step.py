@@ -31,7 +31,7 @@ def _prepared(model: Graph, options: TrainingOptions, policy: Precision) -> Grap
     if options.freeze:
         model = freeze_parameters(model, options.freeze)
     if options.lora:
-        model = add_lora(model, options.lora)
+        model = add_lora(model, options.lora, patterns=options.lora_targets or ("*",))
     return set_precision(model, policy)
 
 
@@ -50,7 +50,8 @@ def training_step(model: Graph, options: TrainingOptions | None = None, **settin
     forward = _prepared(model, options, policy)
     trained = [tensor.name for tensor in forward.parameters if tensor.trainable]
     if not trained:
-        raise MonetError(f"{model.name}: every parameter is frozen, nothing is trained")
+        why = "every parameter is frozen" if forward.parameters else "it has no parameters"
+        raise MonetError(f"{model.name}: {why}, so nothing is trained; --mode inference costs its forward pass")
     builder, gradients, losses, outputs = _passes(forward, options, trained)
     _update(builder, options, policy, gradients)
     step = prune(builder.build([*outputs, *losses], losses[-1], gradients))

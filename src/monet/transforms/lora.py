@@ -6,36 +6,61 @@ of the MONET precursor's LoRA graph of ResNet-18 (reference figures: 286,424 tra
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from monet.errors import OptionError
+from monet.errors import OptionError, nearest
 from monet.graph import Family, Graph, GraphBuilder, Op, Role
 from monet.graph.counts import call_of
 from monet.graph.kind import kind_named
 from monet.graph.rewrite import is_inplace, replay_op, with_roots
 
 
-def add_lora(graph: Graph, rank: int, alpha: float | None = None, pattern: str = "*", heads: bool = False) -> Graph:
+def add_lora(
+    graph: Graph, rank: int, alpha: float | None = None, patterns: Sequence[str] = ("*",), heads: bool = False
+) -> Graph:
     """A forward graph whose adapters are the only trained parameters.
 
-    ``pattern`` selects layers by name. The layer that produces the model's output (the head) is left alone unless
-    ``heads`` is set. ``alpha`` defaults to the rank, that is, a scale of one.
+    ``patterns`` select layers by name. The layer that produces the model's output (the head) is left alone unless
+    ``heads`` is set or a pattern without wildcards names it. ``alpha`` defaults to the rank, that is, a scale of one.
     """
     if rank < 1:
         raise OptionError("lora", rank, "the rank must be at least 1")
+    chosen = _targets(graph, patterns, heads)
+    if rank > (most := max(_largest_rank(graph, op) for op in chosen)):
+        raise OptionError("lora", rank, f"no layer that gets an adapter has a rank above {most:,}")
     builder, renamed = with_roots(graph, lambda tensor: replace(tensor, trainable=False))
     scale = (rank if alpha is None else alpha) / rank
-    adapted = 0
     for op in graph.ops:
-        chosen = _is_layer(graph, op) and fnmatchcase(op.layer, pattern) and (heads or not _is_head(graph, op))
         replay_op(builder, graph, op, renamed)
-        if chosen:
-            adapted += 1
+        if op in chosen:
             renamed[op.outputs[0]] = _adapter(builder, graph, op, renamed, rank, scale)
-    if not adapted:
-        raise OptionError("lora", rank, f"no linear layer or convolution matches {pattern!r}")
     return builder.build([renamed[name] for name in graph.outputs])
+
+
+def _targets(graph: Graph, patterns: Sequence[str], heads: bool) -> set[Op]:
+    """The layers that get adapters; every pattern has to choose some."""
+    layers = [op for op in graph.ops if _is_layer(graph, op)]
+    found: set[Op] = set()
+    for pattern in patterns:
+        named = {op for op in layers if fnmatchcase(op.layer, pattern)}
+        chosen = {op for op in named if heads or op.layer == pattern or not _is_head(graph, op)}
+        if not chosen:
+            hint = f"the head gets one only by its name: {', '.join(sorted(op.layer for op in named))}"
+            if not named:
+                hint = nearest(pattern, {op.layer for op in layers}) if layers else f"{graph.name} has none"
+            raise OptionError("lora_targets", pattern, f"matches no linear layer or convolution; {hint}")
+        found |= chosen
+    return found
+
+
+def _largest_rank(graph: Graph, op: Op) -> int:
+    """The rank that the weight of a layer can have at most: that of adapters of rank one, inputs or outputs."""
+    rule = kind_named(op.kind).low_rank
+    assert rule is not None  # of a layer
+    return min(math.prod(factor.shape) for factor in rule(call_of(graph, op), 1))
 
 
 def _is_layer(graph: Graph, op: Op) -> bool:

@@ -35,8 +35,18 @@ def _visited(x: tuple[int, ...], w: tuple[int, ...], attrs: Mapping[str, Any]) -
     return tuple(window_output(size, taps, stride, dilation, *pad) for size, taps, stride, dilation, pad in sizes)
 
 
+def check_window(attrs: Attributes) -> None:
+    """A window moves forward: strides, dilations, sizes and groups of at least one."""
+    for name in ("stride", "dilation", "kernel"):
+        if min(attrs.get(name, ()), default=1) < 1:
+            raise ModelError(f"a {name} of {list(attrs[name])}: at least 1 along every axis is needed")
+    if attrs.get("groups", 1) < 1:
+        raise ModelError(f"{attrs['groups']} groups: at least 1 is needed")
+
+
 def _check(x: Tensor, w: Tensor, attrs: Attributes, channels: int, expected: int) -> None:
     rank = len(x.shape) - 2
+    check_window(attrs)
     if rank < 1 or len(w.shape) != rank + 2 or len(attrs["stride"]) != rank:
         raise ModelError(f"a convolution of rank {rank} needs a weight of {rank + 2} axes, got {list(w.shape)}")
     if channels != expected:

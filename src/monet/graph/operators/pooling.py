@@ -26,7 +26,7 @@ from monet.graph.kind import (
 )
 from monet.graph.loop_nest import LoopNest, Operand, index
 from monet.graph.op import Attributes
-from monet.graph.operators.convolution import SPATIAL
+from monet.graph.operators.convolution import SPATIAL, check_window
 from monet.graph.operators.nests import axes_of, elementwise, over
 from monet.graph.tensor import Tensor
 
@@ -47,6 +47,7 @@ def _pooled(size: int, attrs: Mapping[str, Any], axis: int) -> int:
 
 def _infer_pool(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
     x, rank = inputs[0], len(inputs[0].shape) - 2
+    check_window(attrs)
     if rank < 1 or len(attrs["kernel"]) != rank:
         raise ModelError(f"pooling over {len(attrs['kernel'])} axes needs an input of {len(attrs['kernel']) + 2} axes")
     spatial = tuple(_pooled(size, attrs, axis) for axis, size in enumerate(x.shape[2:]))

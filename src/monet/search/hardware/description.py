@@ -92,7 +92,7 @@ class ParameterModel(Model):
 class SpaceModel(Model):
     """A whole space as written."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, serialize_by_alias=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
 
     name: str = Field(min_length=1)
     about: str = ""
