@@ -79,7 +79,7 @@ def test_text_and_files(tmp_path: Path) -> None:
         (["graph", "resnet18", "--loss", "mes"], "did you mean 'mse'?"),
         (["graph", "resnet18", "--micro-batches", "3", "--batch", "8"], "must divide"),
         (["graph", "resnet18", "--attention", "fused"], "no attention found"),
-        (["graph", "resnet18", "--json", "missing/dir/x.json"], "cannot write"),
+        (["graph", "resnet18", "--json", "missing/dir/x.json"], "there is no folder"),
         (["graph", "resnet18", "--mode", "train"], "training, inference"),
         (["graph", "resnet18", "--learning-rate", "nan"], "--learning-rate nan"),
         (["graph", "resnet18", "--weight-decay", "-1"], "--weight-decay -1"),

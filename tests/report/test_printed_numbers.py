@@ -210,8 +210,8 @@ def check_limits(lines: list[str], result: Result) -> None:
     bound, path, meaning = lines
     working = sum(row.tiles > 0 for row in result.cores)
     check_words(
-        meaning, "Shares of time are of the {cores} cores that worked; compute is useful while every multiplier or "
-        "lane is busy at the rate of its number format. Utilisation is of the full rate of all arrays.", "useful",
+        meaning, "Shares of time are of the {cores} cores that worked, vector cores too; compute is useful while every "
+        "multiplier or lane is busy. Utilisation is of all arrays, idle ones too.", "useful",
         cores=(working, "n"),
     )  # fmt: skip
     took: Counter[str] = Counter()

@@ -29,9 +29,8 @@ def meaning(result: Result) -> str:
     """What the shares are of, and why useful compute is another figure than utilisation."""
     working = len(_working(result))
     return (
-        f"Shares of time are of {f'the {working} cores' if working != 1 else 'the core'} that worked; compute is "
-        "useful while every multiplier or lane is busy at the rate of its number format. Utilisation is of the full "
-        "rate of all arrays."
+        f"Shares of time are of {f'the {working} cores' if working != 1 else 'the core'} that worked, vector cores "
+        "too; compute is useful while every multiplier or lane is busy. Utilisation is of all arrays, idle ones too."
     )
 
 
