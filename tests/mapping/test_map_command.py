@@ -103,7 +103,20 @@ def test_a_model_layer_by_layer() -> None:
         (["conv", "--hardware", "tpu-like", "--dims", "K=4,K=5"], "K is given twice"),
         (["conv", "--hardware", "tpu-like", "--dims", "K=100000000000000"], "largest size"),
         (["conv", "--hardware", "tpu-like", "--dims", "K=4", "--mapping", "missing.yaml"], "cannot be read"),
-        (["conv", "--hardware", "edge-tpu", "--core", "simd", "--dims", "K=4"], "no core with an array"),
+        (
+            [
+                "conv",
+                "--hardware",
+                "edge-tpu",
+                "--core",
+                "simd",
+                "--dims",
+                "K=4",
+                "--set",
+                "cores.simd.vector.only=[add]",
+            ],
+            "no core with an array",
+        ),
         (["resnet17", "--hardware", "tpu-like"], "resnet18"),
     ],
 )

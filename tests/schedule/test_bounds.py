@@ -177,6 +177,7 @@ def test_pieces_of_the_default_split(channels: int, cores: int) -> None:
     graph = builder.build([builder.emit("linear", x, w, name="layer", transpose=False)])
     text = TEXT.replace("count: 2", "count: 4").replace("clock_hz: 500 MHz", "clock_hz: 1 MHz")
     text = text.replace("k: {size: 4, multicast: [I]}, c: {size: 4, reduce: true}", "k: {size: 1, multicast: [I]}")
+    text = text.replace("vector: {lanes: 2", "vector: {only: [add], lanes: 2")  # lanes that cannot take it over
     found = default_plan(Scheduler(graph, resolve(describe_text(text)))).placements["layer"]
     assert found.split == "K"
     assert len(found.cores) == cores

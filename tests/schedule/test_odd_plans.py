@@ -54,9 +54,8 @@ ODD_PLACEMENTS = [
     ("conv1", ("tensor[9]",), "", "no core 'tensor[9]'; did you mean 'tensor[3]'"),
     ("conv1", ("tensor",), "", "no core 'tensor'"),
     ("convX", ("tensor[0]",), "", "no operator 'convX'; did you mean 'conv1'"),
-    ("conv1", ("simd",), "", "simd cannot run conv: it has no array; tensor[0], tensor[1], tensor[2], tensor[3] can"),
     ("layer1.0.add", ("tensor[0]",), "", "tensor[0] cannot run add: it has no vector lanes; pooling, simd can"),
-    ("conv1", ("tensor[0]", "simd"), "K", "simd cannot run conv"),
+    ("conv1", ("tensor[0]", "simd"), "K", "different designs"),
     ("layer1.0.add", ("pooling", "simd"), "A1", "different designs"),
     ("conv1", ("tensor[0]", "tensor[0]"), "K", "named twice"),
     ("conv1", ("tensor[0]",), "ZZ", "split 'ZZ': it has no such dimension"),
@@ -73,6 +72,15 @@ def test_odd_placements(operator: str, cores: tuple[str, ...], split: str, words
         with pytest.raises(PlanError) as error:
             scheduler.schedule(Plan(placements={operator: Placement(cores, split)}))
         assert words in str(error.value)
+
+
+def test_lanes_that_cannot_multiply() -> None:
+    plain = {"cores.simd.vector.only": ["add", "max"], "cores.pooling.vector.only": ["add", "max"]}
+    scheduler = Scheduler(load_model("resnet18-stream"), load_hardware("tpu-like-quad", plain))
+    with pytest.raises(PlanError) as error:
+        scheduler.schedule(Plan(placements={"conv1": Placement(("simd",))}))
+    reason = "it has no array, and its lanes have no function mac, nor mul and add"
+    assert f"simd cannot run conv: {reason}; tensor[0], tensor[1], tensor[2], tensor[3] can" in str(error.value)
 
 
 def test_more_cores_than_values() -> None:

@@ -17,6 +17,7 @@ from monet.graph.graph import Graph
 from monet.graph.kind import MAC_FAMILIES, kind_named
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Accelerator, CoreInstance
+from monet.hardware.lane_array import arrays_of
 from monet.mapping.cost_store import default_store
 from monet.mapping.errors import MappingError
 from monet.mapping.mapper.tiling import Constraints
@@ -24,9 +25,10 @@ from monet.mapping.nest.cost import Access
 from monet.mapping.text.loop_text import loop_nest_text
 from monet.mapping.text.mapping_file import check_operands, mapping_document, read_constraints, read_mapping
 from monet.mapping.text.operator_arguments import OPERATORS, operator_nest
+from monet.mapping.unfused.arrays import unfused_on
 from monet.mapping.unfused.border import border_of
 from monet.mapping.unfused.model_operators import OperatorCost, Unmapped, distinct_instances, map_graph
-from monet.mapping.unfused.operator import Unfused, unfused, unfused_as
+from monet.mapping.unfused.operator import Unfused, unfused_as
 from monet.mapping.vector import VectorCost
 from monet.options import options_of
 from monet.report.files import check_outputs, write_json
@@ -82,18 +84,21 @@ def _operator(
     instance = (
         accelerator.instance(core)
         if core
-        else next((candidate for candidate in accelerator.cores if candidate.core.modes), None)
+        else next((candidate for candidate in accelerator.cores if arrays_of(candidate.core)), None)
     )
-    if instance is None or not instance.core.modes:
-        raise MappingError(f"{accelerator.name}: no core with an array can run {kind}")
-    nest = operator_nest(kind, dims, request.precision or instance.core.rates[0].inputs[0])
+    arrays = arrays_of(instance.core) if instance else ()
+    if instance is None or not arrays:
+        raise MappingError(f"{accelerator.name}: no core with an array or lanes that multiply can run {kind}")
+    nest = operator_nest(kind, dims, request.precision or arrays[0].rates[0].inputs[0])
     operands = dict(zip("IWO", (operand.name for operand in (*nest.reads, *nest.writes)), strict=True))
     pinned = read_constraints(constraints, operands, nest.sizes, _level_names(accelerator))
     if mapping:
-        written = read_mapping(mapping, instance.core.modes[0].name)
+        written = read_mapping(mapping, arrays[0].modes[0].name)
         check_operands(written, nest)
         border, store = border_of(accelerator, instance), default_store()
-        found = unfused_as(nest, instance.core, border, written.tile, written.order, written.mapping, store=store)
+        modes = {mode.name: array for array in reversed(arrays) for mode in array.modes}
+        array = modes.get(written.mapping.mode, arrays[0])
+        found = unfused_as(nest, array, border, written.tile, written.order, written.mapping, store=store)
     else:
         instance, found = _best(nest, accelerator, core, request.objective, pinned)
     result = operator_json(found, accelerator, instance) | {"objective": request.objective}
@@ -111,14 +116,14 @@ def _best(
     instances = (
         [accelerator.instance(core)]
         if core
-        else [candidate for candidate in distinct_instances(accelerator) if candidate.core.modes]
+        else [candidate for candidate in distinct_instances(accelerator) if arrays_of(candidate.core)]
     )
     found: list[tuple[float, CoreInstance, Unfused]] = []
     errors: list[MonetError] = []
     for instance in instances:
         try:
             border = border_of(accelerator, instance)
-            cost = unfused(nest, instance.core, border, objective, constraints, store=default_store())
+            cost = unfused_on(nest, instance.core, border, objective, constraints, store=default_store())
         except MonetError as error:
             errors.append(error)
             continue
@@ -180,7 +185,8 @@ def operator_json(cost: Unfused | VectorCost, accelerator: Accelerator, instance
     stalls = {port: max(0.0, cycles - tile.compute_cycles - tile.exposed_cycles) for port, cycles in tile.port_cycles}
     return result | {
         "macs": cost.macs,
-        "mapping": mapping_document(cost),
+        "mapping": mapping_document(cost) if cost.phases == 1 else None,  # a file holds one mapping
+        "phases": cost.phases,
         "tiles": sum(shape.count for shape in cost.shapes),
         "tile_cycles": {
             "compute": tile.compute_cycles,
@@ -215,7 +221,7 @@ def operator_text(
     head = [
         f"{kind} on {instance.name} of {accelerator.name}: {nest}",
         "",
-        loop_nest_text(nest, instance.core, cost),
+        loop_nest_text(nest, cost),
         "",
         f"cycles {cost.cycles:,.0f} ({seconds(took)}), bound by {cost.bound_by}, utilisation {cost.utilisation:.1%}",
         f"  first tile in {cost.fill_cycles:,.0f}, array {cost.core_cycles:,.0f} (compute {cost.compute_cycles:,.0f}), "

@@ -20,7 +20,7 @@ class Rate:
     inputs: tuple[str, str]  # formats of slots I and W
     accumulator: str  # format of partial sums
     products_per_step: int
-    cycles_per_step: int
+    cycles_per_step: float
     energy_j: float
 
     @property

@@ -164,7 +164,7 @@ class Frame:
     # --- compute ------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def compute_cycles(self) -> int:
+    def compute_cycles(self) -> float:
         """Cycles of the array without any waiting."""
         cycles = math.prod(self.steps.values()) * self.rate.cycles_per_step
         if not self.core.zero_skipping:  # inserted zeros of a strided scatter are multiplied too

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import Core
 from monet.mapping.nest.cost import tile_elements
 from monet.mapping.nest.frame import Crossing, Stream
 from monet.mapping.nest.mapping import trips_by_dim
@@ -13,10 +12,10 @@ from monet.mapping.nest.spatial import frame_of
 from monet.mapping.unfused.operator import Unfused
 
 
-def loop_nest_text(nest: LoopNest, core: Core, found: Unfused) -> str:
+def loop_nest_text(nest: LoopNest, found: Unfused) -> str:
     """Loops from DRAM inward; after each block, what a level keeps there."""
-    mapping, tile = found.mapped.mapping, dict(found.tile)
-    inner = found.shapes[0].nest
+    core, mapping, tile = found.array, found.mapped.mapping, dict(found.tile)
+    inner = found.mapped_nest
     frame = frame_of(inner, core, mapping.mode, mapping.binding, mapping.unrolled, _ANY_SOURCE)
     flat = frame_of(nest, core, mapping.mode, mapping.binding, (), _ANY_SOURCE)
     lines: list[str] = []
@@ -34,6 +33,8 @@ def loop_nest_text(nest: LoopNest, core: Core, found: Unfused) -> str:
         lines.append(
             f"{'  ' * depth}# {top.name} holds {_size(mapping.binding.operand(slot), elements, flat.bits[slot])}"
         )
+    if found.phases > 1:
+        lines.append(f"{'  ' * depth}# the first of {found.phases} phases: {inner}")
     for position in range(len(mapping.loops) + 1):
         for crossing in frame.crossings:
             cut = mapping.cut(crossing.slot, crossing.level.name)

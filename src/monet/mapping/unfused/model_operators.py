@@ -12,13 +12,15 @@ from monet.graph.kind import Call, Family, OpKind, kind_named
 from monet.graph.loop_nest import LoopNest
 from monet.graph.op import Op
 from monet.hardware.accelerator import Accelerator, CoreInstance
+from monet.hardware.lane_array import peak_products_per_cycle
 from monet.mapping.cost_store import CostStore, default_store
 from monet.mapping.errors import MappingError
 from monet.mapping.mapper.search import NO_CONSTRAINTS
 from monet.mapping.mapper.tiling import Constraints
 from monet.mapping.nest.bias import bias_of
+from monet.mapping.unfused.arrays import unfused_on
 from monet.mapping.unfused.border import Border, border_of
-from monet.mapping.unfused.operator import Unfused, unfused, with_bias
+from monet.mapping.unfused.operator import Unfused, with_bias
 from monet.mapping.vector import VectorCost, supports, vector_cost
 
 MATRIX = frozenset({Family.CONVOLUTION, Family.MATMUL})
@@ -124,7 +126,11 @@ def cost_op(
     nest = kind.nest(call)
     reasons: list[str] = []
     best: tuple[float, CoreInstance, Unfused | VectorCost] | None = None
-    for instance in instances:
+    types = [operand.dtype for operand in nest.reads[:2]] if kind.family in MATRIX else []
+    least = {instance.name: _least_seconds(nest, instance, types) if types else 0.0 for instance in instances}
+    for instance in sorted(instances, key=lambda instance: least[instance.name]):
+        if best is not None and objective == "latency" and least[instance.name] >= best[0]:
+            continue  # its arithmetic alone takes longer
         try:
             found = _on_core(kind, call, nest, instance, borders[instance.name], objective, constraints, store)
         except MonetError as error:
@@ -136,6 +142,12 @@ def cost_op(
     if best is None:
         raise NoCore(op, "; ".join(reasons))
     return best[1], best[2]
+
+
+def _least_seconds(nest: LoopNest, instance: CoreInstance, types: list[str]) -> float:
+    """Seconds of a nest's arithmetic with every unit of a core busy; 0 if it has none, which is for it to say."""
+    peak = peak_products_per_cycle(instance.core, *types) * instance.core.clock_hz
+    return nest.points / peak if peak else 0.0
 
 
 def _on_core(
@@ -150,9 +162,7 @@ def _on_core(
 ) -> Unfused | VectorCost:
     core = instance.core
     if kind.family in MATRIX:
-        if not core.modes:
-            raise MappingError("it has no array")
-        found = unfused(nest, core, border, objective, constraints, store=store)
+        found = unfused_on(nest, core, border, objective, constraints, store=store)
         bias = bias_of(call, nest)
         return with_bias(found, nest, bias.dtype, core, border) if bias else found
     work = dict(kind.work(call))

@@ -28,10 +28,11 @@ from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core, Flow
 from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.errors import DoesNotFit, MappingError
+from monet.mapping.mapper.parts import Parts, best_parts, has_phases
 from monet.mapping.mapper.search import NO_CONSTRAINTS, Mapped, Target, cached_tiling
 from monet.mapping.mapper.tiling import Constraints
 from monet.mapping.nest.bias import bias_bits, bias_cost, bias_elements
-from monet.mapping.nest.cost import Access, frame_cost, tile_elements
+from monet.mapping.nest.cost import Access, tile_elements
 from monet.mapping.nest.footprint import Extent, tables
 from monet.mapping.nest.frame import Crossing, Frame
 from monet.mapping.nest.mapping import Binding, Loop, Mapping
@@ -52,11 +53,14 @@ FINALISTS = 8
 class Unfused(UnfusedCost):
     """A matrix operator alone."""
 
+    array: Core  # of the core, its own or its lanes
     binding: Binding
     order: tuple[Loop, ...]  # loops over tiles, outermost first
     tile: tuple[tuple[str, int], ...]
     shapes: tuple[TileShape, ...]
-    mapped: Mapped  # of the most frequent tile
+    mapped: Mapped  # of the most frequent tile, or of its first phase
+    mapped_nest: LoopNest  # what that maps
+    phases: int  # in which each tile is run one after another (``nest.phases``); 1: as it stands
     macs: int
     units: int
     copied_bytes: int  # of transposing copies in DRAM
@@ -65,6 +69,10 @@ class Unfused(UnfusedCost):
     def utilisation(self) -> float:
         """Share of the array's multiply-accumulate slots that do work."""
         return self.macs / (self.units * self.cycles)
+
+    def score(self, objective: str) -> float:
+        """What an objective asks to be small."""
+        return {"latency": self.cycles, "energy": self.energy_j, "edp": self.cycles * self.energy_j}[objective]
 
 
 def unfused(
@@ -76,18 +84,31 @@ def unfused(
     *,
     store: CostStore,
 ) -> Unfused:
-    """The best way found to run ``nest`` on ``core`` from and to DRAM."""
+    """The best way found to run ``nest`` on ``core`` from and to DRAM. A strided scatter runs as it stands or, where
+    that is better, phase by phase in every tile."""
     border.check_room(nest)
     target = Target(core, objective, border.stream if core.streamed else None, constraints)
-    key = nest, target, border.memories
+    direct = _unfused(nest, target, border, False, store)
+    if not has_phases(nest, target):
+        return direct
+    try:
+        phased = _unfused(nest, target, border, True, store)
+    except DoesNotFit:
+        return direct
+    return min(direct, phased, key=lambda found: found.score(objective))
+
+
+def _unfused(nest: LoopNest, target: Target, border: Border, phased: bool, store: CostStore) -> Unfused:
+    core, objective, constraints = target.core, target.objective, target.constraints
+    key = nest, target, border.memories, phased
     bench = store[BENCHES].get_or(key, lambda: _Bench(*key, store))
     frame, whole, arrays, counts = bench.frame, bench.whole, bench.arrays, bench.counts
     streams = {slot: counts.stream_bits(slot) for slot in core.streamed}
     per_slot, scalars = arrays.prices(
         border, objective, whole.energy_j, bench.prices.leakage_j_per_cycle, streams, counts
     )
-    # of some tiles the estimate knows less: analog cells, ports that bind, inputs transposed in every tile
-    uncertain = core.weights_resident or counts.bound_by != "compute" or frame.transpose_cycles > 0
+    # of some tiles the estimate knows less: analog cells, phases, ports that bind, inputs transposed in every tile
+    uncertain = core.weights_resident or phased or counts.bound_by != "compute" or frame.transpose_cycles > 0
     keep = 3 * FINALISTS if uncertain else FINALISTS
     scores, ranked = rank_tiles(arrays.ranking._replace(per_slot=per_slot, scalars=scalars, keep=keep))
     if not math.isfinite(scores[0]):
@@ -148,8 +169,8 @@ def unfused_as(
     frame = frame_of(tiles.steady.nest, core, mapping.mode, mapping.binding, mapping.unrolled, border.stream)
     _check_room(nest, core, border, mapping.binding, whole, counts)
     moved = moved_bits(nest, core, border.memories, border.stream, mapping.binding, loops, whole, store)
-    choice = _Choice(loops, whole, tiles, frame, mapping, 0.0, 0.0, moved)
-    totals = sum_tiles(nest, tiles, frame, mapping, Target(core, "", border.stream), store)
+    choice = _Choice(loops, whole, tiles, Parts(((frame, mapping),), 0.0, 0.0), moved)
+    totals = sum_tiles(nest, tiles, choice.run, Target(core, "", border.stream), store)
     prices = prices_of(core, border.stream if core.streamed else None)
     return _add_up(nest, choice, totals, core, border, prices)
 
@@ -179,21 +200,21 @@ class _Choice:
     order: tuple[Loop, ...]
     tile: dict[str, int]
     tiles: Tiles
-    frame: Frame
-    mapping: Mapping
-    cycles: float
-    energy_j: float
+    run: Parts  # of the most frequent tile
     moved: Moved
 
 
 class _Bench:
-    """All that stays when only DRAM or the way to it changes: the tiles to choose from, and those looked at so far."""
+    """All that stays when only DRAM or the way to it changes: the tiles to choose from, and those looked at so far.
+    ``phased``: they run phase by phase."""
 
-    def __init__(self, nest: LoopNest, target: Target, memories: Memories, store: CostStore) -> None:
-        self.nest, self.target, self.memories, self.store = nest, target, memories, store
-        self.frame, self.whole = cached_tiling(nest, target._replace(resident=False), store)
-        self.arrays = tile_arrays(self.frame, memories, target.constraints)
-        self.counts = frame_cost(self.frame, self.whole.mapping)
+    def __init__(self, nest: LoopNest, target: Target, memories: Memories, phased: bool, store: CostStore) -> None:
+        self.nest, self.target, self.memories, self.phased, self.store = nest, target, memories, phased, store
+        whole = target._replace(resident=False)
+        self.frame, _ = cached_tiling(nest, whole, store)
+        self.whole = best_parts(nest, whole, store, phased=phased)
+        self.arrays = tile_arrays(self.frame, memories, target.constraints, self.whole.frame.factors)
+        self.counts = self.whole.cost
         self.prices = known_prices(target.core, target.stream, store)
         self._choices: dict[tuple[int, ...], _Choice] = {}
         self._tile_sums: dict[tuple[object, ...], TileSums] = {}
@@ -207,19 +228,17 @@ class _Bench:
             cut = self.nest, tuple(tile.items())
             tiles = self.store[TILES].get_or(cut, lambda: tiles_of(self.nest, tile))
             core, stream = self.target.core, self.target.stream
-            frame, tiling = cached_tiling(tiles.steady.nest, self.target, self.store)
-            moved = moved_bits(self.nest, core, self.memories, stream, frame.binding, order, tile, self.store)
-            self._choices[key] = _Choice(
-                order, tile, tiles, frame, tiling.mapping, tiling.cycles, tiling.energy_j, moved
-            )
+            run = best_parts(tiles.steady.nest, self.target, self.store, phased=self.phased)
+            binding = run.frame.binding
+            moved = moved_bits(self.nest, core, self.memories, stream, binding, order, tile, self.store)
+            self._choices[key] = _Choice(order, tile, tiles, run, moved)
         return self._choices[key]
 
     def tile_sums(self, choice: _Choice) -> TileSums:
         """All tiles of a choice together."""
         key = choice.order, tuple(choice.tile.items())
         if key not in self._tile_sums:
-            of = choice.tiles, choice.frame, choice.mapping
-            self._tile_sums[key] = sum_tiles(self.nest, *of, self.target, self.store)
+            self._tile_sums[key] = sum_tiles(self.nest, choice.tiles, choice.run, self.target, self.store)
         return self._tile_sums[key]
 
 
@@ -233,14 +252,14 @@ def _score(bench: _Bench, border: Border, choice: _Choice) -> float:
     across = crossed(choice.moved, border, bench.prices)
     tiles = math.prod(loop.trips for loop in choice.order)
     streamed: float = 0
-    core_cycles = choice.cycles
+    core_cycles = choice.run.cycles
     if core.streamed:
-        counts = frame_cost(choice.frame, choice.mapping)
+        counts = choice.run.cost
         streamed, core_cycles = sum(counts.stream_bits(slot) for slot in core.streamed) * tiles, counts.cycles
     busy = (choice.moved.read_bits + choice.moved.write_bits + streamed) / border.bits_per_cycle
     edges = across.first_cycles + across.last_cycles
     cycles = edges + max(core_cycles * tiles + across.serial_cycles, busy - edges)
-    joules = choice.energy_j * tiles + math.fsum(across.joules.values())
+    joules = choice.run.energy_j * tiles + math.fsum(across.joules.values())
     if objective == "latency":
         return cycles * (1 + SPARE * joules / bench.whole.energy_j)
     return joules + bench.prices.leakage_j_per_cycle * cycles if objective == "energy" else cycles * joules
@@ -257,11 +276,14 @@ def _add_up(nest: LoopNest, choice: _Choice, totals: TileSums, core: Core, borde
     operands, copied_bytes = _operands_of(nest, choice, totals), whole_bytes(choice.moved.copied, down=True)
     passed, joules = border.pass_operands(nest, operands, core, copied_bytes)
     return Unfused(
-        binding=choice.frame.binding,
+        array=core,
+        binding=choice.run.frame.binding,
         order=choice.order,
         tile=tuple(choice.tile.items()),
         shapes=totals.shapes,
         mapped=totals.mapped,
+        mapped_nest=choice.run.frame.nest,
+        phases=len(choice.run.parts),
         macs=totals.macs,
         units=totals.mapped.cost.units,
         compute_cycles=totals.counts.compute_cycles,
@@ -303,7 +325,7 @@ def with_bias(found: Unfused, nest: LoopNest, dtype: str, core: Core, border: Bo
 
 def _operands_of(nest: LoopNest, choice: _Choice, totals: TileSums) -> tuple[OperandCost, ...]:
     """What crosses the border for every operand; what is streamed past the memory depends on the mapping too."""
-    held, binding, operands = {moved.slot: moved for moved in choice.moved.operands}, choice.frame.binding, []
+    held, binding, operands = {moved.slot: moved for moved in choice.moved.operands}, choice.run.frame.binding, []
     for operand in nest.operands:
         slot = binding.slot(operand.name)
         if slot in held:

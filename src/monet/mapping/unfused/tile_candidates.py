@@ -32,12 +32,15 @@ def _in_padding(window: Window, size: int, tile: int) -> bool:
     )
 
 
-def tile_arrays(frame: Frame, memories: Memories, constraints: Constraints) -> TileArrays:
-    """Arrays for the tiles of a frame's nest; remembered with the frame, since sizes of the memories come in later."""
-    key = ("tile arrays", tuple((slot, level.name) for slot, _, level in memories), constraints)
+def tile_arrays(
+    frame: Frame, memories: Memories, constraints: Constraints, factors: Dictionary[str, int]
+) -> TileArrays:
+    """Arrays for the tiles of a frame's nest; remembered with the frame, since sizes of the memories come in later.
+    ``factors``: how far its dimensions are unrolled."""
+    key = ("tile arrays", tuple((slot, level.name) for slot, _, level in memories), constraints, tuple(factors.items()))
     known: TileArrays | None = frame.known.get(key)
     if known is None:
-        known = frame.known[key] = TileArrays(frame, memories, constraints)
+        known = frame.known[key] = TileArrays(frame, memories, constraints, factors)
     return known
 
 
@@ -59,14 +62,17 @@ def _candidates(frame: Frame, touched: list[Footprint]) -> tuple[tuple[int, ...]
 class TileArrays:
     """What the ranking kernel takes, and how to read its answer."""
 
-    def __init__(self, frame: Frame, memories: Memories, constraints: Constraints) -> None:
+    def __init__(
+        self, frame: Frame, memories: Memories, constraints: Constraints, factors: Dictionary[str, int]
+    ) -> None:
         self.frame, self.dims, self.stationary = frame, tuple(frame.sizes), constraints.stationary
+        self.steps = math.prod(-(-size // factors.get(dim, 1)) for dim, size in frame.sizes.items())
         touched = [frame.footprints[slot] for slot in OPERANDS]
         self.tiles = _candidates(frame, touched)
         many = max(map(len, self.tiles), default=1)
         counts, steps = np.ones((len(self.dims), many)), np.ones((len(self.dims), many))
         for d, (dim, sizes) in enumerate(zip(self.dims, self.tiles, strict=True)):
-            size, factor, values = frame.sizes[dim], frame.factors[dim], np.array(sizes)
+            size, factor, values = frame.sizes[dim], factors.get(dim, 1), np.array(sizes)
             counts[d, : len(sizes)] = -(-size // values)
             steps[d, : len(sizes)] = size // values * -(-values // factor) + -(-(size % values) // factor)
         widths, windows = self._footprints(touched, many)
@@ -175,7 +181,7 @@ class TileArrays:
                 joules,
                 leakage_j_per_cycle,
                 OBJECTIVES.index(objective),
-                frame.compute_cycles / math.prod(frame.steps.values()),
+                counts.compute_cycles / self.steps,
                 frame.result_bits,
                 overhead,
                 SPARE,

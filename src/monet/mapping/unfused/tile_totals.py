@@ -8,6 +8,7 @@ from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Flow
 from monet.mapping.cost_store import CostStore
 from monet.mapping.errors import DoesNotFit
+from monet.mapping.mapper.parts import Parts, best_parts
 from monet.mapping.mapper.search import NO_CONSTRAINTS, Mapped, Target, cached_tiling, evaluate
 from monet.mapping.nest.cost import Access, Cost, frame_cost
 from monet.mapping.nest.frame import Frame
@@ -47,14 +48,26 @@ class TileSums:
     joules: dict[str, float]
 
 
-def sum_tiles(
-    nest: LoopNest, tiles: Tiles, frame: Frame, mapping: Mapping, target: Target, store: CostStore
-) -> TileSums:
-    """All tiles together; ``mapping`` is that of the most frequent one. Without an objective it is given, and a tile
-    that it does not fit is an error."""
+def sum_tiles(nest: LoopNest, tiles: Tiles, run: Parts, target: Target, store: CostStore) -> TileSums:
+    """All tiles together; ``run`` is the most frequent one. Without an objective its mapping is given, and a tile that
+    it does not fit is an error."""
     prices = known_prices(target.core, target.stream, store)
-    counts = _counts(tiles, frame, mapping, target, store)
-    return TileSums(tiles.shapes, evaluate(frame, mapping, prices), nest.points, counts, counts.joules(prices))
+    if len(run.parts) == 1 and run.frame.nest == tiles.steady.nest:
+        counts = _counts(tiles, run.frame, run.mapping, target, store)
+    else:
+        counts = _phased_counts(tiles, target, store)
+    return TileSums(tiles.shapes, evaluate(run.frame, run.mapping, prices), nest.points, counts, counts.joules(prices))
+
+
+def _phased_counts(tiles: Tiles, target: Target, store: CostStore) -> TileCounts:
+    """Every phase of every tile, mapped by itself."""
+    return _add(
+        [
+            (shape.count, frame, frame_cost(frame, mapping))
+            for shape in tiles.shapes
+            for frame, mapping in best_parts(shape.nest, target, store, phased=True).parts
+        ]
+    )
 
 
 def _counts(tiles: Tiles, frame: Frame, mapping: Mapping, target: Target, store: CostStore) -> TileCounts:

@@ -22,6 +22,7 @@ from monet.schedule.costs.step_cost import (
     StepCost,
     matrix_held,
     matrix_streamed,
+    passing_cycles,
     smaller_border,
     vector_step,
     with_bias,
@@ -89,6 +90,7 @@ class CostTable:
         self.numbered: dict[tuple[Any, ...], tuple[int, Costed, tuple[str, ...]]] = {}
         self.arrays = Kept(OPERATOR_ARRAYS)  # of operators whose surroundings have not changed either
         self.legal: set[tuple[str, Placement]] = set()  # (key of an operator, placement) that were checked
+        self.best_designs: dict[tuple[str, float], list[CoreInstance]] = {}  # by key of an operator and share
         self.contents: dict[tuple[Any, ...], int] = {}  # cuts of storages, numbered
         self.orders: dict[tuple[Any, ...], I64x2] = {}  # of the tiles of groups, by the arrays of their operators
 
@@ -138,6 +140,10 @@ class CostTable:
             for operand in cost.operands
         )
         return cycles, moved
+
+    def passing_cycles(self, cost: StepCost, instance: CoreInstance) -> float:
+        """Cycles that the operands of a streamed step of a core take on their way from and to DRAM."""
+        return passing_cycles(cost, self._border(instance, 1, 1.0))
 
     @cached_property
     def designs(self) -> dict[str, list[CoreInstance]]:

@@ -17,13 +17,16 @@ from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core, CoreInstance
 from monet.mapping.cost_store import CostStore
 from monet.mapping.errors import MappingError
-from monet.mapping.mapper.search import search
+from monet.mapping.mapper.parts import has_phases
+from monet.mapping.mapper.search import Target, search
 from monet.mapping.nest.bias import bias_cost
 from monet.mapping.nest.cost import Access
+from monet.mapping.nest.phases import phases
 from monet.mapping.nest.spatial import known_frame
+from monet.mapping.unfused.arrays import quickest, unfused_on
 from monet.mapping.unfused.border import Border
 from monet.mapping.unfused.dram_route import OperandCost
-from monet.mapping.unfused.operator import Unfused, unfused
+from monet.mapping.unfused.operator import Unfused
 from monet.mapping.vector import VectorCost, supports, vector_cost
 from monet.schedule.costs.held_tile import edges_of
 
@@ -81,19 +84,24 @@ def matrix_streamed(
     core = instance.core
 
     def compute() -> dict[str, Any]:
-        return _pack(_of_unfused(nest, core, unfused(nest, core, border, objective, store=store)))
+        return _pack(_of_unfused(nest, unfused_on(nest, core, border, objective, store=store)))
 
     return _unpack(store.lasting(store.key("streamed step", nest, core, border, objective), compute))
 
 
 def matrix_held(nest: LoopNest, instance: CoreInstance, border: Border, objective: str, store: CostStore) -> StepCost:
-    """A matrix operator whose operands lie in the core's memory."""
+    """A matrix operator whose operands lie in the core's memory, on whichever of its arrays is done first."""
     core = instance.core
 
     def compute() -> dict[str, Any]:
-        return _pack(_held(nest, core, border, objective, store))
+        return _pack(quickest(nest, core, lambda array: _held(nest, array, border, objective, store), _cycles))
 
     return _unpack(store.lasting(store.key("held step", nest, core, border.stream, objective), compute))
+
+
+def passing_cycles(cost: StepCost, border: Border) -> float:
+    """Cycles that the operands of a streamed step take on the slowest wire of the way to DRAM."""
+    return 8 * sum(operand.bytes + operand.spilled for operand in cost.operands) / border.bits_per_cycle
 
 
 def _pack(cost: StepCost) -> dict[str, Any]:
@@ -132,7 +140,8 @@ def _useful_cycles(nest: LoopNest, core: Core, first: str, second: str) -> float
     return nest.points / (core.units * rate.products_per_cycle)
 
 
-def _of_unfused(nest: LoopNest, core: Core, found: Unfused) -> StepCost:
+def _of_unfused(nest: LoopNest, found: Unfused) -> StepCost:
+    core = found.array
     by_slot = {found.binding.slot(operand.name): operand.dtype for operand in nest.operands}
     useful = min(_useful_cycles(nest, core, by_slot["I"], by_slot["W"]), found.compute_cycles)
     return StepCost(
@@ -148,7 +157,41 @@ def _of_unfused(nest: LoopNest, core: Core, found: Unfused) -> StepCost:
     )
 
 
+def _cycles(cost: StepCost) -> float:
+    return cost.cycles
+
+
 def _held(nest: LoopNest, core: Core, border: Border, objective: str, store: CostStore) -> StepCost:
+    """As it stands or, where that is quicker, in phases one after another."""
+    direct = _held_at_once(nest, core, border, objective, store)
+    if not has_phases(nest, Target(core)):
+        return direct
+    parts = [_held_at_once(phase, core, border, objective, store) for phase in phases(nest)]
+    return min(direct, _one_after_another(parts), key=_cycles)
+
+
+def _one_after_another(parts: list[StepCost]) -> StepCost:
+    """Phases of a step: the array is filled and drained for each, but those of the longest only are the step's own."""
+    joules: dict[str, float] = {}
+    ports: dict[str, float] = {}
+    for part in parts:
+        for level, spent in part.energy_j:
+            joules[level] = joules.get(level, 0.0) + spent
+        for memory, cycles in part.ports:
+            ports[memory] = ports.get(memory, 0.0) + cycles
+    switch = max(part.switch for part in parts)
+    return replace(
+        parts[0],
+        useful=sum(part.useful for part in parts),
+        under_use=sum(part.under_use for part in parts),
+        stall=sum(part.stall + part.switch for part in parts) - switch,
+        switch=switch,
+        energy_j=tuple(sorted(joules.items())),
+        ports=tuple(sorted(ports.items())),
+    )
+
+
+def _held_at_once(nest: LoopNest, core: Core, border: Border, objective: str, store: CostStore) -> StepCost:
     found = search(nest, core, objective, border.stream, store=store)
     binding, cost = found.mapping.binding, found.cost
     operands = []

@@ -10,6 +10,7 @@ import math
 
 from monet.formats import format_named
 from monet.hardware.accelerator import Core, Flow
+from monet.hardware.lane_array import arrays_for
 from monet.schedule.costs.step_cost import StepCost
 from monet.schedule.workload import Operator
 
@@ -19,7 +20,7 @@ def accumulator_of(operator: Operator, core: Core) -> str:
     if not operator.is_matrix:
         return operator.nest.writes[0].dtype
     first, second = (operand.dtype for operand in operator.nest.reads[:2])
-    return core.rate(first, second, either_way=True).accumulator
+    return arrays_for(core, first, second)[0].rate(first, second, either_way=True).accumulator
 
 
 def sum_cost(operator: Operator, core: Core, elements: int, parts: int) -> StepCost:

@@ -11,6 +11,8 @@ from functools import cache
 
 from monet.hardware.accelerator import Accelerator, Core, Flow
 from monet.hardware.errors import HardwareError
+from monet.hardware.lane_array import arrays_of, peak_products_per_cycle
+from monet.mapping.nest.phases import fewest_products
 from monet.schedule.lower_bound.traffic import distinct_bytes
 from monet.schedule.workload import Workload
 
@@ -46,7 +48,8 @@ def _added_up(workload: Workload) -> Work:
     moved = {True: {True: 0.0, False: 0.0}, False: {True: 0.0, False: 0.0}}
     for operator in workload.operators:
         if operator.macs:
-            macs[frozenset(operand.dtype for operand in operator.nest.reads[:2])] += operator.macs
+            products = fewest_products(operator.nest) if operator.is_matrix else operator.macs
+            macs[frozenset(operand.dtype for operand in operator.nest.reads[:2])] += products
         formats = tuple(dict.fromkeys(operand.dtype for operand in operator.nest.operands))
         for name, count in operator.lane_work:
             (attention if operator.is_attention else functions)[formats, name] += count
@@ -61,9 +64,7 @@ def _added_up(workload: Workload) -> Work:
 
 def mac_rate(core: Core, types: frozenset[str]) -> float:
     """Multiply-accumulates per second at most: on the array, or on lanes that multiply and add."""
-    array = max((core.peak_macs_per_s(rate) for rate in core.rates if frozenset(rate.inputs) == types), default=0.0)
-    lanes = max((function_rate(core, (rate.dtype,), "mac") for rate in core.vector_rates), default=0.0)
-    return max(array, lanes)
+    return peak_products_per_cycle(core, min(types), max(types)) * core.clock_hz
 
 
 def function_rate(core: Core, formats: Formats, name: str) -> float:
@@ -121,8 +122,9 @@ def compute_bound_j(work: Work, accelerator: Accelerator) -> float:
     """Multiply-accumulates and vector functions, each on the core that does it cheapest."""
     designs, total = list(accelerator.designs.values()), 0.0
     for types, count in work.macs.items():
-        array = [rate.energy_j for core in designs for rate in core.rates if frozenset(rate.inputs) == types]
-        total += count * min((*array, *_function_j(designs, "mac")), default=0.0)
+        arrays = (array for core in designs for array in arrays_of(core))
+        joules = (rate.energy_j for array in arrays for rate in array.rates if frozenset(rate.inputs) == types)
+        total += count * min(joules, default=0.0)
     for (_, name), count in (*work.functions.items(), *work.attention.items()):
         total += count * min(_function_j(designs, name), default=0.0)
     return total

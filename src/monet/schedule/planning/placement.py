@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from monet.errors import MonetError, nearest
-from monet.hardware.accelerator import Core, CoreInstance
+from monet.errors import nearest
+from monet.hardware.accelerator import CoreInstance
+from monet.hardware.lane_array import peak_products_per_cycle
 from monet.mapping.cost_store import CostStore, Section
-from monet.mapping.errors import DoesNotFit, MappingError
-from monet.mapping.mapper.search import frames
 from monet.schedule.costs.cost_table import CostTable
-from monet.schedule.expansion.geometry import make_steps, step_nest
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Placement, Plan, PlanError
+from monet.schedule.planning.designs import array_cycles, best_design, cannot_run
 from monet.schedule.planning.grouping import main_dim
-from monet.schedule.result_rows import Infeasible
 from monet.schedule.workload import Operator, Workload
 
 LIGHT_CYCLES = 4096  # an operator that takes less on one core is not worth splitting
@@ -89,52 +87,12 @@ def check_placement(operator: Operator, placement: Placement, machine: Machine) 
 
 def default_placement(operator: Operator, table: CostTable, share: float) -> Placement:
     """The constructive default for one operator."""
-    from monet.schedule.engine import NoSchedule
-
-    designs = table.designs
-    whole = make_steps(operator.nest, {}, "", 1)
-    best: tuple[float, list[CoreInstance]] | None = None
-    errors: list[tuple[CoreInstance, MonetError]] = []
-    for instances in designs.values():
-        first = instances[0]
-        reason = cannot_run(operator, first)
-        if reason:
-            errors.append((first, MappingError(reason)))
-            continue
-        try:
-            if operator.is_matrix and len(designs) > 1 and _only_one(operator, designs):
-                seconds = 1.0  # no choice to make
-            else:
-                seconds = table.cost(operator, whole, 0, first, False, share).cycles / first.core.clock_hz
-        except MonetError as error:
-            errors.append((first, error))
-            continue
-        seconds /= len(instances)
-        if best is None or seconds < best[0]:
-            best = seconds, instances
-    if best is None:
-        raise NoSchedule(_why_not(operator, errors))
-    instances = best[1]
+    instances = best_design(operator, table, share)
     split = _known_split(operator, instances, table.store) if len(instances) > 1 else None
     if split is None:
         return Placement((instances[0].name,))
     dim, pieces = split
     return Placement(tuple(instance.name for instance in instances[:pieces]), dim)
-
-
-def cannot_run(operator: Operator, instance: CoreInstance) -> str:
-    """Why a core cannot run an operator, from its description alone; empty if it might."""
-    core = instance.core
-    if not operator.macs:
-        return "" if core.lanes > 0 else "it has no vector lanes"
-    if not core.modes:
-        return "it has no array"
-    first, second = (operand.dtype for operand in operator.nest.reads[:2])
-    return core.cannot_multiply(first, second)
-
-
-def _only_one(operator: Operator, designs: dict[str, list[CoreInstance]]) -> bool:
-    return sum(not cannot_run(operator, instances[0]) for instances in designs.values()) == 1
 
 
 def _known_split(operator: Operator, instances: list[CoreInstance], store: CostStore) -> tuple[str, int] | None:
@@ -147,7 +105,7 @@ def _best_split(operator: Operator, instances: list[CoreInstance], store: CostSt
     """(dimension, pieces) that leaves the longest piece shortest, or None if the operator is light."""
     core, nest = instances[0].core, operator.nest
     if operator.is_matrix:
-        cycles = nest.points / max(1.0, core.units * core.rates[0].products_per_cycle)
+        cycles = nest.points / peak_products_per_cycle(core, *(operand.dtype for operand in nest.reads[:2]))
     elif operator.is_attention:
         cycles = operator.macs / max(1.0, core.units * core.rates[0].products_per_cycle)
     else:
@@ -169,13 +127,6 @@ def _best_split(operator: Operator, instances: list[CoreInstance], store: CostSt
     return (best[2], best[3]) if best else None
 
 
-def array_cycles(operator: Operator, core: Core, dim: str, longest: int, store: CostStore) -> float:
-    """Cycles the array itself takes for the longest piece, at the best unrolling that its wires allow."""
-    pieces = -(-operator.nest.sizes[dim] // longest)
-    piece = step_nest(operator.nest, make_steps(operator.nest, {}, dim, pieces), pieces // 2)
-    return min(frame.compute_cycles for frame in frames(piece, core, None, store, limit=1))
-
-
 def scattered_dims(operator: Operator) -> frozenset[str]:
     """Dimensions that together with a filter tap say where a result goes, as in the input gradient of a convolution:
     their pieces write overlapping parts."""
@@ -191,15 +142,3 @@ def scattered_dims(operator: Operator) -> frozenset[str]:
 def disjoint_dims(operator: Operator) -> frozenset[str]:
     """Dimensions whose pieces write disjoint parts of every result."""
     return operator.splittable - scattered_dims(operator)
-
-
-def _why_not(operator: Operator, errors: list[tuple[CoreInstance, MonetError]]) -> Infeasible:
-    """The core that comes nearest to running an operator, and what is missing there."""
-    name = operator.op.name
-    fits = [(instance, error) for instance, error in errors if isinstance(error, DoesNotFit)]
-    if fits:
-        instance, error = min(fits, key=lambda pair: pair[1].needed_bytes - pair[1].offered_bytes)
-        short = error.needed_bytes - error.offered_bytes
-        return Infeasible(name, instance.name, error.level, short, f"operator {name} on {instance.name}: {error}")
-    reasons = "; ".join(f"{instance.template}: {error}" for instance, error in errors)
-    return Infeasible(name, "", "", 0, f"operator {name} ({operator.op.kind}) runs on no core: {reasons}")

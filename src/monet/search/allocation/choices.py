@@ -18,7 +18,8 @@ from monet.mapping.errors import DoesNotFit
 from monet.schedule.engine import Scheduler
 from monet.schedule.expansion.geometry import make_steps
 from monet.schedule.plan import Placement
-from monet.schedule.planning.placement import cannot_run, disjoint_dims
+from monet.schedule.planning.designs import cannot_run
+from monet.schedule.planning.placement import disjoint_dims
 from monet.schedule.workload import Operator
 from monet.search.genetic import Genome
 

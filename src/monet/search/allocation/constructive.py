@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from monet.errors import MonetError
 from monet.graph.loop_nest import Operand
 from monet.hardware.accelerator import CoreInstance
 from monet.mapping.cost_store import CostStore
 from monet.schedule.engine import Scheduler
 from monet.schedule.plan import Placement, Plan
+from monet.schedule.planning.designs import array_cycles
 from monet.schedule.planning.grouping import main_dim
-from monet.schedule.planning.placement import array_cycles
 from monet.schedule.workload import Operator
 from monet.search.allocation.choices import AllocationSpace, Form
 
@@ -130,11 +129,8 @@ def _piece_cycles(operator: Operator, placement: Placement, instance: CoreInstan
         return share * operator.macs / max(1.0, core.units * core.rates[0].products_per_cycle)
     if not operator.is_matrix:
         return share * sum(count for _, count in operator.work) / max(1, core.lanes)
-    try:
-        dim = placement.split or operator.nest.dims[0][0]
-        return array_cycles(operator, core, dim, -(-operator.nest.sizes[dim] // pieces), store)
-    except MonetError:
-        return share * operator.nest.points / max(1.0, core.units * core.rates[0].products_per_cycle)
+    dim = placement.split or operator.nest.dims[0][0]
+    return array_cycles(operator, core, dim, -(-operator.nest.sizes[dim] // pieces), store)
 
 
 def _finish(

@@ -1,0 +1,134 @@
+"""Which design of core runs an operator: any that can may, and the one that is done first does.
+
+Multiply-accumulates run on arrays and on vector lanes (``hardware/lane_array.py``), all other work on lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from monet.errors import MonetError
+from monet.graph.loop_nest import LoopNest
+from monet.hardware.accelerator import Core, CoreInstance
+from monet.hardware.lane_array import arrays_for
+from monet.mapping.cost_store import CostStore
+from monet.mapping.errors import DoesNotFit, MappingError
+from monet.mapping.mapper.parts import has_phases
+from monet.mapping.mapper.search import Target, frames
+from monet.mapping.nest.phases import phases
+from monet.schedule.costs.cost_table import CostTable
+from monet.schedule.expansion.geometry import make_steps, step_nest
+from monet.schedule.result_rows import Infeasible
+from monet.schedule.workload import Operator
+
+HOPELESS = 4  # a design whose arithmetic takes so many times as long as another's is not costed any further
+CLEARLY = 0.98  # a later design is taken for at most this share of the time
+
+Cores = list[CoreInstance]  # all cores of a design
+
+
+def cannot_run(operator: Operator, instance: CoreInstance) -> str:
+    """Why a core cannot run an operator, from its description alone; empty if it might."""
+    core = instance.core
+    if not operator.macs:
+        return "" if core.lanes > 0 else "it has no vector lanes"
+    first, second = (operand.dtype for operand in operator.nest.reads[:2])
+    if operator.is_attention:
+        return core.cannot_multiply(first, second) if core.modes else "it has no array"
+    try:
+        arrays_for(core, first, second)
+    except MonetError as error:
+        return str(error)
+    return ""
+
+
+def best_design(operator: Operator, table: CostTable, share: float) -> Cores:
+    """The cores of the design that is done first, all of them sharing the work evenly but not the way to DRAM.
+
+    Of designs that take the same time (often they wait for DRAM) products go to an array, other work to the lanes with
+    the most functions: what these leave in their memory, the next operator finds there.
+    """
+    key = operator.key, share
+    if key not in table.best_designs:
+        table.best_designs[key] = _best_design(operator, table, share)
+    return table.best_designs[key]
+
+
+def _best_design(operator: Operator, table: CostTable, share: float) -> Cores:
+    from monet.schedule.engine import NoSchedule
+
+    errors: list[tuple[CoreInstance, MonetError]] = []
+    able: list[Cores] = []
+    for instances in table.designs.values():
+        reason = cannot_run(operator, instances[0])
+        if reason:
+            errors.append((instances[0], MappingError(reason)))
+        else:
+            able.append(instances)
+    if operator.is_matrix and len(able) > 1:
+        able = _rivals(operator, able, table.store)
+    if operator.is_matrix and len(able) == 1 and len(table.designs) > 1:
+        return able[0]  # no choice to make; if it does not fit, whoever costs its pieces says so
+    best: tuple[float, Cores] | None = None
+    for instances in sorted(able, key=lambda cores: _preferred(operator, cores), reverse=True):
+        try:
+            seconds = _seconds(operator, instances, table, share)
+        except MonetError as error:
+            errors.append((instances[0], error))
+            continue
+        if best is None or seconds < best[0] * CLEARLY:
+            best = seconds, instances
+    if best is None:
+        raise NoSchedule(_why_not(operator, errors))
+    return best[1]
+
+
+def _preferred(operator: Operator, cores: Cores) -> tuple[bool, int]:
+    core = cores[0].core
+    return operator.is_matrix and bool(core.modes), len(core.functions)
+
+
+def _seconds(operator: Operator, instances: Cores, table: CostTable, share: float) -> float:
+    """Seconds of an operator on all cores of a design: their own work in equal parts, and the way to DRAM once."""
+    first = instances[0]
+    cost = table.cost(operator, make_steps(operator.nest, {}, "", 1), 0, first, False, share)
+    passing = table.passing_cycles(cost, first)
+    return max(cost.cycles / len(instances), passing) / first.core.clock_hz
+
+
+def _rivals(operator: Operator, able: Sequence[Cores], store: CostStore) -> list[Cores]:
+    """Of the designs that can run a matrix operator those that may be the fastest: one is left out if its arithmetic
+    alone, at the best unrolling that its wires allow, takes ``HOPELESS`` times as long as another's."""
+    dim, size = operator.nest.dims[0]
+    seconds = [
+        array_cycles(operator, cores[0].core, dim, size, store) / (cores[0].core.clock_hz * len(cores))
+        for cores in able
+    ]
+    least = min(seconds)
+    return [cores for cores, taken in zip(able, seconds, strict=True) if taken <= HOPELESS * least]
+
+
+def array_cycles(operator: Operator, core: Core, dim: str, longest: int, store: CostStore) -> float:
+    """Cycles that an array of a core itself takes for the longest piece, at the best unrolling that its wires allow."""
+    pieces = -(-operator.nest.sizes[dim] // longest)
+    piece = step_nest(operator.nest, make_steps(operator.nest, {}, dim, pieces), pieces // 2)
+    arrays = arrays_for(core, *(operand.dtype for operand in operator.nest.reads[:2]))
+    found = min(_fewest_cycles((piece,), array, store) for array in arrays)
+    in_phases = [_fewest_cycles(phases(piece), array, store) for array in arrays if has_phases(piece, Target(array))]
+    return min([found, *in_phases])
+
+
+def _fewest_cycles(parts: Sequence[LoopNest], array: Core, store: CostStore) -> float:
+    return sum(min(frame.compute_cycles for frame in frames(part, array, None, store, limit=1)) for part in parts)
+
+
+def _why_not(operator: Operator, errors: list[tuple[CoreInstance, MonetError]]) -> Infeasible:
+    """The core that comes nearest to running an operator, and what is missing there."""
+    name = operator.op.name
+    fits = [(instance, error) for instance, error in errors if isinstance(error, DoesNotFit)]
+    if fits:
+        instance, error = min(fits, key=lambda pair: pair[1].needed_bytes - pair[1].offered_bytes)
+        short = error.needed_bytes - error.offered_bytes
+        return Infeasible(name, instance.name, error.level, short, f"operator {name} on {instance.name}: {error}")
+    reasons = "; ".join(f"{instance.template}: {error}" for instance, error in errors)
+    return Infeasible(name, "", "", 0, f"operator {name} ({operator.op.kind}) runs on no core: {reasons}")
