@@ -22,6 +22,7 @@ from monet.search.fusion.evaluation import FusionEvaluator
 from monet.search.fusion.search import FoundFusion, FusionSettings, find_fusion
 from monet.search.fusion.structure import structure_of
 from monet.search.fusion.traffic import baseline_of
+from monet.search.progress import SearchProgress
 from monet.training.step import training_step
 from random_fusion_plans import random_plan
 
@@ -38,11 +39,16 @@ def scheduler_of(model: str, batch: int) -> Scheduler:
 
 def timed(model: str, batch: int, budget: float, first_budget: float) -> FoundFusion:
     scheduler = scheduler_of(model, batch)
-    began, lines = time.process_time(), list[tuple[float, str]]()
-    found = find_fusion(scheduler, FusionSettings(), say=lambda line: lines.append((time.process_time() - began, line)))
+    began, best = time.process_time(), list[tuple[float, float]]()
+
+    def watch(now: SearchProgress) -> None:
+        if now.best:
+            best.append((time.process_time() - began, now.best.latency_s))
+
+    found = find_fusion(scheduler, FusionSettings(), watch=watch)
     took = time.process_time() - began
     default = found.plans["default"][1].latency_s
-    first = next((at for at, line in lines if float(line.split()[-1]) < default * (1 - 1e-9)), float("nan"))
+    first = next((at for at, latency in best if latency < default * (1 - 1e-9)), float("nan"))
     print(f"{model} batch {batch}: {took:.1f} s of CPU, {took / budget:.2f} of the budget of {budget:.0f} s")
     if first_budget:
         print(f"  first plan better than the default after {first:.1f} s, {first / first_budget:.2f} of the budget")

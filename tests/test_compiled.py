@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from monet import compiled
+from monet import commands, compiled
 from monet.compiled import fingerprint
 from monet.sources import PACKAGE
 
@@ -123,3 +123,18 @@ def test_the_digest_of_a_kernel_has_the_fields_it_reads_and_the_order_of_those_o
     turned = FunctionType(make.__code__, {**globals(), "Size": Turned})
     assert fingerprint(make) != fingerprint(turned)
     assert fingerprint(make) == fingerprint(FunctionType(make.__code__, dict(globals())))
+
+
+def test_the_command_line_compiles_all_kernels_where_one_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran: list[list[str]] = []
+    monkeypatch.setattr(compiled.subprocess, "run", lambda command, **_: ran.append(command))
+    monkeypatch.setattr(compiled, "_ahead", True)
+    monkeypatch.setattr("sys.stderr", sys.__stderr__)
+    compiled._compile_all_first()
+    assert not ran  # a library compiles what it needs
+    monkeypatch.setattr(commands, "started", True)
+    compiled._compile_all_first()
+    compiled._compile_all_first()
+    assert ran == [[sys.executable, "-m", "monet.compiled"]]

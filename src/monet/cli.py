@@ -13,6 +13,7 @@ import typer
 from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
 
+from monet import commands
 from monet.commands import COMMANDS
 from monet.errors import ModelWarning, MonetError
 
@@ -89,6 +90,7 @@ def _shown(message: Warning | str, category: type[Warning], *_: Any, **__: Any) 
 def main() -> None:
     """Entry point: bad input is one message on standard error and exit code 2, never a traceback."""
     warnings.showwarning = _shown
+    commands.started = True
     atexit.register(gc.freeze)  # what a process leaves to the end goes with it: not searched for cycles first, 0.1 s
     try:
         app()

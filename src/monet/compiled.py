@@ -2,13 +2,16 @@
 
 The machine code of a kernel lies in a directory named by a digest of all that is compiled into it, so that numba (which
 looks only at the file of the kernel itself) finds nothing of older sources there, and an edit elsewhere compiles
-nothing again. ``python -m monet.compiled`` compiles all kernels ahead, two at a time.
+nothing again. ``python -m monet.compiled`` compiles all kernels ahead, in as many processes as there are processors;
+the command line does so by itself when it meets the first kernel that was never compiled.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -22,10 +25,12 @@ from monet.sources import PACKAGE, cache_directory, keep_newest
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 MOST_DIGESTS = 6  # of a kernel, kept on disk
+SECONDS_OF_ALL = 50  # of processor time that all kernels take, as measured on one machine
 OPTIONS = {"nogil": True, "boundscheck": False, "no_cfunc_wrapper": True}
 
 announce: Callable[[str], None] = lambda text: print(text, file=sys.stderr)  # noqa: E731 - replaced by user interfaces
 
+_ahead = True  # whether all kernels may still be compiled when the first is missing
 _kernels: dict[str, tuple[Callable[..., Any], Callable[[], Any]]] = {}  # name → the function, what compiles it
 _allocates: dict[Callable[..., Any], bool] = {}  # of every part
 _parts: dict[Callable[..., Any], Any] = {}  # and what numba made of it
@@ -92,20 +97,40 @@ def compile_kernels() -> None:
         prepare()
 
 
-def compile_ahead(processes: int = 2) -> None:
-    """Compile every kernel of the package, the longest first, in some processes of their own."""
+def compile_ahead(processes: int | None = None) -> None:
+    """Compile every kernel of the package, the longest first, in processes of their own; by default one a processor."""
     from multiprocessing import Pool
 
     _import_kernels()
+    processes = processes or os.cpu_count() or 1
+    about = f"about {SECONDS_OF_ALL / processes:.0f} s"
+    announce(f"monet: compiling {len(_kernels)} kernels in {processes} processes, once: {about} if nothing else runs")
     names = sorted(_kernels, key=lambda name: -sum(len(code.co_code) for code, _ in _reached(_kernels[name][0])))
-    with Pool(processes) as pool:
+    with Pool(processes, _quietly) as pool:
         for _ in pool.imap_unordered(_compile_named, names, chunksize=1):
             pass
+
+
+def _quietly() -> None:
+    """In a process of a pool: whoever started it says what is compiled, and ends it when interrupted."""
+    global announce
+    announce = lambda text: None  # noqa: E731
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _compile_named(name: str) -> None:
     _import_kernels()
     _kernels[name][1]()
+
+
+def _compile_all_first() -> None:
+    """In the command line's process, when a kernel was never compiled: all of them, in parallel, in a process of their
+    own. Once, whatever comes of it: what is not compiled then is compiled when it is called."""
+    global _ahead
+    if not _ahead or not getattr(sys.modules.get("monet.commands"), "started", False):
+        return
+    _ahead = False
+    subprocess.run([sys.executable, "-m", "monet.compiled"], stdout=sys.stderr.fileno(), check=False)
 
 
 def _import_kernels() -> None:
@@ -146,6 +171,8 @@ def _compile(function: Callable[..., Any]) -> Callable[..., Any]:
     finally:
         numba.config.CACHE_DIR = given
     done = folder / f"{_stamp(function)}.compiled" if folder else None
+    if done is not None and not done.exists():
+        _compile_all_first()
     if done is None or not done.exists():
         announce(f"monet: compiling the {function.__name__} kernel, once ...")
     dispatcher.compile(compiled_types)
@@ -244,5 +271,8 @@ def fingerprint(function: Callable[..., Any]) -> str:
 
 if __name__ == "__main__":
     began = time.monotonic()
-    import_module("monet.compiled").compile_ahead()  # the module that kernels are noted in, not this copy of it
+    try:
+        import_module("monet.compiled").compile_ahead()  # the module that kernels are noted in, not this copy of it
+    except KeyboardInterrupt:
+        sys.exit(130)
     print(f"all kernels are compiled ({time.monotonic() - began:.0f} s)")

@@ -21,9 +21,10 @@ from monet.search.allocation.bases import allocate_fused
 from monet.search.allocation.choices import space_of
 from monet.search.allocation.comparison import comparison
 from monet.search.allocation.constructive import starting_points
-from monet.search.allocation.evaluator import AllocationEvaluator, plan_figures
+from monet.search.allocation.evaluator import plan_figures
 from monet.search.allocation.search import Allocation, budget_of
 from monet.search.allocation.stacks import stack_plans
+from monet.search.progress import SearchProgress
 from tests.schedule.cases import accelerator, random_graph
 
 
@@ -139,8 +140,8 @@ def test_an_interrupt_of_the_first_stacks_ends_the_search(monkeypatch: pytest.Mo
 def test_interrupt_keeps_the_best_so_far() -> None:
     scheduler, seen = Scheduler(chain(3), accelerator("mesh")), []
 
-    def watch(stage: str, evaluator: AllocationEvaluator) -> None:
-        seen.append(stage)
+    def watch(now: SearchProgress) -> None:
+        seen.append(now)
         if len(seen) == 60:
             raise KeyboardInterrupt
 
@@ -148,6 +149,11 @@ def test_interrupt_keeps_the_best_so_far() -> None:
     assert found.interrupted
     assert len(found.points) + found.infeasible == 60
     assert found.found.figures.latency_s <= min(latency for latency, _ in found.points) * 1.001
+    assert [now.tried for now in seen] == list(range(1, 61))
+    assert [now.share for now in seen] == [tried / budget_of(1) for tried in range(1, 61)]
+    bests = [now.best.latency_s for now in seen if now.best]
+    assert bests == sorted(bests, reverse=True)
+    assert bests[-1] == min(latency for latency, _ in found.points)
 
 
 def test_what_cannot_run_anywhere_says_why() -> None:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 import typer
-from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from monet.commands import INFEASIBLE, INTERRUPTED
 from monet.commands.options import with_request
-from monet.commands.progress import bars
+from monet.commands.progress import searching
 from monet.report.allocation import plan_columns
 from monet.report.columns import rows_table
 from monet.report.files import check_outputs, write_json, write_text
 from monet.report.html.allocation import write_allocation
-from monet.report.quantities import joules, seconds
 from monet.report.terminal import screen
 from monet.request import Request
 from monet.schedule.engine import NoSchedule, Scheduler
@@ -25,7 +21,6 @@ from monet.schedule.plan import load_plan, plan_text
 from monet.search.allocation import allocate as search
 from monet.search.allocation.bases import FUSIONS, allocate_fused
 from monet.search.allocation.comparison import ComparedPlan, comparison
-from monet.search.allocation.evaluator import AllocationEvaluator
 from monet.search.allocation.search import Allocation, check_options
 
 
@@ -69,29 +64,11 @@ def allocate(
 def _search(scheduler: Scheduler, fusion: str, boundary: str, objective: str, effort: int, seed: int) -> Allocation:
     """Search with progress on standard error."""
     options: dict[str, Any] = {"objective": objective, "effort": effort, "seed": seed}
-    with _progress() as watch:
+    with searching("placing operators") as watch:
         if fusion in FUSIONS or not fusion.endswith((".yaml", ".yml")):
             return allocate_fused(scheduler, fusion, boundary=boundary, watch=watch, **options)
         plan = load_plan(fusion)
         return search(scheduler, replace(plan, boundary=boundary or plan.boundary), watch=watch, **options)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, AllocationEvaluator], None]]:
-    """A line on standard error, if that is a terminal: stage, plans tried, rate, best so far."""
-    texts = ("{task.description}", "{task.completed:,.0f} plans", "{task.fields[rate]}", "best {task.fields[best]}")
-    with bars(SpinnerColumn(), *map(TextColumn, texts), TimeElapsedColumn()) as shown:
-        number = shown.add_task("placing operators", total=None, rate="", best="–")
-
-        def watch(stage: str, evaluator: AllocationEvaluator) -> None:
-            task, best = shown.tasks[0], "–"
-            if evaluator.best is not None:
-                figures = evaluator.best_figures
-                best = f"{seconds(figures.latency_s)}, {joules(figures.energy_j)}"
-            rate = f"{task.completed / task.elapsed:,.0f}/s" if task.elapsed else ""
-            shown.update(number, advance=1, description=stage, best=best, rate=rate)
-
-        yield watch
 
 
 def _show(scheduler: Scheduler, found: Allocation, compared: tuple[ComparedPlan, ...], objective: str) -> None:

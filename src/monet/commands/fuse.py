@@ -9,18 +9,16 @@ import typer
 
 from monet.commands import INFEASIBLE, INTERRUPTED
 from monet.commands.options import with_request
-from monet.commands.progress import saying
+from monet.commands.progress import searching
 from monet.report.columns import Column, rows_table
 from monet.report.files import check_outputs, write_json, write_text
 from monet.report.fusion import render, summary
 from monet.report.html.fusion import write_fusion
-from monet.report.quantities import joules, seconds
 from monet.report.terminal import screen
 from monet.request import Request
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.plan import Plan, load_plan, plan_text
 from monet.schedule.planning.family import best_unfused
-from monet.search.allocation.evaluator import AllocationEvaluator
 from monet.search.fusion.search import FoundFusion, FusionSettings, find_fusion
 from monet.search.joint import Joint, JointStep, fusion_step, joint_search
 
@@ -84,23 +82,16 @@ def fuse(
 def _search(scheduler: Scheduler, settings: FusionSettings, base: Plan, manual: str) -> FoundFusion:
     """Run the search, with one line of progress on a terminal."""
     given = load_plan(manual) if manual else None
-    with saying("compiling, once") as say:
-        return find_fusion(scheduler, settings, base=base, manual=given, say=say)
+    with searching("analysing") as watch:
+        return find_fusion(scheduler, settings, base=base, manual=given, watch=watch)
 
 
 def _joint(scheduler: Scheduler, found: FoundFusion) -> Joint:
     """Fusion, tiles and allocation in turn, from what fusion alone found."""
     settings = found.settings
-    with saying("joint search") as say:
-
-        def watch(stage: str, evaluator: AllocationEvaluator) -> None:
-            if evaluator.best is not None:
-                best = evaluator.best_figures
-                so_far = f"best {seconds(best.latency_s)}, {joules(best.energy_j)}"
-                say(f"allocation, {stage}: {len(evaluator.known)} plans, {so_far}")
-
-        effort = max(1, settings.effort // 2)
-        fuse_step = fusion_step(scheduler, settings.objective, settings.limit, effort, say)
+    effort = max(1, settings.effort // 2)
+    with searching("joint search") as watch:
+        fuse_step = fusion_step(scheduler, settings.objective, settings.limit, effort, watch)
         return joint_search(
             scheduler, fuse_step, base=found.plans["found"][0], objective=settings.objective, effort=effort,
             seed=settings.seed, watch=watch,

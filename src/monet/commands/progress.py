@@ -10,13 +10,14 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     ProgressColumn,
-    SpinnerColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
+from monet.report.quantities import joules, seconds
 from monet.report.terminal import screen
+from monet.search.progress import SearchProgress
 
 
 def bars(*columns: ProgressColumn, transient: bool = True) -> Progress:
@@ -27,11 +28,26 @@ def bars(*columns: ProgressColumn, transient: bool = True) -> Progress:
 
 
 @contextmanager
-def saying(what: str) -> Iterator[Callable[[str], None]]:
-    """One line that says what is being done."""
-    with bars(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()) as shown:
-        task = shown.add_task(what)
-        yield lambda line: shown.update(task, description=line)
+def searching(what: str) -> Iterator[Callable[[SearchProgress], None]]:
+    """A search: its stage, plans tried and their rate, the share of what it may spend, the time left at most, the best
+    so far."""
+    texts = (
+        "{task.percentage:>3.0f} %",
+        "{task.fields[tried]:,} plans",
+        "{task.fields[rate]}",
+        "best {task.fields[best]}",
+    )
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(20), *map(TextColumn, texts))
+    with bars(*columns, TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()) as shown:
+        task = shown.add_task(what, total=1.0, tried=0, rate="", best="–")
+
+        def watch(now: SearchProgress) -> None:
+            elapsed = shown.tasks[0].elapsed or 0.0
+            rate = f"{now.tried / elapsed:,.1f}/s" if elapsed else ""
+            best = f"{seconds(now.best.latency_s)}, {joules(now.best.energy_j)}" if now.best else "–"
+            shown.update(task, completed=now.share, description=now.stage, tried=now.tried, rate=rate, best=best)
+
+        yield watch
 
 
 @contextmanager

@@ -14,25 +14,23 @@ from monet.schedule.measurement.figures import Figures
 from monet.schedule.plan import HALOS, Group, Plan
 from monet.schedule.planning.default_plan import default_plan
 from monet.search.allocation.bases import allocate_fused
-from monet.search.allocation.evaluator import AllocationEvaluator, plan_figures
+from monet.search.allocation.evaluator import plan_figures
 from monet.search.allocation.search import allocate, check_options
+from monet.search.progress import Watch
 
 ENOUGH = 1e-4  # a round that gains less than this share ends the search
 PREFETCH = (0, 1, 2, 4)
 BUFFER_SHARES = (0.25, 0.5, 0.75, 1.0)
 
 Fuse = Callable[[Plan, int], tuple[Plan, bool]]  # (plan, seed) → plan with other groups, whether interrupted
-Watch = Callable[[str, AllocationEvaluator], None]
 
 
-def fusion_step(
-    scheduler: Scheduler, objective: str, limit: int, effort: int, say: Callable[[str], None] = lambda line: None
-) -> Fuse:
+def fusion_step(scheduler: Scheduler, objective: str, limit: int, effort: int, watch: Watch | None = None) -> Fuse:
     """The fusion search of ``monet fuse`` as a step: groups of at most ``limit`` operators, from a plan's own on."""
     from monet.search.fusion.search import FusionSettings, find_fusion
 
     def run(plan: Plan, seed: int) -> tuple[Plan, bool]:
-        found = find_fusion(scheduler, FusionSettings(objective, limit, effort, seed), base=plan, say=say)
+        found = find_fusion(scheduler, FusionSettings(objective, limit, effort, seed), base=plan, watch=watch)
         return found.plans["found"][0], found.interrupted
 
     return run

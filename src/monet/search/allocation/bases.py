@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from monet.errors import MonetError, nearest
@@ -12,8 +12,9 @@ from monet.schedule.planning.default_plan import default_plan
 from monet.search.allocation.choices import space_of
 from monet.search.allocation.constructive import starting_points
 from monet.search.allocation.evaluator import AllocationEvaluator
-from monet.search.allocation.search import Allocation, allocate
+from monet.search.allocation.search import Allocation, allocate, budget_of
 from monet.search.allocation.stacks import stack_plans
+from monet.search.progress import Watch, part_of
 
 FUSIONS = ("auto", "none", "stacks")
 MOST_STACKED = 2  # ways to stack that are searched briefly
@@ -28,7 +29,7 @@ def allocate_fused(
     objective: str = "latency",
     effort: int = 5,
     seed: int = 0,
-    watch: Callable[[str, AllocationEvaluator], None] | None = None,
+    watch: Watch | None = None,
 ) -> Allocation:
     """``allocate`` for a named way to fuse. ``stacks`` searches the most promising stacks briefly and the best of them
     in full; ``auto`` also what ``run`` does by itself. Ctrl-C ends it with the best so far."""
@@ -36,15 +37,24 @@ def allocate_fused(
     if len(bases) == 1:
         return allocate(scheduler, bases[0], objective=objective, effort=effort, seed=seed, watch=watch)
     brief: list[Allocation] = []
+    first, whole = budget_of(BRIEF), len(bases) * budget_of(BRIEF) + (budget_of(effort) if effort != BRIEF else 0)
+
+    def part(number: int, budget: int) -> Watch | None:
+        return part_of(
+            watch, number * first / whole, (number * first + budget) / whole, sum(found.tried for found in brief)
+        )
+
     try:
-        for base in bases:
-            brief.append(allocate(scheduler, base, objective=objective, effort=BRIEF, seed=seed, watch=watch))
+        for number, base in enumerate(bases):
+            told = part(number, first)
+            brief.append(allocate(scheduler, base, objective=objective, effort=BRIEF, seed=seed, watch=told))
             if brief[-1].interrupted:
                 raise KeyboardInterrupt
         best = _best(brief, objective)
         if effort == BRIEF:
             return best
-        return allocate(scheduler, best.found.plan, objective=objective, effort=effort, seed=seed, watch=watch)
+        told = part(len(bases), budget_of(effort))
+        return allocate(scheduler, best.found.plan, objective=objective, effort=effort, seed=seed, watch=told)
     except KeyboardInterrupt:
         if not brief:
             raise

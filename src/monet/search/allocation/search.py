@@ -21,6 +21,7 @@ from monet.search.allocation.constructive import Placements, one_core, starting_
 from monet.search.allocation.evaluator import AllocationEvaluator, Key
 from monet.search.allocation.local import improve
 from monet.search.genetic import EvolutionSettings, Score, evolve, non_dominated
+from monet.search.progress import SearchProgress, Watch
 
 OBJECTIVES = ("latency", "energy", "edp")
 EFFORTS = range(1, 11)
@@ -90,7 +91,7 @@ def allocate(
     effort: int = 5,
     seed: int = 0,
     splits: bool = True,
-    watch: Callable[[str, AllocationEvaluator], None] | None = None,
+    watch: Watch | None = None,
 ) -> Allocation:
     """The best allocation found for ``base`` (its groups, tiles and boundary are kept; its placements are one more
     starting point). Without ``splits`` every operator runs on one core. Ctrl-C ends it with the best so far."""
@@ -107,7 +108,7 @@ def allocate(
     interrupted = False
     try:
         for name, run in _stages(evaluator, shared, single, starts, effort, seed):
-            evaluator.watch = partial(watch, name) if watch else None
+            evaluator.watch = partial(_report, watch, name, budget_of(effort)) if watch else None
             interrupted = run()
             if evaluator.best is not None:
                 rounds.append(SearchStage(name, len(evaluator.known), evaluator.best_figures))
@@ -120,6 +121,11 @@ def allocate(
             raise KeyboardInterrupt
         raise NoSchedule(evaluator.reason or Infeasible("", "", "", 0, "no allocation can run"))
     return _outcome(evaluator, starts, rounds, single, interrupted)
+
+
+def _report(watch: Watch, stage: str, budget: int, evaluator: AllocationEvaluator) -> None:
+    tried, best = len(evaluator.known), None if evaluator.best is None else evaluator.best_figures
+    watch(SearchProgress(stage, tried, min(1.0, tried / budget), best))
 
 
 def check_options(objective: str, effort: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from monet.errors import MonetError
@@ -40,6 +41,7 @@ class FusionEvaluator:
     scheduled: int = 0
     work: int = 0  # nodes of all schedules, and what every schedule takes besides: a budget without a clock
     best: tuple[float, Plan, Figures] | None = None
+    watch: Callable[[], None] | None = None  # called after every schedule
 
     def figures(self, plan: Plan) -> Figures | None:
         """What a plan costs; None if it has no schedule or does not fit DRAM."""
@@ -48,6 +50,8 @@ class FusionEvaluator:
         key = (frozenset(plan.groups), placements, plan.boundary, plan.prefetch, *shares)
         if key not in self.known:
             self.known[key] = self._schedule(plan)
+            if self.watch:
+                self.watch()
         return self.known[key]
 
     def cost(self, plan: Plan) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from monet.schedule.engine import NoSchedule, Scheduler
@@ -29,6 +29,7 @@ from monet.search.fusion.manual import manual_plan
 from monet.search.fusion.partition import Partition, best_partition
 from monet.search.fusion.structure import Structure, circle, mask_of, structure_of
 from monet.search.fusion.traffic import Baseline, baseline_of
+from monet.search.progress import SearchProgress, Watch
 
 COSTED = 4_000_000  # work for candidates, per unit of effort: nodes scheduled
 IMPROVED = 5_000_000  # work for improvement, per unit of effort
@@ -90,16 +91,20 @@ class _Search:
     base: Plan
     baseline: Baseline
     rng: random.Random
-    say: Callable[[str], None]
+    watch: Watch | None
+    stage: str = "unfused, default and manual plan"
     # what is known so far, also when the search is interrupted
     census: Census = field(default_factory=Census)
     partition: Partition = field(default_factory=lambda: Partition((), 0.0, 0.0, 0))
     pairs: list[tuple[float, float]] = field(default_factory=list)
 
-    def report(self, what: str) -> None:
-        """One line of progress with the best so far."""
-        best = self.evaluator.best[0] if self.evaluator.best else 0.0
-        self.say(f"{what}; {self.evaluator.scheduled} schedules, best {self.settings.objective} {best:.6g}")
+    def report(self, stage: str = "") -> None:
+        """Tell whoever watches how far the search is, in another stage or the same."""
+        self.stage = stage or self.stage
+        if self.watch:
+            best = self.evaluator.best[2] if self.evaluator.best else None
+            share = min(1.0, self.evaluator.work / ((COSTED + IMPROVED) * self.settings.effort))
+            self.watch(SearchProgress(self.stage, self.evaluator.scheduled, share, best))
 
 
 def find_fusion(
@@ -109,17 +114,18 @@ def find_fusion(
     base: Plan | None = None,
     manual: Plan | None = None,
     known: Sequence[Plan] = (),
-    say: Callable[[str], None] = lambda line: None,
+    watch: Watch | None = None,
 ) -> FoundFusion:
     """Search for the fusion of a graph on an accelerator. ``base`` gives placements and all that is not fusion (its
-    groups are a starting point); ``manual`` a plan to compare with; ``known`` plans to start from as well. An interrupt
+    groups are a starting point); ``manual`` a plan to compare with; ``known`` plans to start from as well. ``watch`` is
+    told how far it is after every schedule. An interrupt
     (Ctrl-C) ends the search with the best plan so far. Raises ``NoSchedule`` if the step does not fit unfused."""
     evaluator = FusionEvaluator(scheduler, settings.objective, settings.limit)
     start = base or best_unfused(scheduler).plan
     plain = scheduler.complete(replace(start, groups=()))
     search = _Search(
         evaluator, settings, structure_of(scheduler.workload), plain,
-        baseline_of(scheduler, scheduler.schedule(plain)), random.Random(settings.seed), say,
+        baseline_of(scheduler, scheduler.schedule(plain)), random.Random(settings.seed), watch,
     )  # fmt: skip
     default = default_schedule(scheduler, "auto", start.boundary, dict(start.placements)).plan
     if manual:
@@ -128,7 +134,8 @@ def find_fusion(
     plans = {name: (plan, figures) for name, plan in named.items() if (figures := evaluator.figures(plan)) is not None}
     if "unfused" not in plans:
         raise _does_not_fit(scheduler, plain)
-    search.report("unfused, default and manual plan")
+    evaluator.watch = search.report
+    search.report()
     starts = [default, named["manual"], *known, *([scheduler.complete(start)] if start.groups else [])]
     try:
         _run(search, starts)
