@@ -58,7 +58,7 @@ PEAKS = (
 # way, published W. Leakage of the die, clock of what is not SRAM, DRAM, serial links.
 IDLE = (
     ("TPU v1", 28, 331, 28, 700e6, 8, "DDR4", 0.0, 28, "Jouppi et al., ISCA 2017, table 2"),
-    ("TPU v4", 7, 600, 160, 1050e6, 32, "HBM2", 300e9, 90, "Jouppi et al., ISCA 2023, table 4"),
+    ("TPU v4", 7, 600, 160, 1050e6, 32, "HBM2", 300e9, 90, "Jouppi et al., ISCA 2023"),
 )
 IDLE_NOTE = "tolerance set after a rough sum by hand; DDR3 of TPU v1 taken as DDR4"
 # preset, at full use or idle, published W, tolerance (set with our value in view), why we are off
@@ -66,7 +66,7 @@ WATTS = (
     ("a100", "full use", 400, 0.35, "NVIDIA A100 data sheet",
      "theirs is a limit that the chip is throttled to; ours has every unit, L2, crossbar and HBM busy at once"),
     ("tpu-v3", "full use", 262, 0.15, "Cloud TPU documentation, v3 (measured maximum)", ""),
-    ("tpu-v3", "idle", 123, 0.40, "Jouppi et al., ISCA 2023, table 4; Cloud TPU documentation, v3",
+    ("tpu-v3", "idle", 123, 0.40, "Jouppi et al., ISCA 2023; Cloud TPU documentation, v3",
      "missing: hot leakage of a water-cooled 16 nm die, regulators, PHYs that stay trained"),
 )  # fmt: skip
 EYERISS = "Chen et al., JSSC 2017: AlexNet, the chip without DRAM"
