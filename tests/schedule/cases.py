@@ -18,6 +18,7 @@ CORES = """
   pe:
     kind: matrix
     {layout}
+    {buffers}
     axes:
       across: {{size: 4, multicast: [I]}}
       down: {{size: 4, reduce: true}}
@@ -38,6 +39,7 @@ memories:
 cores:
   pe:
     kind: matrix
+    {buffers}
     axes:
       across: {{size: 4, multicast: [I]}}
       down: {{size: 4, reduce: true}}
@@ -84,12 +86,22 @@ def accelerator(
     clock: int = 500,
     count: int = 3,
     port: int = 128,
+    buffers: int = 0,
 ) -> Accelerator:
     """A small accelerator: some matrix cores and a vector core, or one of each on a shared memory."""
     layout = {"bus": f"count: {count}", "mesh": "mesh: 2x2"}.get(network, "")
+    counted = f"tile_buffers: {buffers}" if buffers else ""
     cores = SHARED if network == "shared" else "cores:" + CORES
     text = (HEAD + cores + DRAM + NETWORKS[network] + "\n").format(
-        layout=layout, sram=sram, local=local, link=link, dram=dram, latency=latency, clock=clock, port=port
+        layout=layout,
+        buffers=counted,
+        sram=sram,
+        local=local,
+        link=link,
+        dram=dram,
+        latency=latency,
+        clock=clock,
+        port=port,
     )
     return resolve(describe_text(text, "small"))
 
@@ -104,6 +116,7 @@ def random_accelerator(seed: random.Random) -> Accelerator:
         dram=seed.choice((8, 64)),
         latency=seed.choice((0, 40)),
         port=seed.choice((32, 128)),
+        buffers=seed.choice((0, 0, 1, 2, 3)),
     )
 
 
@@ -165,7 +178,7 @@ def random_plan(seed: random.Random, scheduler: Scheduler) -> Plan:
         tuple(groups),
         placements,
         boundary=seed.choice(("keep", "local", "dram")),
-        prefetch=seed.choice((0, 1, 2)),
+        prefetch=seed.choice((None, None, 0, 1, 2)),
         buffer_share=seed.choice((0.5, 1.0)),
     )
 

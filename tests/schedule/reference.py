@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from monet.schedule.expansion.expand import Expanded
@@ -43,8 +44,8 @@ class Copy:
 class Reference:
     """Decide and time one expanded plan."""
 
-    def __init__(self, expanded: Expanded, machine: Machine, prefetch: int) -> None:
-        self.x, self.machine, self.m, self.prefetch = expanded.tables, machine, len(machine.capacity), prefetch
+    def __init__(self, expanded: Expanded, machine: Machine, buffers: Sequence[int]) -> None:
+        self.x, self.machine, self.m, self.buffers = expanded.tables, machine, len(machine.capacity), buffers
         self.nodes: list[Node] = []
         self.free = [[(int(size), [])] for size in machine.capacity]
         self.present: list[list[Copy]] = [[] for _ in machine.capacity]  # newest first
@@ -167,8 +168,7 @@ class Reference:
         for number, gang in enumerate(self.x.gangs):
             Gang(self, number, gang).run()
         self.flush(NEVER)
-        if not self.prefetch:
-            self.one_tile_at_a_time()
+        self.ask_when_free()
         self.merge_queues()
         self.time(len(self.machine.resource_names), lambda node: node.books)
         return self
@@ -205,13 +205,16 @@ class Reference:
                 free[one] = node.start + ticks
             node.end = node.start + max([0, *node.books.values()]) + node.latency
 
-    def one_tile_at_a_time(self) -> None:
-        last: dict[int, Node] = {}
+    def ask_when_free(self) -> None:
+        """A core with n tile buffers fetches for a tile once it is done with the tile n before; 0 is no limit."""
+        done: dict[int, dict[int, Node]] = {}  # core → tile → the last node of it
         for node in self.nodes:
             if node.kind in ("read", "move") and node.step >= 0:
                 core = int(self.x.steps.core[node.step])
-                node.wait([last[core]] if core in last else [])
-            last |= dict.fromkeys(node.books, node)
+                tiles, buffers = list(done.get(core, {}).values()), self.buffers[core]
+                node.wait([tiles[-buffers]] if 0 < buffers <= len(tiles) else [])
+            for resource in node.books:
+                done.setdefault(resource, {})[node.step] = node
 
     def merge_queues(self) -> None:
         cores, count = len(self.machine.accelerator.cores), len(self.machine.resource_names)
@@ -224,7 +227,7 @@ class Reference:
         came = [0] * 2 * count
         asked = {}
         for node in self.nodes:
-            lags = [event.end + (lag if self.prefetch else 0) for event, lag in node.waits]
+            lags = [event.end + (0 if any(self.buffers) else lag) for event, lag in node.waits]
             asked[id(node)] = max([0, *lags, *(came[one] for one in relaxed(node))])
             for one, ticks in relaxed(node).items():
                 came[one] = node.start + ticks if one < cores else asked[id(node)]

@@ -18,7 +18,8 @@ def compare(number: int) -> bool:
     if found is None:
         return False
     scheduler, schedule = found
-    expected = Reference(schedule.expanded, scheduler.machine, schedule.plan.prefetch).run()
+    buffers = scheduler.machine.tile_buffers(schedule.plan.prefetch).tolist()
+    expected = Reference(schedule.expanded, scheduler.machine, buffers).run()
     nodes, timed = schedule.decided.events.nodes, schedule.timed
     columns = (nodes.kind, nodes.bytes, nodes.source, nodes.target, timed.start, timed.end)
     ours = [

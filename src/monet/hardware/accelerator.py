@@ -215,6 +215,7 @@ class Core:
     compute_area_m2: float
     compute_leakage_w: float
     refills_every_tile: bool = False  # nothing stays in the array from one tile of an operator to the next
+    tile_buffers: int = 0  # tiles that may have asked for operands and not be done; 0: as many as there is room for
 
     @cached_property
     def _hash(self) -> int:

@@ -274,6 +274,11 @@ class CoreModel(Model):
         description="when a fused tile loads the array from the top memories and empties it again: if the core did "
         "another operator before (what the array holds stays), or always",
     )
+    tile_buffers: Count | None = Field(
+        None,
+        description="tiles whose operands it can hold at once: it asks for those of a tile when it is done with the "
+        "tile so many before. Not given: as many as its memories have room for",
+    )
     compute_area_m2: SquareMetres | None = None
     compute_leakage_w: Watts | None = None
 

@@ -283,6 +283,7 @@ def _core(core: CoreModel, description: Description, technology: Technology, sha
         mode_switch_cycles=core.mode_switch_cycles,
         dispatch_cycles=core.dispatch_cycles,
         refills_every_tile=core.refill == "tile",
+        tile_buffers=core.tile_buffers or 0,
         area_m2=compute_area + sum(level.total_area_m2 for level in levels if not level.memory),
         compute_area_m2=compute_area,
         compute_leakage_w=leakage,

@@ -15,15 +15,14 @@ from monet.schedule.machine import Machine
 from monet.schedule.plan import Plan
 from monet.schedule.planning.grouping import tiled_groups
 from monet.schedule.planning.placement import complete_placements
+from monet.schedule.prefetch import ask_when_free
 from monet.schedule.result_rows import Infeasible
-from monet.schedule.schedule import Decided, Schedule, bookings_of
+from monet.schedule.schedule import Decided, Schedule
 from monet.schedule.simulation.decide import NOWHERE, OK, decide
 from monet.schedule.simulation.queues import could_start, reorder
 from monet.schedule.simulation.records import (
-    MOVE,
     NEVER,
     NOT_YET,
-    READ,
     BlockState,
     Bookings,
     Chunks,
@@ -81,9 +80,10 @@ class Scheduler:
             groups = tiled_groups(self.workload, plan)
             expanded = expand(self.workload, self.machine, plan, groups, self.costs)
             decided = run_decide(expanded, self.machine, self.workload, self.workspace)
-            if not plan.prefetch:
-                decided = one_tile_at_a_time(decided, expanded, self.machine)
-            decided = first_come_first_served(decided, self.machine, strict=not plan.prefetch)
+            buffers = self.machine.tile_buffers(plan.prefetch)
+            if buffers.any():
+                decided = ask_when_free(decided, expanded, buffers)
+            decided = first_come_first_served(decided, self.machine, strict=bool(buffers.any()))
             return Schedule(plan, expanded, decided, run_replay(decided, self.machine))
 
 
@@ -149,29 +149,6 @@ def run_replay(decided: Decided, machine: Machine, more_resources: int = 0) -> T
     timed = Timed(start, end, cause, why, np.zeros((cores, 4), np.int64), free)
     replay(decided.events, timed, cores)
     return timed
-
-
-def one_tile_at_a_time(decided: Decided, expanded: Expanded, machine: Machine) -> Decided:
-    """Without prefetching, a core asks for the operands of a tile when it is done with the tile before."""
-    nodes, deps, bookings = decided.events
-    owner, booking = bookings_of(nodes.book_start, nodes.book_end)
-    resource = bookings.resource[booking]
-    before = np.full(len(nodes), -1, np.int64)
-    asks = ((nodes.kind == READ) | (nodes.kind == MOVE)) & (nodes.step >= 0)
-    core_of = expanded.tables.steps.core[nodes.step]
-    for core in range(len(machine.accelerator.cores)):
-        runs = np.concatenate(([-1], owner[resource == core]))
-        mine = np.flatnonzero(asks & (core_of == core))
-        before[mine] = runs[np.searchsorted(runs, mine) - 1]
-    waits = before >= 0
-    more = Dependencies.zeros(int(waits.sum()))  # no lag, for data
-    more.node[:] = before[waits]
-    deps = Dependencies.of(np.insert(deps.plain, nodes.dep_end[waits], more.plain, axis=0))
-    upto = np.cumsum(waits)
-    nodes = nodes.copied()
-    nodes.dep_start[:] += upto - waits
-    nodes.dep_end[:] += upto
-    return decided._replace(events=Events(nodes, deps, bookings))
 
 
 def first_come_first_served(decided: Decided, machine: Machine, *, strict: bool = False) -> Decided:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -42,6 +43,28 @@ class Machine:
     def core_index(self) -> dict[str, int]:
         """Core instance → resource number."""
         return {instance.name: number for number, instance in enumerate(self.accelerator.cores)}
+
+    @cached_property
+    def _buffers_of_designs(self) -> frozenset[int]:
+        return frozenset(core.tile_buffers for core in self.accelerator.designs.values())
+
+    def tile_buffers(self, prefetch: int | None) -> I64:
+        """By core, how many tiles may have asked for their operands and not be done; 0: as many as there is room for.
+        ``prefetch`` is what a plan says instead of the hardware: 0 for one tile, otherwise room is the limit."""
+        cores = self.accelerator.cores
+        if prefetch is not None:
+            return np.full(len(cores), prefetch == 0, np.int64)
+        return np.array([instance.core.tile_buffers for instance in cores], np.int64)
+
+    def tiles_ahead(self, prefetch: int | None, cores: Iterable[str]) -> int:
+        """How many tiles some cores fetch for before they are done with the one before these: what a plan says, or one
+        less than the buffers of the core that has fewest (where there is but room, one)."""
+        if prefetch is not None:
+            return prefetch
+        if len(self._buffers_of_designs) == 1:
+            cores = ()
+        named = (self.accelerator.instance(name).core.tile_buffers for name in cores)
+        return min((buffers or 2) - 1 for buffers in (tuple(named) or self._buffers_of_designs))
 
     @cached_property
     def memory_index(self) -> dict[str, int]:

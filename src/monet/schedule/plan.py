@@ -43,10 +43,10 @@ class Plan:
     Operators in no group run alone. ``boundary``: ``keep`` leaves results on chip until they are evicted, other cores
     get them from there; ``local`` also leaves them, but only for the core that made them: what others use is written to
     DRAM, where they read it; ``dram`` writes everything out. Links serve transfers in the order in which they are asked
-    for. ``prefetch``: 0 asks for a tile's operands when its core is done with the tile before, behind whatever is
-    queued then (that tile's results, for one); otherwise as soon as there is room; results may wait behind the reads of
-    so many tiles (of every operator, on every core of a group), and in a group over several cores those that come first
-    run so many tiles ahead.
+    for. When a core asks for a tile's operands is a matter of the hardware (``tile_buffers`` of its description, see
+    ``schedule.prefetch``) unless ``prefetch`` says otherwise: 0, when its core is done with the tile before; a larger
+    number, as soon as there is room, results may wait behind the reads of so many tiles (of every operator, on every
+    core of a group), and in a group over several cores those that come first run so many tiles ahead.
     ``buffer_share``: share of a memory that an operator alone may take for its own tiles, so that results of others
     can stay there; ``buffer_shares``: that of some operators.
     """
@@ -54,7 +54,7 @@ class Plan:
     groups: tuple[Group, ...] = ()
     placements: Mapping[str, Placement] = field(default_factory=dict)
     boundary: str = "keep"
-    prefetch: int = 1
+    prefetch: int | None = None
     buffer_share: float = 0.5
     buffer_shares: Mapping[str, float] = field(default_factory=dict)
 
@@ -66,7 +66,7 @@ class Plan:
         """Plain values for YAML or JSON."""
         return {
             "boundary": self.boundary,
-            "prefetch": self.prefetch,
+            **({} if self.prefetch is None else {"prefetch": self.prefetch}),
             "buffer_share": self.buffer_share,
             **({"buffer_shares": dict(self.buffer_shares)} if self.buffer_shares else {}),
             "groups": [
@@ -93,8 +93,8 @@ class Plan:
         boundary = values.get("boundary", "keep")
         if boundary not in BOUNDARIES:
             raise PlanError(f"{source}: boundary {boundary!r}: allowed are {', '.join(BOUNDARIES)}")
-        prefetch, share = values.get("prefetch", 1), values.get("buffer_share", 0.5)
-        if not isinstance(prefetch, int) or isinstance(prefetch, bool) or prefetch < 0:
+        prefetch, share = values.get("prefetch"), values.get("buffer_share", 0.5)
+        if prefetch is not None and (not isinstance(prefetch, int) or isinstance(prefetch, bool) or prefetch < 0):
             raise PlanError(f"{source}: prefetch {prefetch!r}: a whole number of tiles, 0 or more")
         shares = values.get("buffer_shares") or {}
         if not isinstance(shares, Mapping):

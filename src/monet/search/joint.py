@@ -19,7 +19,6 @@ from monet.search.allocation.search import allocate, check_options
 from monet.search.progress import Watch
 
 ENOUGH = 1e-4  # a round that gains less than this share ends the search
-PREFETCH = (0, 1, 2, 4)
 BUFFER_SHARES = (0.25, 0.5, 0.75, 1.0)
 
 Fuse = Callable[[Plan, int], tuple[Plan, bool]]  # (plan, seed) → plan with other groups, whether interrupted
@@ -151,13 +150,13 @@ def _steps(
 
 
 def improve_tiles(best: _Best, budget: int) -> None:
-    """Tile sizes and halos of groups, prefetch distance and buffer share, one change at a time, while any helps."""
+    """Tile sizes and halos of groups and buffer share, one change at a time, while any helps."""
     seen: set[tuple[object, ...]] = set()
     gained = True
     while gained:
         gained = False
         for plan in list(_other_tiles(best.scheduler, best.plan)):
-            key = (plan.groups, plan.prefetch, plan.buffer_share, *plan.buffer_shares.items())
+            key = (plan.groups, plan.buffer_share, *plan.buffer_shares.items())
             if key in seen:
                 continue
             seen.add(key)
@@ -169,14 +168,11 @@ def improve_tiles(best: _Best, budget: int) -> None:
 
 
 def _other_tiles(scheduler: Scheduler, plan: Plan) -> Iterator[Plan]:
-    """Plans that differ in one tile, halo, prefetch distance or buffer share."""
+    """Plans that differ in one tile, halo or buffer share."""
     operators = {operator.op.name: operator for operator in scheduler.workload.operators}
     for share in BUFFER_SHARES:
         if share != plan.buffer_share or plan.buffer_shares:
             yield replace(plan, buffer_share=share, buffer_shares={})
-    for distance in PREFETCH:
-        if distance != plan.prefetch:
-            yield replace(plan, prefetch=distance)
     for number, group in enumerate(plan.groups):
         last = max((operators[name] for name in group.operators), key=lambda operator: operator.number)
         for other in _variants(group, last.nest.sizes):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -117,7 +117,7 @@ class Expansion:
             stepped, spans = self.operators[-1], self.arrays[-1].spans
             self.spans.append(spans)
             self.groups.append(stepped.base)
-            self.ahead.append(len(stepped.placement.cores))
+            self.ahead.append(self._ahead(stepped.placement.cores))
             self.alike.append(len(spans))
             return
         members, spans = self.operators[-count:], self._order(count)
@@ -125,17 +125,22 @@ class Expansion:
         self.groups.append(members[0].base)
         if members[0].tiled:
             # a pipeline over several cores has a tile of every operator in flight on each of them
-            self.ahead.append(count * len(set(chain.from_iterable(member.placement.cores for member in members))))
+            self.ahead.append(count * self._ahead(_cores(members)))
             self.alike.append(len(spans))
         else:  # one after another, as alone
             first = [member.base - members[0].base for member in members]
             for number in (np.searchsorted(first, spans[:, 0], side="right") - 1).tolist():
-                self.ahead.append(len(members[number].placement.cores))
+                self.ahead.append(self._ahead(members[number].placement.cores))
                 self.alike.append(1)
+
+    def _ahead(self, cores: Collection[str]) -> int:
+        """Steps of some cores whose reads may go before the writes of one of them."""
+        return len(cores) * self.machine.tiles_ahead(self.plan.prefetch, cores)
 
     def _order(self, count: int) -> I64x2:
         """Spans of the gangs of the last operators in execution order; that of last time for the same arrays."""
-        ahead, orders = self.plan.prefetch, self.table.orders
+        ahead = self.machine.tiles_ahead(self.plan.prefetch, _cores(self.operators[-count:]))
+        orders = self.table.orders
         key = (ahead, *self.keys[-count:])
         found = orders.get(key)
         if found is None:
@@ -209,9 +214,14 @@ class Expansion:
         first_step = np.repeat(self.groups, many)
         spans = np.concatenate(self.spans)
         gangs.first_step[:], gangs.last_step[:] = spans[:, 0] + first_step, spans[:, 1] + first_step
-        gangs.ahead[:] = self.plan.prefetch * np.repeat(self.ahead, self.alike)
+        gangs.ahead[:] = np.repeat(self.ahead, self.alike)
         gangs.leaves_chip[ends - many] = is_dram
         return gangs
+
+
+def _cores(members: Iterable[OperatorSteps]) -> frozenset[str]:
+    """All cores that some operators run on."""
+    return frozenset(chain.from_iterable(member.placement.cores for member in members))
 
 
 def expand(
