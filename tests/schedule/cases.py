@@ -170,7 +170,10 @@ def random_plan(seed: random.Random, scheduler: Scheduler) -> Plan:
             wanted_dims = seed.choice((operator.splittable, operator.summed))
             dims = sorted(dim for dim in wanted_dims if operator.nest.sizes[dim] >= len(wanted) > 1)
             dim = seed.choice(dims) if dims else ""
-            if dim and seed.random() < 0.5 and not _windowed(operator, dim):
+            two = _two_dims(seed, operator, [c.name for c in wanted])
+            if two and seed.random() < 0.5:
+                placements[operator.op.name] = two
+            elif dim and seed.random() < 0.5 and not _windowed(operator, dim):
                 placements[operator.op.name] = Placement(tuple(c.name for c in wanted), dim)
             else:
                 placements[operator.op.name] = Placement((seed.choice(wanted).name,))
@@ -181,6 +184,15 @@ def random_plan(seed: random.Random, scheduler: Scheduler) -> Plan:
         prefetch=seed.choice((None, None, 0, 1, 2)),
         buffer_share=seed.choice((0.5, 1.0)),
     )
+
+
+def _two_dims(seed: random.Random, operator, cores: list[str]) -> Placement | None:
+    """A split of two dimensions, of the result or summed over, each in two parts."""
+    allowed = sorted(dim for dim in operator.tileable if operator.nest.sizes[dim] > 1 and not _windowed(operator, dim))
+    if len(cores) < 4 or len(allowed) < 2:
+        return None
+    first, second = seed.sample(allowed, 2)
+    return Placement(tuple(cores[:4]), ((first, 2), (second, 2)))
 
 
 def _windowed(operator, dim: str) -> bool:

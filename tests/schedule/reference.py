@@ -299,19 +299,19 @@ class Gang:
                 one["room"], one["new"] = room, True
                 plan.place(block, one["memory"], size)
 
-    def chains(self, wanted, joined) -> list[list[dict]]:
-        """Entries that one transfer serves, in the order of their leaders."""
-        leader: dict[int, list[dict]] = {}
+    def chains(self, wanted, part) -> list[list[dict]]:
+        """Entries that one transfer serves, as they want the same part of a block, in the order of their leaders."""
+        leader: dict[tuple[int, int], list[dict]] = {}
         found: list[list[dict]] = []
         for one in reversed(self.every):
             if not wanted(one):
                 continue
-            before = leader.get(one["block"])
-            if before and joined(one, before[0]):
+            before = leader.get((one["block"], part(one)))
+            if before and part(one):
                 before.insert(0, one)
             else:
-                leader[one["block"]] = [one]
-                found.append(leader[one["block"]])
+                leader[one["block"], part(one)] = [one]
+                found.append(leader[one["block"], part(one)])
         position = {id(one): i for i, one in enumerate(self.every)}
         return sorted(found, key=lambda chain: position[id(chain[0])])
 
@@ -319,7 +319,7 @@ class Gang:
         plan = self.plan
         chains = self.chains(
             lambda one: one["new"] and (one["kind"] == d.HOLD_READ or one["block"] in plan.partial),
-            lambda one, lead: True,
+            lambda one: -1,  # all of it
         )
         for chain in chains:
             block = chain[0]["block"]
@@ -335,7 +335,7 @@ class Gang:
         plan = self.plan
         chains = self.chains(
             lambda one: one["kind"] == d.STREAM_READ and (one["block"], one["memory"]) not in plan.at,
-            lambda one, lead: one["share"] > 0 and one["share"] == lead["share"],
+            lambda one: one["share"],
         )
         lead = {id(chain[0]): chain for chain in chains}
         private: dict[int, list[dict]] = {s: [] for s in self.steps}

@@ -5,16 +5,14 @@ from __future__ import annotations
 import pytest
 
 from monet.frontends.zoo.small import Mlp
-from monet.graph import Graph, GraphBuilder
+from monet.graph import Graph
 from monet.graph.counts import macs_of, work_of
 from monet.graph.tensor import Role
 from monet.hardware.accelerator import Accelerator
 from monet.hardware.functions import DEFAULT_CYCLES
 from monet.hardware.loading import describe_text
 from monet.hardware.resolve import resolve
-from monet.schedule.engine import Scheduler
 from monet.schedule.evaluation import evaluate, measure
-from monet.schedule.planning.default_plan import default_plan
 from monet.schedule.result import Result
 from monet.schedule.simulation.records import EVICT, READ, SPACE, WRITE
 from monet.training.step import training_step
@@ -167,17 +165,3 @@ def test_chains_and_traffic_of_random_schedules_read_plainly() -> None:
         evicted += sizes[EVICT] > 0
     assert waited > 1
     assert evicted > 1
-
-
-@pytest.mark.parametrize(("channels", "cores"), [(8, 4), (10, 4), (9, 3), (7, 4), (5, 3), (3, 3), (2, 2)])
-def test_pieces_of_the_default_split(channels: int, cores: int) -> None:
-    """On four like cores as few as leave the longest piece as short as it can be: 9 = 3 + 3 + 3, 10 = 3 + 3 + 3 + 1."""
-    builder = GraphBuilder("wide")
-    x, w = builder.input("x", (1, 16384)), builder.parameter("w", (channels, 16384))
-    graph = builder.build([builder.emit("linear", x, w, name="layer", transpose=False)])
-    text = TEXT.replace("count: 2", "count: 4").replace("clock_hz: 500 MHz", "clock_hz: 1 MHz")
-    text = text.replace("k: {size: 4, multicast: [I]}, c: {size: 4, reduce: true}", "k: {size: 1, multicast: [I]}")
-    text = text.replace("vector: {lanes: 2", "vector: {only: [add], lanes: 2")  # lanes that cannot take it over
-    found = default_plan(Scheduler(graph, resolve(describe_text(text)))).placements["layer"]
-    assert found.split == "K"
-    assert len(found.cores) == cores

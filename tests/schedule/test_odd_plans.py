@@ -21,7 +21,7 @@ ODD_FILES = [
     ("allocation: {conv1: }", "allocation.conv1: expected a core"),
     ("allocation: {conv1: {cores: []}}", "allocation.conv1: expected a core"),
     ("allocation: {conv1: {cores: a}}", "allocation.conv1: expected a core"),
-    ("allocation: {conv1: {cores: [a, b], split: [K, OY]}}", "allocation.conv1.split: expected one dimension"),
+    ("allocation: {conv1: {cores: [a, b], split: [K, OY]}}", "allocation.conv1.split: expected a dimension, or parts"),
     ("allocation: {conv1: {cores: [a], splt: K}}", "unknown key 'splt'; did you mean 'split'"),
     ("groups: 3", "groups: expected a list of groups"),
     ("groups: [3]", "groups.0: expected a list 'operators'"),

@@ -227,6 +227,13 @@ class Core:
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name != "_hash"}  # differs between processes
 
+    @cached_property
+    def design(self) -> Core:
+        """This core, whichever memories it attaches to: equal for cores that do the same in the same time, wherever
+        they are declared."""
+        levels = tuple(replace(level, memory="shared") if level.memory else level for level in self.levels)
+        return replace(self, levels=levels)
+
     @property
     def axes(self) -> tuple[Axis, ...]:
         """Axes of the first (default) mode."""
@@ -462,6 +469,19 @@ class Accelerator:
     def designs(self) -> dict[str, Core]:
         """Core templates by name."""
         return {instance.template: instance.core for instance in self.cores}
+
+    @cached_property
+    def like_cores(self) -> tuple[tuple[CoreInstance, ...], ...]:
+        """Cores of equal design, whatever template or cluster they are declared in; designs in order of their first."""
+        found: dict[Core, list[CoreInstance]] = {}
+        for instance in self.cores:
+            found.setdefault(instance.core.design, []).append(instance)
+        return tuple(map(tuple, found.values()))
+
+    @cached_property
+    def design_number(self) -> dict[str, int]:
+        """Core instance → number of its design, as in ``like_cores``."""
+        return {instance.name: number for number, like in enumerate(self.like_cores) for instance in like}
 
     @cached_property
     def _by_name(self) -> dict[str, CoreInstance]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from monet.errors import MonetError, nearest
 
 BOUNDARIES = ("keep", "local", "dram")
 HALOS = ("cached", "recomputed")
+MOST_SPLIT = 2  # dimensions of an operator that are cut at once
 
 
 class PlanError(MonetError):
@@ -29,11 +31,44 @@ class Group(NamedTuple):
     halo: str = "cached"
 
 
-class Placement(NamedTuple):
-    """The cores of an operator, and the dimension of its nest that is split over them (empty for one core)."""
+Split = tuple[tuple[str, int], ...]  # (dimension, parts it is cut into); the parts of the last one change fastest
 
+
+class _Placement(NamedTuple):
     cores: tuple[str, ...]
-    split: str = ""
+    split: Split
+
+
+class Placement(_Placement):
+    """The cores of an operator, and the dimensions of its nest that are split over them: one or two, cut into as many
+    parts as there are cores, all together (none for one core). A dimension's name alone is split over all cores.
+
+    Piece number i goes to core number i, the parts of the last dimension changing fastest; parts differ by one at most.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, cores: tuple[str, ...], split: Split | str = ()) -> Placement:
+        """A dimension's name stands for a split of it over all cores."""
+        if isinstance(split, str):
+            split = ((split, len(cores)),) if split else ()
+        return super().__new__(cls, cores, split)
+
+    @property
+    def dims(self) -> frozenset[str]:
+        """Dimensions that are cut."""
+        return frozenset(dim for dim, parts in self.split if parts > 1)
+
+    def parts(self, dim: str) -> int:
+        """How many parts a dimension is cut into."""
+        return dict(self.split).get(dim, 1)
+
+
+def split_text(split: Split, short: bool = True) -> str:
+    """A split as text: ``K``, ``K:4 N:2``; ``short``: without the parts if there is one dimension."""
+    if short and len(split) == 1:
+        return split[0][0]
+    return " ".join(f"{dim}:{parts}" for dim, parts in split)
 
 
 @dataclass(frozen=True)
@@ -76,7 +111,7 @@ class Plan:
                 for group in self.groups
             ],
             "allocation": {
-                name: {"cores": list(placement.cores)} | ({"split": placement.split} if placement.split else {})
+                name: {"cores": list(placement.cores)} | ({"split": _plain(placement)} if placement.split else {})
                 for name, placement in self.placements.items()
             },
         }
@@ -139,14 +174,30 @@ def _placement(values: Any, place: str) -> Placement:
     if isinstance(values, list):
         values = {"cores": values}
     if not isinstance(values, Mapping) or not isinstance(values.get("cores"), list) or not values["cores"]:
-        raise PlanError(f"{place}: expected a core, or a list 'cores' and a dimension 'split'")
+        raise PlanError(f"{place}: expected a core, or a list 'cores' and a 'split'")
     for key in values:
         if key not in ("cores", "split"):
             raise PlanError(f"{place}: unknown key {key!r}; {nearest(str(key), ('cores', 'split'))}")
-    split = values.get("split") or ""
-    if not isinstance(split, str):
-        raise PlanError(f"{place}.split: expected one dimension, got {split!r}")
-    return Placement(tuple(map(str, values["cores"])), split)
+    cores, split = tuple(map(str, values["cores"])), values.get("split") or ""
+    if isinstance(split, str):
+        return Placement(cores, split)
+    if not isinstance(split, Mapping) or len(split) > MOST_SPLIT:
+        raise PlanError(
+            f"{place}.split: expected a dimension, or parts of one or two of them ({{K: 4, N: 2}}), got {split!r}"
+        )
+    for dim, parts in split.items():
+        if not isinstance(parts, int) or isinstance(parts, bool) or parts < 1:
+            raise PlanError(f"{place}.split.{dim}: {parts!r} is not a number of parts")
+    pieces = math.prod(split.values())
+    if pieces != len(cores):
+        raise PlanError(f"{place}.split: {pieces} pieces for {len(cores)} cores")
+    return Placement(cores, tuple((str(dim), parts) for dim, parts in split.items()))
+
+
+def _plain(placement: Placement) -> str | dict[str, int]:
+    """A split as plain values: a dimension's name if that says it all."""
+    split = placement.split
+    return split[0][0] if len(split) == 1 else dict(split)
 
 
 def load_plan(path: str) -> Plan:

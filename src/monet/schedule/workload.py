@@ -53,13 +53,31 @@ class Operator:
     )
     alike: tuple[object, ...]  # equal where the same is done to tensors of the same layout, shared in the same way
     splittable: frozenset[str]  # dimensions that can be cut into independent parts
-    summed: frozenset[str]  # dimensions that are summed over and can be cut: parts have sums of their own, to be added
+    summed: frozenset[
+        str
+    ]  # dimensions that some result is summed over and that can be cut: parts have own sums, to add
 
     @property
     def tileable(self) -> frozenset[str]:
         """Dimensions along which it can run tile by tile: also those that it sums over, as the results then stay in
         place as accumulators from the first tile to the last."""
         return self.splittable | self.summed
+
+    @property
+    def apart(self) -> frozenset[str]:
+        """Dimensions along which tiles make parts of the first result, whatever further ones (gradients of parameters
+        beside that of the input) are summed up."""
+        first = self.nest.writes[0].dims if self.nest.writes else frozenset()
+        return self.splittable | (self.summed & first)
+
+    def summed_up(self, dims: frozenset[str]) -> tuple[int, ...]:
+        """Positions among its operands of the results that parts along some dimensions have sums of their own of."""
+        cut = dims & self.summed
+        return tuple(
+            position
+            for position, (operand, _) in enumerate(self.operands)
+            if operand.written and not cut <= operand.dims
+        )
 
     @property
     def is_matrix(self) -> bool:
@@ -223,12 +241,28 @@ def operator_of(graph: Graph, op: Op, number: int) -> Operator | None:
 
 
 def moving_dim(index: Index, nest: LoopNest, taps: frozenset[str]) -> str:
-    """The dimension that moves an axis: the only one longer than one, or of a window the one that slides it."""
-    names = [name for name, factor in index.terms if factor and nest.sizes[name] > 1]
-    if len(names) <= 1:
-        return names[0] if names else ""
-    rest = [name for name in names if name not in taps]
-    return rest[0] if len(rest) == 1 else ""
+    """The dimension that moves an axis: the only one longer than one; of a window the one that slides it; where an axis
+    holds blocks side by side (heads that share a key head), the one that goes from block to block."""
+    terms = [(name, factor) for name, factor in index.terms if factor and nest.sizes[name] > 1]
+    if len(terms) <= 1:
+        return terms[0][0] if terms else ""
+    rest = [(name, factor) for name, factor in terms if name not in taps]
+    if len(rest) == 1:
+        return rest[0][0]
+    outer, stride = max(rest, key=lambda term: abs(term[1]), default=("", 0))
+    return outer if _side_by_side(outer, stride, terms, nest) else ""
+
+
+def _side_by_side(outer: str, stride: int, terms: Sequence[tuple[str, int]], nest: LoopNest) -> bool:
+    """Whether what an axis has of one value of a dimension ends where that of the next begins."""
+    return 1 + sum(abs(factor) * (nest.sizes[name] - 1) for name, factor in terms if name != outer) <= abs(stride)
+
+
+def overlaps(index: Index, nest: LoopNest, taps: frozenset[str]) -> bool:
+    """Whether parts of the dimension that moves an axis share positions of it, as windows do."""
+    terms = [(name, factor) for name, factor in index.terms if factor and nest.sizes[name] > 1]
+    outer = moving_dim(index, nest, taps)
+    return len(terms) > 1 and not (outer and _side_by_side(outer, dict(terms)[outer], terms, nest))
 
 
 def _has_axes(operands: Sequence[tuple[Operand, Tensor]]) -> bool:
@@ -236,18 +270,33 @@ def _has_axes(operands: Sequence[tuple[Operand, Tensor]]) -> bool:
     return all(len(operand.indices) == len(tensor.shape) for operand, tensor in operands)
 
 
+def _moving(operand: Operand, nest: LoopNest, dims: Dimensions) -> frozenset[str]:
+    """Dimensions whose parts have parts of a result."""
+    return frozenset(moving_dim(index, nest, dims.taps) for index in operand.indices) - {""} - dims.taps - dims.whole
+
+
 def _splittable(nest: LoopNest, dims: Dimensions, operands: Sequence[tuple[Operand, Tensor]]) -> frozenset[str]:
-    """Dimensions that index the result, which does not need all of them."""
-    if not _has_axes(operands):
+    """Dimensions that index the first result and that no result is summed over. Results that are not indexed by them
+    and are no sums (the step count of an update) come out the same in every part."""
+    if not _has_axes(operands) or not nest.writes:
         return frozenset()
-    found = {moving_dim(index, nest, dims.taps) for operand in nest.writes[:1] for index in operand.indices}
-    return frozenset(found - {""}) - dims.taps - dims.whole
+    found = _moving(nest.writes[0], nest, dims)
+    return found - _owed(nest) if dims.combine else found
+
+
+def _owed(nest: LoopNest) -> frozenset[str]:
+    """Dimensions that some result is not indexed by."""
+    return frozenset(nest.sizes) - frozenset.intersection(*(operand.dims for operand in nest.writes))
 
 
 def _summed(nest: LoopNest, dims: Dimensions, operands: Sequence[tuple[Operand, Tensor]]) -> frozenset[str]:
-    if not dims.combine or len(nest.writes) != 1 or not _has_axes(operands):
+    """Dimensions that some result is summed over; the others have parts of their own."""
+    if not dims.combine or not nest.writes or not _has_axes(operands):
         return frozenset()
-    return nest.reduced - dims.taps
+    found = _owed(nest) - dims.taps - dims.whole
+    for operand in nest.writes:
+        found -= operand.dims - _moving(operand, nest, dims)
+    return found
 
 
 def left_behind(graph: Graph) -> frozenset[str]:

@@ -14,7 +14,7 @@ from monet.report.html.study import Panel, axis, figure, rows_table, scatter, ta
 from monet.schedule.engine import Scheduler
 from monet.schedule.measurement.energy import energy_of
 from monet.schedule.measurement.measure import Measures
-from monet.schedule.plan import Plan
+from monet.schedule.plan import Plan, split_text
 from monet.schedule.result_rows import EVENT_KINDS, Timeline
 from monet.search.allocation.comparison import ComparedPlan
 from monet.search.allocation.search import Allocation
@@ -166,7 +166,7 @@ def _placements(scheduler: Scheduler, found: Allocation) -> str:
     for operator in scheduler.workload.operators:
         placement = found.found.plan.placements[operator.op.name]
         rows.append(
-            (operator.op.name, operator.op.kind, ", ".join(placement.cores), placement.split,
+            (operator.op.name, operator.op.kind, ", ".join(placement.cores), split_text(placement.split),
              group.get(operator.op.name, ""))
         )  # fmt: skip
     return table(("operator", "kind", "cores", "split", "group"), rows, names=5)

@@ -378,7 +378,7 @@ def _step(nest: LoopNest, shape: _Shape, tile: _Tile, run: _Run, useful: float, 
         tuple(operands),
         tuple(sorted(run.energy_j.items())),
         run.bound_by,
-        ((core.top("O").memory, run.port_cycles),) if core.top("O").memory else (),
+        ((core.top("O").name, run.port_cycles),) if core.top("O").memory else (),
     )
 
 

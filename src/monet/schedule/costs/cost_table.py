@@ -12,7 +12,6 @@ import numpy as np
 from monet.arrays import I64, I64x2
 from monet.errors import MonetError
 from monet.graph.loop_nest import LoopNest, Operand
-from monet.graph.tensor import Tensor
 from monet.hardware.accelerator import CoreInstance
 from monet.mapping.cost_store import CostStore, Kept, Section
 from monet.mapping.errors import DoesNotFit
@@ -30,7 +29,7 @@ from monet.schedule.costs.step_cost import (
 from monet.schedule.expansion.geometry import StepRanges, cut_axes, make_steps, shape_classes, step_nest
 from monet.schedule.expansion.operator_arrays import OPERATOR_ARRAYS
 from monet.schedule.machine import Machine
-from monet.schedule.plan import Group, Placement, Plan
+from monet.schedule.plan import Group, Placement, Plan, Split
 from monet.schedule.planning.grouping import TiledGroup
 from monet.schedule.result_rows import Infeasible
 from monet.schedule.workload import Operator
@@ -44,7 +43,7 @@ class Costed:
     steps: StepRanges
     classes: I64
     costs: tuple[StepCost, ...]
-    is_summed: bool  # split along a dimension that it sums over
+    summed: tuple[int, ...]  # positions of the results that every piece has sums of its own of
     mode: tuple[int, int]  # number of the mode that the arrays are in, ticks of changing to it; -1 if there is one only
     refills: bool  # nothing stays in the arrays from tile to tile
     _edges: dict[int, dict[int, I64]] = field(default_factory=dict, compare=False)
@@ -86,11 +85,13 @@ class CostTable:
         self._places: dict[tuple[tuple[str, ...], bool], tuple[Any, ...]] = {}
         self._numbers: dict[tuple[bool, bool, str, int, bool, float], int] = {}
         self.steps: dict[tuple[Any, ...], Costed] = {}
-        # a number for each (keys are slow to compare, numbers are not), its steps and the storages they touch
-        self.numbered: dict[tuple[Any, ...], tuple[int, Costed, tuple[str, ...]]] = {}
+        # a number for each (keys are slow to compare, numbers are not), its steps, storages they touch, those for sums
+        self.numbered: dict[tuple[Any, ...], tuple[int, Costed, tuple[str, ...], dict[int, str]]] = {}
         self.arrays = Kept(OPERATOR_ARRAYS)  # of operators whose surroundings have not changed either
         self.legal: set[tuple[str, Placement]] = set()  # (key of an operator, placement) that were checked
-        self.best_designs: dict[tuple[str, float], list[CoreInstance]] = {}  # by key of an operator and share
+        self.best_designs: dict[
+            tuple[str, float, int | None], tuple[CoreInstance, ...]
+        ] = {}  # by operator, share, most
         self.contents: dict[tuple[Any, ...], int] = {}  # cuts of storages, numbered
         self.orders: dict[tuple[Any, ...], I64x2] = {}  # of the tiles of groups, by the arrays of their operators
 
@@ -101,7 +102,8 @@ class CostTable:
         share a streamed operator see their part of DRAM's bandwidth when they choose their tiles."""
         ranges = tuple((dim, int(low[number]), int(high[number])) for dim, (low, high) in steps.ranges.items())
         cores = steps.pieces if operator.macs and not held else 1
-        key = (operator.key, ranges, instance.template, cores, held, share)
+        instance = self.alike[instance.name]
+        key = (operator.key, ranges, instance.name, cores, held, share)
         found = self._known.get(key)
         if found is None:
             content = (operator.key, ranges, held, self._surroundings(operator, instance, cores, held, share))
@@ -115,7 +117,7 @@ class CostTable:
 
         def compute() -> float | None:
             try:
-                return self.cost(operator, make_steps(operator.nest, {}, "", 1), 0, instance, False, 1.0).cycles
+                return self.cost(operator, make_steps(operator.nest, {}), 0, instance, False, 1.0).cycles
             except MonetError:
                 return None
 
@@ -146,11 +148,16 @@ class CostTable:
         return passing_cycles(cost, self._border(instance, 1, 1.0))
 
     @cached_property
-    def designs(self) -> dict[str, list[CoreInstance]]:
-        """Cores of every design."""
-        found: dict[str, list[CoreInstance]] = {}
-        for instance in self.machine.accelerator.cores:
-            found.setdefault(instance.template, []).append(instance)
+    def alike(self) -> dict[str, CoreInstance]:
+        """Core → the first core of its design that DRAM serves as fast, and that has the same lanes beside it: what
+        steps cost on one they cost on the other."""
+        accelerator, first, found = self.machine.accelerator, dict[Any, CoreInstance](), dict[str, CoreInstance]()
+        for instance in accelerator.cores:
+            lanes = lanes_beside(accelerator, instance)
+            design = accelerator.design_number
+            pace = self.machine.borders[instance.name].bits_per_cycle
+            key = design[instance.name], pace, lanes and design[lanes.name]
+            found[instance.name] = first.setdefault(key, instance)
         return found
 
     def places(self, cores: tuple[str, ...], roomy: bool) -> tuple[Any, ...]:
@@ -228,19 +235,15 @@ class OperatorSteps:
     tiled: Group | None  # the plan's group
     number: int  # equal for equal operator, placement and tiles
     costed: Costed
-    storages: tuple[str, ...]  # of the operator; if it is split along a sum also one for sums that further cores keep
+    storages: tuple[str, ...]  # of the operator; split along a sum, also those for sums that further cores keep
+    sums: dict[int, str]  # by position of a result that pieces sum up, the storage of these sums
     base: int = 0
-    addition_costs: tuple[StepCost, ...] = ()  # of the first core, after its steps
+    addition_costs: tuple[tuple[int, StepCost], ...] = ()  # (piece whose core adds, cost), after the steps
 
     @property
     def is_summed(self) -> bool:
         """Whether it is split along a dimension that it sums over."""
-        return self.costed.is_summed
-
-    @property
-    def result(self) -> Tensor:
-        """What it writes first."""
-        return next(tensor for operand, tensor in self.operator.operands if operand.written)
+        return bool(self.sums)
 
 
 def operator_steps(
@@ -259,14 +262,13 @@ def operator_steps(
                 table.steps[alike] = _costed(operator, group, table, placement, held, share)
             except DoesNotFit as error:
                 raise _infeasible(operator, placement, error) from None
-        costed, storages = table.steps[alike], operator.storages
-        if costed.is_summed:
-            storages = (*storages, f"sums of {operator.op.name}")
-        found = table.numbered[key] = len(table.numbered), costed, storages
-    own, costed, storages = found
+        costed = table.steps[alike]
+        sums = {position: f"sums {position} of {operator.op.name}" for position in costed.summed}
+        found = table.numbered[key] = len(table.numbered), costed, (*operator.storages, *sums.values()), sums
+    own, costed, storages, sums = found
     return OperatorSteps(
         operator, placement, costed.instances, costed.steps, held, costed.classes, costed.costs, number,
-        group.key, own, costed, storages,
+        group.key, own, costed, storages, sums,
     )  # fmt: skip
 
 
@@ -276,10 +278,10 @@ def _costed(
     instances = tuple(table.machine.accelerator.instance(name) for name in placement.cores)
     pieces = len(instances)
     if group.key:
-        steps = make_steps(operator.nest, group.tiles[operator.number], placement.split, pieces)
+        steps = make_steps(operator.nest, group.tiles[operator.number], placement.split)
         classes, first = shape_classes(operator.nest, steps)
     else:
-        steps, classes, first = _untiled(operator, placement.split, pieces, table.store)
+        steps, classes, first = _untiled(operator, placement.split, table.store)
     some = np.all([low < high for low, high in steps.ranges.values()], axis=0) if steps.ranges else np.ones(1, bool)
     costs = {
         int(step): table.cost(operator, steps, int(step), instances[int(step) % pieces], held, share)
@@ -291,9 +293,8 @@ def _costed(
         costed = tuple(costs.get(int(step), nothing) for step in first)
     else:
         costed = tuple(costs.values())
-    is_summed, core = pieces > 1 and placement.split in operator.summed, instances[0].core
-    mode = _mode(table.machine, instances[0], costed[0].mode)
-    return Costed(instances, steps, classes, costed, is_summed, mode, core.refills_every_tile)
+    mode, refills = _mode(table.machine, instances[0], costed[0].mode), instances[0].core.refills_every_tile
+    return Costed(instances, steps, classes, costed, operator.summed_up(placement.dims), mode, refills)
 
 
 def _mode(machine: Machine, instance: CoreInstance, mode: str) -> tuple[int, int]:
@@ -317,11 +318,11 @@ def _nothing(like: StepCost) -> StepCost:
     return StepCost(0.0, 0.0, 0.0, 0.0, operands, (), like.bound_by)
 
 
-def _untiled(operator: Operator, split: str, pieces: int, store: CostStore) -> tuple[StepRanges, I64, I64]:
+def _untiled(operator: Operator, split: Split, store: CostStore) -> tuple[StepRanges, I64, I64]:
     """Steps of an operator alone, with their classes of shape: the same on every machine."""
 
     def compute() -> tuple[StepRanges, I64, I64]:
-        steps = make_steps(operator.nest, {}, split, pieces)
+        steps = make_steps(operator.nest, {}, split)
         return steps, *shape_classes(operator.nest, steps)
 
-    return store[UNTILED].get_or((operator.key, split, pieces), compute)
+    return store[UNTILED].get_or((operator.key, split), compute)

@@ -48,7 +48,7 @@ class StepCost:
     operands: tuple[OperandCost, ...]
     energy_j: tuple[tuple[str, float], ...]
     bound_by: str
-    ports: tuple[tuple[str, float], ...] = ()  # memories that other cores share: cycles of the busiest port of each
+    ports: tuple[tuple[str, float], ...] = ()  # levels that other cores share: cycles of the busiest port of each
     mode: str = ""  # of the array; a core that was in another one before pays for the change
 
     @cached_property
@@ -121,18 +121,20 @@ def _unpack(packed: Mapping[str, Any]) -> StepCost:
 
 
 def shared_ports(core: Core, accesses: Iterable[Access]) -> tuple[tuple[str, float], ...]:
-    """Memories that other cores share, and for how many cycles some accesses take the busiest port of each."""
+    """Levels that other cores share, and for how many cycles some accesses take the busiest port of each. Of levels in
+    one memory the first stands for all."""
     levels = {level.name: level for level in core.levels if level.memory}
     if not levels:
         return ()
+    first = {level.memory: level.name for level in reversed(core.levels)}
     busy: dict[tuple[str, str], float] = {}
     for access in accesses:
         for port in levels[access.level].ports if access.level in levels else ():
             if (access.slot, access.flow) in port.carries:
-                key = levels[access.level].memory, port.name
+                key = first[levels[access.level].memory], port.name
                 busy[key] = busy.get(key, 0.0) + access.bits / port.bandwidth_bits_per_cycle
-    names = sorted({memory for memory, _ in busy})
-    return tuple((name, max(cycles for (memory, _), cycles in busy.items() if memory == name)) for name in names)
+    names = sorted({level for level, _ in busy})
+    return tuple((name, max(cycles for (level, _), cycles in busy.items() if level == name)) for name in names)
 
 
 def _useful_cycles(nest: LoopNest, core: Core, first: str, second: str) -> float:

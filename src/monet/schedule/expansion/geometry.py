@@ -17,6 +17,7 @@ import numpy as np
 from monet.arrays import F64, I64
 from monet.graph.loop_nest import Index, LoopNest, Operand
 from monet.graph.tensor import Tensor
+from monet.schedule.plan import Split
 
 
 def even_cuts(size: int, parts: int) -> tuple[I64, I64]:
@@ -46,21 +47,21 @@ class StepRanges:
         return self.tiles, self.pieces, ranges
 
 
-def make_steps(nest: LoopNest, tiles: Mapping[str, tuple[I64, I64]], split: str, pieces: int) -> StepRanges:
-    """All combinations of tiles (by dimension, outermost first) and pieces along ``split``."""
-    counts = [len(low) for low, _ in tiles.values()]
-    total = math.prod(counts)
+def make_steps(nest: LoopNest, tiles: Mapping[str, tuple[I64, I64]], split: Split = ()) -> StepRanges:
+    """All combinations of tiles (by dimension, outermost first) and pieces: what a tile has of the dimensions that are
+    split is cut further."""
+    counts, parts = [len(low) for low, _ in tiles.values()], [many for _, many in split]
+    total, pieces = math.prod(counts), math.prod(parts)
     index = np.unravel_index(np.arange(total), counts) if counts else ()
     ranges: dict[str, tuple[I64, I64]] = {}
     for (dim, (low, high)), where in zip(tiles.items(), index, strict=True):
         ranges[dim] = np.repeat(low[where], pieces), np.repeat(high[where], pieces)
-    if pieces > 1:
-        low, high = (np.tile(ends, total) for ends in even_cuts(nest.sizes[split], pieces))
-        if split in ranges:  # a tile is cut further
-            start, size = ranges[split][0], ranges[split][1] - ranges[split][0]
-            number = np.tile(np.arange(pieces), total)
-            low, high = start + number * size // pieces, start + (number + 1) * size // pieces
-        ranges[split] = low, high
+    number = np.unravel_index(np.arange(pieces), parts) if parts else ()
+    for (dim, many), where in zip(split, number, strict=True):
+        if many > 1:
+            start, end = ranges.get(dim, (np.zeros(total * pieces, np.int64), np.int64(nest.sizes[dim])))
+            size, place = end - start, np.tile(where, total)
+            ranges[dim] = start + place * size // many, start + (place + 1) * size // many
     return StepRanges(total * pieces, total, pieces, ranges)
 
 

@@ -29,7 +29,16 @@ from monet.schedule.expansion.geometry import (
     cut_axes,
     touched_blocks,
 )
-from monet.schedule.expansion.split_reductions import accumulator_of, sum_cost
+from monet.schedule.expansion.split_reductions import (
+    Adding,
+    Addition,
+    BlockSums,
+    Sharing,
+    accumulator_of,
+    adders_of,
+    additions_of,
+    cut_for_additions,
+)
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Plan
 from monet.schedule.simulation.records import (
@@ -66,7 +75,7 @@ class OperatorArrays:
     bases: I64  # first block of each of these storages
     counts: tuple[int, int, int, int]  # of steps, entries, buffers, storages
     spans: I64x2  # first and last step of its gangs in order: tiles, and additions right after the last tile of each
-    addition_costs: tuple[StepCost, ...]  # additions of a split along a sum: steps after the tiles'
+    addition_costs: tuple[tuple[int, StepCost], ...]  # of a split along a sum: (piece whose core adds, cost)
     fits: bool  # whether every memory has room for all that a tile holds in it
 
     @property
@@ -115,12 +124,8 @@ class Cuts:
                     self.finer[tensor.storage] = (*self.finer.get(tensor.storage, ()), (tensor, edges))
 
     def _same_in_all_tiles(self, stepped: OperatorSteps, operand: Operand) -> bool:
-        split = stepped.placement.split
-        return (
-            split in operand.dims
-            and stepped.steps.pieces > 1
-            and not (stepped.steps.ranges.keys() - {split}) & operand.dims
-        )
+        split = stepped.placement.dims
+        return bool(split & operand.dims) and not (stepped.steps.ranges.keys() - split) & operand.dims
 
     def _merged(self, tensor: Tensor, edges: Mapping[int, I64]) -> Mapping[int, I64]:
         """Edges of a storage's axes, with those of all who overwrite it by tiles."""
@@ -168,8 +173,8 @@ class Cuts:
         if found is not None:
             number = flags = found.number
         else:  # sums that cores keep for themselves
-            known = self.workload.storages
-            number, flags = known[stepped.result.storage].number, len(known)
+            known, position = self.workload.storages, next(p for p, name in stepped.sums.items() if name == storage)
+            number, flags = known[stepped.operator.operands[position][1].storage].number, len(known)
         self.noted.append((start, sizes, number, flags))
         self.n_blocks = start + len(sizes)
 
@@ -213,34 +218,12 @@ def arrays_of(cuts: Cuts, stepped: OperatorSteps) -> OperatorArrays:
     return _Building(cuts, stepped).arrays()
 
 
-@dataclass(frozen=True)
-class Addition:
-    """A step that adds up sums of several cores, after a tile."""
-
-    tile: int
-    cost: StepCost
-    entries: I64x2  # plain rows of ``Entries``
-    memory: int
-    buffer: int  # bytes through which sums of other cores pass
-
-
-def _addition(
-    block: int, size: int, own: int, memory: int, pieces: int, grid: Grid, base: int
-) -> list[tuple[int, ...]]:
-    """Entries that add the sums of all cores in one block of the result: read all, write it."""
-    first = [(grid.base + block, STREAM_READ, size)]
-    others = [(base + (piece - 1) * grid.count + block, STREAM_READ, own) for piece in range(1, pieces)]
-    return [
-        (number, memory, kind, many, many // STREAM_SHARE, 0, 0)  # the fields of ``Entries``
-        for number, kind, many in (*first, *others, (grid.base + block, KEEP_WRITE, size))
-    ]
-
-
 class _Building:
     def __init__(self, cuts: Cuts, stepped: OperatorSteps) -> None:
         self.cuts, self.stepped, self.machine = cuts, stepped, cuts.machine
         self.regions: dict[str, I64] = {}  # by slot: bytes that every step reads into buffers
         self.additions: list[Addition] = []
+        self.core = stepped.instances[0].core
 
     def arrays(self) -> OperatorArrays:
         stepped = self.stepped
@@ -253,8 +236,9 @@ class _Building:
             per_step = np.concatenate([per_step, [len(addition.entries) for addition in added]])
             buffers = np.concatenate([buffers, [(addition.memory, addition.buffer) for addition in added]])
             many = np.concatenate([many, np.ones(len(added), np.int64)])
-        addition_costs = tuple(addition.cost for addition in added)
-        parts = np.concatenate([self._parts(stepped.costs)[stepped.classes], self._parts(addition_costs)])
+        addition_costs = tuple((addition.piece, addition.cost) for addition in added)
+        adding = self._parts([addition.cost for addition in added])
+        parts = np.concatenate([self._parts(stepped.costs)[stepped.classes], adding])
         bases = np.array([self.cuts.base[storage] for storage in stepped.storages], np.int64)
         order = np.argsort(bases)
         storage = order[np.searchsorted(bases[order], Entries.of(entries).block, side="right") - 1]
@@ -271,9 +255,10 @@ class _Building:
         stepped, tiles = self.stepped, self.stepped.steps.count
         cores = np.array([self.machine.core_index[instance.name] for instance in stepped.instances])
         steps = Steps.zeros(len(entries))
-        steps.core[:] = cores[0]
         steps.core[:tiles] = np.tile(cores, tiles // len(cores))
-        steps.port_memory[:tiles], steps.port_ticks[:tiles] = self._ports(stepped.costs)[stepped.classes].T
+        steps.core[tiles:] = [cores[addition.piece] for addition in self.additions]
+        ports = self._ports(stepped.costs)[stepped.classes, np.arange(tiles) % len(cores)]
+        steps.port_memory[:tiles], steps.port_ticks[:tiles] = ports.T
         np.cumsum(entries, out=steps.entry_end)
         np.cumsum(buffers, out=steps.buffer_end)
         steps.entry_start[:], steps.buffer_start[:] = steps.entry_end - entries, steps.buffer_end - buffers
@@ -302,16 +287,21 @@ class _Building:
         np.add.at(needed.reshape(-1), place, np.concatenate([note[1] for note in self.cuts.noted])[block])
         return bool((needed <= self.machine.capacity).all())
 
-    def _ports(self, costs: Sequence[StepCost]) -> I64x2:
-        """(memory, ticks) of the busiest port that a step shares with other cores; nothing where it queues for none: a
-        memory may be described as shared, but have one core only."""
-        index, instance = self.machine.memory_index, self.stepped.instances[0]
-        table = np.zeros((len(costs), 2), np.int64)
-        for row, cost in zip(table, costs, strict=True):
-            shared = [port for port in cost.ports if port[0] in self.machine.ported]
-            if shared:
-                memory, cycles = max(shared, key=lambda port: port[1])
-                row[:] = index[memory], self.machine.ticks(cycles, instance)
+    def _ports(self, costs: Sequence[StepCost]) -> I64:
+        """(memory, ticks) of the busiest port that a step shares with other cores, by class of shape and core; nothing
+        where it queues for none: a memory may be described as shared, but have one core only."""
+        index, instances = self.machine.memory_index, self.stepped.instances
+        table = np.zeros((len(costs), len(instances), 2), np.int64)
+        if not any(cost.ports for cost in costs):
+            return table
+        for place, instance in enumerate(instances):
+            memory_of = {level.name: level.memory for level in instance.core.levels}
+            for row, cost in zip(table[:, place], costs, strict=True):
+                shared = [(memory_of[name], cycles) for name, cycles in cost.ports]
+                shared = [(memory, cycles) for memory, cycles in shared if memory in self.machine.ported]
+                if shared:
+                    memory, cycles = max(shared, key=lambda port: port[1])
+                    row[:] = index[memory], self.machine.ticks(cycles, instance)
         return table
 
     def _parts(self, costs: Sequence[StepCost]) -> I64x2:
@@ -360,7 +350,7 @@ class _Building:
         owners: list[I64] = []
         for position, (operand, tensor) in enumerate(operator.operands):
             known = tensor.storage in self.cuts.grids
-            grid = self.cuts.grid(tensor.storage) if known else self._cut(operand, tensor)
+            grid = self.cuts.grid(tensor.storage) if known else self._cut(position, operand, tensor)
             if (
                 grid.regions is not None
                 and self.cuts.same_group(stepped, tensor.storage)
@@ -372,8 +362,8 @@ class _Building:
                 touch = Touch(np.arange(stepped.steps.count + 1), grid.base + tile, np.ones(stepped.steps.count))
             else:
                 touch = touched_blocks(operand, tensor, operator.nest, stepped.steps, grid)
-            if operand.written and stepped.is_summed:
-                touch = self._own_sums(operand, touch, grid)
+            if position in stepped.sums:
+                touch = self._own_sums(position, touch, grid)
             elif not operand.written and pieces_may_be_empty:
                 touch = _without_idle(touch, stepped.steps)
             table, owner = self._operand_entries(position, touch)
@@ -395,51 +385,57 @@ class _Building:
         order = np.argsort(owner, kind="stable")
         return np.concatenate(tables)[order], np.bincount(owner, minlength=count)
 
-    def _own_sums(self, operand: Operand, touch: Touch, grid: Grid) -> Touch:
-        """Split along a sum: every core but the first has blocks of its own for its sums. Notes what is added up when,
-        each block right after the last tile that adds to it."""
+    def _own_sums(self, position: int, touch: Touch, grid: Grid) -> Touch:
+        """Split along a sum: every core but the one that adds up a block has one of its own for its sums. Notes what is
+        added up when, each block right after the last tile that adds to it."""
         stepped, pieces = self.stepped, self.stepped.steps.pieces
-        core = stepped.instances[0].core
-        bits, wide = operand.bits_per_element, format_named(accumulator_of(stepped.operator, core)).bits
+        operand, _ = stepped.operator.operands[position]
+        sharing = Sharing.of(stepped.placement.split, operand)
+        bits, wide = operand.bits_per_element, format_named(accumulator_of(stepped.operator, self.core, operand)).bits
         sizes = np.asarray(self.cuts.sizes_of(grid))
-        own = np.tile(-(-sizes * wide // bits), pieces - 1).astype(np.int64)
+        own = np.tile(-(-sizes * wide // bits), sharing.sums - 1).astype(np.int64)
         base = self.cuts.n_blocks
-        self.cuts.cut(stepped.storages[-1], Grid(grid.tensor, {}, base, own), own, stepped)
+        self.cuts.cut(stepped.sums[position], Grid(grid.tensor, {}, base, own), own, stepped)
         owner = np.repeat(np.arange(stepped.steps.count), np.diff(touch.pointer))
-        piece, place = owner % pieces, touch.block - grid.base
+        tile, piece, place = owner // pieces, owner % pieces, touch.block - grid.base
+        slot = stepped.costs[0].operands[position].slot
+        blocks = BlockSums(grid.base, base, sizes, own, bits, self._memories(slot))
         last = np.full(grid.count, -1)
-        np.maximum.at(last, place, owner // pieces)
-        memory = int(
-            self._memories(stepped.costs[0].operands[stepped.operator.operands.index((operand, stepped.result))].slot)[
-                0
-            ]
-        )
-        for tile in np.unique(last[last >= 0]):
-            blocks = np.flatnonzero(last == tile)
-            each = [
-                row
-                for block in blocks
-                for row in _addition(int(block), int(sizes[block]), int(own[block]), memory, pieces, grid, base)
-            ]
-            cost = sum_cost(stepped.operator, core, int(int(sizes[blocks].sum()) * 8 // bits), pieces)
-            room = 2 * min(
-                -(-int(own[blocks].max()) // STREAM_SHARE), int(self.machine.capacity[memory]) // STREAM_SHARE
-            )
-            self.additions.append(Addition(int(tile), cost, np.array(each, np.int64), memory, room))
-        mine = np.where(piece > 0, base + (piece - 1) * grid.count + place, touch.block)
+        np.maximum.at(last, place, tile)
+        adder, rank = adders_of(sharing, piece, place, grid.count)
+        adding = Adding.of(stepped.operator, operand, self.core)
+        self.additions += additions_of(adding, sharing.sums, blocks, last, adder, self.machine.capacity)
+        turn = (sharing.rank[piece] - rank[place]) % sharing.sums  # from the core that adds up on
+        mine = np.where(turn > 0, base + (turn - 1) * grid.count + place, touch.block)
         return Touch(touch.pointer, mine, touch.share)
 
-    def _cut(self, operand: Operand, tensor: Tensor) -> Grid:
+    def _cut(self, position: int, operand: Operand, tensor: Tensor) -> Grid:
         """Blocks of a storage that this operator is the first to touch."""
         stepped = self.stepped
         nest, steps = stepped.operator.nest, stepped.steps
         edges, group = cut_axes(operand, nest, steps), stepped.tiled
+        if position in stepped.sums and steps.tiles == 1 and len(operand.shape) == len(tensor.shape):
+            edges |= cut_for_additions(operand, edges, Sharing.of(stepped.placement.split, operand).sums, self.core)
         if not (operand.written and edges and group and group.halo == "recomputed" and steps.pieces == 1):
             return self.cuts.grid_of(tensor, edges, stepped)
         regions = self._box_bytes(operand)
         grid = Grid(tensor, {}, self.cuts.n_blocks, regions)
         self.cuts.cut(tensor.storage, grid, regions, stepped)
         return grid
+
+    def _shares_of(self, position: int) -> I64:
+        """By piece, a number of an operand that is equal for pieces that read the same part of it, which one multicast
+        brings; zero for a part that one piece reads alone."""
+        split, operators = self.stepped.placement.split, self.stepped.operator.operands
+        dims = operators[position][0].dims
+        parts = [many for _, many in split]
+        if all(dim in dims or many == 1 for dim, many in split):
+            return np.zeros(self.stepped.steps.pieces, np.int64)
+        number = np.zeros(self.stepped.steps.pieces, np.int64)
+        for (dim, many), place in zip(split, np.unravel_index(np.arange(len(number)), parts), strict=True):
+            if dim in dims:
+                number = number * many + place
+        return 1 + position + len(operators) * number
 
     def _memories(self, slot: str) -> I64:
         """The memory of a slot on every core of an operator; for a slot without one, the core's first."""
@@ -468,11 +464,11 @@ class _Building:
         entries.first[:] = np.minimum(first, entries.bytes)
         if not operand.written:
             entries.kind[:] = STREAM_READ
-            cut = any(dim in stepped.steps.ranges for dim in operand.dims) if stepped.placement.split else False
-            entries.share[:] = 0 if cut or len(stepped.instances) == 1 else position + 1
+            entries.share[:] = self._shares_of(position)[owner % stepped.steps.pieces]
             return entries.plain, owner
-        persistent = self.cuts.workload.storages[tensor.storage].persistent and not stepped.is_summed
-        stays = self.cuts.plan.boundary != "dram" or stepped.tiled is not None or stepped.is_summed
+        is_summed = position in stepped.sums
+        persistent = self.cuts.workload.storages[tensor.storage].persistent and not is_summed
+        stays = self.cuts.plan.boundary != "dram" or stepped.tiled is not None or is_summed
         keep = stays and not persistent and not streams and not _shared_blocks(entries, stepped)
         entries.kind[:] = KEEP_WRITE if keep else STREAM_WRITE
         spilled = np.array([part.spilled for part in parts])[classes]
@@ -522,8 +518,9 @@ class _Building:
         entries.bytes[:] = entries.first[:] = _shares(np.repeat(region, np.diff(touch.pointer)), touch)
         rows = box_rows(operand, tensor, stepped.operator.nest, stepped.steps)
         entries.rows[:] = np.ceil(np.repeat(rows, np.diff(touch.pointer)) * touch.share)
-        if len(stepped.instances) > 1 and not operand.written and stepped.placement.split not in operand.dims:
-            entries.share[:] = position + 1  # all cores read the same: once, by multicast
+        if not operand.written:
+            owner = np.repeat(np.arange(stepped.steps.count), np.diff(touch.pointer))
+            entries.share[:] = self._shares_of(position)[owner % stepped.steps.pieces]
         slot = stepped.costs[0].operands[position].slot
         self.regions[slot] = self.regions.get(slot, 0) + region
         return True

@@ -58,7 +58,7 @@ def _compulsory(workload: Workload) -> tuple[int, int]:
 
 def distinct_bytes(operand: Operand, operator: Operator) -> int:
     """Bytes of an operand that its operator touches at least once, at most that many."""
-    nest, all_of_it = operator.nest, make_steps(operator.nest, {}, "", 1)
+    nest, all_of_it = operator.nest, make_steps(operator.nest, {})
     if len(operand.indices) != len(operand.shape):
         return 0
     elements = 1

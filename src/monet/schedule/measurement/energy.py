@@ -40,11 +40,11 @@ def energy_of(schedule: Schedule, machine: Machine, n_operators: int) -> Energy:
             by_level[level] = by_level.get(level, 0.0) + joules
         for core, joules in cores.items():
             by_core[core] = by_core.get(core, 0.0) + joules
-        for cost in stepped.addition_costs:
+        for piece, cost in stepped.addition_costs:
             by_operator[stepped.operator.number] += math.fsum(value for _, value in cost.energy_j)
             for level, value in cost.energy_j:
                 _add(by_level, level, value)
-                _add(by_core, stepped.instances[0].name, value)
+                _add(by_core, stepped.instances[piece].name, value)
     clocked = clock_joules(schedule, machine)
     if clocked.any():
         steps = schedule.expanded.tables.steps

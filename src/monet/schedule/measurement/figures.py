@@ -49,7 +49,7 @@ def _own_energy(scheduler: Scheduler, schedule: Schedule) -> float:
     for stepped in schedule.expanded.operators:
         spent = stepped.costed.energy[0]
         if stepped.addition_costs:
-            spent += sum(value for cost in stepped.addition_costs for _, value in cost.energy_j)
+            spent += sum(value for _, cost in stepped.addition_costs for _, value in cost.energy_j)
         joules += spent
     return joules
 

@@ -16,6 +16,7 @@ from monet.schedule import result_rows as r
 from monet.schedule.machine import Machine
 from monet.schedule.measurement.energy import Energy
 from monet.schedule.measurement.spans import operator_spans
+from monet.schedule.plan import split_text
 from monet.schedule.schedule import Occupied, Schedule
 from monet.schedule.workload import Operator, Workload
 
@@ -89,7 +90,7 @@ class Measures:
             layer=op.layer,
             group=stepped.group,
             cores=tuple(instance.name for instance in stepped.instances),
-            split=stepped.placement.split,
+            split=split_text(stepped.placement.split),
             tiles=stepped.steps.count,
             start_s=float(self.first[number] * self.seconds),
             end_s=float(self.last[number] * self.seconds),

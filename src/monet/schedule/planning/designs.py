@@ -5,26 +5,24 @@ Multiply-accumulates run on arrays and on vector lanes (``hardware/lane_array.py
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from monet.errors import MonetError
-from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import Core, CoreInstance
+from monet.hardware.accelerator import CoreInstance
 from monet.hardware.lane_array import arrays_for
 from monet.mapping.cost_store import CostStore
 from monet.mapping.errors import DoesNotFit, MappingError
-from monet.mapping.mapper.parts import has_phases
-from monet.mapping.mapper.search import Target, frames
-from monet.mapping.nest.phases import phases
 from monet.schedule.costs.cost_table import CostTable
-from monet.schedule.expansion.geometry import make_steps, step_nest
+from monet.schedule.expansion.geometry import make_steps
+from monet.schedule.planning.splits import array_cycles, best_split
 from monet.schedule.result_rows import Infeasible
 from monet.schedule.workload import Operator
 
 HOPELESS = 4  # a design whose arithmetic takes so many times as long as another's is not costed any further
 CLEARLY = 0.98  # a later design is taken for at most this share of the time
 
-Cores = list[CoreInstance]  # all cores of a design
+Cores = tuple[CoreInstance, ...]  # like ones
 
 
 def cannot_run(operator: Operator, instance: CoreInstance) -> str:
@@ -42,32 +40,33 @@ def cannot_run(operator: Operator, instance: CoreInstance) -> str:
     return ""
 
 
-def best_design(operator: Operator, table: CostTable, share: float) -> Cores:
-    """The cores of the design that is done first, all of them sharing the work evenly but not the way to DRAM.
+def best_design(operator: Operator, table: CostTable, share: float, most_cores: int | None = None) -> Cores:
+    """The cores (``most_cores`` at most) of the design that is done first with the operator split over them.
 
     Of designs that take the same time (often they wait for DRAM) products go to an array, other work to the lanes with
     the most functions: what these leave in their memory, the next operator finds there.
     """
-    key = operator.key, share
+    key = operator.key, share, most_cores
     if key not in table.best_designs:
-        table.best_designs[key] = _best_design(operator, table, share)
+        table.best_designs[key] = _best_design(operator, table, share, most_cores)
     return table.best_designs[key]
 
 
-def _best_design(operator: Operator, table: CostTable, share: float) -> Cores:
+def _best_design(operator: Operator, table: CostTable, share: float, most_cores: int | None) -> Cores:
     from monet.schedule.engine import NoSchedule
 
     errors: list[tuple[CoreInstance, MonetError]] = []
     able: list[Cores] = []
-    for instances in table.designs.values():
-        reason = cannot_run(operator, instances[0])
+    designs = table.machine.accelerator.like_cores
+    for cores in designs:
+        reason = cannot_run(operator, cores[0])
         if reason:
-            errors.append((instances[0], MappingError(reason)))
+            errors.append((cores[0], MappingError(reason)))
         else:
-            able.append(instances)
+            able.append(cores[:most_cores])
     if operator.is_matrix and len(able) > 1:
         able = _rivals(operator, able, table.store)
-    if operator.is_matrix and len(able) == 1 and len(table.designs) > 1:
+    if operator.is_matrix and len(able) == 1 and len(designs) > 1:
         return able[0]  # no choice to make; if it does not fit, whoever costs its pieces says so
     best: tuple[float, Cores] | None = None
     for instances in sorted(able, key=lambda cores: _preferred(operator, cores), reverse=True):
@@ -89,37 +88,22 @@ def _preferred(operator: Operator, cores: Cores) -> tuple[bool, int]:
 
 
 def _seconds(operator: Operator, instances: Cores, table: CostTable, share: float) -> float:
-    """Seconds of an operator on all cores of a design: their own work in equal parts, and the way to DRAM once."""
-    first = instances[0]
-    cost = table.cost(operator, make_steps(operator.nest, {}, "", 1), 0, first, False, share)
-    passing = table.passing_cycles(cost, first)
-    return max(cost.cycles / len(instances), passing) / first.core.clock_hz
+    """Seconds of an operator on cores of a design: the longest piece of the best split, and the way to DRAM once."""
+    first, sizes = instances[0], operator.nest.sizes
+    cost = table.cost(operator, make_steps(operator.nest, {}), 0, first, False, share)
+    split = best_split(operator, instances, table.machine)
+    longest = math.prod(-(-sizes[dim] // parts) / sizes[dim] for dim, parts in split)
+    return max(cost.cycles * longest, table.passing_cycles(cost, first)) / first.core.clock_hz
 
 
 def _rivals(operator: Operator, able: Sequence[Cores], store: CostStore) -> list[Cores]:
     """Of the designs that can run a matrix operator those that may be the fastest: one is left out if its arithmetic
     alone, at the best unrolling that its wires allow, takes ``HOPELESS`` times as long as another's."""
-    dim, size = operator.nest.dims[0]
     seconds = [
-        array_cycles(operator, cores[0].core, dim, size, store) / (cores[0].core.clock_hz * len(cores))
-        for cores in able
+        array_cycles(operator, cores[0].core, (), store) / (cores[0].core.clock_hz * len(cores)) for cores in able
     ]
     least = min(seconds)
     return [cores for cores, taken in zip(able, seconds, strict=True) if taken <= HOPELESS * least]
-
-
-def array_cycles(operator: Operator, core: Core, dim: str, longest: int, store: CostStore) -> float:
-    """Cycles that an array of a core itself takes for the longest piece, at the best unrolling that its wires allow."""
-    pieces = -(-operator.nest.sizes[dim] // longest)
-    piece = step_nest(operator.nest, make_steps(operator.nest, {}, dim, pieces), pieces // 2)
-    arrays = arrays_for(core, *(operand.dtype for operand in operator.nest.reads[:2]))
-    found = min(_fewest_cycles((piece,), array, store) for array in arrays)
-    in_phases = [_fewest_cycles(phases(piece), array, store) for array in arrays if has_phases(piece, Target(array))]
-    return min([found, *in_phases])
-
-
-def _fewest_cycles(parts: Sequence[LoopNest], array: Core, store: CostStore) -> float:
-    return sum(min(frame.compute_cycles for frame in frames(part, array, None, store, limit=1)) for part in parts)
 
 
 def _why_not(operator: Operator, errors: list[tuple[CoreInstance, MonetError]]) -> Infeasible:

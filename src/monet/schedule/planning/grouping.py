@@ -264,9 +264,10 @@ def corresponding(here: Operator, dim: str, there: Operator) -> str:
 
 def common_cuts(operators: Sequence[Operator], over_sums: bool = True) -> Iterator[tuple[str, dict[int, str]]]:
     """Dimensions of the last operator, outermost first, along which all can be cut together, each with the dimension of
-    every operator, by its number, that is cut then. Without ``over_sums``, none that an operator sums over."""
+    every operator, by its number, that is cut then. Without ``over_sums``, none that an operator's first result is
+    summed over."""
     last = operators[-1]
-    allowed = {operator.number: operator.tileable if over_sums else operator.splittable for operator in operators}
+    allowed = {operator.number: operator.tileable if over_sums else operator.apart for operator in operators}
     for dim, size in last.nest.dims:
         if dim not in allowed[last.number] or size < 2:
             continue

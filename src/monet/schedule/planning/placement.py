@@ -1,31 +1,28 @@
 """Which cores run an operator: a good constructive default for whatever the plan leaves open.
 
-Every operator goes to the core design that does it fastest. Heavy operators are split over all cores of that design:
-along samples where there are enough, else along rows or channels, whichever leaves the longest piece shortest; the
-operands that are not split are multicast. Light ones run on one core, that of their first operand if it can.
+Every operator goes to the core design that does it fastest, split over like cores in the best way (``splits``); what is
+not cut is multicast.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from monet.errors import nearest
-from monet.hardware.accelerator import CoreInstance
-from monet.hardware.lane_array import peak_products_per_cycle
-from monet.mapping.cost_store import CostStore, Section
 from monet.schedule.costs.cost_table import CostTable
 from monet.schedule.machine import Machine
-from monet.schedule.plan import Placement, Plan, PlanError
-from monet.schedule.planning.designs import array_cycles, best_design, cannot_run
-from monet.schedule.planning.grouping import main_dim
+from monet.schedule.plan import MOST_SPLIT, Placement, Plan, PlanError, split_text
+from monet.schedule.planning.designs import best_design, cannot_run
+from monet.schedule.planning.splits import allowed_dims, best_split, scattered_dims
 from monet.schedule.workload import Operator, Workload
 
-LIGHT_CYCLES = 4096  # an operator that takes less on one core is not worth splitting
-SPLITS = Section[tuple[str, int] | None]("splits over cores", 10_000)
 
-
-def complete_placements(workload: Workload, machine: Machine, table: CostTable, plan: Plan) -> Plan:
-    """The plan with a placement for every operator; given ones are checked and kept."""
+def complete_placements(
+    workload: Workload, machine: Machine, table: CostTable, plan: Plan, most_cores: int | None = None
+) -> Plan:
+    """The plan with a placement for every operator; given ones are checked and kept. Those that are chosen split an
+    operator over at most ``most_cores``."""
     chosen: dict[str, Placement] = {}
     known = {operator.op.name: operator for operator in workload.operators}
     for name, placement in plan.placements.items():
@@ -42,14 +39,14 @@ def complete_placements(workload: Workload, machine: Machine, table: CostTable, 
         if operator.op.name in chosen:
             continue
         if operator.key not in by_key:
-            by_key[operator.key] = default_placement(operator, table, share)
+            by_key[operator.key] = default_placement(operator, table, share, most_cores)
         chosen[operator.op.name] = by_key[operator.key]
     return replace(plan, placements=chosen)
 
 
 def check_placement(operator: Operator, placement: Placement, machine: Machine) -> None:
-    """Raise if a given placement names unknown cores, cores that cannot run the operator, or a dimension that cannot
-    be split."""
+    """Raise if a given placement names unknown cores, cores that cannot run the operator, or dimensions that cannot be
+    split so."""
     place, cores = f"allocation.{operator.op.name}", placement.cores
     for core in cores:
         if core not in machine.core_index:
@@ -62,83 +59,45 @@ def check_placement(operator: Operator, placement: Placement, machine: Machine) 
                 f"{place}: {core} cannot run {operator.op.kind}: {reason}; {', '.join(able) or 'no core'} can"
             )
     if len(cores) == 1:
-        if placement.split and placement.split not in operator.nest.sizes:
-            hint = nearest(placement.split, operator.nest.sizes)
-            raise PlanError(f"{place}: split {placement.split!r}: it has no such dimension; {hint}")
+        for dim, _ in placement.split:
+            if dim not in operator.nest.sizes:
+                hint = nearest(dim, operator.nest.sizes)
+                raise PlanError(f"{place}: split {dim!r}: it has no such dimension; {hint}")
         return
     if len(set(cores)) < len(cores):
         raise PlanError(f"{place}: a core is named twice: {', '.join(cores)}")
-    if len({machine.accelerator.instance(core).template for core in cores}) > 1:
+    if len({machine.accelerator.design_number[core] for core in cores}) > 1:
         raise PlanError(f"{place}: {', '.join(cores)} are of different designs; pieces are equal, so cores must be too")
-    allowed = sorted(disjoint_dims(operator) | operator.summed)
-    if placement.split in scattered_dims(operator):
-        others = ", ".join(allowed) or "nothing; name one core"
-        raise PlanError(
-            f"{place}: split {placement.split!r}: pieces would add to each other's results, as a value goes to all "
-            f"that its filter covers; allowed: {others}"
-        )
-    if placement.split not in allowed:
-        hint = nearest(placement.split, allowed) if allowed else "nothing of it can be split; name one core"
-        raise PlanError(f"{place}: split {placement.split!r}: {hint}")
-    if operator.nest.sizes[placement.split] < len(cores):
-        size = operator.nest.sizes[placement.split]
-        raise PlanError(f"{place}: {placement.split} has {size} values for {len(cores)} cores")
+    _check_split(operator, placement, place)
 
 
-def default_placement(operator: Operator, table: CostTable, share: float) -> Placement:
-    """The constructive default for one operator."""
-    instances = best_design(operator, table, share)
-    split = _known_split(operator, instances, table.store) if len(instances) > 1 else None
-    if split is None:
-        return Placement((instances[0].name,))
-    dim, pieces = split
-    return Placement(tuple(instance.name for instance in instances[:pieces]), dim)
-
-
-def _known_split(operator: Operator, instances: list[CoreInstance], store: CostStore) -> tuple[str, int] | None:
-    """``_best_split``, looked up: what is outside of the cores has no part in it."""
-    key = operator.key, instances[0].core, len(instances)
-    return store[SPLITS].get_or(key, lambda: _best_split(operator, instances, store))
-
-
-def _best_split(operator: Operator, instances: list[CoreInstance], store: CostStore) -> tuple[str, int] | None:
-    """(dimension, pieces) that leaves the longest piece shortest, or None if the operator is light."""
-    core, nest = instances[0].core, operator.nest
-    if operator.is_matrix:
-        cycles = nest.points / peak_products_per_cycle(core, *(operand.dtype for operand in nest.reads[:2]))
-    elif operator.is_attention:
-        cycles = operator.macs / max(1.0, core.units * core.rates[0].products_per_cycle)
-    else:
-        cycles = sum(count for _, count in operator.work) / max(1, core.lanes)
-    if cycles < LIGHT_CYCLES:
-        return None
-    best: tuple[float, int, str, int] | None = None
-    allowed = disjoint_dims(operator)
-    for rank, (dim, size) in enumerate(nest.dims):
+def _check_split(operator: Operator, placement: Placement, place: str) -> None:
+    """Raise if the dimensions of a split over several cores are none, too many, too short, or cannot be cut."""
+    split, cores = placement.split, placement.cores
+    allowed = sorted(allowed_dims(operator))
+    for dim in [dim for dim, _ in split] or [""]:
+        if dim in scattered_dims(operator):
+            others = ", ".join(allowed) or "nothing; name one core"
+            raise PlanError(
+                f"{place}: split {dim!r}: pieces would add to each other's results, as a value goes to all "
+                f"that its filter covers; allowed: {others}"
+            )
         if dim not in allowed:
-            continue
-        pieces = min(len(instances), size)
-        longest = -(-size // pieces)
-        if pieces < 2:
-            continue
-        score = array_cycles(operator, core, dim, longest, store) if operator.is_matrix else longest / size
-        if best is None or (score, rank) < best[:2]:
-            best = score, rank, dim, -(-size // longest)
-    return (best[2], best[3]) if best else None
+            hint = nearest(dim, allowed) if allowed else "nothing of it can be split; name one core"
+            raise PlanError(f"{place}: split {dim!r}: {hint}")
+    pieces = math.prod(parts for _, parts in split)
+    if pieces != len(cores) or len(dict(split)) < len(split) or len(split) > MOST_SPLIT:
+        raise PlanError(
+            f"{place}: split {split_text(split, short=False)}: at most {MOST_SPLIT} dimensions, each once, in as many "
+            f"pieces as there are cores ({len(cores)})"
+        )
+    for dim, parts in split:
+        if operator.nest.sizes[dim] < parts:
+            raise PlanError(f"{place}: {dim} has {operator.nest.sizes[dim]} values for {parts} cores")
 
 
-def scattered_dims(operator: Operator) -> frozenset[str]:
-    """Dimensions that together with a filter tap say where a result goes, as in the input gradient of a convolution:
-    their pieces write overlapping parts."""
-    found: set[str] = set()
-    for operand in operator.nest.writes:
-        for index in operand.indices:
-            names = [name for name, factor in index.terms if factor and operator.nest.sizes[name] > 1]
-            if len(names) > 1 and main_dim(index, operator):
-                found.update(names)
-    return frozenset(found)
-
-
-def disjoint_dims(operator: Operator) -> frozenset[str]:
-    """Dimensions whose pieces write disjoint parts of every result."""
-    return operator.splittable - scattered_dims(operator)
+def default_placement(operator: Operator, table: CostTable, share: float, most_cores: int | None = None) -> Placement:
+    """The constructive default for one operator: the design that is done first, split in the best way."""
+    cores = best_design(operator, table, share, most_cores)
+    split = best_split(operator, cores, table.machine)
+    return Placement(tuple(core.name for core in cores[: math.prod(parts for _, parts in split)]), split)

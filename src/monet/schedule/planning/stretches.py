@@ -79,7 +79,7 @@ def stretch_group(
     names = tuple(operator.op.name for operator in run)
     for rank, (dim, dims) in enumerate(stretch.cuts.items()):
         clashes = sum(
-            operator.is_matrix and plain.placements[operator.op.name].split == dims[operator.number] for operator in run
+            operator.is_matrix and dims[operator.number] in plain.placements[operator.op.name].dims for operator in run
         )
         most = min(most_tiles, *(operator.nest.sizes[dims[operator.number]] for operator in run))
         fits = (tiles for tiles in TILES if tiles <= most and working_set(tensors, tiles) <= room)

@@ -136,7 +136,7 @@ class Entries(Table):
     kind: I64
     bytes: I64  # that pass, if it is streamed
     first: I64  # of them, before the array can start (of results: after it has ended)
-    share: I64  # entries of a gang with the same number above zero read the same part: one multicast
+    share: I64  # entries of a gang with the same block and number above zero read the same part: one multicast
     rows: I64  # if it is a part of a block, the rows in which it lies in DRAM
 
 
@@ -234,6 +234,7 @@ class EntryState(Table):
     first_in: I64
     through: I64
     next: I64  # the next entry that the same transfer serves
+    other: I64  # the next entry that wants the same block, or another part of it
 
 
 class BlockState(Table):

@@ -65,8 +65,11 @@ def chain(plan: Tables, state: State, gang: int, held: bool) -> None:
             wanted = live.kind == STREAM_READ and state.at[entry.block, entry.memory] < 0
         if not wanted:
             continue
-        live.source, lead = LEADS, block.leader
-        if lead >= 0 and (held or (entry.share > 0 and entries[lead].share == entry.share)):
+        lead = block.leader if held or entry.share > 0 else -1
+        while lead >= 0 and not held and entries[lead].share != entry.share:  # cores that read other parts come between
+            lead = state.entries[lead].other
+        live.source, live.other = LEADS, block.leader
+        if lead >= 0:
             live.next, state.entries[lead].source = lead, FOLLOWS
         block.leader = e
 

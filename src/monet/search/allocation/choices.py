@@ -1,14 +1,16 @@
 """What an allocation chooses from: for every operator its legal placements, as genes.
 
-A *form* is a core design and either one core of it or a split: a dimension (of the result, or one that is summed over:
-then the first core adds the sums of all), over how many cores. A *position* says
+A *form* is a core design and either one core of it or a split: one or two dimensions (of the result, or summed over:
+then cores add up their sums), over how many cores. A *position* says
 which cores: the place of the first, the others follow in order. Two genes each, so that a search can move an operator
 without changing how it is split, and the other way round. Operators may share their genes (equal layers).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,9 +19,9 @@ from monet.hardware.accelerator import CoreInstance
 from monet.mapping.errors import DoesNotFit
 from monet.schedule.engine import Scheduler
 from monet.schedule.expansion.geometry import make_steps
-from monet.schedule.plan import Placement
+from monet.schedule.plan import Placement, Split
 from monet.schedule.planning.designs import cannot_run
-from monet.schedule.planning.placement import disjoint_dims
+from monet.schedule.planning.splits import allowed_dims
 from monet.schedule.workload import Operator
 from monet.search.genetic import Genome
 
@@ -27,24 +29,29 @@ Form = tuple[Placement, ...]  # one design, split the same way, at all positions
 FEW_CORES = 4  # up to so many, an operator may be split over any number of them; above, over powers of two
 
 
-def designs(scheduler: Scheduler) -> dict[str, tuple[CoreInstance, ...]]:
-    """Cores by design."""
-    found: dict[str, list[CoreInstance]] = {}
-    for instance in scheduler.machine.accelerator.cores:
-        found.setdefault(instance.template, []).append(instance)
-    return {name: tuple(instances) for name, instances in found.items()}
-
-
 def forms_of(scheduler: Scheduler, operator: Operator, splits: bool = True) -> tuple[Form, ...]:
     """Every legal form of an operator, one-core forms first; those only without ``splits``."""
-    able = [cores for cores in designs(scheduler).values() if _runs_on(scheduler, operator, cores[0])]
+    able = [cores for cores in scheduler.machine.accelerator.like_cores if _runs_on(scheduler, operator, cores[0])]
     found: list[Form] = [tuple(Placement((core.name,)) for core in cores) for cores in able]
-    allowed = disjoint_dims(operator) | operator.summed if splits else frozenset[str]()
+    allowed = allowed_dims(operator) if splits else frozenset[str]()
     dims = [(dim, size) for dim, size in operator.nest.dims if dim in allowed and size > 1]
     for cores in able:
         for dim, size in dims:
-            found += [_windows(cores, dim, pieces) for pieces in _pieces(len(cores)) if pieces <= size]
+            found += [_windows(cores, ((dim, pieces),)) for pieces in _pieces(len(cores)) if pieces <= size]
+        found += [_windows(cores, split) for split in _squares(dims, _pieces(len(cores)))]
     return tuple(found)
+
+
+def _squares(dims: Sequence[tuple[str, int]], counts: Sequence[int]) -> Iterator[Split]:
+    """Two dimensions at once: each number of cores as a product that is as near to a square as it can be."""
+    for count in counts:
+        near = max(parts for parts in range(1, math.isqrt(count) + 1) if count % parts == 0)
+        if near == 1:
+            continue
+        for (first, size), (second, other) in itertools.combinations(dims, 2):
+            for here in dict.fromkeys((count // near, near)):
+                if here <= size and count // here <= other:
+                    yield (first, here), (second, count // here)
 
 
 def _runs_on(scheduler: Scheduler, operator: Operator, core: CoreInstance) -> bool:
@@ -53,7 +60,7 @@ def _runs_on(scheduler: Scheduler, operator: Operator, core: CoreInstance) -> bo
     if operator.is_matrix:
         return True
     try:
-        scheduler.costs.cost(operator, make_steps(operator.nest, {}, "", 1), 0, core, False, 1.0)
+        scheduler.costs.cost(operator, make_steps(operator.nest, {}), 0, core, False, 1.0)
     except DoesNotFit:
         return True  # a piece of it may
     except MonetError:
@@ -68,12 +75,12 @@ def _pieces(cores: int) -> list[int]:
     return [*powers, cores]
 
 
-def _windows(cores: Sequence[CoreInstance], dim: str, pieces: int) -> Form:
+def _windows(cores: Sequence[CoreInstance], split: Split) -> Form:
     """Neighbouring cores, from each on; among many cores from every ``pieces``-th on. All cores: one way only."""
-    count = len(cores)
+    count, pieces = len(cores), math.prod(parts for _, parts in split)
     step = 1 if count <= FEW_CORES else pieces
     starts = range(0, count, step) if pieces < count else range(1)
-    return tuple(Placement(tuple(cores[(at + n) % count].name for n in range(pieces)), dim) for at in starts)
+    return tuple(Placement(tuple(cores[(at + n) % count].name for n in range(pieces)), split) for at in starts)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -9,9 +10,9 @@ from monet.graph.loop_nest import Operand
 from monet.hardware.accelerator import CoreInstance
 from monet.mapping.cost_store import CostStore
 from monet.schedule.engine import Scheduler
-from monet.schedule.plan import Placement, Plan
-from monet.schedule.planning.designs import array_cycles
+from monet.schedule.plan import Placement, Plan, Split
 from monet.schedule.planning.grouping import main_dim
+from monet.schedule.planning.splits import array_cycles
 from monet.schedule.workload import Operator
 from monet.search.allocation.choices import AllocationSpace, Form
 
@@ -20,12 +21,12 @@ Placements = dict[str, Placement]
 
 def one_core_per_layer(scheduler: Scheduler, base: Plan) -> Placements:
     """Every operator whole, on the design the default gives it; operators of a design take its cores in turn."""
-    accelerator, turn = scheduler.machine.accelerator, dict[tuple[str, bool], int]()
+    accelerator, turn = scheduler.machine.accelerator, dict[tuple[int, bool], int]()
     found: Placements = {}
     for operator in scheduler.workload.operators:
-        template = accelerator.instance(base.placements[operator.op.name].cores[0]).template
-        cores = [core.name for core in accelerator.cores if core.template == template]
-        key = template, operator.is_matrix
+        design = accelerator.design_number[base.placements[operator.op.name].cores[0]]
+        cores = [core.name for core in accelerator.like_cores[design]]
+        key = design, operator.is_matrix
         found[operator.op.name] = Placement((cores[turn.get(key, 0) % len(cores)],))
         turn[key] = turn.get(key, 0) + 1
     return found
@@ -36,16 +37,17 @@ def one_core(scheduler: Scheduler, base: Plan) -> Placements:
     accelerator = scheduler.machine.accelerator
     found: Placements = {}
     for name, placement in base.placements.items():
-        template = accelerator.instance(placement.cores[0]).template
-        found[name] = Placement((next(core.name for core in accelerator.cores if core.template == template),))
+        design = accelerator.design_number[placement.cores[0]]
+        found[name] = Placement((accelerator.like_cores[design][0].name,))
     return found
 
 
 def split_along(space: AllocationSpace, base: Placements, dim: str) -> Placements:
-    """Every operator that can be split along a dimension is, over as many cores as possible; others as in ``base``."""
+    """Every operator that can be split along a dimension alone is, over as many cores as possible; others as in
+    ``base``."""
     found = dict(base)
     for members, forms in zip(space.classes, space.forms, strict=True):
-        split = (form[0] for form in forms if form[0].split == dim)
+        split = (form[0] for form in forms if form[0].dims == {dim})
         best = max(split, key=lambda placement: len(placement.cores), default=None)
         if best is None:
             continue
@@ -59,7 +61,7 @@ def starting_points(space: AllocationSpace, default: Plan) -> dict[str, Placemen
     scheduler, base = space.scheduler, dict(default.placements)
     layerwise = one_core_per_layer(scheduler, default)
     found = {"default": base, "one core per layer": layerwise, "one core": one_core(scheduler, default)}
-    dims = dict.fromkeys(form[0].split for forms in space.forms for form in forms if form[0].split)
+    dims = dict.fromkeys(dim for forms in space.forms for form in forms for dim, _ in form[0].split)
     for dim in dims:
         found[f"split {dim}"] = split_along(space, base, dim)
         found[f"split {dim}, else one core per layer"] = split_along(space, layerwise, dim)
@@ -87,7 +89,7 @@ def list_scheduled(space: AllocationSpace, locality: float) -> Placements:
     time its operands need over links, so that it stays near them."""
     scheduler, clock, found = space.scheduler, _Clock(), dict[str, Placement]()
     forms = {number: space.forms[i] for i, members in enumerate(space.classes) for number in members}
-    seconds: dict[tuple[str, str, int, str], float] = {}
+    seconds: dict[tuple[str, Split, int], float] = {}
     for operator in scheduler.workload.operators:
         best: tuple[tuple[float, int], Placement, float, float] | None = None
         for form in forms[operator.number]:
@@ -110,27 +112,25 @@ def list_scheduled(space: AllocationSpace, locality: float) -> Placements:
 
 
 def _form_seconds(
-    scheduler: Scheduler, operator: Operator, form: Form, known: dict[tuple[str, str, int, str], float]
+    scheduler: Scheduler, operator: Operator, form: Form, known: dict[tuple[str, Split, int], float]
 ) -> float:
     """Seconds of the longest piece: what the array or the lanes take for it."""
     placement = form[0]
     core = scheduler.machine.accelerator.instance(placement.cores[0])
-    key = operator.key, placement.split, len(placement.cores), core.template
+    key = operator.key, placement.split, scheduler.machine.accelerator.design_number[core.name]
     if key not in known:
         known[key] = _piece_cycles(operator, placement, core, scheduler.costs.store) / core.core.clock_hz
     return known[key]
 
 
 def _piece_cycles(operator: Operator, placement: Placement, instance: CoreInstance, store: CostStore) -> float:
-    core, pieces = instance.core, len(placement.cores)
-    size = operator.nest.sizes[placement.split] if pieces > 1 else 1
-    share = -(-size // pieces) / size
+    core, sizes = instance.core, operator.nest.sizes
+    share = math.prod(-(-sizes[dim] // parts) / sizes[dim] for dim, parts in placement.split)
     if operator.is_attention:
         return share * operator.macs / max(1.0, core.units * core.rates[0].products_per_cycle)
     if not operator.is_matrix:
         return share * sum(count for _, count in operator.work) / max(1, core.lanes)
-    dim = placement.split or operator.nest.dims[0][0]
-    return array_cycles(operator, core, dim, -(-operator.nest.sizes[dim] // pieces), store)
+    return array_cycles(operator, core, placement.split, store)
 
 
 def _finish(
@@ -166,9 +166,5 @@ def _missing(lies: Sequence[str], axis: int, cores: Sequence[str], wanted: int) 
 
 
 def _split_axis(operator: Operator, operand: Operand, placement: Placement) -> int:
-    """The axis of an operand along which a placement splits it; -1 for none."""
-    if len(placement.cores) == 1:
-        return -1
-    return next(
-        (axis for axis, index in enumerate(operand.indices) if main_dim(index, operator) == placement.split), -1
-    )
+    """The first axis of an operand along which a placement splits it; -1 for none."""
+    return next((axis for axis, index in enumerate(operand.indices) if main_dim(index, operator) in placement.dims), -1)

@@ -9,6 +9,7 @@ be split over its cores as before is split along another dimension.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 
 from monet.errors import MonetError
@@ -85,7 +86,7 @@ def _fits(scheduler: Scheduler, operator: Operator, placement: Placement, dim: s
     for operand, tensor in operator.operands:
         cut = dim in operand.dims
         size = tensor.bytes * 2 / tiles if cut else tensor.bytes
-        needed += size / len(placement.cores) if placement.split in operand.dims and placement.split != dim else size
+        needed += size / math.prod(parts for name, parts in placement.split if name in operand.dims and name != dim)
     return needed <= min(scheduler.machine.accelerator.memory(name).size_bytes for _, name in instance.memories)
 
 
@@ -96,7 +97,7 @@ def _splits(base: Plan, operators: Sequence[Operator], cut: Mapping[int, str], t
     for operator in operators:
         placement = base.placements[operator.op.name]
         many, dim = len(placement.cores), cut[operator.number]
-        if many < 2 or placement.split != dim or operator.nest.sizes[dim] // tiles >= many:
+        if many < 2 or operator.nest.sizes[dim] // tiles >= placement.parts(dim):
             continue
         others = [(-size, name) for name, size in operator.nest.dims if name in operator.splittable and name != dim]
         if others and -min(others)[0] >= many:
@@ -120,13 +121,14 @@ def _moves(scheduler: Scheduler, base: Plan, operators: Sequence[Operator]) -> l
 def single_vector_cores(scheduler: Scheduler) -> list[CoreInstance]:
     """Cores with vector lanes that are the only one of their design; others are split over instead."""
     cores = scheduler.machine.accelerator.cores
-    designs = [instance.template for instance in cores]
-    return [instance for instance in cores if instance.core.lanes > 0 and designs.count(instance.template) == 1]
+    like = scheduler.machine.accelerator.like_cores
+    single = {instances[0].name for instances in like if len(instances) == 1}
+    return [instance for instance in cores if instance.core.lanes > 0 and instance.name in single]
 
 
 def _runs(scheduler: Scheduler, operator: Operator, instance: CoreInstance) -> bool:
     try:
-        scheduler.costs.cost(operator, make_steps(operator.nest, {}, "", 1), 0, instance, False, 1.0)
+        scheduler.costs.cost(operator, make_steps(operator.nest, {}), 0, instance, False, 1.0)
     except MonetError:
         return False
     return True
