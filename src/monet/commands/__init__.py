@@ -17,6 +17,6 @@ COMMANDS = {
     "validate": ("validate:validate", "Check monet against published and measured figures; exit code 1 when a stated tolerance is exceeded."),
     "reproduce": ("reproduce:reproduce", "Repeat one study of the MONET paper: its figure and its published numbers beside ours."),
     "models": ("models:models", "List the built-in models, and the families with their parameters."),
-    "hardware": ("hardware:app", "Accelerators: list, show, file schema."),
+    "hardware": ("hardware:app", "Accelerators: list those built in, show one, begin a new one, file schema."),
     "explore": ("explore:app", "Search a space of hardware designs: monet explore SPACE [OPTIONS]; see monet explore search --help."),
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -25,14 +26,20 @@ from monet.hardware.drawing import (
 )
 from monet.hardware.errors import HardwareError
 from monet.hardware.export import as_json, plain
-from monet.hardware.loading import load_description, load_hardware, preset_names
+from monet.hardware.loading import description_text, load_description, load_hardware, preset_names
 from monet.hardware.loading import schema as hardware_schema
 from monet.hardware.power import budget, full_use, full_use_power_w
 from monet.hardware.resolve import resolve
+from monet.hardware.skeleton import skeleton
+from monet.report.files import check_outputs, write_text
 from monet.report.table import Heading, TextTable
 from monet.report.terminal import screen
 
-app = typer.Typer(help="Accelerators: list, show, file schema.", invoke_without_command=True, no_args_is_help=False)
+app = typer.Typer(
+    help="Accelerators: list those built in, show one, begin a new one, file schema.",
+    invoke_without_command=True,
+    no_args_is_help=False,
+)
 
 
 @app.callback()
@@ -62,13 +69,19 @@ def _print_list() -> None:
 def show(
     name: Annotated[str, typer.Argument(help="A preset name, or the path of a YAML file.")],
     setting: Annotated[list[str] | None, typer.Option("--set", help="PATH=VALUE, repeatable.")] = None,
-    json: Annotated[str | None, typer.Option("--json", help="Write JSON there; - for standard output.")] = None,
-) -> None:
+    json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
+    as_yaml: Annotated[bool, typer.Option("--yaml", help="Print the file itself, with what --set changes: a start for one of your own.")] = False,
+) -> None:  # fmt: skip
     """Show one accelerator: tree, drawing, peak rate, area and power by part."""
-    description = load_description(name, _settings(setting or []))
+    check_outputs({}, {"--json": json} | ({"--yaml": "-"} if as_yaml else {}))
+    settings = _settings(setting or [])
+    description = load_description(name, settings)
     accelerator = resolve(description)
-    if json is not None:
+    if json:
         _write_json(accelerator, json)
+    if as_yaml:
+        typer.echo(description_text(name, settings), nl=False)
+    if json or as_yaml:
         return
     console = screen()
     console.print(_tree(accelerator, description.about))
@@ -80,6 +93,22 @@ def show(
             console.print(f"  {key}{values}")
     console.print()
     console.print(drawing(accelerator), no_wrap=True, overflow="ignore", crop=False)
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="What the accelerator is called.")] = "my-chip",
+    cores: Annotated[int, typer.Option(help="Matrix cores; several have a memory each and share an L2.")] = 1,
+    array: Annotated[str, typer.Option(metavar="COLUMNSxROWS", help="Multipliers of a core.")] = "16x16",
+    systolic: Annotated[bool, typer.Option("--systolic", help="Data ripple through the array from neighbour to neighbour.")] = False,
+    output: Annotated[str, typer.Option(metavar="FILE", help="YAML file to write, which must not be there yet. [default: standard output]", show_default=False)] = "-",
+) -> None:  # fmt: skip
+    """Print a hardware file to begin with: commented, valid, ready to run."""
+    text = skeleton(name, cores, array, systolic)
+    check_outputs({}, {"--output": output})
+    if output != "-" and Path(output).exists():
+        raise HardwareError(f"--output {output}: there is such a file already; name another")
+    write_text(output, text)
 
 
 @app.command()
@@ -100,8 +129,6 @@ def _settings(pairs: list[str]) -> dict[str, object]:
 
 
 def _write_json(accelerator: Accelerator, target: str) -> None:
-    from monet.report.files import write_text
-
     summary = {
         "area_m2": accelerator.area_m2,
         "on_chip_bytes": accelerator.on_chip_bytes,

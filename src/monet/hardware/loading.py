@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
+import yaml
 from pydantic import BaseModel, ValidationError
 
 from monet.errors import nearest
@@ -81,6 +82,16 @@ def describe(document: Document, source: str = "hardware", overrides: Mapping[st
 def describe_text(text: str, source: str = "hardware") -> Description:
     """A checked description from YAML text."""
     return describe(parse_document(text, source), source)
+
+
+def description_text(name_or_path: str | Path, overrides: Mapping[str, Any] | None = None) -> str:
+    """The YAML text of a preset or a file: as it is written, comments and all, or the document with values set."""
+    document, source = _document(name_or_path)
+    if not overrides:
+        path = PRESETS / f"{source}.yaml" if source in preset_names() else Path(source)
+        return path.read_text(encoding="utf-8")
+    changed = describe(document, source, overrides)._document
+    return yaml.safe_dump(changed, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
 
 
 def load_hardware(name_or_path: str | Path, overrides: Mapping[str, Any] | None = None) -> Accelerator:
