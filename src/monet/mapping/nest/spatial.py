@@ -131,8 +131,8 @@ def factors(steps: int, room: int) -> tuple[int, ...]:
 
 
 def _fits_axis(steps: dict[str, int], legal: tuple[str, ...], size: int) -> Iterator[tuple[tuple[str, int], ...]]:
-    """Ways to use one axis: one dimension as wide as it goes, or two that share the axis and together do better.
-    Nothing only if there is no other way."""
+    """Ways to use one axis: one dimension as wide as it goes, or two that share the axis and together do better; where
+    two leave room, a third as wide as it still goes. Nothing only if there is no other way."""
     single = {dim: factors(steps[dim], size) for dim in legal if steps[dim] > 1 and size > 1}
     if not single:
         yield ()
@@ -147,6 +147,10 @@ def _fits_axis(steps: dict[str, int], legal: tuple[str, ...], size: int) -> Iter
                 share = -(-steps[dim] // factor) / steps[dim] * -(-steps[second] // rest[0]) / steps[second]
                 if share < min(fewest[dim], fewest[second]):
                     yield ((dim, factor), (second, rest[0]))
+                    room = size // (factor * rest[0])
+                    for third in single if room > 1 else ():
+                        if third not in (dim, second):
+                            yield ((dim, factor), (second, rest[0]), (third, factors(steps[third], room)[0]))
 
 
 def unrollings(
