@@ -1,84 +1,24 @@
-"""The command line. A command is imported when it is called, so that help is instant."""
+"""The command line. What it runs is imported when it runs: an interrupt is answered from the first moment on."""
 
 from __future__ import annotations
 
-import atexit
-import gc
+import os
+import signal
 import sys
-import warnings
-from importlib import import_module
 from typing import Any
 
-import typer
-from rich.markup import escape
-from typer.core import TyperCommand, TyperGroup
-
 from monet import commands
-from monet.commands import COMMANDS
+from monet.commands import INTERRUPTED, TERMINATED
 from monet.errors import ModelWarning, MonetError
 
 
-class _Commands(TyperGroup):
-    """Commands that are imported when they are called; until then there is only what help says of them."""
+def __getattr__(name: str) -> Any:
+    """``app``, the commands, and ``command_named``; imported when it is asked for."""
+    if name in ("app", "command_named"):
+        from monet.commands import application
 
-    def __init__(self, **given: Any) -> None:
-        listed = {name: TyperCommand(name, help=text) for name, (_, text) in COMMANDS.items()}
-        super().__init__(**given | {"commands": listed})
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        name, _, rest = super().resolve_command(ctx, args)
-        return name, command_named(str(name)), rest
-
-
-def command_named(name: str) -> Any:
-    """A command, ready to be called."""
-    module, _, attribute = COMMANDS[name][0].partition(":")
-    found = getattr(import_module(f"monet.commands.{module}"), attribute)
-    if isinstance(found, typer.Typer):
-        group = typer.main.get_group(found)
-        for command in group.commands.values():
-            _strict(command)
-        return group
-    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
-    single.command(name)(found)
-    return _strict(typer.main.get_command(single))
-
-
-def _strict(command: Any) -> Any:
-    """A command whose help is shown as it is written, brackets too, and that takes no empty text for a value."""
-    command.help = command.help and escape(command.help)
-    for parameter in command.params:
-        if getattr(parameter, "help", None):
-            parameter.help = escape(parameter.help)
-        parameter.callback = parameter.callback or _not_empty
-    return command
-
-
-def _not_empty(context: Any, parameter: Any, value: Any) -> Any:
-    """Refuse ``--json ""``, which a script writes when a variable of its own is empty."""
-    source = context.get_parameter_source(parameter.name)
-    if value == "" and source is not None and source.name == "COMMANDLINE":
-        raise MonetError(f"{parameter.opts[-1]} '': the text is empty; give a value, or leave the option out")
-    return value
-
-
-app = typer.Typer(
-    name="monet",
-    cls=_Commands,
-    help="What it costs to train a neural network on a given accelerator: time, energy, memory.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-)
-
-
-@app.callback(invoke_without_command=True)
-def _root(version: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
-    if version:
-        from monet import __version__
-
-        typer.echo(f"monet {__version__}")
-        raise typer.Exit
+        return getattr(application, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _shown(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
@@ -88,25 +28,97 @@ def _shown(message: Warning | str, category: type[Warning], *_: Any, **__: Any) 
 
 
 def main() -> None:
-    """Entry point: bad input is one message on standard error and exit code 2, never a traceback."""
+    """Entry point. Bad input is one message on standard error and exit code 2, never a traceback; exit codes are 0,
+    1 (where a command says so), 2, 3 (infeasible), 130 (interrupted) and 143 (terminated)."""
+    signal.signal(signal.SIGINT, _at_once)
+    signal.signal(signal.SIGTERM, _terminated)
+    import atexit  # after the signals, which are answered while modules are read
+    import gc
+    import warnings
+
     warnings.showwarning = _shown
     commands.started = True
     atexit.register(gc.freeze)  # what a process leaves to the end goes with it: not searched for cycles first, 0.1 s
+    for stream in (sys.stdout, sys.stderr):  # a terminal that knows only ASCII gets question marks, not a traceback
+        if stream is not None and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    code = _code()
     try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        code = _lost(error)
+    sys.exit(code)
+
+
+def _code() -> int:
+    """Run a command; what the process is to end with."""
+    try:
+        from monet.commands.application import app
+
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on there may be something to put in order
         app()
-    except MonetError as error:
-        sys.stderr.write(f"monet: {error}\n")
-        sys.exit(2)
-    except MemoryError:
-        sys.stderr.write("monet: not enough memory for sizes this large\n")
-        sys.exit(2)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(1)
     except SystemExit as stop:
         if isinstance(getattr(stop.__context__, "__cause__", None), KeyboardInterrupt):  # as typer passes it on
-            sys.stderr.write("monet: interrupted\n")
-        raise
+            _say("interrupted")
+            return INTERRUPTED
+        if stop.code == TERMINATED:
+            _say("terminated")
+        return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 2
+    except KeyboardInterrupt:
+        _say("interrupted")
+        return INTERRUPTED
+    except MonetError as error:
+        _say(str(error))
+    except MemoryError as error:
+        _say(f"this computer has not enough memory for sizes this large{f': {error}' if str(error) else ''}")
+    except RecursionError:
+        _say("what was given is nested too deeply")
+    except OSError as error:
+        return _lost(error)
+    except Exception as error:
+        if os.environ.get("MONET_DEBUG"):
+            raise
+        from traceback import extract_tb
+
+        where = extract_tb(error.__traceback__)[-1]
+        _say(
+            f"internal error: {type(error).__name__}: {error} ({os.path.basename(where.filename)}, line {where.lineno})"
+            ". This is a bug of monet; MONET_DEBUG=1 shows where it comes from"
+        )
+    return 2
+
+
+def _say(text: str) -> None:
+    """A message on standard error, if anyone listens there."""
+    try:
+        sys.stderr.write(f"monet: {text}\n")
+    except (OSError, ValueError, AttributeError):  # closed, or full
+        return
+
+
+def _lost(error: OSError) -> int:
+    """The code for output that cannot be written: silently 1 where the reader has gone, else 2 with the reason."""
+    for stream in (sys.stdout, sys.stderr) if isinstance(error, BrokenPipeError) else (sys.stdout,):
+        try:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # the end of Python flushes once more
+        except (OSError, ValueError, AttributeError):
+            continue
+    if isinstance(error, BrokenPipeError):
+        return 1
+    _say(f"{error.filename or 'output'}: {error.strerror or error}")
+    return 2
+
+
+def _at_once(*_: object) -> None:
+    """End while nothing has begun."""
+    _say("interrupted")
+    os._exit(INTERRUPTED)
+
+
+def _terminated(*_: object) -> None:
+    """End as if by sys.exit, so that what is half-written is removed and workers are ended."""
+    raise SystemExit(TERMINATED)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from types import CodeType, FunctionType
 from typing import Annotated, Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from monet.arrays import Table
+from monet.processes import begin_worker
 from monet.sources import PACKAGE, cache_directory, keep_newest
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -106,16 +106,16 @@ def compile_ahead(processes: int | None = None) -> None:
     about = f"about {SECONDS_OF_ALL / processes:.0f} s"
     announce(f"monet: compiling {len(_kernels)} kernels in {processes} processes, once: {about} if nothing else runs")
     names = sorted(_kernels, key=lambda name: -sum(len(code.co_code) for code, _ in _reached(_kernels[name][0])))
-    with Pool(processes, _quietly) as pool:
+    with Pool(processes, _begin, (os.getpid(),)) as pool:
         for _ in pool.imap_unordered(_compile_named, names, chunksize=1):
             pass
 
 
-def _quietly() -> None:
+def _begin(parent: int) -> None:
     """In a process of a pool: whoever started it says what is compiled, and ends it when interrupted."""
     global announce
     announce = lambda text: None  # noqa: E731
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    begin_worker(parent)
 
 
 def _compile_named(name: str) -> None:

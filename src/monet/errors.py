@@ -30,6 +30,10 @@ class ModelError(MonetError):
     """A model cannot be read, or does not describe a valid graph."""
 
 
+class ComputerMemoryError(MonetError, MemoryError):
+    """What was asked for takes more memory than the computer that monet runs on has free."""
+
+
 class ModelWarning(UserWarning):
     """Something about a model that was read is worth a look. The command line prints it as one line."""
 

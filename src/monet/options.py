@@ -13,7 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from monet.errors import OptionError, nearest
+from monet.errors import MonetError, OptionError, nearest
 
 GROUPS = ("model", "training", "checkpoint", "hardware", "schedule")
 
@@ -23,8 +23,9 @@ class Option:
     """One option. ``name`` and ``type`` are those of its field.
 
     ``choices`` are names, or ``module:TABLE`` whose names they are. ``file`` says what a file may hold instead of one
-    of them; so may a mapping, the content of such a file. ``minimum`` is allowed, ``above`` is not. ``separator``
-    divides a list written as one text. ``usual`` says what the default means. ``formerly`` is a name it no longer has.
+    of them; so may a mapping, the content of such a file. ``minimum`` and ``maximum`` are allowed, ``above`` is
+    not. ``separator`` divides a list written as one text. ``usual`` says what the default means. ``formerly`` is a name
+    it no longer has.
     """
 
     help: str
@@ -34,6 +35,7 @@ class Option:
     choices: tuple[str, ...] | str = ()
     minimum: float | None = None
     above: float | None = None
+    maximum: float | None = None
     file: str = ""
     separator: str = ""
     usual: str = ""
@@ -63,6 +65,8 @@ class Option:
                 raise self.error(given, f"at least {self.minimum} is needed")
             if self.above is not None and number <= self.above:
                 raise self.error(given, f"more than {self.above} is needed")
+            if self.maximum is not None and number > self.maximum:
+                raise self.error(given, f"at most {self.maximum:,} is allowed, far above any that is trained")
         if self.choices:
             for name in (value,) if isinstance(value, str) else value if isinstance(value, tuple) else ():
                 self._check_name(name)
@@ -147,9 +151,18 @@ def _values(declared: Option, given: Any) -> dict[str, Any]:
     pairs = _pairs(declared, given, "NAME=VALUE")
     if isinstance(given, Mapping):
         return pairs
-    from yaml import safe_load
+    from yaml import YAMLError, safe_load
 
-    return {name: safe_load(value) for name, value in pairs.items()}
+    from monet.nesting import check_nesting
+
+    found = {}
+    for name, value in pairs.items():
+        try:
+            check_nesting(value, name)
+            found[name] = safe_load(value)
+        except (YAMLError, ValueError, MonetError) as error:
+            raise declared.error(f"{name}={value}"[:80], f"not a value: {str(error).splitlines()[0]}") from None
+    return found
 
 
 def _pairs(declared: Option, given: Any, form: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from monet.errors import MonetError
@@ -24,6 +25,42 @@ EXAMPLES = {
     "m2": ("1.5 mm2",),
     "m": ("1 mm",),
 }  # of every unit that is known
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Where a quantity makes sense: zero (where nothing is meant by it), or from ``least`` to ``most``; and why."""
+
+    least: float
+    most: float
+    why: str
+
+    def check(self, number: float, unit: str) -> None:
+        """Refuse what is infinite, no number, or beyond the limits, with the unit it was taken in."""
+        given = f"{number:g} {unit}".strip()
+        if not math.isfinite(number):
+            raise QuantityError(f"a finite number is needed, not {number}")
+        if number < 0:
+            raise QuantityError(f"must not be negative (it was read as {given})")
+        if number and not self.least <= number <= self.most:
+            reach = f"{self.least:g} to {self.most:g} {unit}".strip()
+            example = f"; write the unit, as in {EXAMPLES[unit][0]!r}" if EXAMPLES[unit] else ""
+            raise QuantityError(f"{given} is outside {reach} ({self.why}){example}")
+
+
+# What no design on silicon reaches in either direction, so that a forgotten prefix is noticed.
+LIMITS = {
+    "": Limits(1e-12, 1e15, "whole machines count in 10^15 operations a cycle at most"),
+    "B": Limits(1, 2.0**50, "a rack of memory holds less than 1 PiB"),
+    "Hz": Limits(1e3, 1e12, "from below a watch crystal to above any transistor's"),
+    "B/s": Limits(1e3, 1e17, "from a serial line to a wafer's memory"),
+    "J": Limits(1e-21, 1e-3, "from below the thermal limit of a bit to a thousand times a page of flash"),
+    "J/bit": Limits(1e-21, 1e-5, "from below the thermal limit of a bit to a thousand times a radio"),
+    "s": Limits(1e-15, 10, "nothing on a machine waits longer for one access"),
+    "W": Limits(1e-15, 1e7, "from one transistor's leakage to a data centre"),
+    "m2": Limits(1e-18, 1, "from one transistor to twelve wafers"),
+    "m": Limits(1e-10, 1e3, "from an atom to a cable across a hall"),
+}
 
 
 class QuantityError(MonetError, ValueError):

@@ -1,6 +1,7 @@
 """One module per command, imported when the command is called, so that help is instant."""
 
-INFEASIBLE, INTERRUPTED = 3, 130  # exit codes
+INFEASIBLE, INTERRUPTED, TERMINATED = 3, 130, 143  # exit codes
+MOST_SEED = 2**32 - 1  # what every generator takes
 started = False  # whether this process is the command line, which compiles all kernels at once where none is
 
 # name → (its module, and what of it is the command; what `monet --help` says).

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from monet.commands import INFEASIBLE, INTERRUPTED
+from monet.commands import INFEASIBLE, INTERRUPTED, MOST_SEED
 from monet.commands.options import with_request
 from monet.commands.progress import searching
 from monet.report.allocation import plan_columns
@@ -32,7 +32,7 @@ def allocate(
     request: Request,
     fusion: Annotated[str, typer.Option(help="none; stacks: depth first, row by row; auto: the better of stacks and what run does; or a YAML file with a plan.")] = "auto",
     effort: Annotated[int, typer.Option(help="1 (200 plans) to 10 (7,400 plans).")] = 5,
-    seed: Annotated[int, typer.Option(help="The same seed finds the same plan.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="The same seed finds the same plan.")] = 0,
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write the outcome as JSON, - for standard output.")] = "",
     report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write a self-contained HTML report.")] = "",
     save_plan: Annotated[str, typer.Option(metavar="FILE", help="Write the found plan as YAML, - for standard output; monet run --fusion FILE with the same --objective costs it again.")] = "",
@@ -40,7 +40,7 @@ def allocate(
     """Search which cores run which operators: one core, or split over several. Prints what is gained."""
     objective = request.objective
     check_options(objective, effort)
-    check_outputs({"--report": report}, {"--json": json, "--save-plan": save_plan})
+    check_outputs({"--report": report}, {"--json": json, "--save-plan": save_plan}, request.files())
     scheduler = request.scheduler()
     try:
         found = _search(scheduler, fusion, request.boundary, objective, effort, seed)

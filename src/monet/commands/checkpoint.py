@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from monet.commands import INFEASIBLE, INTERRUPTED
+from monet.commands import INFEASIBLE, INTERRUPTED, MOST_SEED
 from monet.commands.checkpoint_peak import by_peak
 from monet.commands.checkpoint_schedule import Asked, by_schedule
 from monet.commands.options import refuse_unused, with_request
@@ -66,7 +66,7 @@ def checkpoint(
     choices: Annotated[str, typer.Option(help="What may be done with an activation: keep,recompute,offload,narrow.")] = "keep,recompute",
     joint: Annotated[bool, typer.Option("--joint", help="Fusion and checkpointing in turn, until neither improves (--cost schedule).")] = False,
     effort: Annotated[int, typer.Option(min=1, max=10, help="1: a quick look, 10: as thorough as it gets (--method ga).")] = 5,
-    seed: Annotated[int, typer.Option(help="Seed of all random choices; the same seed gives the same front.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Seed of all random choices; the same seed gives the same front.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Processes; does not change the answer.")] = 1,
     save_plan: Annotated[str, typer.Option(metavar="FILE", help="Write the chosen plan as YAML, - for standard output; monet run --checkpoint takes it.")] = "",
     save_schedule: Annotated[str, typer.Option(metavar="FILE", help="Write the schedule's plan as YAML; monet run --checkpoint … --fusion takes it (--cost schedule).")] = "",
@@ -79,7 +79,11 @@ def checkpoint(
         raise MonetError(f"--cost {cost!r}; {nearest(cost, COSTS)}")
     if cost == "schedule" and not request.hardware:
         raise MonetError("--cost schedule needs --hardware, a preset or a YAML file; or use --cost flops")
-    check_outputs({"--report": report}, {"--json": json, "--save-plan": save_plan, "--save-schedule": save_schedule})
+    check_outputs(
+        {"--report": report},
+        {"--json": json, "--save-plan": save_plan, "--save-schedule": save_schedule},
+        request.files(),
+    )
     allowed = choices_of(choices)
     if memory not in ("kept", "peak") or (memory == "peak" and cost != "flops"):
         raise MonetError(f"--memory {memory!r}: allowed are kept, and with --cost flops peak")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from monet.commands.progress import counted
-from monet.errors import MonetError
 from monet.graph.graph import Graph
 from monet.quantities import parse_bytes
 from monet.report.checkpoint_schedule import summary
@@ -55,11 +54,13 @@ def by_schedule(step: Graph, asked: Asked) -> dict[str, Any]:
     accelerator = asked.request.accelerator()
     scheduler = Scheduler(step, accelerator, asked.request.objective)
     try:
+        scheduler.check_fits()
         costed = ScheduledCost(scheduler, base_plan(scheduler, asked.request))
         found = _joint(costed, asked) if asked.joint else None
         front = found.front if found else _front(costed, asked)
     except NoSchedule as error:
-        raise MonetError(f"{step.name} on {accelerator.name}: {error}") from None
+        reason = error.reason
+        raise Impossible(f"{step.name} on {accelerator.name}: {error}", reason.operator, reason.bytes_short) from None
     limit, chosen = choose(front, asked)
     method = asked.method if asked.method != "auto" else "ga"
     values = summary(found.costed if found else costed, front, found.chosen if found else chosen, method)

@@ -34,7 +34,7 @@ def diff(
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
 ) -> None:  # fmt: skip
     """Show what changed from one result to another, by phase, operator, level."""
-    check_outputs({}, {"--json": json})
+    check_outputs({}, {"--json": json}, [first, second])
     results = [read_result(path) for path in (first, second)]
     for path, result in zip((first, second), results, strict=True):
         if not result.feasible:

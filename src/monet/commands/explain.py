@@ -30,7 +30,7 @@ def explain(
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
 ) -> None:  # fmt: skip
     """Say why a step takes this long, and which single hardware parameter would help most."""
-    check_outputs({}, {"--json": json})
+    check_outputs({}, {"--json": json}, [result])
     found = read_result(result)
     if not found.feasible:
         raise MonetError(

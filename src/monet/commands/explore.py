@@ -13,7 +13,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from typer.core import TyperGroup
 
-from monet.commands import INFEASIBLE, INTERRUPTED
+from monet.commands import INFEASIBLE, INTERRUPTED, MOST_SEED
 from monet.commands.options import refuse_unused
 from monet.commands.progress import bars
 from monet.errors import MonetError
@@ -58,7 +58,7 @@ def search(
     space: Annotated[str, typer.Argument(help="YAML file, or the name of a shipped space (monet explore spaces).")],
     method: Annotated[str, typer.Option("--search", help="exhaustive, random, qmc (evenly spread), tpe or nsga2.")] = "exhaustive",
     points: Annotated[int | None, typer.Option(min=1, help="Different points to look at. [default: all, or 500]", show_default=False)] = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same front, whatever --jobs.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="The same seed gives the same front, whatever --jobs.")] = 0,
     objective: Annotated[list[str] | None, typer.Option(help="latency, energy, edp, memory, area; training.latency. Repeatable. [default: the space's]", show_default=False)] = None,
     store: Annotated[str, typer.Option(metavar="FILE", help="SQLite file that keeps every point. [default: SPACE.sqlite]", show_default=False)] = "",
     jobs: Annotated[int, typer.Option(min=1, help="Processes on this machine.")] = 1,
@@ -74,7 +74,6 @@ def search(
     """Evaluate designs of SPACE and keep every one: parameters, figures or the reason there are none."""
     if method not in SEARCHES:
         raise MonetError(f"--search {method!r}: allowed are {', '.join(SEARCHES)}")
-    check_outputs({"--report": report}, {"--csv": csv, "--json": json})
     if not report:
         refuse_unused("without --report", {"--front-reports": front_reports != FRONT_REPORTS})
     if cluster:
@@ -83,6 +82,7 @@ def search(
     modes = {name: workload.mode for name, workload in loaded.workloads.items()}
     chosen = tuple(parse_objective(text, modes) for text in objective or ()) or loaded.objectives
     path = store or f"{loaded.name}.sqlite"
+    check_outputs({"--report": report}, {"--csv": csv, "--json": json}, (space, *_files_of(path)))
     with _display(chosen) as show:
         found = explore(
             loaded,
@@ -123,7 +123,7 @@ def export(
     """Write the points of a store as a table: parameters, status, reason, figures with their units, seconds, version."""
     if not (csv or parquet or optuna):
         raise MonetError("say where to: --csv FILE, --parquet FILE or --optuna FILE")
-    check_outputs({"--parquet": parquet, "--optuna": optuna}, {"--csv": csv})
+    check_outputs({"--parquet": parquet, "--optuna": optuna}, {"--csv": csv}, _files_of(store))
     with read_store(store) as opened:
         records = list(opened.records())
         if csv:
@@ -141,7 +141,7 @@ def report(
     front_reports: Annotated[int, typer.Option(min=0, help="Run reports of so many designs of each front, beside the page.")] = FRONT_REPORTS,
 ) -> None:  # fmt: skip
     """Write the HTML page of everything in a store."""
-    check_outputs({"FILE": file}, {})
+    check_outputs({"FILE": file}, {}, _files_of(store))
     with read_store(store) as opened:
         _write_report(opened.space, list(opened.records()), opened.space.objectives, file, front_reports)
 
@@ -160,6 +160,11 @@ def spaces() -> None:
 def schema() -> None:
     """Print the JSON Schema of a space file."""
     typer.echo(json.dumps(space_schema(), indent=2, ensure_ascii=False))
+
+
+def _files_of(store: str) -> tuple[str, ...]:
+    """A store and what lies beside it while it is written."""
+    return store, f"{store}-wal", f"{store}-shm"
 
 
 def _write_report(

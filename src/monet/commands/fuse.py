@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from monet.commands import INFEASIBLE, INTERRUPTED
+from monet.commands import INFEASIBLE, INTERRUPTED, MOST_SEED
 from monet.commands.options import with_request
 from monet.commands.progress import searching
 from monet.report.columns import Column, rows_table
@@ -39,7 +39,7 @@ def fuse(
     request: Request,
     limit: Annotated[int, typer.Option(min=1, max=12, help="Most operators of a group.")] = 6,
     effort: Annotated[int, typer.Option(min=1, max=10, help="1: a quick look, 10: as thorough as it gets.")] = 5,
-    seed: Annotated[int, typer.Option(help="Seed of all random choices; the same seed gives the same plan.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Seed of all random choices; the same seed gives the same plan.")] = 0,
     manual: Annotated[str, typer.Option(metavar="FILE", help="YAML plan to compare with. [default: two forward stacks]", show_default=False)] = "",
     joint: Annotated[bool, typer.Option("--joint", help="Then search fusion, tiles and allocation in turn until nothing improves.")] = False,
     save_plan: Annotated[str, typer.Option(metavar="FILE", help="Write the plan that was found as YAML, - for standard output; monet run --fusion takes it.")] = "",
@@ -47,9 +47,10 @@ def fuse(
     report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write a self-contained HTML page with the groups drawn on the graph.")] = "",
 ) -> None:  # fmt: skip
     """Find which operators to fuse, in what tiles: compared with unfused, the default, a manual plan and the bound."""
-    check_outputs({"--report": report}, {"--json": json, "--save-plan": save_plan})
+    check_outputs({"--report": report}, {"--json": json, "--save-plan": save_plan}, request.files())
     scheduler = request.scheduler()
     try:
+        scheduler.check_fits()
         base = best_unfused(scheduler, request.boundary, request.placements()).plan
         found = _search(scheduler, FusionSettings(request.objective, limit, effort, seed), base, manual)
     except NoSchedule as error:

@@ -21,7 +21,7 @@ def graph(
     text: Annotated[str, typer.Option("--text", help="Write the readable text form to FILE, - for standard output.", metavar="FILE")] = "",
 ) -> None:  # fmt: skip
     """Show the training graph: operators, work and memory by phase; export it."""
-    check_outputs({"--onnx": onnx}, {"--json": json, "--text": text})
+    check_outputs({"--onnx": onnx}, {"--json": json, "--text": text}, request.files())
     result = request.graph()
     if onnx:
         from monet.report.onnx import export_onnx

@@ -31,6 +31,7 @@ from monet.hardware.loading import schema as hardware_schema
 from monet.hardware.power import budget, full_use, full_use_power_w
 from monet.hardware.resolve import resolve
 from monet.hardware.skeleton import skeleton
+from monet.nesting import check_nesting
 from monet.report.files import check_outputs, write_text
 from monet.report.table import Heading, TextTable
 from monet.report.terminal import screen
@@ -124,7 +125,11 @@ def _settings(pairs: list[str]) -> dict[str, object]:
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise HardwareError(f"--set {pair!r}: expected PATH=VALUE, for example clock_hz=1GHz")
-        settings[key] = yaml.safe_load(value)
+        try:
+            check_nesting(value, key)
+            settings[key] = yaml.safe_load(value)
+        except (yaml.YAMLError, ValueError) as error:
+            raise HardwareError(f"--set {pair!r}: not a value: {str(error).splitlines()[0]}") from None
     return settings
 
 

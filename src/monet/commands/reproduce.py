@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from monet.commands import MOST_SEED
 from monet.report.files import check_outputs, write_json
 from monet.report.html.study import write_study
 from monet.report.terminal import screen
@@ -15,7 +16,7 @@ from monet.studies.study import STUDIES, Options, study_named
 def reproduce(
     study: Annotated[str, typer.Argument(help="Name of the study; without one, what there is.")] = "",
     effort: Annotated[int, typer.Option(min=1, max=10, help="1: a quick look, 10: as thorough as it gets.")] = 5,
-    seed: Annotated[int, typer.Option(help="Seed of all random choices; the same seed gives the same answer.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Seed of all random choices; the same seed gives the same answer.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Processes; does not change the answer.")] = 1,
     store: Annotated[str, typer.Option(metavar="FOLDER", help="Where studies of hardware keep their points. [default: the user's cache]", show_default=False)] = "",
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",

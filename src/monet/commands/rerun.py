@@ -26,7 +26,7 @@ def rerun(
     report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write an HTML report of the new result.")] = "",
 ) -> None:  # fmt: skip
     """Evaluate again from the inputs inside a result; exit code 1 when the outcome differs."""
-    check_outputs({"--report": report}, {"--json": json})
+    check_outputs({"--report": report}, {"--json": json}, [result])
     before = read_result(result)
     after: Result = Request.of(before).evaluate()
     if json:

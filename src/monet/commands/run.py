@@ -27,7 +27,11 @@ def run(
     csv: Annotated[str, typer.Option("--csv", metavar="FILE", help="Write the table of operators as CSV.")] = "",
 ) -> None:  # fmt: skip
     """Cost one training step: latency, energy, memory over time, by phase, operator, core and level."""
-    check_outputs({"--report": report, "--trace": trace}, {"--json": json, "--csv": csv, "--save-plan": save_plan})
+    check_outputs(
+        {"--report": report, "--trace": trace},
+        {"--json": json, "--csv": csv, "--save-plan": save_plan},
+        request.files(),
+    )
     _note_groups(request)
     result = request.evaluate()
     for path, write in ((json, write_result), (csv, write_csv), (trace, write_trace)):

@@ -38,6 +38,11 @@ SUMS = tuple(name for name, number_format in FORMATS.items() if number_format.ma
 _PORTS = re.compile(r"^(?:(\d+)r)?(?:(\d+)w)?(?:(\d+)rw)?$")
 
 
+MOST_PORTS = 64
+MOST_COPIES = 1024  # of a core: every pair of their memories has a route, and each is scheduled on its own
+_COPIES = f"at most {MOST_COPIES:,} copies of a core are scheduled, each on its own; give a larger array instead"
+
+
 class Model(BaseModel):
     """Base of all parts: unknown keys are refused, nothing is mutated."""
 
@@ -198,6 +203,10 @@ def _expand_ports(data: dict[str, Any]) -> dict[str, Any]:
     width = data.get("bandwidth_bits_per_cycle")
     if width is None:
         raise ValueError("give bandwidth_bits_per_cycle, or ports with a bandwidth each")
+    if not 1 <= sum(int(count or 0) for count in match.groups()) <= MOST_PORTS:
+        raise ValueError(
+            f"ports {short!r}: 1 to {MOST_PORTS} are allowed (a macro has one or two, a register file tens)"
+        )
     directions = zip(("read", "write", "read_write"), ("r", "w", "rw"), match.groups(), strict=True)
     ports = [
         {"name": f"{letter}{number}", "direction": direction, "bandwidth_bits_per_cycle": width}
@@ -289,7 +298,15 @@ class CoreModel(Model):
             match = re.match(r"^(\d+)x(\d+)$", value)
             if not match:
                 raise ValueError("a mesh is written '4x4', or with x and y")
-            return {"x": int(match[1]), "y": int(match[2])}
+            value = {"x": int(match[1]), "y": int(match[2])}
+        return value
+
+    @field_validator("count", "mesh")
+    @classmethod
+    def _copies(cls, value: int | MeshModel | None) -> int | MeshModel | None:
+        copies = value.x * value.y if isinstance(value, MeshModel) else value
+        if copies is not None and copies > MOST_COPIES:
+            raise ValueError(_COPIES)
         return value
 
     @field_validator("transposed_read", mode="before")

@@ -12,6 +12,7 @@ import yaml
 
 from monet.errors import nearest
 from monet.hardware.errors import DescriptionError, DescriptionProblem, HardwareError
+from monet.nesting import check_nesting
 
 Document = dict[str, Any]
 _GRID = re.compile(r"^(\d+)x(\d+)$")
@@ -51,6 +52,7 @@ def read_document(path: Path, expected: str = EXPECTED) -> Document:
 
 def parse_document(text: str, source: str, expected: str = EXPECTED) -> Document:
     """The mapping in a YAML text."""
+    check_nesting(text, source)
     try:
         document = yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from monet.quantities import parse_quantity
+from monet.quantities import LIMITS, parse_quantity
 
 
 def _parser(symbol: str, *, whole: bool = False) -> Callable[[object], object]:
@@ -15,6 +15,8 @@ def _parser(symbol: str, *, whole: bool = False) -> Callable[[object], object]:
         if isinstance(value, bool):
             raise ValueError("expected a number, not true or false")
         number = parse_quantity(value, symbol) if isinstance(value, str) else value
+        if isinstance(number, int | float):
+            LIMITS[symbol].check(number, symbol)
         if whole and isinstance(number, float) and number.is_integer():
             return int(number)
         return number

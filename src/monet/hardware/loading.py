@@ -207,6 +207,9 @@ def _neutralise(document: Any, place: list[Any], kind: str) -> None:
         document = document[part]
     if not place or not isinstance(document, dict) or place[-1] not in document:
         return
+    if place[-1] == "mesh":
+        document["mesh"] = "1x1"
+        return
     number = isinstance(document[place[-1]], int | float | str) and kind not in ("extra_forbidden", "literal_error")
     if number and str(place[-1]).rpartition("_")[2] in NUMBERS:
         document[place[-1]] = 1

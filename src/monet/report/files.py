@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ from monet.errors import MonetError
 from monet.schedule.result_json import plain
 
 
-def check_outputs(files: dict[str, str], texts: dict[str, str]) -> None:
+def check_outputs(files: dict[str, str], texts: dict[str, str], reads: Iterable[str] = ()) -> None:
     """Raise if what was asked for cannot be written, before hours of work: option → path, empty for none.
 
-    Only ``texts`` may go to standard output (``-``), and only one of them.
+    Only ``texts`` may go to standard output (``-``), and only one of them. No file is written twice, and none that is
+    read (``reads``: files, or anything else that was given in a file's place).
     """
+    _check_distinct({option: path for option, path in (files | texts).items() if path and path != "-"}, reads)
     for option, path in files.items():
         if path == "-":
             raise MonetError(f"{option} -: this goes to a file, not to standard output; name one")
@@ -39,6 +42,20 @@ def check_outputs(files: dict[str, str], texts: dict[str, str]) -> None:
         except OSError as error:
             reason = error.strerror or error
             raise MonetError(f"{option} {path}: the folder {str(folder)!r} cannot be written to: {reason}") from None
+
+
+def _check_distinct(written: dict[str, str], reads: Iterable[str]) -> None:
+    taken = {Path(path).resolve(): path for path in reads if path and Path(path).is_file()}
+    before: dict[Path, str] = {}
+    for option, path in written.items():
+        target = Path(path).resolve()
+        if _is_special(target):
+            continue
+        if target in taken:
+            raise MonetError(f"{option} {path}: that is a file to read from; name another to write to")
+        if target in before:
+            raise MonetError(f"{before[target]} and {option} {path}: two things cannot be written to one file")
+        before[target] = option
 
 
 def _is_special(path: Path) -> bool:

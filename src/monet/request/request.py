@@ -34,9 +34,9 @@ class Request(TrainingOptions):
     )
     hardware: str | Mapping[str, Any] = option("", group="hardware", help="Preset name or path of a YAML file.")
     _: KW_ONLY
-    batch: int | None = option(None, group="model", minimum=1, unit="samples", help="Samples per step.")
-    image: int | None = option(None, group="model", minimum=1, unit="pixels", help="Image height and width.")
-    sequence: int | None = option(None, group="model", minimum=1, unit="tokens", help="Tokens per sample.")
+    batch: int | None = option(None, group="model", minimum=1, maximum=2**20, unit="samples", help="Samples per step.")
+    image: int | None = option(None, group="model", minimum=1, maximum=2**16, unit="pixels", help="Image height and width.")
+    sequence: int | None = option(None, group="model", minimum=1, maximum=2**24, unit="tokens", help="Tokens per sample.")
     inputs: tuple[str, ...] = option(
         (), group="model", flag="--input", help="Input of a torch module: 1x3x224x224, 1x128:int64."
     )
@@ -127,6 +127,12 @@ class Request(TrainingOptions):
         if isinstance(values, str):
             return None
         return Plan.from_dict({**values, "boundary": self.boundary} if self.boundary else values)
+
+    def files(self) -> tuple[str, ...]:
+        """What is given that may be the path of a file."""
+        given = (self.model, self.hardware, self.checkpoint, self.fusion, self.allocation)
+        named = [value for value in given if isinstance(value, str) and value]
+        return (*named, *(value.rpartition(":")[0] for value in named if ".py:" in value))
 
     def placements(self) -> dict[str, Placement]:
         """The cores that are given for operators."""

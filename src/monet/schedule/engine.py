@@ -6,6 +6,7 @@ from copy import copy
 
 import numpy as np
 
+from monet.errors import ComputerMemoryError
 from monet.graph.graph import Graph
 from monet.hardware.accelerator import Accelerator
 from monet.mapping.cost_store import CostStore, default_store
@@ -69,6 +70,19 @@ class Scheduler:
         other.workload = workload
         return other
 
+    def check_fits(self) -> None:
+        """Raise ``NoSchedule`` if DRAM cannot even hold what is there before the step begins: no plan can run then. A
+        search asks this first."""
+        dram = self.machine.accelerator.dram
+        needed = sum(storage.tensor.bytes for storage in self.workload.storages.values() if storage.is_root)
+        short = needed - dram.capacity_bytes
+        if short > 0:
+            message = (
+                f"does not fit: DRAM {dram.name} holds {dram.capacity_bytes:,} bytes, but {needed:,} are there before "
+                f"the step begins (weights, states, inputs): {short:,} bytes short"
+            )
+            raise NoSchedule(Infeasible("", "", dram.name, short, message))
+
     def complete(self, plan: Plan) -> Plan:
         """The plan with a placement for every operator."""
         return complete_placements(self.workload, self.machine, self.costs, plan)
@@ -90,7 +104,13 @@ class Scheduler:
 def run_decide(expanded: Expanded, machine: Machine, workload: Workload, workspace: Workspace | None = None) -> Decided:
     """Run the ``decide`` kernel on fresh state. What it finds lies in ``workspace``, if one is given: it is good until
     the next call with it."""
-    state = fresh_state(expanded.tables, machine, workspace or Workspace())
+    try:
+        state = fresh_state(expanded.tables, machine, workspace or Workspace())
+    except MemoryError as error:
+        raise ComputerMemoryError(
+            f"{workload.graph.name} on {machine.accelerator.name}: not enough memory on this computer to schedule its "
+            f"{len(expanded.tables.entries):,} operands of tiles: {str(error).partition(' for an array')[0].lower()}"
+        ) from None
     status = decide(expanded.tables, machine.routes, state)
     count = state.counters
     if status != OK:
@@ -100,6 +120,7 @@ def run_decide(expanded: Expanded, machine: Machine, workload: Workload, workspa
         state.events.deps.some(slice(count.deps[0])),
         state.events.bookings.some(slice(count.bookings[0])),
     )
+    machine.check_ticks(events.bookings.resource, events.bookings.ticks)
     return Decided(events, state.copies.some(slice(count.copies[0])), state.dram)
 
 

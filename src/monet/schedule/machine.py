@@ -24,6 +24,7 @@ from monet.mapping.unfused.border import Border, border_of
 from monet.schedule.simulation.records import Routes
 
 TICKS_PER_CYCLE = 1024
+MOST_TICKS = 2**62  # they are counted in 64 bits
 UNLIMITED = 2**62  # bytes
 
 
@@ -225,7 +226,25 @@ class Machine:
 
     def ticks(self, cycles: float, instance: CoreInstance) -> int:
         """Ticks of some cycles of a core, rounded up."""
-        return math.ceil(cycles * (TICKS_PER_CYCLE * self.accelerator.clock_hz / instance.core.clock_hz) - 1e-6)
+        ticks = math.ceil(cycles * (TICKS_PER_CYCLE * self.accelerator.clock_hz / instance.core.clock_hz) - 1e-6)
+        if ticks > MOST_TICKS:
+            raise self.too_long(f"core {instance.name}", ticks)
+        return ticks
+
+    def check_ticks(self, resource: I64, ticks: I64) -> None:
+        """Refuse bookings that do not add up in 64 bits; one that did not fit by itself has come out negative."""
+        if len(ticks) and (ticks.min() < 0 or ticks.sum(dtype=np.float64) > MOST_TICKS):
+            worst = int(np.argmin(ticks) if ticks.min() < 0 else np.argmax(ticks))
+            raise self.too_long(self.resource_names[int(resource[worst])], ticks.sum(dtype=np.float64))
+
+    def too_long(self, resource: str, ticks: float) -> HardwareError:
+        """That a step takes longer than times can be counted."""
+        limit = MOST_TICKS / self.ticks_per_second
+        over = f"about {ticks / self.ticks_per_second:.3g} s" if ticks > 0 else f"more than {limit:.3g} s"
+        return HardwareError(
+            f"{self.accelerator.name}: the step takes {over}, most of it at {resource}; times are counted up to "
+            f"{limit:.3g} s at {self.accelerator.clock_hz:g} Hz. Check the unit of its bandwidth or clock"
+        )
 
 
 @dataclass(frozen=True)

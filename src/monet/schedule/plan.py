@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from monet.errors import MonetError, nearest
+from monet.nesting import check_nesting
 
 BOUNDARIES = ("keep", "local", "dram")
 HALOS = ("cached", "recomputed")
@@ -208,6 +209,7 @@ def load_plan(path: str) -> Plan:
         raise PlanError(f"cannot read plan {path!r}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise PlanError(f"{path}: not YAML: not a text file") from None
+    check_nesting(text, path)
     try:
         return Plan.from_dict(yaml.safe_load(text) or {}, path)
     except yaml.YAMLError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -49,8 +50,35 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
         some = _reader(inner[0])
         return lambda value: None if value is None else some(value)
     if origin is np.ndarray:
-        return lambda values: np.array(values, np.int64)
-    return lambda value: value
+        return _array
+    return _LEAVES.get(kind, lambda value: value)
+
+
+def _array(values: Any) -> Any:
+    found = np.asarray(values)
+    if found.size and found.dtype.kind not in "iu":
+        raise TypeError(f"whole numbers are expected, got {found.dtype}")
+    return found.astype(np.int64)
+
+
+def _leaf(kind: type, what: str) -> Callable[[Any], Any]:
+    def read(value: Any) -> Any:
+        number = kind in (int, float) and isinstance(value, int | float) and not isinstance(value, bool)
+        if not number and (kind in (int, float) or not isinstance(value, kind)):
+            raise TypeError(f"{what} is expected, got {str(value)[:40]!r}")
+        if number and (not math.isfinite(value) or (kind is int and value != int(value))):
+            raise TypeError(f"{what} is expected, got {value}")
+        return value
+
+    return read
+
+
+_LEAVES: dict[Any, Callable[[Any], Any]] = {
+    int: _leaf(int, "a whole number"),
+    float: _leaf(float, "a finite number"),
+    str: _leaf(str, "a text"),
+    bool: _leaf(bool, "true or false"),
+}
 
 
 def _dataclass_reader(kind: Any) -> Callable[[Any], Any]:
@@ -63,6 +91,14 @@ def _dataclass_reader(kind: Any) -> Callable[[Any], Any]:
     def read(values: Mapping[str, Any]) -> Any:
         if not isinstance(values, Mapping):
             raise TypeError(f"{kind.__name__}: an object is expected, got {type(values).__name__}")
-        return kind(**{name: of(values[name]) for name, of, needed in known if needed or name in values})
+        found = {}
+        for name, of, needed in known:
+            if not needed and name not in values:
+                continue
+            try:
+                found[name] = of(values[name])
+            except (TypeError, AttributeError, OverflowError) as error:
+                raise TypeError(f"{kind.__name__}.{name}: {error}") from None
+        return kind(**found)
 
     return read

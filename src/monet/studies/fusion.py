@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from typing import Any
 
 from monet.frontends import load_model
 from monet.hardware import load_hardware
+from monet.processes import workers
 from monet.report.html.study import Panel, axis, figure, table
 from monet.report.quantities import joules, nbytes, seconds
 from monet.report.table import Heading, TextTable
@@ -35,7 +34,7 @@ SOURCE = "MONET (arXiv 2603.15002), ResNet-18, 3×32×32: about −15 % latency,
 def run(options: Options) -> Outcome:
     """Search at every limit, for latency and for energy; in two processes if there are more than one."""
     if options.jobs > 1:
-        with ProcessPoolExecutor(len(PUBLISHED), get_context("spawn")) as pool:
+        with workers(len(PUBLISHED), "spawn") as pool:
             futures = [pool.submit(search, objective, options.effort, options.seed) for objective in PUBLISHED]
             parts = [future.result() for future in futures]
         for row in (row for part in parts for row in part["rows"]):

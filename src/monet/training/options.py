@@ -32,7 +32,7 @@ class TrainingOptions:
     weight_decay: float | None = option(None, group="training", minimum=0, help="Weight decay of the optimizer.")
     clip_norm: float | None = option(None, group="training", above=0, help="Clip gradients to this global norm.")
     micro_batches: int = option(
-        1, group="training", minimum=1, unit="passes", formerly="accumulate",
+        1, group="training", minimum=1, maximum=2**16, unit="passes", formerly="accumulate",
         help="Split the batch and accumulate gradients over so many passes.",
     )
     precision: str = option(
@@ -41,7 +41,9 @@ class TrainingOptions:
         usual="fp32",
     )
     freeze: tuple[str, ...] = option((), group="training", help="Do not train parameters that match this pattern.")
-    lora: int = option(0, group="training", minimum=0, help="Rank of low-rank adapters; everything else is frozen.")
+    lora: int = option(
+        0, group="training", minimum=0, maximum=2**16, help="Rank of low-rank adapters; everything else is frozen."
+    )
     lora_targets: tuple[str, ...] = option(
         (), group="training", separator=",", usual="all but the head",
         help="Layers that get adapters: patterns such as *.query,*.value, divided by commas.",

@@ -18,6 +18,7 @@ from monet.errors import MonetError, nearest
 from monet.graph.counts import KEPT_ANYWAY, saved_for_backward
 from monet.graph.graph import Graph
 from monet.graph.op import Phase
+from monet.nesting import check_nesting
 from monet.transforms.compact import narrowed_bytes
 
 CHOICES = ("keep", "recompute", "offload", "narrow")
@@ -158,6 +159,7 @@ def load_checkpoint_plan(path: str) -> CheckpointPlan:
         text = Path(path).read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise CheckpointError(f"cannot read checkpoint plan {path!r}: {error}") from None
+    check_nesting(text, path)
     try:
         return CheckpointPlan.from_dict(yaml.safe_load(text) or {}, path)
     except yaml.YAMLError as error:

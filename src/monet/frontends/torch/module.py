@@ -83,7 +83,7 @@ def _export(torch: Any, module: Any, inputs: tuple[Any, ...], title: str) -> Any
             return torch.export.export(module, moved(inputs), strict=False)
     except MonetError:
         raise
-    except Exception as error:  # torch.export raises many classes of its own and whatever the module raises
+    except (Exception, SystemExit) as error:  # of torch.export many classes, and whatever the module raises
         raise ModelError(f"{title}: torch.export failed: {_reason(error)}") from None
     finally:
         for part, mode in modes.items():
@@ -114,7 +114,7 @@ def _without_values(torch: Any, module: Any) -> Iterator[Callable[[tuple[Any, ..
 _DATA_DEPENDENT = ("GuardOnDataDependentSymNode", "DynamicOutputShapeException", "DataDependentOutputException")
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     """One line that says why an export failed."""
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     kinds = {type(error).__name__, type(error.__cause__).__name__, type(error.__context__).__name__}

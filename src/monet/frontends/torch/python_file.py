@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import sys
 import traceback
 from collections.abc import Sequence
@@ -15,6 +16,8 @@ from monet.formats import FORMATS
 from monet.frontends.torch.library import require_torch, torch_dtype
 from monet.frontends.torch.module import load_module
 from monet.graph import Graph
+
+MOST_ELEMENTS = 2**31  # of an example input
 
 
 def load_python(path_and_function: str, *, batch: int | None = None, inputs: Sequence[str] | None = None) -> Graph:
@@ -64,7 +67,7 @@ def _make(torch: Any, path: Path, function: str, given: str) -> tuple[Any, tuple
         raise ModelError(f"{given}: {function!r} is {type(make).__name__}, not a function")
     try:
         made = make()
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script's own end is not the end of this program
         raise ModelError(f"{given} raised {_one_line(error, path)}") from None
     module, examples = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
     if not isinstance(module, torch.nn.Module):
@@ -88,7 +91,7 @@ def _run_file(path: Path) -> ModuleType:
     sys.modules[name] = source  # dataclasses and pickling look their module up
     try:
         spec.loader.exec_module(source)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         sys.modules.pop(name, None)
         raise ModelError(f"{path}: cannot be imported: {_one_line(error, path)}") from None
     finally:
@@ -96,7 +99,7 @@ def _run_file(path: Path) -> ModuleType:
     return source
 
 
-def _one_line(error: Exception, path: Path) -> str:
+def _one_line(error: BaseException, path: Path) -> str:
     """What went wrong, and the last line of the user's file it went wrong in."""
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).resolve() == path.resolve()]
@@ -120,7 +123,15 @@ def _example(torch: Any, text: str) -> Any:
         raise ModelError(f"input {text!r}: write sizes joined by x and a type, as in 1x128:int64") from None
     if min(shape) < 1:
         raise ModelError(f"input {text!r}: every size must be at least 1")
-    return torch.zeros(shape, dtype=dtype)
+    if math.prod(shape) > MOST_ELEMENTS:
+        raise ModelError(
+            f"input {text!r}: {math.prod(shape):,} elements; at most {MOST_ELEMENTS:,} are allowed, as examples are "
+            "held in this computer's memory"
+        )
+    try:
+        return torch.zeros(shape, dtype=dtype)
+    except RuntimeError as error:
+        raise ModelError(f"input {text!r}: {str(error).splitlines()[0]}") from None
 
 
 def _with_batch(torch: Any, examples: tuple[Any, ...], batch: int) -> tuple[Any, ...]:

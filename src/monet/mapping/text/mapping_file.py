@@ -19,6 +19,7 @@ from monet.mapping.errors import MappingError
 from monet.mapping.mapper.tiling import Constraints
 from monet.mapping.nest.mapping import Binding, Cut, Loop, Mapping, Unrolled
 from monet.mapping.unfused.operator import Unfused
+from monet.nesting import check_nesting
 
 
 class _Strict(BaseModel):
@@ -76,9 +77,11 @@ class WrittenMapping:
 def read_mapping(path: str, default_mode: str) -> WrittenMapping:
     """Read a mapping file; all problems are reported together."""
     try:
-        document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise MappingError(f"{path}: cannot be read: {error.strerror}") from None
+        text = Path(path).read_text(encoding="utf-8")
+        check_nesting(text, path)
+        document = yaml.safe_load(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise MappingError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     except yaml.YAMLError as error:
         raise MappingError(f"{path}: not valid YAML: {error}") from None
     try:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from monet.arrays import I64, I64x2
+from monet.errors import ComputerMemoryError
+from monet.processes import free_memory_bytes
 from monet.schedule.costs.cost_table import CostTable, OperatorSteps, operator_steps
 from monet.schedule.expansion.assemble import DRAM, LOCAL, Cut, Placed, assemble
 from monet.schedule.expansion.operator_arrays import ALIKE, Cuts, OperatorArrays, arrays_of
@@ -20,6 +22,8 @@ from monet.schedule.planning.ordering import gang_order
 from monet.schedule.simulation.records import Blocks, Buffers, Entries, Gangs, Steps, Tables, TickParts
 from monet.schedule.workload import Workload
 
+ENTRY_BYTES = 1_100  # that a schedule takes per operand of a tile: 1.09 and 1.10 kB of gpt2-mini and gpt2-small on a100
+CHECKED = 1_000_000  # operands of tiles between two looks at the memory that is free
 MOST_ORDERS = 10_000  # of the tiles of groups, kept to be looked up
 
 
@@ -49,6 +53,28 @@ class Expansion:
         self.alike: list[int] = []
         self.finer: dict[str, int] = {}
         self.n_steps = 0
+        self.n_entries = 0
+
+    def _check_memory(self, more: int) -> None:
+        """Refuse a schedule that this computer has no memory for, before it is taken. ``more``: operands of tiles."""
+        before, self.n_entries = self.n_entries, self.n_entries + more
+        if before // CHECKED == self.n_entries // CHECKED:
+            return
+        free = free_memory_bytes()
+        if free is not None and self.n_entries * ENTRY_BYTES > free:
+            raise self.too_large(free)
+
+    def too_large(self, free: int | None) -> ComputerMemoryError:
+        """That a schedule takes more memory than there is."""
+        whole = len(self.workload.operators)
+        done = max(1, len(self.operators))
+        needed = self.n_entries * ENTRY_BYTES * max(1.0, whole / done) / 1e9
+        have = f", of which {free / 1e9:.1f} GB is free" if free is not None else ""
+        return ComputerMemoryError(
+            f"{self.workload.graph.name} on {self.machine.accelerator.name}: its schedule takes about {needed:,.0f} GB "
+            f"of this computer's memory{have}: the first {done:,} of {whole:,} operators have {self.n_entries:,} "
+            "operands of tiles. Fewer samples, tokens or layers take less, and so does a part (--phases forward)"
+        )
 
     def add(self, stepped: OperatorSteps) -> bool:
         """Arrays of an operator's steps; those of last time if the storages it touches are cut as then. False
@@ -71,6 +97,7 @@ class Expansion:
         self.arrays.append(arrays)
         self.keys.append(key)
         self.n_steps += arrays.counts[0]
+        self._check_memory(arrays.counts[1])
         return True
 
     def _arrays(self, stepped: OperatorSteps, key: tuple[Any, ...]) -> OperatorArrays:
@@ -244,4 +271,7 @@ def expand(
             if not building.add(stepped):  # its weights are then read again with every tile, its sums written and read
                 building.add(operator_steps(stepped.operator, group, number, table, plan, held=False))
         building.close_group(len(here))
-    return building.finish()
+    try:
+        return building.finish()
+    except MemoryError:
+        raise building.too_large(free_memory_bytes()) from None

@@ -33,6 +33,7 @@ def allocate_fused(
 ) -> Allocation:
     """``allocate`` for a named way to fuse. ``stacks`` searches the most promising stacks briefly and the best of them
     in full; ``auto`` also what ``run`` does by itself. Ctrl-C ends it with the best so far."""
+    scheduler.check_fits()
     bases = fused_plans(scheduler, fusion, boundary, objective)
     if len(bases) == 1:
         return allocate(scheduler, bases[0], objective=objective, effort=effort, seed=seed, watch=watch)

@@ -96,6 +96,7 @@ def allocate(
     """The best allocation found for ``base`` (its groups, tiles and boundary are kept; its placements are one more
     starting point). Without ``splits`` every operator runs on one core. Ctrl-C ends it with the best so far."""
     check_options(objective, effort)
+    scheduler.check_fits()
     evaluator = AllocationEvaluator(scheduler, base, objective)
     default = scheduler.complete(replace(base, placements={}))
     given = {"given": dict(scheduler.complete(base).placements)} if base.placements else {}

@@ -8,15 +8,15 @@ for any number of processes.
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
+from monet import processes
 from monet.schedule.engine import NoSchedule
 from monet.search.checkpoint.genetic import exact_curve, genes_of, least_work, narrowable
 from monet.search.checkpoint.scheduled import PlanFigures, ScheduledCost
@@ -180,11 +180,8 @@ def workers(costed: ScheduledCost, jobs: int) -> Iterator[Executor | None]:
         return
     costed.figures(CheckpointPlan())  # kernels are compiled before processes part
     _costed[:] = [costed]
-    executor = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("fork"))
-    try:
+    with processes.workers(jobs) as executor:
         yield executor
-    finally:
-        executor.shutdown(cancel_futures=True)
 
 
 # --- seeds ------------------------------------------------------------------------------------------------------------

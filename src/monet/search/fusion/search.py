@@ -120,6 +120,7 @@ def find_fusion(
     groups are a starting point); ``manual`` a plan to compare with; ``known`` plans to start from as well. ``watch`` is
     told how far it is after every schedule. An interrupt
     (Ctrl-C) ends the search with the best plan so far. Raises ``NoSchedule`` if the step does not fit unfused."""
+    scheduler.check_fits()
     evaluator = FusionEvaluator(scheduler, settings.objective, settings.limit)
     start = base or best_unfused(scheduler).plan
     plain = scheduler.complete(replace(start, groups=()))

@@ -94,7 +94,7 @@ class SpaceModel(Model):
 
     model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
 
-    name: str = Field(min_length=1)
+    name: str = Field(min_length=1, max_length=100, pattern=r"^\w[\w .+()-]*$", description="also of its store")
     about: str = ""
     source: list[str] = Field([], description="where the ranges come from")
     hardware: str | dict[str, Any] = Field(description="preset name, YAML file, or the description itself")

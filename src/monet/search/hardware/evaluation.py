@@ -80,6 +80,7 @@ def _require(space: Space, known: Mapping[str, Any]) -> None:
 def _run(name: str, workload: Workload, accelerator: Accelerator) -> Figures:
     try:
         scheduler = Scheduler(graph_of(workload), accelerator, workload.objective)
+        scheduler.check_fits()
         schedule = schedule_of(workload, scheduler)
     except NoSchedule as error:
         raise _Infeasible(f"{name}: {error.reason.message}") from None

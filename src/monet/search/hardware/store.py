@@ -8,12 +8,16 @@ evaluates what another one has done or is doing. Claims of a process that is gon
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
+import shutil
 import socket
 import sqlite3
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -76,18 +80,39 @@ class Store:
     def get(self, key: str) -> Record | None:
         """The record of a point."""
         row = self._database.execute(f"{_SELECT} WHERE parameters = ?", (key,)).fetchone()
-        return _record(row) if row else None
+        return self._record(row) if row else None
 
     def records(self) -> Iterator[Record]:
         """Every record, in the order of the space's parameters."""
-        rows = self._database.execute(_SELECT).fetchall()
+        try:
+            rows = self._database.execute(_SELECT).fetchall()
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path}: damaged: {error}") from None
         places = [{value: n for n, value in enumerate(knob.values)} for knob in self.space.parameters]
 
         def place(record: Record) -> list[Any]:
             chosen = [record.values[parameter.name] for parameter in self.space.parameters]
             return [known.get(value, len(known)) for known, value in zip(places, chosen, strict=True)] + [str(chosen)]
 
-        return iter(sorted(map(_record, rows), key=place))
+        return iter(sorted(map(self._record, rows), key=place))
+
+    def _record(self, row: Sequence[Any]) -> Record:
+        """A row as a record; an error that names the point where someone has changed what cannot be changed."""
+        try:
+            record = Record(json.loads(row[0]), row[1], row[2], json.loads(row[3]), row[4], row[5], row[6])
+            figures = [record.seconds, *record.metrics.values()]
+            for parameter in self.space.parameters:
+                record.values[parameter.name]
+            if record.status not in ("ok", "infeasible", "failed"):
+                raise ValueError(f"status {record.status!r}")
+            if not all(isinstance(figure, int | float) and math.isfinite(figure) for figure in figures):
+                raise ValueError("a figure that is no finite number")
+            if record.ok:
+                self.space.judged(record.metrics, self.space.objectives)
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            what = f"no {error}" if isinstance(error, KeyError) else str(error)
+            raise StoreError(f"{self.path}: damaged at point {str(row[0])[:80]}: {what}") from None
+        return record
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -137,7 +162,10 @@ class Store:
         self._database.execute("INSERT OR REPLACE INTO owners VALUES (?, ?)", (self._owner, time.time()))
 
     def _is_alive(self, owner: str) -> bool:
-        host, process, started = json.loads(owner)
+        try:
+            host, process, started = json.loads(owner)
+        except (ValueError, TypeError):  # written by no process
+            return False
         if host == socket.gethostname():
             return bool(started) and _started(process) == started
         row = self._database.execute("SELECT seen FROM owners WHERE owner = ?", (owner,)).fetchone()
@@ -145,10 +173,6 @@ class Store:
 
 
 _SELECT = "SELECT parameters, status, reason, metrics, seconds, attempts, version FROM points"
-
-
-def _record(row: Sequence[Any]) -> Record:
-    return Record(json.loads(row[0]), row[1], row[2], json.loads(row[3]), row[4], row[5], row[6])
 
 
 def _this_process() -> str:
@@ -182,6 +206,7 @@ def open_store(path: str | Path, space: Space, version: str, *, resume: bool) ->
     target = Path(path)
     if not target.parent.is_dir():
         raise StoreError(f"{path}: the folder {str(target.parent)!r} does not exist")
+    _refuse_foreign(path)
     database = _connect(path)
     try:
         database.executescript(_TABLES)
@@ -208,8 +233,10 @@ def _check(path: str, meta: Mapping[str, str], count: int, space: Space, version
         raise StoreError(f"{path}: written in format {meta['format']}, this version reads format {FORMAT}")
     if count and not resume:
         raise StoreError(f"{path} already holds {count:,} points; add --resume to go on with it, or name another file")
+    if count and (missing := sorted({"meaning", "space", "version"} - meta.keys())):
+        raise StoreError(f"{path}: damaged: no {', '.join(missing)} in it")
     if count and meta["meaning"] != space.meaning:
-        before = space_from_text(meta["space"])
+        before = _space(path, meta)
         raise StoreError(
             f"{path} holds points of another space ({before.name}): {_differences(before, space)}; name another file"
         )
@@ -228,18 +255,61 @@ def _differences(before: Space, now: Space) -> str:
 
 
 def read_store(path: str | Path) -> Store:
-    """Open a store to look at it; its space is inside."""
+    """Open a store to look at it, also on a medium that cannot be written; its space is inside."""
     if not Path(path).is_file():
         raise StoreError(f"{path}: no such store")
-    database = _connect(path)
+    _refuse_foreign(path)
     try:
+        database = _connect(path)
         meta = dict(database.execute("SELECT name, value FROM meta"))
-    except sqlite3.DatabaseError as error:
-        database.close()
-        raise StoreError(f"{path}: not a store of monet explore: {error}") from None
+    except (sqlite3.Error, StoreError):
+        database = _copied(path)
+        try:
+            meta = dict(database.execute("SELECT name, value FROM meta"))
+        except sqlite3.Error as error:
+            database.close()
+            raise StoreError(f"{path}: not a store of monet explore: {error}") from None
     if "space" not in meta:
         raise StoreError(f"{path}: an empty store")
-    return Store(path, database, space_from_text(meta["space"]), meta["version"])
+    return Store(path, database, _space(path, meta), str(meta.get("version", "")))
+
+
+def _space(path: str | Path, meta: Mapping[str, str]) -> Space:
+    try:
+        return space_from_text(meta["space"])
+    except (MonetError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise StoreError(f"{path}: damaged: its space cannot be read: {str(error).splitlines()[0]}") from None
+
+
+def _refuse_foreign(path: str | Path) -> None:
+    """Refuse a file with something else in it, before anything is written to it."""
+    file = Path(path)
+    if not file.is_file() or not file.stat().st_size:
+        return
+    try:
+        database = sqlite3.connect(f"{file.resolve().as_uri()}?immutable=1", uri=True)
+        with closing(database):
+            tables = {str(name) for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    except sqlite3.Error as error:
+        raise StoreError(f"{path}: not a store of monet explore: {error}") from None
+    ours = set(re.findall(r"EXISTS (\w+)", _TABLES))
+    if others := sorted(tables - ours):
+        raise StoreError(f"{path}: not a store of monet explore: a SQLite file with {', '.join(others[:3])} in it")
+
+
+def _copied(path: str | Path) -> sqlite3.Connection:
+    """A store in memory, read from a copy: where its folder cannot be written, neither can a log beside it."""
+    with tempfile.TemporaryDirectory() as folder:
+        for suffix in ("", "-wal"):
+            if (source := Path(f"{path}{suffix}")).is_file():
+                shutil.copyfile(source, Path(folder) / f"store{suffix}")
+        try:
+            with closing(sqlite3.connect(Path(folder) / "store")) as beside:
+                database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+                beside.backup(database)
+        except sqlite3.Error as error:
+            raise StoreError(f"{path}: not a store of monet explore: {error}") from None
+    return database
 
 
 def _connect(path: str | Path) -> sqlite3.Connection:
