@@ -60,6 +60,20 @@ NETWORKS = {
     "  to_simd: {{link: ['pe[0,0]', simd], bandwidth_bits_per_cycle: 32}}\n"
     "  bus: {{bus: [pe, simd, dram], hub: dram, bandwidth_bits_per_cycle: {link}}}",
     "shared": "  port: {{link: [buffer, dram], bandwidth_bits_per_cycle: {link}, shared_directions: true}}",
+    # one memory above all cores; and two clusters with a memory each, below one above both
+    "level": "  inside: {{bus: [pe, simd, l2], hub: l2, bandwidth_bits_per_cycle: {link}}}\n"
+    "  outside: {{link: [l2, dram], bandwidth_bits_per_cycle: {link}}}",
+    "levels": "  first: {{bus: ['pe[0]', 'pe[1]', left], hub: left, bandwidth_bits_per_cycle: {link}}}\n"
+    "  second: {{bus: ['pe[2]', simd, right], hub: right, bandwidth_bits_per_cycle: {link}}}\n"
+    "  up: {{bus: [left, right, l3], hub: l3, bandwidth_bits_per_cycle: {link}}}\n"
+    "  outside: {{link: [l3, dram], bandwidth_bits_per_cycle: {link}, shared_directions: true}}",
+}
+LEVELS = {
+    "level": "memories:\n  l2: {{size_bytes: {level}, policy: {policy}, bandwidth_bits_per_cycle: {port}}}\n",
+    "levels": "memories:\n"
+    "  left: {{size_bytes: {level}, policy: {policy}, bandwidth_bits_per_cycle: {port}}}\n"
+    "  right: {{size_bytes: {level}, ports: 1rw, bandwidth_bits_per_cycle: {port}}}\n"
+    "  l3: {{size_bytes: {level3}, policy: {policy}, bandwidth_bits_per_cycle: {port}}}\n",
 }
 HEAD = """
 name: small
@@ -87,22 +101,18 @@ def accelerator(
     count: int = 3,
     port: int = 128,
     buffers: int = 0,
+    level: int = 8192,
+    policy: str = "managed",
 ) -> Accelerator:
-    """A small accelerator: some matrix cores and a vector core, or one of each on a shared memory."""
-    layout = {"bus": f"count: {count}", "mesh": "mesh: 2x2"}.get(network, "")
+    """A small accelerator: some matrix cores and a vector core, with memories between them and DRAM if wanted, or one
+    of each on a shared memory."""
+    layout = {"mesh": "mesh: 2x2", "shared": ""}.get(network, f"count: {count}")
     counted = f"tile_buffers: {buffers}" if buffers else ""
-    cores = SHARED if network == "shared" else "cores:" + CORES
+    cores = SHARED if network == "shared" else LEVELS.get(network, "") + "cores:" + CORES
     text = (HEAD + cores + DRAM + NETWORKS[network] + "\n").format(
-        layout=layout,
-        buffers=counted,
-        sram=sram,
-        local=local,
-        link=link,
-        dram=dram,
-        latency=latency,
-        clock=clock,
-        port=port,
-    )
+        layout=layout, buffers=counted, sram=sram, local=local, link=link, dram=dram, latency=latency, clock=clock,
+        port=port, level=level, level3=2 * level, policy=policy,
+    )  # fmt: skip
     return resolve(describe_text(text, "small"))
 
 
@@ -117,6 +127,8 @@ def random_accelerator(seed: random.Random) -> Accelerator:
         latency=seed.choice((0, 40)),
         port=seed.choice((32, 128)),
         buffers=seed.choice((0, 0, 1, 2, 3)),
+        level=seed.choice((1000, 8192, 65536)),
+        policy=seed.choice(("managed", "lru")),
     )
 
 

@@ -39,6 +39,7 @@ class Copy:
     guard: list[Node] = field(default_factory=list)
     came: Node | None = None
     gone: list[Node] | None = None
+    filled: int = 0  # bytes of the block that have come, if this is a shared level
 
 
 class Reference:
@@ -60,27 +61,50 @@ class Reference:
             b: [int(g) for g in self.x.uses[blocks.use_start[b] : blocks.use_end[b]]] for b in range(len(blocks))
         }
         self.pending: list[tuple[int, int]] = []  # (block, due)
+        self.parent = [int(level) for level in machine.parents]
+        self.is_cache = [False, *(memory.is_cache for memory in machine.accelerator.memories)]
+        self.now = -1  # the gang at hand
 
     # --- space --------------------------------------------------------------------------------------------------------
 
     def next_use(self, block: int) -> int:
         return self.uses[block][0] if self.uses[block] else NEVER
 
+    def whole(self, block: int) -> int:
+        return int(self.x.blocks.bytes[block])
+
+    def levels(self, memory: int) -> list[int]:
+        """Shared levels between a memory and DRAM, the nearest first."""
+        return [self.parent[memory], *self.levels(self.parent[memory])] if self.parent[memory] else []
+
+    def farthest(self, memory: int, pinned: set[int], later: int) -> Copy | None:
+        victim, use, clean = None, later, False
+        for copy in self.present[memory]:
+            if copy.block < 0 or copy.block in pinned:
+                continue
+            here = self.next_use(copy.block)
+            cheap = self.in_dram[copy.block] or len(self.holders(copy.block)) > 1
+            if here > use or (victim and here == use and cheap and not clean):
+                victim, use, clean = copy, here, cheap
+        return victim
+
+    def free_bytes(self, memory: int) -> int:
+        return sum(part for part, _ in self.free[memory])
+
     def take(self, memory: int, size: int, pinned: set[int], later: int = -1) -> list[Node] | None:
-        while sum(part for part, _ in self.free[memory]) < size:
-            victim, use, clean = None, later, False
-            for copy in self.present[memory]:
-                if copy.block < 0 or copy.block in pinned:
-                    continue
-                here = self.next_use(copy.block)
-                cheap = self.in_dram[copy.block] or len(self.holders(copy.block)) > 1
-                if here > use or (victim and here == use and cheap and not clean):
-                    victim, use, clean = copy, here, cheap
+        while self.free_bytes(memory) < size:
+            victim = self.farthest(memory, pinned, later)
             if victim is None:
                 return None
-            if not self.in_dram[victim.block] and len(self.holders(victim.block)) == 1:
+            if self.is_only(victim) and not self.put_up(victim, pinned):
                 self.write_back(victim.block, "evict")
             self.release(victim)
+        return self.take_free(memory, size)
+
+    def is_only(self, copy: Copy) -> bool:
+        return not self.in_dram[copy.block] and len(self.holders(copy.block)) == 1
+
+    def take_free(self, memory: int, size: int) -> list[Node]:
         events: list[Node] = []
         while size:
             part, event = self.free[memory][0]
@@ -93,8 +117,126 @@ class Reference:
                 self.free[memory][0] = (part - used, event)
         return events
 
+    # --- shared levels ------------------------------------------------------------------------------------------------
+
+    def leaves_for_dram(self, block: int) -> bool:
+        """What is still there after the step; and what another group reads, if nothing stays between groups."""
+        blocks = self.x.blocks
+        return bool(blocks.persistent[block] or (blocks.through[block] and not blocks.from_outside[block]))
+
+    def put_where_shared(self, block: int, pinned: set[int]) -> bool:
+        holders = self.holders(block)
+        return len(holders) == 1 and self.put_up(holders[0], pinned, "write")
+
+    def put_up(self, copy: Copy, pinned: set[int], kind: str = "evict") -> bool:
+        """What is driven out of a core's memory stays in a shared level if it is used again, and there is room."""
+        use, size = self.next_use(copy.block), self.whole(copy.block)
+        if use == NEVER or self.leaves_for_dram(copy.block):
+            return False
+        for level in self.levels(copy.memory):
+            room = self.take_of_level(level, size, pinned, use) if self.exists(copy.memory, level) else None
+            if room is not None:
+                node = self.add(Node(kind, -1, size, copy.memory, level))
+                node.wait(room)
+                node.wait(copy.ready, self.route(node, copy.memory, level))
+                copy.guard.append(node)
+                there = self.place(copy.block, level, size)
+                there.came, there.ready, there.guard = node, [node], [node]
+                return True
+        return False
+
+    def spare(self, level: int, pinned: set[int], later: int) -> int:
+        """Bytes that a shared level has free, or would drive something out for."""
+        return self.free_bytes(level) + sum(
+            copy.bytes
+            for copy in self.present[level]
+            if copy.block not in pinned and (self.is_cache[level] or self.next_use(copy.block) > later)
+        )
+
+    def take_of_level(
+        self, level: int, size: int, pinned: set[int], later: int, part: bool = False
+    ) -> list[Node] | None:
+        if not part and self.spare(level, pinned, later) < size:
+            return None
+        while self.free_bytes(level) < size:
+            if self.is_cache[level]:
+                victim = next(copy for copy in reversed(self.present[level]) if copy.block not in pinned)
+            else:
+                victim = self.farthest(level, pinned, later)
+            if self.is_only(victim):
+                self.write_back(victim.block, "evict")
+            self.release(victim)
+        return self.take_free(level, size)
+
+    def stage(self, block: int, target: int, size: int, step: int, rows: int, asked: int, pinned, rest: bool) -> int:
+        """What a block misses in the levels on its way comes from above. The nearest level that has some of it."""
+        stops: list[tuple[Copy, int]] = []
+        for level in self.levels(target):
+            if stops and size == 0:
+                break
+            copy = self.at.get((block, level)) if rest else self.keep_at(block, level, asked, pinned)
+            if copy:
+                whole = self.whole(block)
+                new = min(size, whole - copy.filled)
+                copy.filled += new
+                size = new + int((size - new) * ((whole - copy.bytes) / whole))
+                stops.append((copy, size))
+        above = 0
+        for copy, missing in reversed(stops):
+            if missing:
+                self.bring(copy, above, missing, step, rows)
+            above = copy.memory
+        return stops[0][0].memory if stops else 0
+
+    def keep_at(self, block: int, level: int, asked: int, pinned: set[int]) -> Copy | None:
+        copy = self.at.get((block, level))
+        if copy is None:
+            if not self.in_dram[block]:
+                return None
+            later = [use for use in self.uses[block] if use > self.now]
+            until = self.now if asked > self.whole(block) else later[0] if later else NEVER
+            if until == NEVER and not self.is_cache[level]:
+                return None
+            held = min(self.whole(block), self.spare(level, pinned, until))
+            if held <= 0:
+                return None
+            room = self.take_of_level(level, held, pinned, until, part=True)
+            copy = self.place(block, level, held)
+            copy.filled, copy.guard = 0, room or []
+        elif self.is_cache[level]:
+            self.present[level].remove(copy)
+            self.present[level].insert(0, copy)
+        pinned.add(block)
+        return copy
+
+    def bring(self, copy: Copy, above: int, size: int, step: int, rows: int) -> None:
+        node = self.add(Node("move" if above else "read", step, size, above, copy.memory))
+        node.latency = self.route(node, above, copy.memory, self.bursts(size, rows))
+        if not copy.ready:
+            node.wait(copy.guard)
+            copy.guard = []
+        if above:
+            self.follow(node, self.at[copy.block, above], size)
+            self.at[copy.block, above].guard.append(node)
+        else:
+            node.wait(self.dram_ready[copy.block])
+        in_order = len(copy.ready) == 1 and copy.ready[0].source == above
+        copy.ready = [node] if in_order else [*copy.ready, node]
+        copy.came = copy.came or node
+        copy.guard.append(node)
+
+    def follow(self, node: Node, copy: Copy, needed: int) -> None:
+        """Read from a shared level what is there, or as it comes."""
+        before = copy.ready[0] if len(copy.ready) == 1 else None
+        if before and before.kind in ("read", "move") and before.target == copy.memory:
+            took = max(before.books.values())
+            comes = took if needed >= before.bytes else int(took * (needed / before.bytes)) + 1
+            node.wait(copy.ready, max(0, comes - max(node.books.values())) - took)
+        else:
+            node.wait(copy.ready)
+
     def place(self, block: int, memory: int, size: int) -> Copy:
-        copy = Copy(block, memory, size)
+        copy = Copy(block, memory, size, filled=size)
         self.present[memory].insert(0, copy)
         self.copies.append(copy)
         if block >= 0:
@@ -142,22 +284,45 @@ class Reference:
         self.in_dram[block], self.dram_ready[block] = True, [node]
         self.pending = [(b, due) for b, due in self.pending if b != block]
 
-    def source_of(self, block: int, target: int) -> int:
-        pointer, best, hops = self.machine.routes.pointer, 0, NEVER
-        for copy in () if self.x.blocks.from_dram[block] else self.holders(block):
-            pair = copy.memory * self.m + target
-            if copy.ready and self.exists(copy.memory, target) and pointer[pair + 1] - pointer[pair] < hops:
-                best, hops = copy.memory, pointer[pair + 1] - pointer[pair]
+    def source_of(self, one: dict, size: int, asked: int, pinned: set[int]) -> int:
+        """The memory that an entry gets bytes of its block from; levels on the way are supplied."""
+        block, target = one["block"], one["memory"]
+        best = self.nearest_copy(block, target)
         if best == 0 and not self.in_dram[block]:
-            self.write_back(block, "write")
+            if self.levels(target) and self.put_where_shared(block, pinned):
+                best = self.nearest_copy(block, target)
+            if best == 0:
+                self.write_back(block, "write")
+        if best == 0 or best in self.levels(target):
+            return self.stage(block, target, size, one["step"], one["rows"], asked, pinned, False) or best
+        return best
+
+    def nearest_copy(self, block: int, target: int) -> int:
+        pointer, best, hops = self.machine.routes.pointer, 0, NEVER
+        whole = {
+            copy.memory: int(pointer[copy.memory * self.m + target + 1] - pointer[copy.memory * self.m + target])
+            for copy in self.holders(block)
+            if copy.ready and self.exists(copy.memory, target) and min(copy.bytes, copy.filled) >= self.whole(block)
+        }
+        for level in self.levels(target):
+            if level in whole:
+                best, hops = level, whole[level] - 1  # one of them is its port
+                break
+        for memory, many in () if self.x.blocks.from_outside[block] else whole.items():
+            if many < hops:
+                best, hops = memory, many
         return best
 
     def move(self, block: int, source: int, targets: list[int], size: int, step: int, rooms, rows: int = 1) -> Node:
         node = self.add(Node("move" if source else "read", step, size, source, targets[0]))
-        node.wait(self.dram_ready[block] if source == 0 else self.at[block, source].ready)
+        staged = source in self.levels(targets[0])
+        if not staged:
+            node.wait(self.dram_ready[block] if source == 0 else self.at[block, source].ready)
         for target, room in zip(targets, rooms, strict=True):
             node.wait(room)
             node.latency = max(node.latency, self.route(node, source, target, self.bursts(size, rows)))
+        if staged:
+            self.follow(node, self.at[block, source], size)
         if source:
             self.at[block, source].guard.append(node)
         return node
@@ -173,14 +338,18 @@ class Reference:
         self.time(len(self.machine.resource_names), lambda node: node.books)
         return self
 
-    def flush(self, upto: int) -> None:
+    def flush(self, upto: int, pinned: set[int] | None = None) -> None:
         while self.pending and self.pending[0][1] <= upto:
             block = self.pending[0][0]
-            self.write_back(block, "write")
+            is_gone = not self.holders(block)  # nobody used it again
+            if is_gone or (any(self.parent) and self.put_where_shared(block, pinned or set())):
+                self.pending.pop(0)
+            else:
+                self.write_back(block, "write")
             self.retire(block)
 
     def retire(self, block: int) -> None:
-        if self.uses[block] or (self.x.blocks.through[block] and not self.in_dram[block]):
+        if self.uses[block] or (self.leaves_for_dram(block) and not self.in_dram[block]):
             return
         for copy in self.holders(block):
             self.release(copy)
@@ -221,14 +390,18 @@ class Reference:
 
         def relaxed(node: Node) -> dict[int, int]:
             shift = count if node.kind in ("write", "evict") else 0
+            if node.kind == "move" and any(self.parent):
+                shift = 2 * count
             return {one + (shift if one >= cores else 0): t if one < cores else 0 for one, t in node.books.items()}
 
-        self.time(2 * count, relaxed)
-        came = [0] * 2 * count
+        self.time(3 * count, relaxed)
+        came = [0] * 3 * count
         asked = {}
         for node in self.nodes:
             lags = [event.end + (0 if any(self.buffers) else lag) for event, lag in node.waits]
             asked[id(node)] = max([0, *lags, *(came[one] for one in relaxed(node))])
+            if any(self.parent):
+                asked[id(node)] = min(asked[id(node)], node.start)
             for one, ticks in relaxed(node).items():
                 came[one] = node.start + ticks if one < cores else asked[id(node)]
         self.nodes.sort(key=lambda node: asked[id(node)])
@@ -252,16 +425,17 @@ class Gang:
 
     def run(self) -> None:
         plan = self.plan
+        plan.now = self.number
         if self.leaves:
             plan.clear_chip()
         self.reserve()
         self.admit()
         self.fetch()
         self.stream()
-        plan.flush(self.number)
+        plan.flush(self.number, self.pinned)
         self.compute()
         self.finish()
-        plan.flush(self.number)
+        plan.flush(self.number, self.pinned)
 
     def reserve(self) -> None:
         plan, held = self.plan, (d.HOLD_READ, d.HOLD_WRITE)
@@ -282,36 +456,69 @@ class Gang:
                     plan.place(one["block"], one["memory"], size)
 
     def admit(self) -> None:
-        plan = self.plan
-        for one in self.every:
-            if one["kind"] != d.KEEP_WRITE:
+        written = [one for one in self.every if one["kind"] in (d.KEEP_WRITE, d.STREAM_WRITE)]
+        self.home: dict[int, int] = {}  # block → where it goes when it leaves its core
+        self.home_room: dict[int, list[Node]] = {}
+        for one in written:
+            if one["kind"] == d.KEEP_WRITE:
+                self.admit_result(one)
+            if one["kind"] == d.STREAM_WRITE and one["block"] not in self.home:
+                self.settle(one["block"], [other["memory"] for other in written if other["block"] == one["block"]])
+
+    def admit_result(self, one: dict) -> None:
+        plan, block = self.plan, one["block"]
+        self.pinned.add(block)
+        if (block, one["memory"]) in plan.at:
+            one["kind"] = d.HOLD_WRITE
+            return
+        later = [use for use in plan.uses[block] if use > self.number]
+        size = int(plan.x.blocks.bytes[block])
+        room = plan.take(one["memory"], size, self.pinned, later[0]) if later else None
+        one["kind"] = d.STREAM_WRITE if room is None else d.HOLD_WRITE
+        if room is not None:
+            one["room"], one["new"] = room, True
+            plan.place(block, one["memory"], size)
+
+    def settle(self, block: int, writers: list[int]) -> None:
+        """Results that leave go to a shared level of all who write them, if it has the block or room for it."""
+        plan, size = self.plan, self.plan.whole(block)
+        self.home[block], self.home_room[block] = 0, []
+        spills = any(e["kind"] == d.SPILL and e["bytes"] and e["block"] == block for e in self.every)
+        later = [self.number] if spills else [use for use in plan.uses[block] if use > self.number]
+        is_continued = spills or plan.writes_left[block] > len(writers)
+        if not later or (plan.leaves_for_dram(block) and not is_continued):
+            return
+        is_new = not plan.x.blocks.in_dram[block] and plan.writes_left[block] == plan.x.blocks.writes[block]
+        for level in plan.levels(writers[0]):
+            if not all(level in plan.levels(memory) and plan.exists(memory, level) for memory in writers):
                 continue
-            block = one["block"]
-            self.pinned.add(block)
-            if (block, one["memory"]) in plan.at:
-                one["kind"] = d.HOLD_WRITE
-                continue
-            later = [use for use in plan.uses[block] if use > self.number]
-            size = int(plan.x.blocks.bytes[block])
-            room = plan.take(one["memory"], size, self.pinned, later[0]) if later else None
-            one["kind"] = d.STREAM_WRITE if room is None else d.HOLD_WRITE
+            copy = plan.at.get((block, level))
+            room: list[Node] | None = None
+            if copy:
+                room = [] if copy.bytes == copy.filled == size else None
+            elif is_new:
+                room = plan.take_of_level(level, size, self.pinned, later[0])
+                if room is not None:
+                    plan.place(block, level, size)
             if room is not None:
-                one["room"], one["new"] = room, True
-                plan.place(block, one["memory"], size)
+                self.home[block], self.home_room[block] = level, room
+                self.pinned.add(block)
+                return
 
     def chains(self, wanted, part) -> list[list[dict]]:
         """Entries that one transfer serves, as they want the same part of a block, in the order of their leaders."""
-        leader: dict[tuple[int, int], list[dict]] = {}
+        leader: dict[tuple[int, int, int], list[dict]] = {}
         found: list[list[dict]] = []
         for one in reversed(self.every):
             if not wanted(one):
                 continue
-            before = leader.get((one["block"], part(one)))
+            key = one["block"], self.plan.parent[one["memory"]], part(one)
+            before = leader.get(key)
             if before and part(one):
                 before.insert(0, one)
             else:
-                leader[one["block"], part(one)] = [one]
-                found.append(leader[one["block"], part(one)])
+                leader[key] = [one]
+                found.append(leader[key])
         position = {id(one): i for i, one in enumerate(self.every)}
         return sorted(found, key=lambda chain: position[id(chain[0])])
 
@@ -323,8 +530,9 @@ class Gang:
         )
         for chain in chains:
             block = chain[0]["block"]
-            source = plan.source_of(block, chain[0]["memory"])
             size = int(plan.x.blocks.bytes[block])
+            asked = size * sum(other[0]["block"] == block for other in chains)
+            source = plan.source_of(chain[0], size, asked, self.pinned)
             targets, rooms = [e["memory"] for e in chain], [e["room"] for e in chain]
             node = plan.move(block, source, targets, size, chain[0]["step"], rooms, chain[0]["rows"])
             for one in chain:
@@ -338,7 +546,10 @@ class Gang:
             lambda one: one["share"],
         )
         lead = {id(chain[0]): chain for chain in chains}
-        private: dict[int, list[dict]] = {s: [] for s in self.steps}
+        asked: dict[int, int] = {}
+        for chain in chains:
+            asked[chain[0]["block"]] = asked.get(chain[0]["block"], 0) + chain[0]["bytes"]
+        self.private: dict[int, list[dict]] = {s: [] for s in self.steps}
         source: dict[int, int] = {}
         self.inward, self.through = {}, {}
         for s in self.steps:
@@ -346,24 +557,24 @@ class Gang:
                 if id(one) not in lead:
                     continue
                 chain = lead[id(one)]
-                source[id(one)] = plan.source_of(one["block"], one["memory"])
-                if source[id(one)] == 0 and len(chain) == 1:
-                    private[s].append(one)
+                source[id(one)] = plan.source_of(one, one["first"], asked[one["block"]], self.pinned)
+                one["source"] = source[id(one)]
+                if len(chain) == 1 and one["source"] in (0, *plan.levels(one["memory"])):
+                    self.private[s].append(one)
                 elif one["first"]:
                     self.share(chain, source[id(one)], s, one["first"], "in")
-            size = sum(one["first"] for one in private[s])
-            self.inward[s] = [self.alone(s, private[s], size, True)] if size else []
+            self.inward[s] = []
+            self.inward[s] = self.alone(s, True)
         for s in self.steps:
-            spilled = 0
-            for i, one in enumerate(self.entries[s]):
-                if one["kind"] == d.SPILL and self.entries[s][i - 1]["kind"] == d.STREAM_WRITE:
-                    spilled += one["bytes"]
-                if id(one) in lead and not (source[id(one)] == 0 and len(lead[id(one)]) == 1):
-                    rest = one["bytes"] - one["first"]
-                    if rest:
-                        self.share(lead[id(one)], source[id(one)], s, rest, "through")
-            size = spilled + sum(one["bytes"] - one["first"] for one in private[s])
-            self.through[s] = [self.alone(s, private[s], size, False)] if size else []
+            for one in self.entries[s]:
+                rest = one["bytes"] - one["first"]
+                if id(one) not in lead or not rest:
+                    continue
+                if one["source"] in plan.levels(one["memory"]):
+                    plan.stage(one["block"], one["memory"], rest, s, one["rows"], 0, self.pinned, True)
+                if one not in self.private[s]:
+                    self.share(lead[id(one)], source[id(one)], s, rest, "through")
+            self.through[s] = self.alone(s, False)
             self.through[s] += self.leave(s, None)
 
     def share(self, chain, source: int, s: int, size: int, what: str) -> None:
@@ -374,36 +585,76 @@ class Gang:
             if what == "through" and one["in"]:
                 node.latency = 0
 
-    def alone(self, s: int, mine, size: int, first: bool) -> Node:
+    def alone(self, s: int, first: bool) -> list[Node]:
+        """What a step streams for itself, from DRAM and from each level on the way."""
+        found = []
+        for source in (0, *self.ways(s, (d.STREAM_READ, d.SPILL))):
+            mine = [one for one in self.private[s] if one["source"] == source]
+            size = sum(one["first"] if first else one["bytes"] - one["first"] for one in mine)
+            for i, one in enumerate(self.entries[s]):
+                if not first and one["kind"] == d.SPILL and self.entries[s][i - 1]["kind"] == d.STREAM_WRITE:
+                    size += one["bytes"] if self.home[one["block"]] == source else 0
+            if size:
+                found.append(self.read(s, source, mine, size, first))
+        return found
+
+    def ways(self, s: int, kinds: tuple[int, ...]) -> list[int]:
+        """The shared levels above the memories that a step uses in some ways: they are the same for all of them."""
+        return next((self.plan.levels(e["memory"]) for e in self.entries[s] if e["kind"] in kinds), [])
+
+    def read(self, s: int, source: int, mine: list[dict], size: int, first: bool) -> Node:
         plan = self.plan
         target = next(e["memory"] for e in self.entries[s] if e["kind"] in (d.STREAM_READ, d.SPILL))
-        node = plan.add(Node("read", s, size, 0, target))
+        node = plan.add(Node("move" if source else "read", s, size, source, target))
         node.wait(self.room[s])
+        bursts = sum(plan.bursts(one["first"], one["rows"]) for one in mine) if first else 0
+        latency = plan.route(node, source, target, bursts)
         for one in mine:
-            node.wait(plan.dram_ready[one["block"]])
-        latency = plan.route(
-            node, 0, target, sum(plan.bursts(one["first"], one["rows"]) for one in mine) if first else 0
-        )
+            if source:
+                copy = plan.at[one["block"], source]
+                plan.follow(node, copy, one["first"] if first else one["bytes"] - one["first"])
+                copy.guard.append(node)
+            else:
+                node.wait(plan.dram_ready[one["block"]])
         if not first:
-            node.wait(self.inward[s], -latency)
+            self.behind(node, s, latency)
         if first or not self.inward[s]:
             node.latency = latency
         return node
 
+    def behind(self, node: Node, s: int, latency: int) -> None:
+        """Follow a step's first part without a pause, not before it starts; if it is several, when all are there."""
+        for first in self.inward[s]:
+            took = max(first.books.values()) + first.latency if len(self.inward[s]) == 1 else 0
+            node.wait([first], -min(latency, took))
+
     def leave(self, s: int, after: Node | None) -> list[Node]:
-        plan, mine = self.plan, [one for one in self.entries[s] if one["kind"] == d.STREAM_WRITE]
+        """Results that leave: to DRAM, and to each level on the way."""
+        every = [one for one in self.entries[s] if one["kind"] == d.STREAM_WRITE]
+        found = []
+        for target in (0, *self.ways(s, (d.STREAM_WRITE,))):
+            found += self.leave_for(s, after, target, [one for one in every if self.home[one["block"]] == target])
+        return found
+
+    def leave_for(self, s: int, after: Node | None, target: int, mine: list[dict]) -> list[Node]:
+        plan = self.plan
         parts = [(one["first"] if after else one["bytes"] - one["first"], one["rows"]) for one in mine]
         size = sum(part for part, _ in parts)
         if not size:
             return []
-        node = plan.add(Node("write", s, size, mine[-1]["memory"], 0))
-        latency = plan.route(node, mine[-1]["memory"], 0, sum(plan.bursts(*part) for part in parts))
+        node = plan.add(Node("write", s, size, mine[-1]["memory"], target))
+        latency = plan.route(node, mine[-1]["memory"], target, sum(plan.bursts(*part) for part in parts))
         if after:
             node.wait([after], latency)
             node.wait([self.done[s]])
         else:
             node.wait(self.room[s])
-            node.wait(self.inward[s], -latency)
+            self.behind(node, s, latency)
+        for one in mine if target else []:
+            copy = plan.at[one["block"], target]
+            node.wait(self.home_room[one["block"]])
+            copy.came = copy.came or node
+            copy.guard.append(node)
         return [node]
 
     def compute(self) -> None:
@@ -430,8 +681,10 @@ class Gang:
             streams = self.through[s] + [n for one in self.entries[s] for n in one["through"]]
             if streams:
                 self.done[s] = plan.add(Node("done", s, waits=[(node, 0)], books={core: 0}))
-                for stream in streams:
-                    self.done[s].wait([stream], -stream.latency)
+                reads = [one for one in self.through[s] if one.kind != "write"]
+                for stream in streams:  # of several at once, no latency is forgiven
+                    apart = stream in reads and len(reads) > 1
+                    self.done[s].wait([stream], 0 if apart else -stream.latency)
             for one in self.entries[s]:
                 copy = plan.at.get((one["block"], one["memory"]))
                 if one["kind"] in (d.HOLD_READ, d.STREAM_READ) and copy:
@@ -455,10 +708,19 @@ class Gang:
 
     def written(self, s: int, one: dict, out: list[Node]) -> None:
         plan, block, held = self.plan, one["block"], one["kind"] == d.HOLD_WRITE
+        home = 0 if held else self.home[block]
         for copy in plan.holders(block):
-            if not (held and copy.memory == one["memory"]):
+            if copy.memory != (one["memory"] if held else home):
                 plan.release(copy)
         plan.writes_left[block] -= 1
+        if home:
+            copy = plan.at[block, home]
+            copy.ready, copy.came, copy.filled = copy.ready + out, copy.came or out[0], plan.whole(block)
+            copy.guard = copy.guard + out
+            plan.in_dram[block] = False
+            if not plan.writes_left[block] and plan.leaves_for_dram(block):
+                plan.pending.append((block, self.number + self.ahead))
+            return
         if not held:
             plan.in_dram[block] = True
             plan.dram_ready[block] = plan.dram_ready[block] + out

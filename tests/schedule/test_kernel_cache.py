@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from monet.compiled import fingerprint
-from monet.schedule.simulation import decide, nodes, residency, supply
+from monet.schedule.simulation import decide, levels, nodes, residency, supply
 
 
 def test_a_fingerprint_covers_functions_and_constants_of_other_files(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,6 +17,6 @@ def test_a_fingerprint_covers_functions_and_constants_of_other_files(monkeypatch
             patch.setattr(module, name, 12345)
             assert fingerprint(kernel) != before, name
     with monkeypatch.context() as patch:
-        patch.setattr(residency, "farthest", nodes.join)
+        patch.setattr(levels, "farthest", nodes.join)
         assert fingerprint(kernel) != before
     assert fingerprint(kernel) == before

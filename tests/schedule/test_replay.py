@@ -179,5 +179,5 @@ def test_reads_and_writes_queue_apart_before_they_are_merged(strict: bool, expec
         N(COMPUTE, {CORE: 3}),
     )
     start = np.zeros(len(given), np.int64)
-    could_start(events_of(*given), start, CORES, RESOURCES, strict)
+    could_start(events_of(*given), start, CORES, RESOURCES, False, strict)
     assert start.tolist() == expected

@@ -347,18 +347,27 @@ class CoreInstance:
 @dataclass(frozen=True, slots=True)
 class Memory:
     """An on-chip memory that the scheduler fills and evicts: a core's top memory, a shared one, or a cache-like
-    buffer between cores and DRAM. ``level`` has its size, ports and energies; ``clock_hz`` is that of its ports."""
+    buffer between cores and DRAM. ``level`` has its size, ports and energies; ``clock_hz`` is that of its ports.
+    ``is_cache``: a buffer between cores and DRAM keeps all that passes and evicts what was not used for longest;
+    otherwise it is managed by a plan that knows what is used again, and when."""
 
     name: str
     level: MemoryLevel
     cores: tuple[str, ...]  # names of core instances whose top it is; empty for a buffer between cores and DRAM
     endpoint: str  # node of the network where it hangs
     clock_hz: float
+    is_cache: bool = False
 
     @property
     def size_bytes(self) -> int:
         """Capacity, over all instances of the level."""
         return self.level.total_bytes
+
+    def port_bits_per_s(self, *, is_write: bool) -> float:
+        """Bits per second that can be read, or written, at all of its ports together."""
+        wanted = ("read_write", "write" if is_write else "read")
+        width = sum(port.bandwidth_bits_per_cycle for port in self.level.ports if port.direction in wanted)
+        return width * self.level.instances * self.clock_hz
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ def check(description: Description) -> list[DescriptionProblem]:
         for index, level in enumerate(core.memories):
             problems += _level(f"{path}.memories.{index}", level, core, description)
         problems += _slots(path, core)
+    problems += _policies(description)
     for name, connection in description.network.items():
         problems += _connection(f"network.{name}", connection, description)
     problems += _paths(description)
@@ -90,6 +91,15 @@ def _level(path: str, level: LevelModel, core: CoreModel, description: Descripti
                 if port_of(ports, operand, flow) is None:
                     direction = "read" if flow.is_read else "write"
                     yield DescriptionProblem(f"{path}.ports", f"no {direction} port carries {operand}.{flow}")
+
+
+def _policies(description: Description) -> Iterator[DescriptionProblem]:
+    """What a core works in is filled and emptied by plans; only a memory before it may be a cache."""
+    owner = {level.memory: f"cores.{name}" for name, core in description.cores.items() for level in core.memories}
+    for name, memory in description.memories.items():
+        if memory.policy != "managed" and name in owner:
+            why = f"it is a level of {owner[name]}, which is always managed; caches lie between cores and DRAM"
+            yield DescriptionProblem(f"memories.{name}.policy", why, memory.policy)
 
 
 def _slots(path: str, core: CoreModel) -> Iterator[DescriptionProblem]:

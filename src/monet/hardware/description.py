@@ -220,6 +220,11 @@ class SharedMemoryModel(StorageModel):
     """A memory that cores attach to, or a buffer between cores and DRAM."""
 
     clock_hz: Hertz | None = None
+    policy: Literal["managed", "lru"] = Field(
+        "managed",
+        description="of a buffer between cores and DRAM: managed (evicts what is used last) or a cache that evicts "
+        "what was not used for longest",
+    )
 
 
 class LevelModel(StorageModel):

@@ -174,8 +174,9 @@ def _memories(
                 found[name] = Memory(name, level, (instance.name,), instance.name, instance.core.clock_hz)
     for name, level in shared.items():
         users = tuple(user.name for user in instances if name in dict(user.memories).values())
-        clock = description.memories[name].clock_hz or description.clock_hz
-        found[name] = Memory(name, level, users, name, clock)
+        model = description.memories[name]
+        clock = model.clock_hz or description.clock_hz
+        found[name] = Memory(name, level, users, name, clock, model.policy == "lru")
     return tuple(found.values())
 
 

@@ -128,6 +128,8 @@ def fresh_state(plan: Tables, machine: Machine, room: Workspace) -> State:
     """All memories empty, all blocks where they are at the start; room for all that a plan can add."""
     memories, entries, steps = len(machine.capacity), len(plan.entries), len(plan.steps)
     copies = entries + len(plan.buffers) + 1
+    if machine.routes.depth:  # each may be evicted to a level, each result may go to one, each block be kept by all
+        copies *= 3 + machine.routes.depth
     nodes = 10 * entries + 8 * steps + 4 * copies + 64
     widest = int(np.diff(machine.routes.pointer).max(initial=1)) + 1
     bookings = 4 * (entries + copies) * widest + 4 * steps + 64
@@ -149,7 +151,7 @@ def fresh_state(plan: Tables, machine: Machine, room: Workspace) -> State:
     state.counters.chunks[0] = memories  # each has one, with all of its bytes
     state.chunks.bytes[:memories] = state.memories.free[:] = machine.capacity
     state.memories.head[:] = state.memories.tail[:] = np.arange(memories)
-    state.memories.newest[:] = -1
+    state.memories.newest[:] = state.memories.oldest[:] = -1
     state.chunks.event[:memories] = state.chunks.next[:memories] = -1
     blocks = state.blocks
     blocks.in_dram[:], blocks.writes_left[:], blocks.use[:] = (
@@ -158,6 +160,7 @@ def fresh_state(plan: Tables, machine: Machine, room: Workspace) -> State:
         plan.blocks.use_start,
     )
     blocks.dram_ready[:], blocks.pinned[:], blocks.due[:], blocks.copies[:] = -1, -1, NEVER, 0
+    blocks.home[:], blocks.homed[:], blocks.settled[:], blocks.spilled[:] = 0, -1, -1, -1
     state.dram.came[:], state.dram.went[:] = np.where(plan.blocks.in_dram == 1, -1, NOT_YET), NOT_YET
     return state
 
@@ -182,7 +185,7 @@ def first_come_first_served(decided: Decided, machine: Machine, *, strict: bool 
     """
     nodes, cores = decided.events.nodes, len(machine.accelerator.cores)
     start, place = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.int64)
-    could_start(decided.events, start, cores, len(machine.resource_names), strict)
+    could_start(decided.events, start, cores, len(machine.resource_names), machine.routes.depth > 0, strict)
     moved = Nodes.empty(len(nodes))
     reorder(np.argsort(start, kind="stable"), nodes, moved, place)
     return decided.renumbered(moved, place)

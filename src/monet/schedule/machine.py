@@ -1,7 +1,7 @@
 """An accelerator as the arrays that the scheduler's kernels read: resources, memories, routes, ticks.
 
 Resources are what nodes queue for: cores, links (one per direction unless both share), the ports of memories that
-several cores share, the DRAM channels together.
+several cores share and of those between cores and DRAM (shared levels), the DRAM channels together.
 Memory 0 is DRAM. A tick is 1/1024 of a cycle of the accelerator's clock, so that whole cycles are exact and all times
 scale with the clock.
 """
@@ -17,10 +17,11 @@ from functools import cached_property
 import numpy as np
 
 from monet.arrays import F64, I64, U8
-from monet.hardware.accelerator import Accelerator, CoreInstance
+from monet.hardware.accelerator import Accelerator, CoreInstance, Memory
 from monet.hardware.errors import HardwareError
 from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.unfused.border import Border, border_of
+from monet.mapping.unfused.dram_route import supply_of
 from monet.schedule.simulation.records import Routes
 
 TICKS_PER_CYCLE = 1024
@@ -106,7 +107,65 @@ class Machine:
             if backward != forward:
                 names.append(f"{link.name} (back)")
         names += [f"{memory.name} (port)" for memory in self.accelerator.memories if memory.name in self.ported]
+        for memory in self.levels:
+            names += [f"{memory.name} ({port})" for port in dict.fromkeys(_level_ports(memory))]
         return (*names, self.accelerator.dram.name)
+
+    @cached_property
+    def levels(self) -> tuple[Memory, ...]:
+        """Shared levels: memories that are no level of any core, and that data from DRAM passes on its way to one."""
+        passed = {name for memory in self.accelerator.memories for name in self._passed(memory)}
+        return tuple(memory for memory in self.accelerator.memories if memory.name in passed)
+
+    def _passed(self, memory: Memory) -> list[str]:
+        """Memories that belong to no core on the way of data from DRAM to one that does, those next to DRAM first."""
+        accelerator, found = self.accelerator, list[str]()
+        here = accelerator.dram.name
+        for index in accelerator.route(here, memory.endpoint):
+            here = self._next(index, here, memory.endpoint)
+            found.append(here)
+        return [name for name in found if name in self._between and name != memory.name]
+
+    @cached_property
+    def _between(self) -> frozenset[str]:
+        """Memories that are no level of any core."""
+        attached = {level.memory for instance in self.accelerator.cores for level in instance.core.levels}
+        shared = [memory.name for memory in self.accelerator.memories if memory.level.memory]
+        return frozenset(shared) - attached
+
+    @cached_property
+    def parents(self) -> I64:
+        """By memory, the shared level that data from DRAM passes last on its way there; 0 if there is none. What comes
+        to one core comes the same way: where its memories lie apart, levels of some of them only do not count."""
+        index, memories = self.memory_index, self.accelerator.memories
+        found = np.zeros(len(index), np.int64)
+        for memory in memories:
+            passed = self._passed(memory)
+            found[index[memory.name]] = index[passed[-1]] if passed else 0
+        changed = True
+        while changed:
+            changed = False
+            for instance in self.accelerator.cores:
+                own = sorted({index[name] for _, name in instance.memories})
+                chains = [self._chain(found, number) for number in own]
+                common = next((level for level in chains[0] if all(level in chain for chain in chains)), 0)
+                changed = changed or any(found[number] != common for number in own)
+                found[own] = common
+        return found
+
+    def _chain(self, parents: I64, number: int) -> list[int]:
+        """Shared levels above a memory, the nearest first."""
+        found, level = list[int](), int(parents[number])
+        while level:
+            found.append(level)
+            level = int(parents[level])
+        return found
+
+    def chain(self, memory: str) -> tuple[Memory, ...]:
+        """Shared levels between a memory and DRAM, the nearest first."""
+        return tuple(
+            self.accelerator.memories[level - 1] for level in self._chain(self.parents, self.memory_index[memory])
+        )
 
     @cached_property
     def ported(self) -> frozenset[str]:
@@ -116,6 +175,12 @@ class Machine:
         return frozenset(
             memory.name for memory in memories if len(memory.cores) > 1 or places.count(memory.endpoint) > 1
         )
+
+    def level_resources(self, memory: Memory) -> tuple[int, int]:
+        """The resources in which data is read from a shared level, and written to it."""
+        names = {name: number for number, name in enumerate(self.resource_names)}
+        read, write = (names[f"{memory.name} ({port})"] for port in _level_ports(memory))
+        return read, write
 
     @cached_property
     def port_resources(self) -> I64:
@@ -137,21 +202,38 @@ class Machine:
         return len(self.resource_names) - 1
 
     @cached_property
-    def borders(self) -> dict[str, Border]:
-        """What each core sees of DRAM when it is alone. DRAM is not limited here either: an operator may work in
-        place, which its nest does not say."""
-        found = {instance.name: border_of(self.accelerator, instance) for instance in self.accelerator.cores}
-        return {name: replace(border, dram_bytes=UNLIMITED) for name, border in found.items()}
+    def _borders(self) -> dict[tuple[str, int], Border]:
+        """Borders by core and by the number of the memory that operands come from, as they are asked for."""
+        return {}
 
-    def border_among(self, instance: CoreInstance, cores: int) -> Border:
-        """The border of one of several cores that share an operator: DRAM, and links that others use too, are divided
-        among them."""
-        border, accelerator = self.borders[instance.name], self.accelerator
+    def border(self, instance: CoreInstance, supply: int = 0) -> Border:
+        """What a core sees of DRAM, or of a shared level (``supply``: its number), when it is alone. DRAM is not
+        limited here either: an operator may work in place, which its nest does not say."""
+        key = instance.name, supply
+        if key not in self._borders:
+            level = self.accelerator.memories[supply - 1] if supply else None
+            self._borders[key] = replace(border_of(self.accelerator, instance, level), dram_bytes=UNLIMITED)
+        return self._borders[key]
+
+    def supplies(self, instance: CoreInstance) -> tuple[int, ...]:
+        """What a core may stream operands from: the shared levels above it, the nearest first, and DRAM."""
+        levels = self.chain(instance.memories[0][1]) if instance.memories else ()
+        return (*(self.memory_index[level.name] for level in levels), 0)
+
+    def supply(self, instance: CoreInstance, size: int) -> int:
+        """The memory from which a core streams an operator's operands, ``size`` bytes in all, as far as its tiles are
+        concerned: the nearest shared level that can hold them, else DRAM."""
+        return next(number for number in self.supplies(instance) if size <= self.capacity[number])
+
+    def border_among(self, instance: CoreInstance, cores: int, supply: int = 0) -> Border:
+        """The border of one of several cores that share an operator: what supplies them, and links that others use too,
+        are divided among them."""
+        border, accelerator = self.border(instance, supply), self.accelerator
         if cores == 1:
             return border
-        dram = accelerator.dram
-        rates = [dram.bandwidth_bits_per_s / cores]
-        for index in accelerator.route(dram.name, instance.endpoint):
+        source = supply_of(accelerator, accelerator.memories[supply - 1] if supply else None)
+        rates = [source.bandwidth_bits_per_s / cores]
+        for index in accelerator.route(source.name, instance.endpoint):
             rates.append(accelerator.links[index].bandwidth_bits_per_s / min(cores, self._users[index]))
         return replace(border, bits_per_cycle=min(rates) / instance.core.clock_hz)
 
@@ -168,7 +250,8 @@ class Machine:
         accelerator, count, dram = self.accelerator, len(self.memory_index), self.accelerator.dram
         wires = tuple((link.endpoints, link.directed, link.hub) for link in accelerator.links)
         ends = (dram.name, *(memory.endpoint for memory in accelerator.memories))
-        key = wires, ends, self.link_resources, self.port_resources.tobytes()
+        levels = tuple((self.memory_index[memory.name], self.level_resources(memory)) for memory in self.levels)
+        key = wires, ends, self.link_resources, self.port_resources.tobytes(), levels
         paths = self.store[PATHS].get_or(key, lambda: _Paths.of(self, ends))
         links = accelerator.links
         ports = range(len(accelerator.memories))
@@ -176,8 +259,10 @@ class Machine:
             [8 / link.bandwidth_bits_per_s for link in links]
             + [8 / dram.bandwidth_bits_per_s]
             + [self._port_s_per_byte(number) for number in ports]
+            + [8 / memory.port_bits_per_s(is_write=is_write) for memory in self.levels for is_write in (False, True)]
         )
-        lag = np.array([link.latency_s for link in links] + [dram.latency_s] + [0.0 for _ in ports])
+        lag = np.zeros(len(pace))
+        lag[: len(links) + 1] = [*(link.latency_s for link in links), dram.latency_s]
         seconds = np.bincount(paths.pair, lag[paths.link], minlength=count * count)
         return Routes(
             paths.pointer,
@@ -188,6 +273,9 @@ class Machine:
             np.ceil(seconds * self.ticks_per_second - 1e-6).astype(np.int64),
             paths.exists,
             self.port_resources,
+            self.parents,
+            np.array([0, *(memory.is_cache for memory in accelerator.memories)], np.uint8),
+            max(len(self.chain(memory.name)) for memory in accelerator.memories),
             self.dram_resource,
             dram.burst_bytes,
         )
@@ -212,7 +300,17 @@ class Machine:
         if not found:  # from one memory of a core to another
             first = len(accelerator.links)  # DRAM; ports come after it
             found = [(first + number, int(self.port_resources[number])) for number in (source, target)]
-        return found
+        return found + self._level_hops(source, target)
+
+    def _level_hops(self, source: int, target: int) -> list[tuple[int, int]]:
+        """The ports of shared levels at the two ends of a route; they come after the ports of other memories."""
+        first, names = len(self.accelerator.links) + 1 + len(self.accelerator.memories), list(self.memory_index)
+        return [
+            (first + 2 * number + is_write, self.level_resources(memory)[is_write])
+            for number, memory in enumerate(self.levels)
+            for is_write, end in enumerate((source, target))
+            if names[end] == memory.name
+        ]
 
     def _next(self, index: int, here: str, target: str) -> str:
         """The endpoint that a hop over a link leads to."""
@@ -275,6 +373,12 @@ class _Paths:
         return cls(
             np.array(pointer, np.int64), np.array(resource, np.int64), np.array(exists, np.uint8), *table.T.copy()
         )
+
+
+def _level_ports(memory: Memory) -> tuple[str, str]:
+    """The ports of a shared level that are read and written: one for both if any port does both."""
+    both = any(port.direction == "read_write" for port in memory.level.ports)
+    return ("port", "port") if both else ("read port", "write port")
 
 
 PATHS = Section[_Paths]("ways between memories", 1000)

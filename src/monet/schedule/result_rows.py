@@ -89,10 +89,10 @@ class CoreRow:
 
 @dataclass(frozen=True, slots=True)
 class LinkRow:
-    """One direction of a link, or the DRAM."""
+    """One direction of a link, a port of a memory between cores and DRAM, or the DRAM."""
 
     name: str
-    endpoints: tuple[str, ...]  # from, to; all of a bus; the DRAM's own name
+    endpoints: tuple[str, ...]  # from, to; all of a bus; of a port its memory; the DRAM's own name
     bytes: int  # that crossed it
     busy_s: float
     utilisation: float  # share of the step in which it is booked

@@ -17,16 +17,15 @@ from monet.schedule.plan import Plan
 from monet.schedule.simulation.queues import renumber
 from monet.schedule.simulation.records import (
     COMPUTE,
-    DIRECTION,
     EVICT,
-    FROM_DRAM,
     HOLD_READ,
     HOLD_WRITE,
     JOIN,
     NOT_YET,
     ON_CHIP,
+    READ,
     STREAM_READ,
-    TO_DRAM,
+    WRITE,
     WRITES,
     Copies,
     DramStays,
@@ -165,7 +164,7 @@ class Schedule:
         nodes, timed = self.decided.events.nodes, self.timed
         chosen = np.flatnonzero((nodes.kind != COMPUTE) & (nodes.kind != JOIN))
         kind = nodes.kind[chosen]
-        direction = np.take(DIRECTION, kind)
+        leaves = ((kind == WRITE) | (kind == EVICT)) & (nodes.target[chosen] == 0)
         return Transfers(
             chosen,
             nodes.operator[chosen],
@@ -174,8 +173,8 @@ class Schedule:
             nodes.source[chosen],
             nodes.target[chosen],
             nodes.targets[chosen],
-            direction == FROM_DRAM,
-            direction == TO_DRAM,
+            kind == READ,
+            leaves,
             kind == EVICT,
             timed.start[chosen],
             timed.end[chosen],

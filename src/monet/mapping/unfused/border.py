@@ -7,16 +7,25 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import OPERANDS, Accelerator, Core, CoreInstance, MemoryLevel
+from monet.hardware.accelerator import OPERANDS, Accelerator, Core, CoreInstance, Memory, MemoryLevel
 from monet.hardware.errors import HardwareError
 from monet.mapping.errors import DoesNotFit
 from monet.mapping.nest.frame import Stream
-from monet.mapping.unfused.dram_route import DramRoute, OperandCost, Passing, dram_route, passing, passing_energy
+from monet.mapping.unfused.dram_route import (
+    DramRoute,
+    OperandCost,
+    Passing,
+    dram_route,
+    passing,
+    passing_energy,
+    supply_of,
+)
 
 
 @dataclass(frozen=True)
 class Border:
-    """DRAM as one core sees it: bits per cycle of the core's clock, joules per bit (links included), first-word cycles.
+    """DRAM as one core sees it, or a shared level that has its operands: bits per cycle of the core's clock, joules per
+    bit (links included), first-word cycles.
 
     ``memories``: (slot, name, level) of the top memories that the scheduler fills; streamed slots are absent.
     ``route``: the wires one by one, for what an operator alone takes; tiles are chosen by the slowest of them.
@@ -71,22 +80,23 @@ class Border:
         return next((level for name, _, level in self.memories if name == slot), None)
 
 
-def border_of(accelerator: Accelerator, instance: CoreInstance) -> Border:
-    """The border of a core instance; the slowest part of the way to DRAM sets the bandwidth."""
-    dram, clock = accelerator.dram, instance.core.clock_hz
-    route = [accelerator.links[index] for index in accelerator.route(dram.name, instance.endpoint)]
-    bandwidth = min([dram.bandwidth_bits_per_s, *(link.bandwidth_bits_per_s for link in route)])
+def border_of(accelerator: Accelerator, instance: CoreInstance, level: Memory | None = None) -> Border:
+    """The border of a core instance whose operands are in DRAM, or in a shared level; the slowest part of the way to it
+    sets the bandwidth."""
+    dram, clock, supply = accelerator.dram, instance.core.clock_hz, supply_of(accelerator, level)
+    route = [accelerator.links[index] for index in accelerator.route(supply.name, instance.endpoint)]
+    bandwidth = min([supply.bandwidth_bits_per_s, *(link.bandwidth_bits_per_s for link in route)])
     if bandwidth <= 0:
-        raise HardwareError(f"{accelerator.name}: core {instance.name} reaches {dram.name} with zero bandwidth")
+        raise HardwareError(f"{accelerator.name}: core {instance.name} reaches {supply.name} with zero bandwidth")
     memories = tuple((slot, name, instance.core.top(slot)) for slot, name in instance.memories if slot in OPERANDS)
     return Border(
         bandwidth / clock,
-        dram.read_energy_j_per_bit,
-        dram.write_energy_j_per_bit,
+        supply.read_energy_j_per_bit,
+        supply.write_energy_j_per_bit,
         math.fsum(link.energy_j_per_bit for link in route),
-        (dram.latency_s + math.fsum(link.latency_s for link in route)) * clock,
+        (supply.latency_s + math.fsum(link.latency_s for link in route)) * clock,
         memories,
         dram.name,
         dram.capacity_bytes,
-        dram_route(accelerator, instance),
+        dram_route(accelerator, instance, supply),
     )

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from monet.hardware.accelerator import Accelerator, Core, CoreInstance
+from monet.hardware.accelerator import Accelerator, Core, CoreInstance, Memory
 from monet.hardware.errors import HardwareError
 from monet.mapping.nest.cost import Access
 
@@ -57,20 +57,45 @@ class DramRoute:
         return {name: pace * (whole_bursts(size, self.burst_bytes) if name == DRAM else size) for name, pace in wires}
 
 
-def dram_route(accelerator: Accelerator, instance: CoreInstance) -> DramRoute:
-    """The way between DRAM and a core instance."""
-    dram, clock = accelerator.dram, instance.core.clock_hz
-    there = accelerator.route(dram.name, instance.endpoint)
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """Where the operands of a core come from and go to: DRAM, or a shared level that has them."""
+
+    name: str  # its endpoint
+    bandwidth_bits_per_s: float
+    latency_s: float
+    burst_bytes: int
+    read_energy_j_per_bit: float
+    write_energy_j_per_bit: float
+
+
+def supply_of(accelerator: Accelerator, level: Memory | None = None) -> Supply:
+    """DRAM, or a shared level; the narrower of the directions in which it has ports counts."""
+    if level is None:
+        dram = accelerator.dram
+        return Supply(
+            dram.name, dram.bandwidth_bits_per_s, dram.latency_s, dram.burst_bytes,
+            dram.read_energy_j_per_bit, dram.write_energy_j_per_bit,
+        )  # fmt: skip
+    width = min(level.port_bits_per_s(is_write=False), level.port_bits_per_s(is_write=True))
+    prices = level.level.read_energy_j_per_bit, level.level.write_energy_j_per_bit
+    return Supply(level.endpoint, width, 0.0, 1, *prices)
+
+
+def dram_route(accelerator: Accelerator, instance: CoreInstance, supply: Supply) -> DramRoute:
+    """The way between DRAM, or what supplies a core in its place, and the core."""
+    clock = instance.core.clock_hz
+    there = accelerator.route(supply.name, instance.endpoint)
     try:
-        back = accelerator.route(instance.endpoint, dram.name)
+        back = accelerator.route(instance.endpoint, supply.name)
     except HardwareError:  # its results leave through other cores; whether they can is for the scheduler to say
         back = ()
-    seconds = dram.latency_s + math.fsum(accelerator.links[index].latency_s for index in there)
-    pace = 8 * clock / dram.bandwidth_bits_per_s
+    seconds = supply.latency_s + math.fsum(accelerator.links[index].latency_s for index in there)
+    pace = 8 * clock / supply.bandwidth_bits_per_s
     wires = [
         ((DRAM, pace), *_links(accelerator, route, clock, label)) for route, label in ((there, ""), (back, "back"))
     ]
-    return DramRoute(wires[0], wires[1], dram.burst_bytes, seconds * clock)
+    return DramRoute(wires[0], wires[1], supply.burst_bytes, seconds * clock)
 
 
 def _links(accelerator: Accelerator, route: tuple[int, ...], clock: float, label: str) -> Wires:

@@ -81,9 +81,9 @@ class CostTable:
     def __init__(self, machine: Machine, objective: str = "latency") -> None:
         self.machine, self.objective, self.store = machine, objective, machine.store
         self._known: dict[tuple[Any, ...], StepCost] = {}
-        self._borders: dict[tuple[str, int, float], Border] = {}
+        self._borders: dict[tuple[str, int, float, int], Border] = {}
         self._places: dict[tuple[tuple[str, ...], bool], tuple[Any, ...]] = {}
-        self._numbers: dict[tuple[bool, bool, str, int, bool, float], int] = {}
+        self._numbers: dict[tuple[bool, bool, str, int, bool, float, int], int] = {}
         self.steps: dict[tuple[Any, ...], Costed] = {}
         # a number for each (keys are slow to compare, numbers are not), its steps, storages they touch, those for sums
         self.numbered: dict[tuple[Any, ...], tuple[int, Costed, tuple[str, ...], dict[int, str]]] = {}
@@ -145,18 +145,21 @@ class CostTable:
 
     def passing_cycles(self, cost: StepCost, instance: CoreInstance) -> float:
         """Cycles that the operands of a streamed step of a core take on their way from and to DRAM."""
-        return passing_cycles(cost, self._border(instance, 1, 1.0))
+        return passing_cycles(cost, self._border(instance, 1, 1.0, 0))
 
     @cached_property
     def alike(self) -> dict[str, CoreInstance]:
-        """Core → the first core of its design that DRAM serves as fast, and that has the same lanes beside it: what
-        steps cost on one they cost on the other."""
+        """Core → the first core of its design that DRAM and shared levels serve as fast, with the same lanes beside it:
+        what steps cost on one they cost on the other."""
         accelerator, first, found = self.machine.accelerator, dict[Any, CoreInstance](), dict[str, CoreInstance]()
         for instance in accelerator.cores:
             lanes = lanes_beside(accelerator, instance)
             design = accelerator.design_number
-            pace = self.machine.borders[instance.name].bits_per_cycle
-            key = design[instance.name], pace, lanes and design[lanes.name]
+            paces = tuple(
+                (int(self.machine.capacity[supply]), self.machine.border(instance, supply).bits_per_cycle)
+                for supply in self.machine.supplies(instance)
+            )
+            key = design[instance.name], paces, lanes and design[lanes.name]
             found[instance.name] = first.setdefault(key, instance)
         return found
 
@@ -179,9 +182,10 @@ class CostTable:
         """A number for the core and what its costs see beyond it: DRAM only where it streams from there, and for fused
         attention the lanes beside it."""
         is_matrix = operator.macs > 0
-        key = operator.is_attention, is_matrix, instance.name, cores, held, share
+        supply = self.machine.supply(instance, operator.input_bytes + operator.output_bytes)
+        key = operator.is_attention, is_matrix, instance.name, cores, held, share, supply
         if key not in self._numbers:
-            border = self._border(instance, cores, 1.0 if held else share)
+            border = self._border(instance, cores, 1.0 if held else share, supply)
             beyond: Any = border.memories
             if is_matrix and (instance.core.streamed or not held):
                 beyond = border.stream if held else border
@@ -190,10 +194,10 @@ class CostTable:
             self._numbers[key] = self.store[SURROUNDINGS].get_or(content, self.store.next_number)
         return self._numbers[key]
 
-    def _border(self, instance: CoreInstance, cores: int, share: float) -> Border:
-        key = instance.name, cores, share
+    def _border(self, instance: CoreInstance, cores: int, share: float, supply: int) -> Border:
+        key = instance.name, cores, share, supply
         if key not in self._borders:
-            self._borders[key] = smaller_border(self.machine.border_among(instance, cores), share)
+            self._borders[key] = smaller_border(self.machine.border_among(instance, cores, supply), share)
         return self._borders[key]
 
     def _compute(
@@ -207,7 +211,8 @@ class CostTable:
         share: float,
     ) -> StepCost:
         nest = step_nest(operator.nest, steps, number) if steps.ranges else operator.nest
-        border = self._border(instance, cores, 1.0 if held else share)
+        supply = self.machine.supply(instance, operator.input_bytes + operator.output_bytes)
+        border = self._border(instance, cores, 1.0 if held else share, supply)
         if operator.is_matrix:
             run = matrix_held if held else matrix_streamed
             found = run(nest, instance, border, self.objective, self.store)

@@ -225,7 +225,7 @@ class Expansion:
         blocks = Blocks.zeros(len(sizes))
         blocks.bytes[:] = sizes
         blocks.in_dram[:], blocks.persistent[:], _ = self.workload.storage_flags[flags].T
-        blocks.through[:], blocks.from_dram[:] = blocks.persistent, boundary == LOCAL
+        blocks.through[:], blocks.from_outside[:] = blocks.persistent, boundary == LOCAL
         uses = np.empty(len(entries), np.int64)
         gangs = self._gangs(boundary == DRAM)
         tables = Tables(gangs, Steps.of(steps), Buffers.of(buffers), Entries.of(entries), blocks, uses)

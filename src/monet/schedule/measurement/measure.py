@@ -166,7 +166,7 @@ class Measures:
         return tuple(found)
 
     def links(self) -> tuple[r.LinkRow, ...]:
-        """One row per link direction and one for DRAM: bytes, busy time, energy."""
+        """One row per link direction, per port of a shared level, and one for DRAM: bytes, busy time, energy."""
         machine = self.machine
         booked, resources = self._booked, len(machine.resource_names)
         size = np.bincount(booked.resource, booked.bytes, minlength=resources)
@@ -178,9 +178,12 @@ class Measures:
             for backwards, number in enumerate(pair):
                 ends = list(reversed(link.endpoints)) if backwards and pair[0] != pair[1] else list(link.endpoints)
                 described[number] = described.get(number, (ends, link.bandwidth_bits_per_s / 8))
+        for memory in machine.levels:
+            for number, is_write in zip(machine.level_resources(memory), (False, True), strict=True):
+                described[number] = [memory.name], memory.port_bits_per_s(is_write=is_write) / 8
         for number in range(len(machine.accelerator.cores), resources):
             if number not in described:
-                continue  # a port
+                continue  # a port of a memory that belongs to cores
             ends, bandwidth = described[number]
             table.append(
                 r.LinkRow(

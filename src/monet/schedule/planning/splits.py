@@ -183,8 +183,9 @@ class Clock:
         first, accelerator = instances[0], machine.accelerator
         beside = lanes_beside(accelerator, first) if operator.is_attention else first
         counts = sorted(set(ways.pieces.tolist()))
-        together = {count: count * machine.border_among(first, count).bits_per_cycle for count in counts}
-        alone = machine.borders[first.name].bits_per_cycle
+        supply = machine.supply(first, operator.input_bytes + operator.output_bytes)
+        together = {count: count * machine.border_among(first, count, supply).bits_per_cycle for count in counts}
+        alone = machine.border(first, supply).bits_per_cycle
         return cls(operator, first.core, beside.core if beside else None, alone, together, accelerator.dram.burst_bytes)
 
     @property

@@ -8,6 +8,7 @@ serve them. Nothing here looks at time.
 from __future__ import annotations
 
 from monet.compiled import kernel, part
+from monet.schedule.simulation.levels import leaves_for_dram, look_for_homes, settle, take, use_after
 from monet.schedule.simulation.nodes import book, depend, join, open_node
 from monet.schedule.simulation.records import (
     COMPUTE,
@@ -30,14 +31,13 @@ from monet.schedule.simulation.records import (
 from monet.schedule.simulation.residency import (
     NO_ROOM,
     add_copy,
-    drive_out,
     guard_with,
     next_use,
     release,
-    take,
     write_back,
+    write_out,
 )
-from monet.schedule.simulation.supply import fetch, leave, stream
+from monet.schedule.simulation.supply import fetch, leave, put_where_shared, stream
 
 OK, NO_SPACE, NOWHERE = range(3)  # what ``decide`` answers
 
@@ -127,25 +127,32 @@ def take_or_fail(plan: Tables, routes: Routes, state: State, memory: int, size: 
 def admit(plan: Tables, routes: Routes, state: State, gang: int) -> None:
     """Results that may stay on chip do so if that drives out only what is needed later than they are."""
     first, last = entries_of(plan, gang)
+    if routes.depth > 0:
+        look_for_homes(plan, routes, state, first, last)
     for e in range(first, last):
-        entry, live = plan.entries[e], state.entries[e]
-        if entry.kind != KEEP_WRITE:
-            continue
-        block, given = state.blocks[entry.block], plan.blocks[entry.block]
-        block.pinned = gang
-        if state.at[entry.block, entry.memory] >= 0:
-            live.kind = HOLD_WRITE
-            continue
-        use, event = block.use, NO_ROOM
-        while use < given.use_end and plan.uses[use] <= gang:
-            use += 1
-        if use < given.use_end:  # somebody reads it again
-            event = take(plan, routes, state, entry.memory, given.bytes, plan.uses[use])
-        if event == NO_ROOM:
-            live.kind = STREAM_WRITE
-            continue
-        live.kind, live.is_new, live.room = HOLD_WRITE, 1, event
-        add_copy(state, entry.block, entry.memory, given.bytes)
+        if plan.entries[e].kind == KEEP_WRITE:
+            admit_result(plan, routes, state, e, gang)
+        if routes.depth > 0 and state.entries[e].kind == STREAM_WRITE:
+            settle(plan, routes, state, plan.entries[e].block)
+
+
+@part()
+def admit_result(plan: Tables, routes: Routes, state: State, e: int, gang: int) -> None:
+    """Keep a result in the memory of its core if there is room."""
+    entry, live = plan.entries[e], state.entries[e]
+    block, given = state.blocks[entry.block], plan.blocks[entry.block]
+    block.pinned = gang
+    if state.at[entry.block, entry.memory] >= 0:
+        live.kind = HOLD_WRITE
+        return
+    use, event = use_after(plan, state, entry.block, gang), NO_ROOM
+    if use < NEVER:  # somebody reads it again
+        event = take(plan, routes, state, entry.memory, given.bytes, use)
+    if event == NO_ROOM:
+        live.kind = STREAM_WRITE
+        return
+    live.kind, live.is_new, live.room = HOLD_WRITE, 1, event
+    add_copy(state, entry.block, entry.memory, given.bytes)
 
 
 @part()
@@ -235,12 +242,12 @@ def finish(plan: Tables, routes: Routes, state: State, gang: int) -> None:
         out = leave(plan, routes, state, s, doing.run)
         for e in range(step.entry_start, step.entry_end):
             if state.entries[e].kind == HOLD_WRITE:
-                written_on_chip(plan, state, s, e, gang)
+                written_on_chip(plan, state, s, e)
             elif state.entries[e].kind == STREAM_WRITE:
-                written_to_dram(plan, state, s, e, out if out >= 0 else doing.done)
+                written_outside(plan, state, s, e, out if out >= 0 else doing.done)
         for b in range(step.buffer_start, step.buffer_end):
             copy = state.buffer_copy[b]
-            state.copies[copy].came = doing.first_in if doing.first_in >= 0 else doing.run
+            state.copies[copy].came = doing.first_read if doing.first_read >= 0 else doing.run
             state.guards[copy].until = join(state, doing.done, out, SPACE)
             release(state, copy)
         end = join(state, end, doing.done, DATA)
@@ -254,9 +261,9 @@ def finish(plan: Tables, routes: Routes, state: State, gang: int) -> None:
 
 
 @part()
-def written_on_chip(plan: Tables, state: State, s: int, e: int, gang: int) -> None:
+def written_on_chip(plan: Tables, state: State, s: int, e: int) -> None:
     """A result is in a memory: its copy there is the only valid one."""
-    entry, doing, counters = plan.entries[e], state.steps[s], state.counters[0]
+    entry, doing = plan.entries[e], state.steps[s]
     drop_copies(state, entry.block, entry.memory)
     number = state.at[entry.block, entry.memory]
     copy, guard, block = state.copies[number], state.guards[number], state.blocks[entry.block]
@@ -268,24 +275,43 @@ def written_on_chip(plan: Tables, state: State, s: int, e: int, gang: int) -> No
     if block.writes_left > 0:
         block.due = -1
     elif plan.blocks[entry.block].through == 1:
-        block.due = gang + plan.gangs[gang].ahead
-        state.pending[counters.pending] = entry.block
-        counters.pending += 1
+        write_later(plan, state, entry.block)
     else:
         block.due = NEVER
 
 
 @part()
-def written_to_dram(plan: Tables, state: State, s: int, e: int, out: int) -> None:
-    """A result has left with ``out``: only DRAM has it."""
+def write_later(plan: Tables, state: State, number: int) -> None:
+    """A finished block is written to DRAM once the gangs whose reads go ahead have theirs."""
+    counters = state.counters[0]
+    state.blocks[number].due = counters.gang + plan.gangs[counters.gang].ahead
+    state.pending[counters.pending] = number
+    counters.pending += 1
+
+
+@part()
+def written_outside(plan: Tables, state: State, s: int, e: int, out: int) -> None:
+    """A result has left its core with ``out``: only DRAM has it, or the shared level that is its home."""
     number = plan.entries[e].block
     block = state.blocks[number]
+    block.writes_left -= 1
+    if block.home > 0:
+        drop_copies(state, number, block.home)
+        copy = state.at[number, block.home]
+        guard = state.guards[copy]
+        guard.ready, guard.filled = join(state, guard.ready, out, DATA), plan.blocks[number].bytes
+        if state.copies[copy].came < 0:
+            state.copies[copy].came = out
+        guard_with(state, copy, out, -1)
+        block.in_dram = 0
+        if block.writes_left == 0 and leaves_for_dram(plan, number):
+            write_later(plan, state, number)
+        return
     drop_copies(state, number, -1)
     block.in_dram = 1
     block.dram_ready = join(state, max(-1, block.dram_ready), out, DATA)
     if state.dram[number].came == NOT_YET:
         state.dram[number].came = state.steps[s].run
-    block.writes_left -= 1
 
 
 @part()
@@ -301,7 +327,7 @@ def drop_copies(state: State, number: int, but: int) -> None:
 def retire(plan: Tables, state: State, number: int, end: int) -> None:
     """Let a block go everywhere if nobody uses it again and it need not be written."""
     given, stay = plan.blocks[number], state.dram[number]
-    must_leave = given.through == 1 and state.blocks[number].in_dram == 0
+    must_leave = state.blocks[number].in_dram == 0 and leaves_for_dram(plan, number)
     if must_leave or next_use(plan, state, number) < NEVER:
         return
     drop_copies(state, number, -1)
@@ -319,7 +345,10 @@ def flush(plan: Tables, routes: Routes, state: State, upto: int) -> None:
         if upto < block.due < NEVER:
             return
         if 0 <= block.due < NEVER and block.in_dram == 0:
-            write_back(plan, routes, state, number, WRITE)
+            if routes.depth > 0 and put_where_shared(plan, routes, state, number):
+                block.due = NEVER
+            else:
+                write_back(plan, routes, state, number, WRITE)
             retire(plan, state, number, block.dram_ready)
         counters.flushed += 1
 
@@ -333,5 +362,5 @@ def clear_chip(plan: Tables, routes: Routes, state: State) -> None:
         while copy >= 0:
             after = int(state.guards[copy].next)
             if state.copies[copy].block >= 0:
-                drive_out(plan, routes, state, copy)
+                write_out(plan, routes, state, copy)
             copy = after

@@ -6,15 +6,16 @@ import numpy as np
 
 from monet.arrays import I64, Column
 from monet.compiled import kernel
-from monet.schedule.simulation.records import EVICT, WRITE, Events, Nodes
+from monet.schedule.simulation.records import EVICT, MOVE, WRITE, Events, Nodes
 
 
 @kernel
-def could_start(events: Events, start: I64, cores: int, resources: int, strict: bool) -> None:
+def could_start(events: Events, start: I64, cores: int, resources: int, has_levels: bool, strict: bool) -> None:
     """When each node could start if it had the wires to itself: reads in order, writes in order, neither in the way
-    of the other; cores serve in order as always. ``strict``: when it is asked for, before the lag of what it needs."""
+    of the other; cores serve in order as always. ``has_levels``: nor are reads from DRAM in the way of what moves on
+    from a shared level, which waits for them. ``strict``: when it is asked for, before the lag of what it needs."""
     bookings = events.bookings
-    free, came = np.zeros(2 * resources, np.int64), np.zeros(2 * resources, np.int64)
+    free, came = np.zeros(3 * resources, np.int64), np.zeros(3 * resources, np.int64)
     end = np.empty(start.size, np.int64)
     for number in range(start.size):
         node, ready, asked = events.nodes[number], 0, 0
@@ -22,11 +23,13 @@ def could_start(events: Events, start: I64, cores: int, resources: int, strict: 
             dep = events.deps[d]
             ready = max(ready, end[dep.node] + dep.lag)
             asked = max(asked, end[dep.node] + (0 if strict else dep.lag))
-        queue = resources if node.kind in (WRITE, EVICT) else 0
+        queue = resources if node.kind in (WRITE, EVICT) else 2 * resources if has_levels and node.kind == MOVE else 0
         for b in range(node.book_start, node.book_end):
             resource = bookings[b].resource
             line = resource + queue if resource >= cores else resource
             ready, asked = max(ready, free[line]), max(asked, came[line])
+        if has_levels:  # what goes on as it comes may start before all it waits for has ended
+            asked = min(asked, ready)
         for b in range(node.book_start, node.book_end):
             resource = bookings[b].resource
             if resource >= cores:

@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 from monet.arrays import F64, I64, U8, I32x2, Table
 
-# kinds of nodes, and by kind what they have to do with DRAM
+# kinds of nodes: a tile; data from DRAM; results, and what makes room, on the way to DRAM or to a memory before it;
+# data between memories on chip
 COMPUTE, READ, WRITE, MOVE, EVICT, JOIN = range(6)
+# and what a transfer has to do with DRAM
 FROM_DRAM, TO_DRAM, ON_CHIP = range(3)
-DIRECTION = (ON_CHIP, FROM_DRAM, TO_DRAM, ON_CHIP, TO_DRAM, ON_CHIP)
 # reasons of a dependency; of a start also: the resource was taken
 DATA, SPACE, QUEUE = range(3)
 # kinds of entries: what a step does with a block
@@ -147,7 +148,7 @@ class Blocks(Table):
     in_dram: I64  # 1: from the start
     persistent: I64  # 1: it is still there after the step
     through: I64  # 1: what is written on chip must go to DRAM
-    from_dram: I64  # 1: cores get it from there, never from another core's memory
+    from_outside: I64  # 1: cores get it from DRAM or a shared level, never from another core's memory
     writes: I64  # entries that write it
     use_start: I64  # in ``uses``
     use_end: I64
@@ -173,6 +174,9 @@ class Routes(NamedTuple):
     latency: I64  # ticks
     exists: U8
     port: I64  # by memory: the resource of its ports; -1 if nobody has to queue for them
+    parent: I64  # by memory: the shared level that data from DRAM passes last on its way here; 0 if there is none
+    lru: U8  # by memory: 1 for a shared level that evicts what was not used for longest, not what is used last
+    depth: int  # most shared levels on the way to a memory
     dram: int  # resource
     burst_bytes: int
 
@@ -197,12 +201,16 @@ class Counters(Table):
 
 
 class Memories(Table):
-    """Free bytes, the queue of chunks that they are in, and the copies that lie in a memory, newest first."""
+    """Free bytes, the queue of chunks that they are in, and the copies that lie in a memory, newest first. Of a shared
+    level also what it does in the transfer at hand."""
 
     free: I64
     head: I64
     tail: I64
     newest: I64
+    oldest: I64
+    missing: I64  # bytes that have to come from above
+    below: I64  # the level that they go on to; 0 for none
 
 
 class Chunks(Table):
@@ -217,7 +225,8 @@ class StepState(Table):
     """Nodes of a step."""
 
     room: I64  # what its buffers wait for
-    first_in: I64  # what it streams for itself before it starts, then while it runs
+    first_read: I64  # the first transfer of what it streams for itself before it starts
+    first_in: I64  # all of that is there; then, what it streams while it runs
     through: I64
     out: I64
     run: I64
@@ -231,6 +240,7 @@ class EntryState(Table):
     room: I64  # the node that its space waits for
     is_new: I64  # 1: the block was not there before
     source: I64  # memory, or LEADS, FOLLOWS, UNWANTED
+    is_staged: I64  # 1: it comes from DRAM, or from a shared level on the way from there
     first_in: I64
     through: I64
     next: I64  # the next entry that the same transfer serves
@@ -248,6 +258,13 @@ class BlockState(Table):
     due: I64  # the gang after which it is to be written; negative: still accumulating
     copies: I64
     leader: I64  # the entry that leads its transfer
+    asked: I64  # bytes that transfers of this gang take of it
+    home: I64  # where results that leave the cores of this gang go: a shared level, or DRAM
+    homed: I64  # the gang that looked for the level above all that write it
+    writing: I64  # entries of that gang that stream it out
+    spilled: I64  # the gang that reads back what it streams out of it
+    settled: I64  # the gang that decided on it
+    home_room: I64  # the node that its space there waits for
 
 
 class Guards(Table):
@@ -256,6 +273,7 @@ class Guards(Table):
     ready: I64
     until: I64  # it may not go before this one has ended
     core: I64  # of all nodes that it waits for, if they are on one
+    filled: I64  # bytes of the block that have come here; a shared level may have room for a part of them only
     previous: I64
     next: I64
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from monet.arrays import I64, I64x2
 from monet.compiled import kernel, part
-from monet.schedule.simulation.records import COMPUTE, DATA, JOIN, MOVE, QUEUE, SPACE, Events, Nodes
+from monet.schedule.simulation.records import COMPUTE, DATA, JOIN, MOVE, QUEUE, READ, SPACE, Events, Nodes
 
 # waits of a core, as columns of the partition
 WAIT_DRAM, WAIT_LINK, WAIT_DEPENDENCY, WAIT_SPACE = range(4)
@@ -73,7 +73,8 @@ def charge(nodes: Nodes, timed: Timed, core: int, number: int) -> None:
         if kind == JOIN:
             blame, at = timed.why[at], timed.cause[at]
             continue
-        column = WAIT_DEPENDENCY if kind == COMPUTE else WAIT_LINK if kind == MOVE else WAIT_DRAM
+        stays = kind == MOVE or (nodes[at].target > 0 and kind != READ)  # on chip
+        column = WAIT_DEPENDENCY if kind == COMPUTE else WAIT_LINK if stays else WAIT_DRAM
         if kind == COMPUTE and blame == QUEUE:
             column = WAIT_LINK  # for the port of a memory that another core is using
         began = max(since, min(until, timed.start[at]))

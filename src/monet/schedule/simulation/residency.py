@@ -38,16 +38,13 @@ def free_bytes(state: State, where: int, size: int, event: int) -> None:
 @part()
 def add_copy(state: State, block: int, where: int, size: int) -> int:
     """Note that ``size`` bytes of a memory now belong to a block, or to a step's buffers (-1)."""
-    memory, counters = state.memories[where], state.counters[0]
+    counters = state.counters[0]
     number = int(counters.copies)
     counters.copies += 1
     copy, guard = state.copies[number], state.guards[number]
     copy.block, copy.memory, copy.bytes, copy.came, copy.went = block, where, size, -1, NOT_YET
-    guard.ready, guard.until, guard.core = -1, -1, -1
-    guard.previous, guard.next = -1, memory.newest
-    if memory.newest >= 0:
-        state.guards[memory.newest].previous = number
-    memory.newest = number
+    guard.ready, guard.until, guard.core, guard.filled = -1, -1, -1, size
+    put_first(state, number)
     if block >= 0:
         state.at[block, where] = number
         state.blocks[block].copies += 1
@@ -55,15 +52,36 @@ def add_copy(state: State, block: int, where: int, size: int) -> int:
 
 
 @part()
-def release(state: State, number: int) -> None:
-    """A copy goes; its bytes are free once its guard has ended."""
-    copy, guard = state.copies[number], state.guards[number]
+def put_first(state: State, number: int) -> None:
+    """Make a copy the newest of its memory."""
+    memory, guard = state.memories[state.copies[number].memory], state.guards[number]
+    guard.previous, guard.next = -1, memory.newest
+    if memory.newest >= 0:
+        state.guards[memory.newest].previous = number
+    else:
+        memory.oldest = number
+    memory.newest = number
+
+
+@part()
+def take_out(state: State, number: int) -> None:
+    """Take a copy out of the order of its memory."""
+    memory, guard = state.memories[state.copies[number].memory], state.guards[number]
     if guard.previous >= 0:
         state.guards[guard.previous].next = guard.next
     else:
-        state.memories[copy.memory].newest = guard.next
+        memory.newest = guard.next
     if guard.next >= 0:
         state.guards[guard.next].previous = guard.previous
+    else:
+        memory.oldest = guard.previous
+
+
+@part()
+def release(state: State, number: int) -> None:
+    """A copy goes; its bytes are free once its guard has ended."""
+    copy, guard = state.copies[number], state.guards[number]
+    take_out(state, number)
     free_bytes(state, copy.memory, copy.bytes, guard.until)
     copy.went = guard.until
     if copy.block >= 0:
@@ -123,14 +141,9 @@ def farthest(plan: Tables, state: State, memory: int, later_than: int) -> int:
 
 
 @part()
-def take(plan: Tables, routes: Routes, state: State, where: int, size: int, later_than: int) -> int:
-    """Make room for ``size`` bytes and take them. The node to wait for, -1 for none, NO_ROOM if there is no way."""
+def take_free(state: State, where: int, size: int) -> int:
+    """Take bytes that are free. The node to wait for, -1 for none."""
     memory = state.memories[where]
-    while memory.free < size:
-        victim = farthest(plan, state, where, later_than)
-        if victim < 0:
-            return NO_ROOM
-        drive_out(plan, routes, state, victim)
     memory.free -= size
     event, joined = -1, -1
     while size > 0:
@@ -152,7 +165,7 @@ def take(plan: Tables, routes: Routes, state: State, where: int, size: int, late
 
 
 @part()
-def drive_out(plan: Tables, routes: Routes, state: State, copy: int) -> None:
+def write_out(plan: Tables, routes: Routes, state: State, copy: int) -> None:
     """Release a copy of a block, and write it to DRAM first if it is the only one."""
     number = state.copies[copy].block
     if state.blocks[number].in_dram == 0 and state.blocks[number].copies == 1:

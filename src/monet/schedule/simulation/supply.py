@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from monet.compiled import part
-from monet.schedule.simulation.nodes import book_route, depend, in_rows, open_node
+from monet.schedule.simulation.levels import follow, is_above, put_up, stage
+from monet.schedule.simulation.nodes import book_route, depend, in_rows, join, open_node
 from monet.schedule.simulation.records import (
     DATA,
     FOLLOWS,
@@ -28,13 +29,13 @@ from monet.schedule.simulation.residency import guard_with, write_back
 @part()
 def fetch(plan: Tables, routes: Routes, state: State, gang: int) -> bool:
     """Bring the held blocks that are missing; False if one is nowhere."""
-    chain(plan, state, gang, True)
+    chain(plan, routes, state, gang, True)
     for s in range(plan.gangs[gang].first_step, plan.gangs[gang].last_step):
         for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
             if state.entries[e].source != LEADS:
                 continue
             number = plan.entries[e].block
-            source = source_of(plan, routes, state, number, plan.entries[e].memory)
+            source = source_of(plan, routes, state, e, plan.blocks[number].bytes, s)
             if source < 0:
                 return False
             new = transfer(plan, routes, state, e, source, plan.blocks[number].bytes, s)
@@ -49,13 +50,15 @@ def fetch(plan: Tables, routes: Routes, state: State, gang: int) -> bool:
 
 
 @part()
-def chain(plan: Tables, state: State, gang: int, held: bool) -> None:
-    """Link the entries of a gang that want the same block from outside: the first of them leads, for a multicast."""
+def chain(plan: Tables, routes: Routes, state: State, gang: int, held: bool) -> None:
+    """Link the entries of a gang that want the same block from outside, by the same shared level if there is one: the
+    first of them leads, for a multicast."""
     entries = plan.entries
     first = plan.steps[plan.gangs[gang].first_step].entry_start
     last = plan.steps[plan.gangs[gang].last_step - 1].entry_end
     for e in range(first, last):
-        state.blocks[entries[e].block].leader = -1
+        block = state.blocks[entries[e].block]
+        block.leader, block.asked = -1, 0
     for e in range(last - 1, first - 1, -1):
         entry, live, block = entries[e], state.entries[e], state.blocks[entries[e].block]
         live.next, live.source = -1, UNWANTED
@@ -66,28 +69,83 @@ def chain(plan: Tables, state: State, gang: int, held: bool) -> None:
         if not wanted:
             continue
         lead = block.leader if held or entry.share > 0 else -1
-        while lead >= 0 and not held and entries[lead].share != entry.share:  # cores that read other parts come between
+        while lead >= 0 and not (
+            (held or entries[lead].share == entry.share)
+            and routes.parent[entries[lead].memory] == routes.parent[entry.memory]
+        ):  # cores that read other parts, or from another level, come between
             lead = state.entries[lead].other
         live.source, live.other = LEADS, block.leader
+        block.asked += plan.blocks[entry.block].bytes if held else entry.bytes
         if lead >= 0:
             live.next, state.entries[lead].source = lead, FOLLOWS
+            block.asked -= plan.blocks[entry.block].bytes if held else entries[lead].bytes
         block.leader = e
 
 
 @part()
-def source_of(plan: Tables, routes: Routes, state: State, number: int, target: int) -> int:
-    """The memory to get a block from: the on-chip copy with the shortest route, else DRAM; written there first if it
-    can only be reached there. Negative if it is nowhere."""
-    best, hops, memories = 0, NEVER, state.at.shape[1]
-    if state.blocks[number].copies > 0 and not plan.blocks[number].from_dram:
-        for source in range(1, memories):
-            copy, pair = state.at[number, source], source * memories + target
-            many = routes.pointer[pair + 1] - routes.pointer[pair] if routes.exists[pair] else NEVER
-            if copy >= 0 and state.guards[copy].ready >= 0 and many < hops:
-                best, hops = source, many
-    if best == 0 and state.blocks[number].in_dram == 0 and not write_back(plan, routes, state, number, WRITE):
-        return -1
+def source_of(plan: Tables, routes: Routes, state: State, e: int, size: int, step: int) -> int:
+    """The memory from which an entry gets ``size`` bytes of its block: the on-chip copy with the shortest route, else
+    DRAM, with the shared levels on the way supplied. Negative if the block is nowhere."""
+    number, target = plan.entries[e].block, plan.entries[e].memory
+    best = nearest_copy(plan, routes, state, number, target)
+    if best == 0 and state.blocks[number].in_dram == 0:
+        if routes.parent[target] > 0 and put_where_shared(plan, routes, state, number):
+            best = nearest_copy(plan, routes, state, number, target)
+        if best == 0 and not write_back(plan, routes, state, number, WRITE):
+            return -1
+    live = state.entries[e]
+    live.is_staged = 1 if best == 0 else 0
+    if routes.parent[target] > 0 and (best == 0 or is_above(routes, target, best)):
+        live.is_staged = 1
+        staged = stage(plan, routes, state, e, size, step, False)
+        if staged > 0:
+            return staged
     return best
+
+
+@part()
+def put_where_shared(plan: Tables, routes: Routes, state: State, number: int) -> bool:
+    """Write a block that only a core's memory has to a level that others share, if there is room."""
+    for memory in range(1, state.at.shape[1]):
+        copy = int(state.at[number, memory])
+        if copy >= 0:
+            return state.blocks[number].copies == 1 and put_up(plan, routes, state, copy, WRITE)
+    return False
+
+
+@part()
+def nearest_copy(plan: Tables, routes: Routes, state: State, number: int, target: int) -> int:
+    """The memory on chip with a whole copy of a block and the shortest route; 0 if there is none. Of equals one that
+    data from DRAM passes anyway: it is not on its way back from another core."""
+    best, hops, memories = 0, NEVER, state.at.shape[1]
+    if state.blocks[number].copies == 0:
+        return best
+    level = routes.parent[target]
+    while level > 0:
+        if is_whole(plan, state, number, level):
+            pair = level * memories + target  # its port is one resource of the route
+            best, hops = level, routes.pointer[pair + 1] - routes.pointer[pair] - 1
+            if hops <= 1:
+                return int(best)
+            break
+        level = routes.parent[level]
+    if plan.blocks[number].from_outside:
+        return int(best)
+    for source in range(1, memories):
+        pair = source * memories + target
+        many = routes.pointer[pair + 1] - routes.pointer[pair] if routes.exists[pair] else NEVER
+        if many < hops and is_whole(plan, state, number, source):
+            best, hops = source, many
+    return int(best)
+
+
+@part()
+def is_whole(plan: Tables, state: State, number: int, memory: int) -> bool:
+    """Whether all of a block lies in a memory, or is on its way there."""
+    copy = state.at[number, memory]
+    if copy < 0 or state.guards[copy].ready < 0:
+        return False
+    return bool(min(state.copies[copy].bytes, state.guards[copy].filled) >= plan.blocks[number].bytes)
 
 
 @part()
@@ -96,7 +154,9 @@ def transfer(plan: Tables, routes: Routes, state: State, lead: int, source: int,
     first, from_dram, memories = plan.entries[lead], source == 0, state.at.shape[1]
     new = open_node(state, READ if from_dram else MOVE, step, size, source, first.memory)
     node, copy = state.events.nodes[new], state.at[first.block, source]
-    depend(state, new, state.blocks[first.block].dram_ready if from_dram else state.guards[copy].ready, 0, DATA)
+    is_level = not from_dram and state.entries[lead].is_staged == 1
+    if not is_level:
+        depend(state, new, state.blocks[first.block].dram_ready if from_dram else state.guards[copy].ready, 0, DATA)
     bursts = in_rows(size, first.rows, routes.burst_bytes)
     e, targets = lead, 0
     while e >= 0:
@@ -106,6 +166,8 @@ def transfer(plan: Tables, routes: Routes, state: State, lead: int, source: int,
         node.latency = max(node.latency, routes.latency[pair])
         e, targets = state.entries[e].next, targets + 1
     node.targets = targets
+    if is_level:
+        follow(state, new, copy, size)
     if not from_dram:
         guard_with(state, copy, new, -1)
     return new
@@ -115,7 +177,7 @@ def transfer(plan: Tables, routes: Routes, state: State, lead: int, source: int,
 def stream(plan: Tables, routes: Routes, state: State, gang: int) -> bool:
     """Streams of a gang: what must be there before the array starts, then what passes while it runs. False if a block
     is nowhere."""
-    chain(plan, state, gang, False)
+    chain(plan, routes, state, gang, False)
     first, last = plan.gangs[gang].first_step, plan.gangs[gang].last_step
     for s in range(first, last):
         if not stream_first(plan, routes, state, s):
@@ -129,39 +191,80 @@ def stream(plan: Tables, routes: Routes, state: State, gang: int) -> bool:
 @part()
 def stream_first(plan: Tables, routes: Routes, state: State, s: int) -> bool:
     """What a step streams before it starts; False if a block is nowhere."""
-    private = bursts = 0
+    doing, private, bursts, level = state.steps[s], 0, 0, 0
     for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
         entry, live = plan.entries[e], state.entries[e]
         if live.source != LEADS:
             continue
-        live.source = source_of(plan, routes, state, entry.block, entry.memory)
+        live.source = source_of(plan, routes, state, e, entry.first, s)
         if live.source < 0:
             return False
-        if live.source == 0 and live.next < 0:
+        if not is_private(state, e):
+            if entry.first > 0:
+                shared(plan, routes, state, e, s, entry.first, False)
+        elif live.source == 0:
             private += entry.first
             bursts += in_rows(entry.first, entry.rows, routes.burst_bytes)
-        elif entry.first > 0:
-            shared(plan, routes, state, e, s, entry.first, False)
-    state.steps[s].first_in = read_for_itself(plan, routes, state, s, private, bursts, True) if private else -1
+        else:
+            level = routes.parent[entry.memory]
+    doing.first_in = read_for_itself(plan, routes, state, s, 0, private, bursts, True) if private else -1
+    doing.first_read = doing.first_in
+    while level > 0:
+        private = 0
+        for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
+            if state.entries[e].source == level and is_private(state, e):
+                private += plan.entries[e].first
+        if private > 0:
+            new = read_for_itself(plan, routes, state, s, level, private, 0, True)
+            doing.first_read = doing.first_read if doing.first_read >= 0 else new
+            doing.first_in = join(state, doing.first_in, new, DATA)
+        level = routes.parent[level]
     return True
+
+
+@part()
+def is_private(state: State, e: int) -> bool:
+    """Whether an entry is streamed for its step alone, from DRAM or from a level on its way from there."""
+    live = state.entries[e]
+    return bool(live.next < 0 and live.source >= 0 and live.is_staged == 1)
 
 
 @part()
 def stream_rest(plan: Tables, routes: Routes, state: State, s: int) -> None:
     """What passes to a step while it runs."""
-    private = 0
+    doing, private, level = state.steps[s], 0, 0
     for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
         entry, live = plan.entries[e], state.entries[e]
         rest = entry.bytes - entry.first
         if live.kind == SPILL and state.entries[e - 1].kind == STREAM_WRITE:
-            private += entry.bytes
-        if live.source < 0:
+            if state.blocks[entry.block].home == 0:
+                private += entry.bytes
+            else:
+                level = routes.parent[entry.memory]
+        if live.source < 0 or rest <= 0:
             continue
-        if live.source == 0 and live.next < 0:
-            private += rest
-        elif rest > 0:
+        if live.is_staged == 1 and live.source > 0:
+            stage(plan, routes, state, e, rest, s, True)
+        if not is_private(state, e):
             shared(plan, routes, state, e, s, rest, True)
-    state.steps[s].through = read_for_itself(plan, routes, state, s, private, 0, False) if private else -1
+        elif live.source == 0:
+            private += rest
+        else:
+            level = routes.parent[entry.memory]
+    through = read_for_itself(plan, routes, state, s, 0, private, 0, False) if private else -1
+    while level > 0:
+        private = 0
+        for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
+            entry, live = plan.entries[e], state.entries[e]
+            if live.kind == SPILL and state.entries[e - 1].kind == STREAM_WRITE:
+                private += entry.bytes if state.blocks[entry.block].home == level else 0
+            elif live.source == level and is_private(state, e):
+                private += entry.bytes - entry.first
+        if private > 0:
+            new = read_for_itself(plan, routes, state, s, level, private, 0, False)
+            through = join(state, through, new, DATA)
+        level = routes.parent[level]
+    doing.through = through
 
 
 @part()
@@ -181,46 +284,102 @@ def shared(plan: Tables, routes: Routes, state: State, lead: int, step: int, siz
 
 
 @part()
-def read_for_itself(plan: Tables, routes: Routes, state: State, s: int, size: int, bursts: int, is_first: bool) -> int:
-    """All that one step streams from DRAM for itself, as one node."""
+def read_for_itself(
+    plan: Tables, routes: Routes, state: State, s: int, source: int, size: int, bursts: int, is_first: bool
+) -> int:
+    """All that one step streams for itself from DRAM, or from a shared level, as one node."""
     step, doing, target = plan.steps[s], state.steps[s], 0
     for e in range(step.entry_start, step.entry_end):
         if state.entries[e].kind in (STREAM_READ, SPILL):
             target = plan.entries[e].memory
             break
-    new = open_node(state, READ, s, size, 0, target)
+    pair = source * state.at.shape[1] + target
+    new = open_node(state, READ if source == 0 else MOVE, s, size, source, target)
+    book_route(state, routes, new, pair, size, bursts)
     depend(state, new, doing.room, 0, SPACE)
     for e in range(step.entry_start, step.entry_end):
-        if state.entries[e].source == 0 and state.entries[e].next < 0:
-            depend(state, new, state.blocks[plan.entries[e].block].dram_ready, 0, DATA)
+        entry, live = plan.entries[e], state.entries[e]
+        if live.source != source or not is_private(state, e):
+            continue
+        if source == 0:
+            depend(state, new, state.blocks[entry.block].dram_ready, 0, DATA)
+        else:
+            follow(state, new, state.at[entry.block, source], entry.first if is_first else entry.bytes - entry.first)
     if not is_first:
-        depend(state, new, doing.first_in, -routes.latency[target], DATA)
-    book_route(state, routes, new, target, size, bursts)
+        behind(state, new, doing.first_in, routes.latency[pair])
     if is_first or doing.first_in < 0:  # what follows the first part arrives behind it without a pause
-        state.events.nodes[new].latency = routes.latency[target]
+        state.events.nodes[new].latency = routes.latency[pair]
+    if source > 0:
+        hold_in_level(plan, routes, state, s, source, new)
     return new
 
 
 @part()
+def behind(state: State, new: int, first: int, latency: int) -> None:
+    """The node opened last follows a step's first part without a pause, as its latency was paid with that; but not
+    before that part starts. Of several transfers together, only their end is known."""
+    if first >= 0:
+        node = state.events.nodes[first]
+        depend(state, new, first, -min(latency, node.duration + node.latency), DATA)
+
+
+@part()
+def hold_in_level(plan: Tables, routes: Routes, state: State, s: int, source: int, user: int) -> None:
+    """What a step reads for itself from a shared level stays there until it has."""
+    for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
+        entry, live = plan.entries[e], state.entries[e]
+        if live.source == source and is_private(state, e):
+            guard_with(state, state.at[entry.block, source], user, -1)
+
+
+@part()
 def leave(plan: Tables, routes: Routes, state: State, s: int, after: int) -> int:
-    """Streamed results of a step: while it runs (``after`` negative), or the last of them once it is done."""
+    """Streamed results of a step, to DRAM or to shared levels: while it runs (``after`` negative), or the last of them
+    once it is done. The node with which all are gone."""
+    gone, level = leave_for(plan, routes, state, s, after, 0), 0
+    if routes.depth > 0:
+        for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
+            if state.entries[e].kind == STREAM_WRITE:
+                level = routes.parent[plan.entries[e].memory]
+    while level > 0:
+        gone = join(state, gone, leave_for(plan, routes, state, s, after, level), DATA)
+        level = routes.parent[level]
+    return gone
+
+
+@part()
+def leave_for(plan: Tables, routes: Routes, state: State, s: int, after: int, target: int) -> int:
+    """Streamed results of a step that go to one memory."""
     doing, size, bursts, source = state.steps[s], 0, 0, -1
     for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
-        if state.entries[e].kind == STREAM_WRITE:
-            entry = plan.entries[e]
+        entry = plan.entries[e]
+        if state.entries[e].kind == STREAM_WRITE and state.blocks[entry.block].home == target:
             leaving = entry.first if after >= 0 else entry.bytes - entry.first
             size += leaving
             bursts += in_rows(leaving, entry.rows, routes.burst_bytes)
             source = entry.memory
     if size == 0:
         return -1
-    pair = source * state.at.shape[1]
-    new = open_node(state, WRITE, s, size, source, 0)
+    pair = source * state.at.shape[1] + target
+    new = open_node(state, WRITE, s, size, source, target)
     if after >= 0:
         depend(state, new, after, routes.latency[pair], DATA)
         depend(state, new, doing.done, 0, DATA)
     else:
         depend(state, new, doing.room, 0, SPACE)
-        depend(state, new, doing.first_in, -routes.latency[pair], DATA)
+        behind(state, new, doing.first_in, routes.latency[pair])
+    if target > 0:
+        for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
+            block = state.blocks[plan.entries[e].block]
+            if state.entries[e].kind == STREAM_WRITE and block.home == target:
+                depend(state, new, block.home_room, 0, SPACE)
     book_route(state, routes, new, pair, size, bursts)
+    if target > 0:
+        for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
+            number = plan.entries[e].block
+            if state.entries[e].kind == STREAM_WRITE and state.blocks[number].home == target:
+                copy = state.at[number, target]
+                if state.copies[copy].came < 0:
+                    state.copies[copy].came = new
+                guard_with(state, copy, new, -1)
     return new

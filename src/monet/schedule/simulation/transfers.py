@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from monet.arrays import I64
-from monet.compiled import kernel
-from monet.schedule.simulation.records import DIRECTION, Events
+from monet.compiled import kernel, part
+from monet.schedule.simulation.records import EVICT, FROM_DRAM, ON_CHIP, READ, TO_DRAM, WRITE, Events
 
 
 class TransferSums(NamedTuple):
@@ -20,6 +20,14 @@ class TransferSums(NamedTuple):
     written_to: I64
 
 
+@part()
+def direction_of(kind: int, target: int) -> int:
+    """What a node has to do with DRAM. Results and evicted blocks may end in a memory on the way there."""
+    if kind == READ:
+        return FROM_DRAM
+    return TO_DRAM if kind in (WRITE, EVICT) and target == 0 else ON_CHIP
+
+
 @kernel
 def sum_transfers(events: Events, totals: TransferSums) -> None:
     """Add up all transfers, from zeros."""
@@ -27,7 +35,7 @@ def sum_transfers(events: Events, totals: TransferSums) -> None:
         node = events.nodes[number]
         if node.bytes <= 0:
             continue
-        direction = DIRECTION[node.kind]
+        direction = direction_of(node.kind, node.target)
         totals.bytes[direction] += node.bytes
         totals.bursts[direction] += node.bursts
         totals.read_from[max(0, node.source)] += node.bytes
