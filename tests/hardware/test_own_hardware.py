@@ -67,6 +67,7 @@ def test_skeletons_that_are_none(given: dict[str, object], said: str) -> None:
         skeleton(**given)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_the_ten_minutes_of_the_documentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
