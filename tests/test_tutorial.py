@@ -16,4 +16,4 @@ def test_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     assert names["result"].feasible
     assert (tmp_path / "tutorial.html").stat().st_size > 100_000
     assert "sample/s" in capsys.readouterr().out
-    assert "<pre" in names["result"]._repr_html_()
+    assert "<table" in names["result"]._repr_html_()

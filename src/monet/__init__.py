@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from monet.graph import Graph
     from monet.hardware import load_hardware
     from monet.numerics import execute
+    from monet.report import plots
     from monet.report.graph_summary import summarise
     from monet.request import Request
     from monet.request.evaluation import evaluate
     from monet.schedule.result import Result
+    from monet.search.functions import allocate, checkpoint, checkpoint_front, explore, fuse
     from monet.training.options import TrainingOptions
     from monet.training.step import training_step
 
@@ -35,24 +37,31 @@ _PUBLIC = {
     "Request": "monet.request",
     "Result": "monet.schedule.result",
     "TrainingOptions": "monet.training.options",
+    "allocate": "monet.search.functions",
+    "checkpoint": "monet.search.functions",
+    "checkpoint_front": "monet.search.functions",
     "evaluate": "monet.request.evaluation",
     "execute": "monet.numerics",
+    "explore": "monet.search.functions",
+    "fuse": "monet.search.functions",
     "load_hardware": "monet.hardware",
     "load_model": "monet.frontends",
+    "plots": "monet.report.plots",
     "summarise": "monet.report.graph_summary",
     "training_step": "monet.training.step",
 }
 
 __all__ = [
-    "Graph", "MonetError", "Request", "Result", "TrainingOptions", "evaluate", "execute", "load_hardware",
-    "load_model", "summarise", "training_step",
+    "Graph", "MonetError", "Request", "Result", "TrainingOptions", "allocate", "checkpoint", "checkpoint_front",
+    "evaluate", "execute", "explore", "fuse", "load_hardware", "load_model", "plots", "summarise", "training_step",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     """Import public names when they are first used, so that ``monet --help`` stays quick."""
     if name in _PUBLIC:
-        return getattr(import_module(_PUBLIC[name]), name)
+        module = import_module(_PUBLIC[name])
+        return getattr(module, name, module)  # plots is a module
     raise AttributeError(f"module 'monet' has no attribute {name!r}")
 
 

@@ -56,4 +56,4 @@ def check_words(text: str, template: str, where: str, **values: tuple[Any, str])
     assert found, f"{where}: {text!r} is not {template!r}"
     assert set(found.groupdict()) == set(values), where
     for name, (value, unit) in values.items():
-        check(found[name], value, unit, f"{where}, {name}")
+        check(found[name].strip(), value, unit, f"{where}, {name}")

@@ -19,12 +19,11 @@ from monet.schedule.planning.default_plan import default_schedule
 from monet.search.checkpoint.scheduled import ScheduledCost
 from monet.search.checkpoint.scheduled_joint import JointFront, joint_front
 from monet.search.checkpoint.scheduled_search import Point, ScheduledFront, baseline_points, exact_points, search_front
+from monet.search.functions import GENERATIONS, POPULATION
 from monet.search.genetic import EvolutionSettings
 from monet.transforms.checkpoint_baselines import BASELINES, baseline_named
 from monet.transforms.checkpoint_plan import CheckpointPlan, Impossible, is_plan_file, load_checkpoint_plan
 
-POPULATION = 48
-GENERATIONS = 4  # for each step of effort
 FEW_PLANS = 96  # about as many as the exact curves have points, twice
 
 

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from monet.display import Displayed
 from monet.graph.kind import Family, kind_named
 from monet.graph.op import Op, Phase
 from monet.graph.recipe import Recipe
 from monet.graph.tensor import Role, Tensor
 
 
-@dataclass(frozen=True)
-class Graph:
+@dataclass(frozen=True, repr=False)
+class Graph(Displayed):
     """A model, or a whole training step. ``ops`` are in a valid execution order.
 
     ``values`` holds arrays that are part of the program (masks, tables); parameters carry no values here, so a graph

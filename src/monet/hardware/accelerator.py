@@ -19,6 +19,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
+from monet.display import Displayed
 from monet.errors import nearest
 from monet.hardware.errors import HardwareError
 from monet.hardware.rates import Rate, VectorRate, array_rate, lane_rate
@@ -449,8 +450,8 @@ class Interface:
     standing_w: float
 
 
-@dataclass(frozen=True)
-class Accelerator:
+@dataclass(frozen=True, repr=False)
+class Accelerator(Displayed):
     """A whole accelerator: placed cores, the memories that the scheduler owns, links, DRAM."""
 
     name: str

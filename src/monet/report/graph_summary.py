@@ -159,6 +159,14 @@ def _layer_table(summary: dict[str, Any]) -> TextTable:
     return TextTable("Heaviest layers (MACs)", ("layer", *names, "saved"), rows)
 
 
+def tables_of(summary: dict[str, Any]) -> list[TextTable]:
+    """The summary as tables."""
+    tables = [_work_table(summary), _memory_table(summary)]
+    if summary["saved_by_kind"]:
+        tables += [_saved_table(summary), _largest_table(summary)]
+    return [*tables, _layer_table(summary)]
+
+
 def render(summary: dict[str, Any]) -> RenderableType:
     """The summary as terminal tables."""
     trained = summary["trained_parameters"]
@@ -169,11 +177,7 @@ def render(summary: dict[str, Any]) -> RenderableType:
         + (f" ({trained:,} trained)" if trained != summary["parameters"] else ""),
         f"\n{operators} operators, {summary['distinct_operators']} distinct; {summary['views']} views",
     )
-    tables = [_work_table(summary), _memory_table(summary)]
-    if summary["saved_by_kind"]:
-        tables += [_saved_table(summary), _largest_table(summary)]
-    tables.append(_layer_table(summary))
     blocks: list[RenderableType] = [head]
-    for table in tables:
+    for table in tables_of(summary):
         blocks += [Text(), table]
     return Group(*blocks)

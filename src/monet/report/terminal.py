@@ -80,7 +80,8 @@ class Beside:
             yield Group(self.left, Text(), self.right)
 
 
-def _headline(result: Result) -> TextTable:
+def headline_table(result: Result) -> TextTable:
+    """Headline figures with their lower bounds."""
     headings = (
         Heading("", "words"),
         Heading("", "figure", "bold"),
@@ -134,9 +135,10 @@ def limits_line(result: Result) -> Text:
     )
 
 
-def _operators(result: Result) -> TextTable:
+def operators_table(result: Result, most: int = SLOWEST) -> TextTable:
+    """The operators that take longest."""
     columns = [column for column in operators.columns(result) if column.label in OPERATORS]
-    return rows_table(f"Slowest of {len(result.operators)} operators", columns, operators.slowest(result, SLOWEST))
+    return rows_table(f"Slowest of {len(result.operators)} operators", columns, operators.slowest(result, most))
 
 
 def title_text(result: Result) -> Text:
@@ -156,12 +158,12 @@ def render(result: Result) -> RenderableType:
         return Group(title_text(result), Text(f"does not fit: {reason}", style="bold red"))
     blocks: list[RenderableType] = [title_text(result)]
     for part in (
-        _headline(result),
+        headline_table(result),
         rows_table("Phases", PHASES, result.phases.items()),
         Beside(time_table(result), energy_table(result)),
         limits_line(result),
         _memory(result),
-        _operators(result),
+        operators_table(result),
     ):
         blocks += [Text(), part]
     if result.notes:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from monet.display import Displayed
 from monet.errors import MonetError, nearest
 from monet.nesting import check_nesting
 
@@ -72,8 +73,8 @@ def split_text(split: Split, short: bool = True) -> str:
     return " ".join(f"{dim}:{parts}" for dim, parts in split)
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, repr=False)
+class Plan(Displayed):
     """Every decision of a schedule that is not the memory manager's.
 
     Operators in no group run alone. ``boundary``: ``keep`` leaves results on chip until they are evicted, other cores

@@ -6,19 +6,19 @@ joules and bytes. A breakdown adds up to its total. ``to_json`` and ``from_json`
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from monet.display import Displayed
 from monet.hardware.summary import HardwareSummary
 from monet.schedule import result_rows as rows
 from monet.schedule.result_json import plain, restored
 
 
-@dataclass(frozen=True, kw_only=True)
-class Result:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Result(Displayed):
     """What one step costs; nothing, where there is no schedule. What the rows hold stands in ``result_rows``."""
 
     model: str
@@ -94,10 +94,3 @@ class Result:
 
     def __str__(self) -> str:
         return str(import_module("monet.report.text").format_result(self))
-
-    def __repr__(self) -> str:
-        state = f"{self.latency_s:.4g} s, {self.energy_j:.4g} J" if self.feasible else "infeasible"
-        return f"<Result {self.model} on {self.hardware}: {state}>"
-
-    def _repr_html_(self) -> str:
-        return f"<pre style='line-height:1.25'>{html.escape(str(self))}</pre>"

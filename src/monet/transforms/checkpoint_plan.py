@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from monet.display import Displayed
 from monet.errors import MonetError, nearest
 from monet.graph.counts import KEPT_ANYWAY, saved_for_backward
 from monet.graph.graph import Graph
@@ -65,8 +66,8 @@ def saved_tensors(graph: Graph) -> tuple[SavedTensor, ...]:
     return tuple(sorted(found, key=lambda saved: (order[saved.storage], saved.storage)))
 
 
-@dataclass(frozen=True)
-class CheckpointPlan:
+@dataclass(frozen=True, repr=False)
+class CheckpointPlan(Displayed):
     """Saved storage → ``recompute``, ``offload`` or ``narrow``; what is absent is kept.
 
     ``keep`` may be said of a forward storage that the plain step would free, so that recomputation can start from it.

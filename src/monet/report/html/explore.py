@@ -121,7 +121,8 @@ def _cloud(space: Space, records: Sequence[Record], goals: Sequence[Objective]) 
     ticks = list(range(math.ceil(min(macs)), math.floor(max(macs)) + 1, 2))
     marker = {
         "size": 5, "opacity": 0.55, "color": macs, "colorscale": "Viridis", "reversescale": True,
-        "colorbar": axis("MACs", thickness=10, len=0.8, tickvals=ticks, ticktext=[f"{2**tick:,}" for tick in ticks]),
+        "colorbar": {"title": {"text": "MACs"}, "thickness": 10, "len": 0.8, "tickvals": ticks,
+                     "ticktext": [f"{2**tick:,}" for tick in ticks]},
     }  # fmt: skip
     texts = [design_text(space, record) for record in records]
     drawn = scatter("all designs", x, y, text=texts, hovertemplate="%{text}<extra></extra>", marker=marker)

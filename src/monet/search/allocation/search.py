@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from monet.display import Displayed
 from monet.errors import MonetError, nearest
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.lower_bound.bound import bounds_of
@@ -46,8 +47,8 @@ class SearchStage:
     figures: Figures
 
 
-@dataclass(frozen=True)
-class Allocation:
+@dataclass(frozen=True, repr=False)
+class Allocation(Displayed):
     """Outcome of a search.
 
     ``constructive``: what rules alone give, the default and one core per layer among them; ``front``: plans that no

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from monet.display import Displayed
 from monet.graph.graph import Graph
 from monet.search.checkpoint.liveness import Peak, peak_of
 from monet.search.checkpoint.peak import NODES, SMALL, WORK_PLANS, WORK_SCHEDULES, best_under_peak
@@ -30,8 +31,8 @@ BY_BLOCKS = (
 NEGLIGIBLE = 0.01  # of the forward pass: what memory is called nearly free below
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+@dataclass(frozen=True, repr=False)
+class Outcome(Displayed):
     """A plan with its memory and its price.
 
     ``recompute_over_forward`` is the repeated work over that of the forward pass, under the cost that was asked for.

@@ -17,6 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from monet import processes
+from monet.display import Displayed
 from monet.schedule.engine import NoSchedule
 from monet.search.checkpoint.genetic import exact_curve, genes_of, least_work, narrowable
 from monet.search.checkpoint.scheduled import PlanFigures, ScheduledCost
@@ -56,8 +57,8 @@ class StaticOptimum:
     choice: Choice
 
 
-@dataclass(frozen=True)
-class ScheduledFront:
+@dataclass(frozen=True, repr=False)
+class ScheduledFront(Displayed):
     """Outcome of a search. ``front`` is by memory; ``exact`` are optima of repeated FLOPs over budgets of kept bytes.
 
     ``single_drops`` says what each saved storage costs when it alone is recomputed; ``optima`` which plans are exact

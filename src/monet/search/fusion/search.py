@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from monet.display import Displayed
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.measurement.figures import Figures, figures_of
 from monet.schedule.plan import Plan
@@ -46,8 +47,8 @@ class FusionSettings:
     seed: int = 0
 
 
-@dataclass(frozen=True)
-class FoundFusion:
+@dataclass(frozen=True, repr=False)
+class FoundFusion(Displayed):
     """The outcome. ``plans``: unfused, default, manual and found, with their figures; ``within``: the best plan whose
     groups keep the limit (that of ``found``, unless the default or the manual plan has longer groups and is better).
     ``additive_cost``: the exact partition's own objective, cost of the unfused step less the sum of gains; below it the

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from monet.display import Displayed
 from monet.errors import MonetError
 from monet.hardware.errors import HardwareError
 from monet.search.hardware.engine import EVALUATE, Engine, cluster, local
@@ -25,8 +26,8 @@ MOST_KNOB_VALUES = 16  # of a workload's knob, built before anything runs
 MOST_TRIED = 4096  # points whose constraints are tried before a search starts
 
 
-@dataclass(frozen=True)
-class Exploration:
+@dataclass(frozen=True, repr=False)
+class Exploration(Displayed):
     """The points a search looked at, in its order, and whether it was cut short."""
 
     space: Space
