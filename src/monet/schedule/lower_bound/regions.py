@@ -38,7 +38,7 @@ class Range(NamedTuple):
         return self if min(self.low, self.low + last) >= 0 and max(self.high, self.high + last) <= size else None
 
 
-SOMEWHERE = Range(0, -1, 0)  # at least one position, but not known which (a part of a storage, seen without its place)
+SOMEWHERE = Range(0, -1, 0)  # at least one position, but not known which
 Box = tuple[Range, ...]
 Ranges = Mapping[str, Range]  # of the dimensions of a nest; those that are absent are whole
 
@@ -92,6 +92,9 @@ def image(operand: Operand, nest: LoopNest, ranges: Ranges, slices: int) -> Box 
     """The part of an operand that the points of ``ranges`` certainly touch, all of it."""
     found = []
     for index, length in zip(operand.indices, operand.shape, strict=True):
+        if not any(factor and nest.sizes[name] > 1 for name, factor in index.terms) and length > 1:
+            found.append(SOMEWHERE)  # looked up, for all the nest says (a table's row, a label's probability)
+            continue
         axis = _axis_image(index, nest.sizes, ranges)
         axis = axis.within(length, slices) if axis else None
         if axis is None:
@@ -129,7 +132,7 @@ def preimage(operand: Operand, nest: LoopNest, box: Box, slices: int) -> dict[st
         terms = [(name, factor) for name, factor in index.terms if factor and nest.sizes[name] > 1]
         if axis == whole(length):
             continue
-        if axis == SOMEWHERE:
+        if axis == SOMEWHERE and terms:
             found |= {name: SOMEWHERE for name, _ in terms}
             continue
         if len(terms) != 1 or abs(terms[0][1]) != 1 or terms[0][0] in found:
