@@ -16,7 +16,7 @@ from monet.hardware import load_hardware
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.evaluation import measure
 from monet.schedule.lower_bound.bound import bounds_of
-from monet.schedule.lower_bound.liveness import cut_of
+from monet.schedule.lower_bound.liveness import Cut, cuts_of
 from monet.schedule.lower_bound.traffic import least_traffic
 from monet.schedule.plan import Group, Plan, PlanError
 from monet.schedule.workload import workload_of
@@ -27,8 +27,8 @@ from tests.schedule.cases import accelerator, random_accelerator, random_plan
 FP32 = 4
 
 
-def perceptron(batch: int, width: int, layers: int, *, norm: bool = False) -> Graph:
-    """Linear layers with ReLU between them (and a norm over the batch in front of it), trained by cross-entropy."""
+def perceptron(batch: int, width: int, layers: int, *, norm: bool = False, loss: str = "mse") -> Graph:
+    """Linear layers with ReLU between them (and a norm over the batch in front of it)."""
     build = GraphBuilder("perceptron")
     x = build.input("x", (batch, width))
     for number in range(layers):
@@ -36,7 +36,7 @@ def perceptron(batch: int, width: int, layers: int, *, norm: bool = False) -> Gr
             if number:
                 x = build.emit("relu", _normed(build, x, width) if norm else x)
             x = build.emit("linear", x, build.parameter("weight", (width, width)), transpose=False)
-    return training_step(build.build([x]))
+    return training_step(build.build([x]), loss=loss)
 
 
 def _normed(build: GraphBuilder, x: str, width: int) -> str:
@@ -45,29 +45,45 @@ def _normed(build: GraphBuilder, x: str, width: int) -> str:
     return build.emit("batch_norm", x, *names, *state, epsilon=1e-5, momentum=0.1)
 
 
+def kept(graph: Graph) -> Cut:
+    """The cut that forces most on a chip without memory."""
+    return max(cuts_of(workload_of(graph)), key=lambda cut: cut.read(0))
+
+
 def test_what_is_kept_over_the_loss() -> None:
-    """Of samples that nothing mixes, each keeps its own inputs of layers; weights are read again after the loss, if
-    only by their update. A norm over the batch makes all of them wait for each other."""
+    """Of samples that nothing mixes, each keeps its own inputs of layers, and its own moment; weights are read again
+    after it, if only by their update. A norm over the batch makes all of them wait for each other."""
     batch, width = 8, 16
-    cut = cut_of(workload_of(perceptron(batch, width, 3)))
-    assert cut.slices == batch
     row = width * FP32
-    assert cut.of_each == cut.made == 3 * row  # two hidden vectors, one vector of logits
-    assert cut.again == 3 * width * row + row  # three weights; the input, which the first weight's gradient reads
-    cut = cut_of(workload_of(perceptron(batch, width, 3, norm=True)))
-    # all samples: inputs of both norms and the first one's result; four vectors of statistics; two rows of the sample
-    assert cut.made == 3 * batch * row + 4 * row + 2 * row
-    assert cut.of_each == 2 * row
+    cut = kept(perceptron(batch, width, 3))
+    assert cut.slices == batch
+    assert cut.of_each == cut.made == 2 * row + FP32  # two hidden vectors, one element of the loss's gradient
+    assert cut.again == 2 * width * row + 2 * row  # two weights and a row of the last; the input of the sample
+    cut = kept(perceptron(batch, width, 3, norm=True))
+    assert (
+        3 * batch * row + 4 * row <= cut.made
+    )  # inputs of both norms, the first one's result; four vectors of statistics
+    assert cut.of_each <= 3 * row
+
+
+def test_cross_entropy_waits_for_all_samples() -> None:
+    """Its gradient divides by the sum of all samples' weights, which the loss makes."""
+    batch, width = 8, 16
+    row = width * FP32
+    cut = kept(perceptron(batch, width, 3, loss="cross-entropy"))
+    assert cut.operator == "loss.nll_loss"
+    assert cut.made == 3 * batch * row + FP32  # two hidden vectors and the log-probabilities of each; the sum
+    assert cut.again == 3 * width * row + batch * (row + 8)  # three weights; the inputs and the labels
 
 
 def test_bytes_that_do_not_fit() -> None:
-    cut = replace(cut_of(workload_of(perceptron(8, 16, 3))), made=100, again=50, slices=4, of_each=90)
+    cut = Cut("loss", made=100, again=50, slices=4, of_each=90)
     assert (cut.written(200), cut.read(200)) == (0, 0)
     assert (cut.written(120), cut.read(120)) == (0, 30)
     assert (cut.written(80), cut.read(80)) == (20 + 3 * 10, 70 + 3 * 10)
 
 
-def convolutions(batch: int, channels: int, layers: int) -> Graph:
+def convolutions(batch: int, channels: int, layers: int, loss: str) -> Graph:
     """Convolutions with norms, means of the image, a classifier."""
     build = GraphBuilder("convolutions")
     x = build.input("x", (batch, channels, 6, 6))
@@ -78,20 +94,23 @@ def convolutions(batch: int, channels: int, layers: int) -> Graph:
             x = build.emit("relu", _normed(build, x, channels))
     x = build.emit("reduce_mean", x, axes=(2, 3), keepdims=False)
     x = build.emit("linear", x, build.parameter("weight", (4, channels)), transpose=False)
-    return training_step(build.build([x]))
+    return training_step(build.build([x]), loss=loss)
 
 
 def random_step(seed: random.Random) -> Graph:
     """A training step whose loss stands between all that is saved and all that reads it."""
-    kind = seed.choice(("perceptron", "norms", "convolutions", "transformer"))
+    kind, loss = (
+        seed.choice(("perceptron", "norms", "convolutions", "transformer")),
+        seed.choice(("mse", "cross-entropy")),
+    )
     if kind == "transformer":
         model = load_model(
             "gpt:layers=1,hidden=16,heads=2,vocabulary=32,positions=8,sequence=8", batch=seed.choice((1, 3))
         )
         return training_step(model)
     if kind == "convolutions":
-        return convolutions(seed.choice((1, 4)), seed.choice((4, 8)), seed.randint(1, 2))
-    return perceptron(seed.choice((2, 32)), seed.choice((8, 32)), seed.randint(1, 4), norm=kind == "norms")
+        return convolutions(seed.choice((1, 4)), seed.choice((4, 8)), seed.randint(1, 2), loss)
+    return perceptron(seed.choice((2, 32)), seed.choice((8, 32)), seed.randint(1, 4), norm=kind == "norms", loss=loss)
 
 
 def spanning_plan(seed: random.Random, scheduler: Scheduler) -> Plan:

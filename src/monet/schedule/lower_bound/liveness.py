@@ -1,17 +1,18 @@
 """What has to be kept over a moment that every plan passes, whatever its order, groups and tiles.
 
-Take one *step* of an operator: one position of each of its dimensions (all of those that it needs whole). In every
-plan there is a moment when it starts. Before that moment its inputs were made, and what these were made of, and so on:
-the cone before it. After that moment run all steps that read what it makes, and so on: the cone after it. What a step
-before has made or read and a step after reads, is either on chip at that moment or in DRAM: then it was written there
-(unless it was there from the start) and is read again. Chip memories together hold ``capacity`` bytes, so of ``made``
-bytes (made before, read after) at least ``made − capacity`` are written, and of ``made + again`` (``again``: there from
-the start, read before and after) at least ``made + again − capacity`` are read once more, beyond the first read of what
-is there from the start. Nothing is made twice: recomputing is a matter of the graph. The one exception, a halo that
-tiles of a group recompute, is why parts of windows are not followed (``regions``).
+Take one *result* of an operator: one position of each dimension of what it writes. In every plan there is a moment when
+it is there. Before that moment it was made, of all that it sums over or needs whole; so were the inputs of that, and so
+on: the cone before it. After that moment run all steps that read it, those that read what they make, and so on: the
+cone after it. What a step before has made or read and a step after reads, is either on chip at that moment or in DRAM:
+then it was written there (unless it was there from the start) and is read again. Chip memories together hold
+``capacity`` bytes, so of ``made`` bytes (made before, read after) at least ``made − capacity`` are written, and of
+``made + again`` (``again``: there from the start, read before and after) at least ``made + again − capacity`` are read
+once more, beyond the first read of what is there from the start. Nothing is made twice: recomputing is a matter of the
+graph. The one exception, a halo that tiles of a group recompute, is why parts of windows are not followed
+(``regions``).
 
-Steps at different positions of one dimension (samples of a batch, where nothing mixes them) each have such a moment. As
-far as what is kept over these moments is different data, the bytes add up; the moments may come in any order.
+Results at different positions of one dimension (samples of a batch, where nothing mixes them) each have such a moment.
+As far as what is kept over these moments is different data, the bytes add up; the moments may come in any order.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ from monet.schedule.workload import Operator, Workload
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Bytes kept over the moment at which a step of ``operator`` starts, and over those of its like in other slices."""
+    """Bytes kept over the moment at which a result of ``operator`` is there, and over those of its like in other
+    slices."""
 
     operator: str
     made: int  # made before, read after
@@ -61,6 +63,8 @@ class Cut:
         more = (self.slices - 1) * max(0, self.of_each - capacity)
         return max(0, self.made + self.again - capacity) + more
 
+
+MOST_CUTS = 3  # operators of the loss, or of backward, that are looked at
 
 Value = tuple[str, int]  # a storage, and how many operators have written it: what is worked on in place has several
 
@@ -116,7 +120,7 @@ class _Cone:
         nest = self.flow.workload.operators[number].nest
         for operand, view, value in self.flow.used(number, written=written):
             seen = image(operand, nest, self.steps[number], self.slices)
-            box = to_owner(view, seen, self.slices) if seen else None
+            box = None if seen is None else to_owner(view, seen, self.slices)
             if box is not None:
                 yield value, box
 
@@ -132,8 +136,8 @@ class _Cone:
         most = 0
         for operand, view, value in self.flow.used(number, written=written):
             box = self.touched.get(value)
-            seen = to_view(view, box, self.slices) if box else None
-            ranges = preimage(operand, operator.nest, seen, self.slices) if seen else None
+            seen = None if box is None else to_view(view, box, self.slices)
+            ranges = None if seen is None else preimage(operand, operator.nest, seen, self.slices)
             if ranges is None:
                 continue
             ranges = {dim: part for dim, part in ranges.items() if dim not in operator.dimensions.whole}
@@ -144,8 +148,9 @@ class _Cone:
 
 
 def _before(flow: _Flow, start: int, ranges: dict[str, Range], slices: int) -> _Cone:
-    """What a step needs, and all that its makers make along with it."""
+    """What a result needs, and all that its makers make along with it."""
     cone = _Cone(flow, slices, {start: ranges})
+    cone.touch(start, written=True)
     cone.touch(start, written=False)
     for number in reversed(range(start)):
         if cone.enter(number, written=True):
@@ -155,9 +160,10 @@ def _before(flow: _Flow, start: int, ranges: dict[str, Range], slices: int) -> _
 
 
 def _after(flow: _Flow, start: int, ranges: dict[str, Range], slices: int) -> _Cone:
-    """The steps that cannot start before a step has, itself among them."""
+    """The steps that cannot start before a result is there."""
     cone = _Cone(flow, slices, {start: ranges})
     cone.touch(start, written=True)
+    cone.steps.clear()
     for number in range(start + 1, len(flow.workload.operators)):
         if cone.enter(number, written=False):
             cone.touch(number, written=True)
@@ -165,11 +171,11 @@ def _after(flow: _Flow, start: int, ranges: dict[str, Range], slices: int) -> _C
 
 
 def _cut(flow: _Flow, start: Operator, along: str) -> Cut:
-    """What is kept over the moments of steps of ``start``, at every position of ``along``."""
+    """What is kept over the moments at which results of ``start`` are there, at every position of ``along``."""
     ranges = {
         dim: Range(0, size // 2, size // 2 + 1)
         for dim, size in start.nest.dims
-        if size > 1 and dim not in start.dimensions.whole
+        if size > 1 and dim not in start.dimensions.whole | start.nest.reduced
     }
     slices = start.nest.sizes[along] if along in ranges else 1
     if along in ranges:
@@ -193,40 +199,43 @@ def _cut(flow: _Flow, start: Operator, along: str) -> Cut:
     return Cut(start.op.name, made, again, slices, of_each)
 
 
-def cut_of(workload: Workload) -> Cut:
-    """What is kept over the start of the loss; if that is nothing, where most is alive in the graph's own order."""
-    found = workload.planned.get("cut")
+def cuts_of(workload: Workload) -> tuple[Cut, ...]:
+    """What is kept over results of the loss; if nothing waits for these, over the first of backward; if there is none,
+    where most is alive in the graph's own order."""
+    found = workload.planned.get("cuts")
     if found is None:
-        flow, cut = _Flow.of(workload), Cut("", 0, 0, 1, 0)
-        for start in _starts(workload):
-            cut = _cut(flow, start, _slicing(start))
-            if cut.made:
+        flow, cuts = _Flow.of(workload), list[Cut]()
+        for starts in _starts(workload):
+            cuts += [_cut(flow, start, _slicing(start)) for start in starts]
+            if any(cut.made for cut in cuts):
                 break
-        found = workload.planned["cut"] = (cut,)
-    cut = found[0]
-    assert isinstance(cut, Cut)
-    return cut
+        found = workload.planned["cuts"] = tuple(cut for cut in cuts if cut.made or cut.again)
+    return found
 
 
 def _slicing(start: Operator) -> str:
     """The dimension that slices are taken along: the outermost one that may be cut; empty if there is none."""
-    return next((dim for dim, size in start.nest.dims if size > 1 and dim in start.tileable), "")
+    return next((dim for dim, size in start.nest.dims if size > 1 and dim in start.splittable), "")
 
 
-def _starts(workload: Workload) -> list[Operator]:
-    """The first operator of the loss, and the one at which most is alive in the graph's own order."""
-    operators = workload.operators
+def _starts(workload: Workload) -> Iterator[list[Operator]]:
+    """Operators whose results are looked at, the most promising first."""
+    for phase in (Phase.LOSS, Phase.BACKWARD):
+        yield [one for one in workload.operators if one.op.phase is phase and one.nest.reads][:MOST_CUTS]
+    yield [workload.operators[_fullest(workload)]]
+
+
+def _fullest(workload: Workload) -> int:
+    """The operator at which most is alive, in the graph's own order."""
     first, last = dict[str, int](), dict[str, int]()
-    for operator in operators:
+    for operator in workload.operators:
         for name in operator.storages:
             first.setdefault(name, operator.number)
             last[name] = operator.number
-    change = [0] * (len(operators) + 1)
+    change = [0] * len(workload.operators)
     for name, began in first.items():
         if not workload.storages[name].is_root:
             change[began] += workload.storages[name].tensor.bytes
             change[last[name]] -= workload.storages[name].tensor.bytes
-    alive = list(accumulate(change[:-1]))
-    fullest = max(range(len(operators)), key=lambda number: alive[number])
-    loss = next((operator.number for operator in operators if operator.op.phase is Phase.LOSS), fullest)
-    return [operators[number] for number in dict.fromkeys((loss, fullest))]
+    alive = list(accumulate(change))
+    return max(range(len(alive)), key=lambda number: alive[number])

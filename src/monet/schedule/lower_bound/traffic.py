@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from monet.formats import whole_bytes
 from monet.graph.loop_nest import Operand
 from monet.schedule.expansion.geometry import axis_range, make_steps
-from monet.schedule.lower_bound.liveness import Cut, cut_of
+from monet.schedule.lower_bound.liveness import Cut, cuts_of
 from monet.schedule.workload import Operator, Workload
 
 
@@ -19,18 +19,19 @@ class LeastTraffic:
 
     read: int
     written: int
-    cut: Cut
+    cuts: tuple[Cut, ...]
 
     def over(self, capacity: int) -> tuple[int, int]:
         """Bytes (read, written) across a border behind which memories hold ``capacity`` bytes."""
-        return self.read + self.cut.read(capacity), self.written + self.cut.written(capacity)
+        read, written = max(((cut.read(capacity), cut.written(capacity)) for cut in self.cuts), key=sum, default=(0, 0))
+        return self.read + read, self.written + written
 
 
 def least_traffic(workload: Workload) -> LeastTraffic:
     """What every plan of a graph moves, found once."""
     found = workload.planned.get("least traffic")
     if found is None:
-        found = workload.planned["least traffic"] = (LeastTraffic(*_compulsory(workload), cut_of(workload)),)
+        found = workload.planned["least traffic"] = (LeastTraffic(*_compulsory(workload), cuts_of(workload)),)
     traffic = found[0]
     assert isinstance(traffic, LeastTraffic)
     return traffic
