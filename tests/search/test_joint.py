@@ -25,7 +25,7 @@ def fuse_all(plan: Plan, seed: int) -> tuple[Plan, bool]:
 
 
 def test_steps_add_up_and_never_lose() -> None:
-    scheduler = Scheduler(chain(3), accelerator("mesh"))
+    scheduler = Scheduler(chain(3), accelerator("bus"))
     found = joint_search(scheduler, fuse_all, objective="edp", effort=1)
     assert figures_of(scheduler, scheduler.schedule(found.plan)) == found.figures
     values = [found.start.edp, *(one.figures.edp for one in found.steps)]
