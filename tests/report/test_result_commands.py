@@ -205,3 +205,18 @@ def test_explanation_is_plain_data() -> None:
 @pytest.mark.parametrize(("ratio", "text"), [(0.5, "−50.00 %"), (1.0, "±0"), (1.25, "+25.00 %"), (None, "")])
 def test_changes_read_well(ratio: float | None, text: str) -> None:
     assert change_text(ratio) == text
+
+
+def test_explain_and_diff_write_pages(file: str, evaluated: Result, tmp_path: Path) -> None:
+    changed = dataclasses.replace(evaluated, latency_s=2 * evaluated.latency_s)
+    write_result(changed, str(tmp_path / "other.json"))
+    for command, words in (
+        (["explain", file, "--no-what-if"], ("Why it takes this long", "Busiest resources", "not asked for")),
+        (["diff", file, str(tmp_path / "other.json")], ("What changed", "Headline", "+100.00 %")),
+    ):
+        page = tmp_path / f"{command[0]}.html"
+        done = CliRunner().invoke(app, [*command, "--report", str(page)], catch_exceptions=False)
+        assert done.exit_code == 0
+        text = page.read_text(encoding="utf-8")
+        assert all(word in text for word in words)
+        assert "https://" not in text

@@ -32,9 +32,10 @@ def diff(
     top: Annotated[int, typer.Option(help="How many operators and inputs to show.", min=1)] = 12,
     everything: Annotated[bool, typer.Option("--all", help="Show rows that did not change, too.")] = False,
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
+    report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write a self-contained HTML page.")] = "",
 ) -> None:  # fmt: skip
     """Show what changed from one result to another, by phase, operator, level."""
-    check_outputs({}, {"--json": json}, [first, second])
+    check_outputs({"--report": report}, {"--json": json}, [first, second])
     results = [read_result(path) for path in (first, second)]
     for path, result in zip((first, second), results, strict=True):
         if not result.feasible:
@@ -42,6 +43,10 @@ def diff(
     found = info(*results)
     if json:
         write_json(json, found)
+    shown = [made for key, title in SECTIONS if (made := _section(title, found[key], everything))]
+    shown += [made for made in (_inputs(found["inputs"], top), _operators(found["operators"], top)) if made]
+    if report:
+        _write_page(report, shown, found["titles"], (first, second))
     if json == "-":
         return
     console = screen()
@@ -50,13 +55,20 @@ def diff(
             "A  ", (found["titles"][0], "bold"), f"  {first}\nB  ", (found["titles"][1], "bold"), f"  {second}"
         )
     )
-    shown = [made for key, title in SECTIONS if (made := _section(title, found[key], everything))]
-    shown += [made for made in (_inputs(found["inputs"], top), _operators(found["operators"], top)) if made]
     for made in shown:
         console.print(Text())
         console.print(made)
     if not shown:
         console.print("\nNothing differs.")
+
+
+def _write_page(path: str, shown: list[TextTable], titles: list[str], files: tuple[str, str]) -> None:
+    """The same tables as a page."""
+    from monet.report.html.study import table_panel, words_panel, write_study
+
+    facts = [f"{letter}: {title}, {file}" for letter, title, file in zip("AB", titles, files, strict=True)]
+    panels = [table_panel(made) for made in shown] or [words_panel("Nothing differs", [])]
+    write_study(path, "What changed", facts, panels)
 
 
 def _amount(value: float, unit: str) -> str:

@@ -14,7 +14,7 @@ from monet.errors import MonetError
 from monet.hardware.drawing import parameter_text
 from monet.report.explanation import MEANING, busiest, info, sentences
 from monet.report.files import check_outputs, write_json
-from monet.report.info import critical_path
+from monet.report.info import critical_path, time_partition
 from monet.report.quantities import percent, seconds
 from monet.report.result_file import read_result
 from monet.report.table import Bar, Heading, TextTable
@@ -28,9 +28,10 @@ def explain(
     what_if: Annotated[bool, typer.Option("--what-if/--no-what-if", help="Double every hardware parameter in turn and evaluate again.")] = True,
     top: Annotated[int, typer.Option(help="How many operators and parameters to show.", min=1)] = 10,
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
+    report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write a self-contained HTML page.")] = "",
 ) -> None:  # fmt: skip
     """Say why a step takes this long, and which single hardware parameter would help most."""
-    check_outputs({}, {"--json": json}, [result])
+    check_outputs({"--report": report}, {"--json": json}, [result])
     found = read_result(result)
     if not found.feasible:
         raise MonetError(
@@ -40,11 +41,27 @@ def explain(
     effects, reason = _effects(found) if what_if else ([], "not asked for")
     if json:
         write_json(json, info(found) | {"what_if": [effect.as_dict() for effect in effects], "what_if_missing": reason})
+    if report:
+        _write_page(report, found, effects, reason, top)
     _print(console, found, top)
     if effects:
         console.print(Text(), _effect_table(effects, top), sep="\n")
     elif what_if:
         console.print(f"\nWhat if: not evaluated: {reason}", style="dim")
+
+
+def _write_page(path: str, result: Result, effects: list[Effect], reason: str, top: int) -> None:
+    """The same sentences and tables as a page, with every parameter that was doubled."""
+    from monet.report.html.study import table_panel, words_panel, write_study
+
+    said = [*sentences(result), time_partition.meaning(result), *([f"What if: {reason}"] if reason else [])]
+    panels = [words_panel("Why it takes this long", said)]
+    panels += [table_panel(made, half=True) for made in (time_table(result), _busy_table(result, top))]
+    panels.append(table_panel(_path_table(result, top)))
+    if effects:
+        about = "Each parameter twice as large, the whole step evaluated again."
+        panels.append(table_panel(_effect_table(effects, len(effects)), about))
+    write_study(path, f"Why {result.model} takes {seconds(result.latency_s)} on {result.hardware}", [], panels)
 
 
 def _effects(result: Result) -> tuple[list[Effect], str]:

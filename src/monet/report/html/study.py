@@ -16,6 +16,8 @@ from typing import Any
 from monet.report.columns import Column, Row
 from monet.report.files import write_bytes
 from monet.report.html.page import embedded
+from monet.report.html.text_table import table_html
+from monet.report.table import TextTable
 
 AXIS_PX = 105  # width of a parallel axis with its name
 LEGEND_LINE_PX, IN_A_LINE = 20, 3  # names of a legend in one line of a half panel
@@ -89,6 +91,16 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, names: int = 1
 
     head, body = line(heads, "th"), "".join(f"<tr>{line(row, 'td')}</tr>" for row in rows)
     return f'<div class="scroll"><table class="plain"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def table_panel(made: TextTable, about: str = "", half: bool = False) -> Panel:
+    """A box with a table that the terminal shows, too."""
+    return Panel(made.title, about, body=f'<div class="scroll">{table_html(made)}</div>', half=half)
+
+
+def words_panel(title: str, sentences: Sequence[str]) -> Panel:
+    """A box of sentences."""
+    return Panel(title, body="<ul>" + "".join(f"<li>{html.escape(line)}</li>" for line in sentences) + "</ul>")
 
 
 def rows_table(columns: Sequence[Column[Row]], rows: Iterable[Row], *, names: int = 1) -> str:
