@@ -67,8 +67,9 @@ class Dimensions:
 
     ``taps`` are positions of a filter or window, never cut. ``whole`` must be seen in full before the first result, so
     they are never cut either; an operator that takes more than one of the ``passes`` over its inputs keeps ``extent``
-    elements from one to the next. ``combine`` is the function that merges the results of parts of a dimension that is
-    summed over, which every such cut owes; empty if such a dimension cannot be cut.
+    elements from one to the next. ``combine`` is the function that merges the results of parts of a dimension that a
+    result is summed over, which every such cut owes; without it such a dimension cannot be cut, and a further result
+    that a cut dimension does not index comes out the same in every part.
     """
 
     taps: frozenset[str] = frozenset()
@@ -171,13 +172,14 @@ def convolves(_: Call, __: LoopNest) -> Dimensions:
     return Dimensions(taps=TAPS, combine="add")
 
 
-def along(whole: Callable[[Call], Iterable[str]], passes: int = 1) -> DimensionRule:
-    """Results need all of the dimensions that ``whole`` names. In two passes: statistics first, then apply."""
+def along(whole: Callable[[Call], Iterable[str]], passes: int = 1, combine: str = "") -> DimensionRule:
+    """Results need all of the dimensions that ``whole`` names. In two passes: statistics first, then apply.
+    ``combine``: merges what parts of other dimensions make of the same result (gradients of parameters)."""
 
     def rule(call: Call, nest: LoopNest) -> Dimensions:
         names = frozenset(whole(call))
         extent = math.prod(nest.sizes[name] for name in names) if passes > 1 else 0
-        return Dimensions(whole=names, passes=passes, extent=extent)
+        return Dimensions(whole=names, passes=passes, extent=extent, combine=combine)
 
     return rule
 

@@ -41,12 +41,27 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True)
+class Picks:
+    """Positions of an ``axis`` of an operand that are looked up, by data: every point of ``dims`` picks one."""
+
+    axis: int
+    dims: tuple[str, ...]
+
+    def within(self, shape: tuple[int, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """What is read of an operand of some shape, at most, where dimensions have these sizes."""
+        many = math.prod(sizes[name] for name in self.dims)
+        return (*shape[: self.axis], min(shape[self.axis], many), *shape[self.axis + 1 :])
+
+
+@dataclass(frozen=True, slots=True)
 class Operand:
     """One tensor of an operator as the nest sees it.
 
     ``slot`` is its position in (*op.inputs, *op.outputs). ``shape`` clips windows that reach into padding. A written
     operand whose indices leave out a dimension is reduced over it; one whose indices are windows (input gradient of a
     convolution) is accumulated by scatter.
+
+    ``picks``: of an axis that no index moves a part is read that data says; ``shape`` has its size, not its place.
 
     ``bits_per_element`` are those of the whole tensor (see ``Format``): a part of an operand, which has a smaller
     shape, keeps them, so that all parts together are as large as the whole. Not given: those of this shape.
@@ -59,6 +74,7 @@ class Operand:
     indices: tuple[Index, ...]
     written: bool
     bits_per_element: float = 0
+    picks: Picks | None = None
 
     def __post_init__(self) -> None:
         if not self.bits_per_element:
@@ -67,7 +83,8 @@ class Operand:
     @property
     def dims(self) -> frozenset[str]:
         """Names of the dimensions that are relevant to this operand."""
-        return frozenset(name for index in self.indices for name, coefficient in index.terms if coefficient)
+        found = frozenset(name for index in self.indices for name, coefficient in index.terms if coefficient)
+        return found | frozenset(self.picks.dims) if self.picks else found
 
     @property
     def bytes(self) -> int:
@@ -84,6 +101,9 @@ class Operand:
             if any(name in ranges for name, _ in index.terms):
                 offset, shape[axis] = index.within(shape[axis], everything)
                 indices[axis] = Index(index.terms, offset)
+        if self.picks:
+            lengths = {name: end - start for name, (start, end) in everything.items()}
+            shape = list(self.picks.within(tuple(shape), lengths))
         return replace(self, shape=tuple(shape), indices=tuple(indices))
 
     def __str__(self) -> str:

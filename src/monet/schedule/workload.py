@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -111,7 +113,7 @@ class Operator:
     @cached_property
     def input_bytes(self) -> int:
         """Bytes of all that its nest reads, each operand once."""
-        return sum(tensor.bytes for operand, tensor in self.operands if not operand.written)
+        return sum(operand.bytes for operand, _ in self.operands if not operand.written)
 
     @cached_property
     def output_bytes(self) -> int:
@@ -355,9 +357,44 @@ def _copies(call: Call) -> bool:
 
 
 def _copy_nest(call: Call) -> LoopNest:
-    """Every element read and written once, in no particular layout."""
-    operands = tuple(
-        Operand(name, slot, tensor.dtype, (tensor.elements,), (index("A0"),), slot > 0, tensor.bits_per_element)
-        for name, slot, tensor in (("in0", 0, call.inputs[0]), ("out0", len(call.inputs), call.out))
+    """Every element read and written once, over axes that both layouts are made of: (heads, width) of a merged axis.
+    Where there are none, in no particular layout."""
+    source, target = call.inputs[0], call.out
+    sizes = _common_axes(source.shape, target.shape)
+    names = [f"A{axis}" for axis in range(len(sizes))]
+    operands = []
+    for name, slot, tensor in (("in0", 0, source), ("out0", len(call.inputs), target)):
+        plain = len(sizes) == 1
+        shape = (tensor.elements,) if plain else tensor.shape
+        indices = (index("A0"),) if plain else _merged(shape, sizes, names)
+        operands.append(Operand(name, slot, tensor.dtype, shape, indices, slot > 0, tensor.bits_per_element))
+    return LoopNest(tuple(zip(names, sizes, strict=True)), tuple(operands))
+
+
+def _common_axes(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
+    """Sizes of the axes that two shapes of the same elements are both made of; one for all if there are none."""
+    ends = sorted(set(_ends(first)) | set(_ends(second)), reverse=True)
+    pairs = list(pairwise(ends))
+    if any(outer % inner for outer, inner in pairs):
+        return (math.prod(first),)
+    return tuple(outer // inner for outer, inner in pairs) or (1,)
+
+
+def _ends(shape: tuple[int, ...]) -> list[int]:
+    """Elements from every axis on, in row-major order."""
+    return [math.prod(shape[axis:]) for axis in range(len(shape) + 1)]
+
+
+def _merged(shape: tuple[int, ...], sizes: tuple[int, ...], names: Sequence[str]) -> tuple[Index, ...]:
+    """Index of every axis of a shape from the axes that it is made of."""
+    ends, inner = _ends(shape), _ends(sizes)
+    return tuple(
+        Index(
+            tuple(
+                (name, inner[number + 1] // ends[axis + 1])
+                for number, name in enumerate(names)
+                if ends[axis + 1] <= inner[number + 1] < ends[axis]
+            )
+        )
+        for axis in range(len(shape))
     )
-    return LoopNest((("A0", call.out.elements),), operands)

@@ -132,10 +132,10 @@ def _nest_attention(call: Call) -> LoopNest:
     return LoopNest(dims, operands)
 
 
-def _attention_whole(call: Call) -> str:
-    """The width is summed over in the scores, a result needs all keys; dK and dV are sums over the rows of all heads
-    that share a key."""
-    return "JNCK" if len(call.outputs) == 3 else "CK"
+def _attention_whole(_: Call) -> str:
+    """The width is summed over in the scores, a result needs all keys. Backward may be cut along rows: dK and dV are
+    sums over them."""
+    return "CK"
 
 
 def _attention_work(call: Call) -> dict[str, int]:
@@ -190,7 +190,7 @@ register(
     ),
     OpKind(
         "attention_gradient", Family.ATTENTION, _infer_attention_gradient, _evaluate_attention_gradient,
-        _nest_attention, along(_attention_whole), _attention_work, no_onnx=BACKWARD,
+        _nest_attention, along(_attention_whole, combine="add"), _attention_work, no_onnx=BACKWARD,
     ),
     OpKind(
         "rotary", Family.VECTOR, _infer_rotary, _evaluate_rotary, _nest_rotary, displaced,

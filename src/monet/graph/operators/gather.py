@@ -8,9 +8,9 @@ from monet.errors import ModelError
 from monet.formats import FORMATS
 from monet.graph.backward import Backward
 from monet.graph.kind import BACKWARD, Array, Call, Family, OpKind, Output, of_given_shape, pointwise, reduces, register
-from monet.graph.loop_nest import Index, LoopNest
+from monet.graph.loop_nest import Index, LoopNest, Picks
 from monet.graph.op import Attributes
-from monet.graph.operators.nests import axes_of, axis_size, over
+from monet.graph.operators.nests import axes_of, axis_names, axis_size, over
 from monet.graph.operators.reduction import normalise_axes
 from monet.graph.tensor import Tensor
 
@@ -23,12 +23,16 @@ def _infer_embedding(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output,
 
 
 def _nest_gather(call: Call, backward: bool = False) -> LoopNest:
-    """One point per element moved; the looked-up position is data, so the table's axis is indexed by nothing."""
+    """One point per element moved; the looked-up position is data, so the table's axis is indexed by nothing. Of the
+    table only rows that are looked up are read; its gradient is written as a whole, zeros included."""
     moved, table = (call.inputs[0], call.out) if backward else (call.out, call.inputs[0])
     span, every = len(call.inputs[1].shape), axes_of(range(len(moved.shape)))
     (axis,) = normalise_axes((call.attrs.get("axis", 0),), len(table.shape))
     looked_up, where = (*every[:axis], Index(()), *every[axis + span :]), every[axis : axis + span]
-    return over(moved.shape, call, [every, where, looked_up] if backward else [looked_up, where, every])
+    if backward:
+        return over(moved.shape, call, [every, where, looked_up])
+    picks = Picks(axis, axis_names(len(moved.shape))[axis : axis + span])
+    return over(moved.shape, call, [looked_up, where, every], {0: picks})
 
 
 def _embedding_rule(b: Backward) -> tuple[str | None, ...]:
@@ -92,7 +96,8 @@ def _nest_by_position(call: Call) -> LoopNest:
     gradient = call.out.shape != positions.shape or call.inputs[0].shape == positions.shape
     maps = [every, every, looked_up] if gradient else [looked_up, every, every]
     kept = [None] * (len(call.inputs) - 2)  # what the framework holds on to, unread
-    return over(positions.shape, call, [*maps[:2], *kept, maps[2]])
+    picks = {} if gradient else {0: Picks(axis, (f"A{axis}",))}
+    return over(positions.shape, call, [*maps[:2], *kept, maps[2]], picks)
 
 
 def _gather_elements_rule(b: Backward) -> tuple[str | None, ...]:

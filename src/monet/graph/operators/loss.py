@@ -8,8 +8,8 @@ import numpy as np
 
 from monet.errors import ModelError
 from monet.graph.backward import Backward
-from monet.graph.kind import BACKWARD, Array, Call, Family, OpKind, Output, like_second, pointwise, reduces, register
-from monet.graph.loop_nest import Index, LoopNest
+from monet.graph.kind import BACKWARD, Array, Call, Family, OpKind, Output, like_second, pointwise, register, sums
+from monet.graph.loop_nest import Index, LoopNest, Picks
 from monet.graph.op import Attributes
 from monet.graph.operators.elementwise import per_element
 from monet.graph.operators.nests import axes_of, axis_size, elementwise, over
@@ -63,7 +63,7 @@ def _nest_nll(call: Call) -> LoopNest:
     rank = len(label.shape)
     rows = axes_of(range(rank))
     picked = (*rows[:axis], Index(()), *rows[axis:])
-    return over(label.shape, call, [picked, rows, (), ()])
+    return over(label.shape, call, [picked, rows, (), ()], {0: Picks(axis, ())})
 
 
 def _nest_nll_gradient(call: Call) -> LoopNest:
@@ -89,7 +89,7 @@ def _per_input(**counts: int) -> Any:
 
 register(
     OpKind(
-        "nll_loss", Family.VECTOR, _infer_nll, _evaluate_nll, _nest_nll, reduces,
+        "nll_loss", Family.VECTOR, _infer_nll, _evaluate_nll, _nest_nll, sums,
         lambda call: {"add": call.inputs[1].elements}, _nll_rule, no_onnx=LOSS,
         positions=axis_size,
     ),
@@ -98,7 +98,7 @@ register(
         lambda call: {"mul": call.inputs[1].elements}, no_onnx=BACKWARD,
     ),
     OpKind(
-        "mse_loss", Family.VECTOR, _infer_mse, lambda _, x, y: np.asarray(((x - y) ** 2).mean()), _nest_mse, reduces,
+        "mse_loss", Family.VECTOR, _infer_mse, lambda _, x, y: np.asarray(((x - y) ** 2).mean()), _nest_mse, sums,
         _per_input(add=2, mul=1), lambda b: (b.emit("mse_loss_gradient", b.gradient, *b.inputs), None), no_onnx=LOSS,
     ),
     OpKind(

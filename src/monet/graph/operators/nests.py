@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from monet.graph.kind import Call
-from monet.graph.loop_nest import Index, LoopNest, Operand, index
+from monet.graph.loop_nest import Index, LoopNest, Operand, Picks, index
 from monet.graph.tensor import Tensor
 
 
@@ -20,20 +20,29 @@ def broadcast_indices(tensor: Tensor, rank: int) -> tuple[Index, ...]:
     return tuple(index(f"A{lead + axis}") if size > 1 else Index(()) for axis, size in enumerate(tensor.shape))
 
 
-def over(shape: tuple[int, ...], call: Call, maps: Sequence[Sequence[Index] | None] | None = None) -> LoopNest:
+def over(
+    shape: tuple[int, ...],
+    call: Call,
+    maps: Sequence[Sequence[Index] | None] | None = None,
+    picks: Mapping[int, Picks] | None = None,
+) -> LoopNest:
     """A nest over ``shape``. Operands are broadcast against it unless ``maps`` (inputs, then outputs) says otherwise.
 
-    A map of None leaves the operand out: the operator does not touch its elements.
+    A map of None leaves the operand out: the operator does not touch its elements. ``picks``: by slot, what is looked
+    up there.
     """
     rank, tensors = len(shape), (*call.inputs, *call.outputs)
-    operands = []
+    sizes, operands = dict(zip(axis_names(rank), shape, strict=True)), []
     for slot, tensor in enumerate(tensors):
         axes = broadcast_indices(tensor, rank) if maps is None else maps[slot]
         if axes is not None:
             written = slot >= len(call.inputs)
             name = f"out{slot - len(call.inputs)}" if written else f"in{slot}"
-            operands.append(Operand(name, slot, tensor.dtype, tensor.shape, tuple(axes), written))
-    return LoopNest(tuple(zip(axis_names(rank), shape, strict=True)), tuple(operands))
+            looked_up = (picks or {}).get(slot)
+            read = looked_up.within(tensor.shape, sizes) if looked_up else tensor.shape
+            bits = tensor.bits_per_element
+            operands.append(Operand(name, slot, tensor.dtype, read, tuple(axes), written, bits, looked_up))
+    return LoopNest(tuple(sizes.items()), tuple(operands))
 
 
 def elementwise(call: Call) -> LoopNest:

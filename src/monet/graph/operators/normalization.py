@@ -12,7 +12,7 @@ import numpy as np
 
 from monet.errors import ModelError
 from monet.graph.backward import Backward
-from monet.graph.kind import BACKWARD, Array, Call, Family, OpKind, Output, along, like_first, pointwise, register
+from monet.graph.kind import BACKWARD, Array, Call, Family, OpKind, Output, along, like_first, pointwise, register, sums
 from monet.graph.loop_nest import LoopNest, index
 from monet.graph.op import Attributes
 from monet.graph.operators.nests import axes_of, over
@@ -261,15 +261,15 @@ for _name, _infer, _forward, _backward, _nest, _whole, _rule, _onnx in (
     ("rms_norm", _infer_rms_norm, _evaluate_rms_norm, _evaluate_rms_norm_gradient, _nest_trailing, _trailing, _rms_norm_rule, ("RMSNormalization", "SimplifiedLayerNormalization")),
     ("group_norm", _infer_group_norm, _evaluate_group_norm, _evaluate_group_norm_gradient, _nest_group_norm, _inside_group, _mean_norm_rule, ("GroupNormalization", "InstanceNormalization")),
 ):  # fmt: skip
-    _dimensions = along(_whole, PASSES)
+    _dimensions, _backward_dimensions = along(_whole, PASSES), along(_whole, PASSES, "add")
     _once = (3, 4) if _name == "batch_norm" else ()
     register(
         OpKind(
             _name, Family.VECTOR, _infer, _forward, _nest, _dimensions, _passes(True), _rule, _onnx, once=_once
         ),
         OpKind(
-            f"{_name}_gradient", Family.VECTOR, _infer_norm_gradient, _backward, _nest, _dimensions, _passes(False),
-            no_onnx=BACKWARD,
+            f"{_name}_gradient", Family.VECTOR, _infer_norm_gradient, _backward, _nest, _backward_dimensions,
+            _passes(False), no_onnx=BACKWARD,
         ),
     )  # fmt: skip
 
@@ -306,6 +306,6 @@ register(
     ),
     OpKind(
         "batch_norm_fixed_gradient", Family.VECTOR, _infer_norm_gradient, _evaluate_fixed_gradient, _nest_batch_norm,
-        pointwise, _passes(False), no_onnx=BACKWARD,
+        sums, _passes(False), no_onnx=BACKWARD,
     ),
 )  # fmt: skip

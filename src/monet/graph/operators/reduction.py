@@ -123,7 +123,7 @@ def _reduction(
 
 register(
     _reduction("reduce_sum", np.sum, sums, lambda b: (_expand_back(b, b.gradient),), "ReduceSum"),
-    _reduction("reduce_mean", np.mean, reduces, _mean_rule, "ReduceMean", "GlobalAveragePool"),
+    _reduction("reduce_mean", np.mean, sums, _mean_rule, "ReduceMean", "GlobalAveragePool"),
     _reduction("reduce_max", np.max, reduces, _extreme_rule, "ReduceMax", "GlobalMaxPool"),
     _reduction("reduce_min", np.min, reduces, _extreme_rule, "ReduceMin"),
     OpKind(

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from monet.errors import ModelError
-from monet.graph.kind import UPDATE, Array, Call, Family, OpKind, Output, pointwise, reduces, register
+from monet.graph.kind import UPDATE, Array, Call, Family, OpKind, Output, pointwise, reduces, register, sums
 from monet.graph.loop_nest import LoopNest
 from monet.graph.op import Attributes
 from monet.graph.operators.nests import broadcast_indices, over
@@ -111,7 +111,7 @@ def _nest_square_sum(call: Call) -> LoopNest:
 
 register(
     OpKind(
-        "square_sum", Family.VECTOR, _infer_scalar, lambda _, g: np.asarray((g * g).sum()), _nest_square_sum, reduces,
+        "square_sum", Family.VECTOR, _infer_scalar, lambda _, g: np.asarray((g * g).sum()), _nest_square_sum, sums,
         lambda call: {"mul": call.inputs[0].elements, "add": call.inputs[0].elements}, no_onnx=UPDATE,
     ),
     OpKind(

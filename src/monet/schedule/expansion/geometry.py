@@ -67,6 +67,8 @@ def make_steps(nest: LoopNest, tiles: Mapping[str, tuple[I64, I64]], split: Spli
 
 def axis_range(index: Index, length: int, nest: LoopNest, steps: StepRanges) -> tuple[I64 | int, I64 | int, bool]:
     """(start, end, varies) of one axis of an operand in every step, clipped to the tensor."""
+    if not index.terms:  # one position only, or any: then data says which
+        return 0, length, False
     low: I64 | int = index.offset
     high: I64 | int = index.offset + 1
     varies = False
@@ -86,10 +88,21 @@ def axis_range(index: Index, length: int, nest: LoopNest, steps: StepRanges) -> 
 def box_elements(operand: Operand, nest: LoopNest, steps: StepRanges) -> I64:
     """Elements of an operand that every step touches."""
     count = np.ones(steps.count, np.int64)
-    for index, length in zip(operand.indices, operand.shape, strict=True):
-        low, high, _ = axis_range(index, length, nest, steps)
-        count = count * np.maximum(1, np.asarray(high) - np.asarray(low))
+    for axis in range(len(operand.indices)):
+        count = count * _extent(operand, axis, nest, steps)
     return count
+
+
+def _extent(operand: Operand, axis: int, nest: LoopNest, steps: StepRanges) -> I64:
+    """Positions of an axis of an operand that every step touches."""
+    if operand.picks and operand.picks.axis == axis:
+        many = np.ones(steps.count, np.int64)
+        for dim in operand.picks.dims:
+            low, high = steps.ranges.get(dim, (0, nest.sizes[dim]))
+            many = many * (high - low)
+        return np.minimum(operand.shape[axis], many)
+    low, high, _ = axis_range(operand.indices[axis], operand.shape[axis], nest, steps)
+    return np.asarray(np.maximum(1, np.asarray(high) - np.asarray(low)))
 
 
 def box_rows(operand: Operand, tensor: Tensor, nest: LoopNest, steps: StepRanges) -> I64:
@@ -98,8 +111,9 @@ def box_rows(operand: Operand, tensor: Tensor, nest: LoopNest, steps: StepRanges
     rows = np.ones(steps.count, np.int64)
     ended = np.zeros(steps.count, bool)
     for axis in sorted(range(len(tensor.shape)), key=lambda axis: tensor.strides[axis]):
-        low, high, _ = axis_range(operand.indices[axis], operand.shape[axis], nest, steps)
-        many = np.maximum(1, np.asarray(high) - np.asarray(low))
+        many = _extent(operand, axis, nest, steps)
+        if operand.picks and operand.picks.axis == axis:
+            ended |= True  # each position may lie anywhere
         rows = np.where(ended, rows * many, rows)
         ended |= many < tensor.shape[axis]
     return rows
@@ -234,7 +248,7 @@ def touched_blocks(operand: Operand, seen: Tensor, nest: LoopNest, steps: StepRa
     firsts, lasts, lows, highs = [], [], [], []
     for axis, edge in grid.edges.items():
         here = axes.get(axis, axis)
-        low, high, _ = axis_range(operand.indices[here], operand.shape[here], nest, steps)
+        low, high, _ = axis_range(operand.indices[here], seen.shape[here], nest, steps)
         low, high = (
             np.broadcast_to(low, steps.count),
             np.broadcast_to(np.maximum(high, np.asarray(low) + 1), steps.count),

@@ -465,6 +465,9 @@ class _Building:
         if not operand.written:
             entries.kind[:] = STREAM_READ
             entries.share[:] = self._shares_of(position)[owner % stepped.steps.pieces]
+            if operand.picks:
+                rows = box_rows(operand, tensor, stepped.operator.nest, stepped.steps)
+                entries.rows[:] = np.ceil(np.repeat(rows, np.diff(touch.pointer)) * touch.share)
             return entries.plain, owner
         is_summed = position in stepped.sums
         persistent = self.cuts.workload.storages[tensor.storage].persistent and not is_summed

@@ -25,6 +25,10 @@ from monet.schedule.plan import Split
 from monet.schedule.simulation.records import KEEP_WRITE, STREAM_READ
 from monet.schedule.workload import Operator
 
+MOST_ADDING = (
+    16  # cores that add up the same results: each reads the sums of all, so that transfers grow with their square
+)
+
 
 class Sharing(NamedTuple):
     """Which pieces of a split sum up the same part of a result: ``sums`` of them each, the piece's ``rank`` among them,
@@ -72,15 +76,19 @@ class Addition:
     buffer: int  # bytes through which sums of other cores pass
 
 
+def adding_cores(elements: F64, sums: F64, core: Core) -> F64:
+    """How many of the cores that have sums of so many elements add them up: those that have work for all lanes."""
+    return np.maximum(1, np.minimum(np.minimum(sums, MOST_ADDING), elements // max(1, core.lanes)))
+
+
 def cut_for_additions(operand: Operand, edges: Mapping[int, I64], sums: int, core: Core) -> dict[int, I64]:
-    """A cut of a result along its longest axis that is whole so far, so that each of the cores that sum it up adds up a
-    part; none if a part would leave their lanes without work."""
+    """A cut of a result along its longest axis that is whole so far, so that several of the cores that sum it up add up
+    a part each."""
     whole = [(length, -axis) for axis, length in enumerate(operand.shape) if axis not in edges]
     length, axis = max(whole, default=(0, 0))
-    parts = math.prod(len(edge) - 1 for edge in edges.values())
-    if length < sums or math.prod(operand.shape) < parts * sums * max(1, core.lanes):
-        return {}
-    return {-axis: np.arange(sums + 1) * length // sums}
+    elements = math.prod(operand.shape) // math.prod(len(edge) - 1 for edge in edges.values())
+    parts = min(length, int(adding_cores(np.array(elements, float), np.array(sums, float), core)))
+    return {-axis: np.arange(parts + 1) * length // parts} if parts > 1 else {}
 
 
 def adders_of(sharing: Sharing, piece: I64, place: I64, count: int) -> tuple[I64, I64]:

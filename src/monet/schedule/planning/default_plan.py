@@ -119,7 +119,7 @@ def _runs(scheduler: Scheduler) -> Iterator[Run]:
 
 def may_fuse(operator: Operator) -> bool:
     """Whether an operator may be in a run: vector work that can be cut, and no update."""
-    return not operator.macs and bool(operator.splittable) and operator.op.phase != "update"
+    return not operator.macs and bool(operator.apart) and operator.op.phase != "update"
 
 
 def own_results(scheduler: Scheduler, run: list[Operator], operator: Operator) -> bool:

@@ -91,7 +91,7 @@ def _seconds(operator: Operator, instances: Cores, table: CostTable, share: floa
     """Seconds of an operator on cores of a design: the longest piece of the best split, and the way to DRAM once."""
     first, sizes = instances[0], operator.nest.sizes
     cost = table.cost(operator, make_steps(operator.nest, {}), 0, first, False, share)
-    split = best_split(operator, instances, table.machine)
+    split = best_split(operator, instances, table)
     longest = math.prod(-(-sizes[dim] // parts) / sizes[dim] for dim, parts in split)
     return max(cost.cycles * longest, table.passing_cycles(cost, first)) / first.core.clock_hz
 

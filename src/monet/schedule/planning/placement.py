@@ -99,5 +99,5 @@ def _check_split(operator: Operator, placement: Placement, place: str) -> None:
 def default_placement(operator: Operator, table: CostTable, share: float, most_cores: int | None = None) -> Placement:
     """The constructive default for one operator: the design that is done first, split in the best way."""
     cores = best_design(operator, table, share, most_cores)
-    split = best_split(operator, cores, table.machine)
+    split = best_split(operator, cores, table)
     return Placement(tuple(core.name for core in cores[: math.prod(parts for _, parts in split)]), split)

@@ -28,13 +28,12 @@ from monet.mapping.mapper.search import Target, frames
 from monet.mapping.nest.phases import phases
 from monet.mapping.vector import STREAM_TILES, supports
 from monet.schedule.costs.attention_cost import lanes_beside
+from monet.schedule.costs.cost_table import CostTable
 from monet.schedule.expansion.geometry import make_steps, step_nest
-from monet.schedule.expansion.split_reductions import Adding, accumulator_of
-from monet.schedule.machine import Machine
+from monet.schedule.expansion.split_reductions import Adding, accumulator_of, adding_cores
 from monet.schedule.plan import MOST_SPLIT, Split
 from monet.schedule.workload import Operator, overlaps
 
-MOST_SUMS = 8  # parts of a sum; with more, adding up takes as many steps as the operator itself
 CLOSE = 1.01  # splits that differ by less are as good as each other
 ALONE = 1.02  # a split over several cores is not worth less than this
 
@@ -97,12 +96,12 @@ def core_counts(cores: int) -> list[int]:
 def candidates(operator: Operator, cores: int) -> Iterator[Split]:
     """Ways to split an operator over up to so many cores, no split first. A dimension is cut into as few parts as leave
     the longest one as it is."""
-    allowed, sums = allowed_dims(operator), operator.summed
+    allowed = allowed_dims(operator)
     dims = [(dim, size) for dim, size in operator.nest.dims if dim in allowed and size > 1]
     seen: set[Split] = set()
     for count in core_counts(cores):
         for split in ((), *_along_one(dims, count), *_along_two(dims, count)):
-            if split not in seen and math.prod(parts for dim, parts in split if dim in sums) <= MOST_SUMS:
+            if split not in seen:
                 seen.add(split)
                 yield split
 
@@ -159,9 +158,14 @@ class Ways:
 def _box(operand: Operand, sizes: dict[str, I64]) -> F64:
     """Elements of an operand that pieces of some sizes touch."""
     found: F64 = np.ones(1)
-    for index, length in zip(operand.indices, operand.shape, strict=True):
-        extent = 1 + sum(abs(factor) * (sizes[name] - 1) for name, factor in index.terms)
-        found = found * (np.minimum(length, extent) if index.terms else length)
+    for axis, (index, length) in enumerate(zip(operand.indices, operand.shape, strict=True)):
+        if index.terms:
+            extent = 1 + sum(abs(factor) * (sizes[name] - 1) for name, factor in index.terms)
+        elif operand.picks and operand.picks.axis == axis:
+            extent = math.prod((sizes[name] for name in operand.picks.dims), start=np.ones(1, np.int64))
+        else:
+            extent = length
+        found = found * np.minimum(length, extent)
     return found
 
 
@@ -176,22 +180,26 @@ class Clock:
     alone: float
     together: dict[int, float]
     burst_bytes: int
+    attending: float  # cycles of all of fused attention on one core, which no bound on its products comes near
 
     @classmethod
-    def of(cls, operator: Operator, instances: tuple[CoreInstance, ...], machine: Machine, ways: Ways) -> Clock:
+    def of(cls, operator: Operator, instances: tuple[CoreInstance, ...], table: CostTable, ways: Ways) -> Clock:
         """The clock of some ways to split an operator over like cores."""
-        first, accelerator = instances[0], machine.accelerator
+        first, machine = instances[0], table.machine
+        accelerator = machine.accelerator
         beside = lanes_beside(accelerator, first) if operator.is_attention else first
         counts = sorted(set(ways.pieces.tolist()))
         supply = machine.supply(first, operator.input_bytes + operator.output_bytes)
         together = {count: count * machine.border_among(first, count, supply).bits_per_cycle for count in counts}
         alone = machine.border(first, supply).bits_per_cycle
-        return cls(operator, first.core, beside.core if beside else None, alone, together, accelerator.dram.burst_bytes)
+        attending = (table.unfused_cycles(operator, first) or 0.0) if operator.is_attention else 0.0
+        lanes, burst_bytes = beside.core if beside else None, accelerator.dram.burst_bytes
+        return cls(operator, first.core, lanes, alone, together, burst_bytes, attending)
 
     @property
     def key(self) -> tuple[object, ...]:
         """Everything that it says depends on."""
-        wires = self.alone, tuple(self.together.items()), self.burst_bytes
+        wires = self.alone, tuple(self.together.items()), self.burst_bytes, self.attending
         return self.operator.key, self.core.design, self.lanes and self.lanes.design, wires
 
     def beside(self, ways: Ways) -> tuple[F64, F64, F64]:
@@ -222,7 +230,7 @@ class Clock:
         return name, bits * level.instances
 
     def _owed(self, ways: Ways) -> F64:
-        """Cycles of moving and adding up partial sums; every core adds up a part, as far as its lanes are full."""
+        """Cycles of moving and adding up partial sums; those that do not fit the core's memory go to DRAM and back."""
         found = np.zeros(len(ways.splits))
         if not self.operator.dimensions.combine:
             return found
@@ -230,9 +238,11 @@ class Clock:
             sums = ways.pieces / distinct
             if not operand.written or sums.max() <= 1:
                 continue
-            mine = np.where(elements >= sums * max(1, self.core.lanes), elements / sums, elements)
-            bits = (sums - 1) * mine * format_named(accumulator_of(self.operator, self.core, operand)).bits
-            moved = bits * np.maximum(1 / self.alone, ways.pieces / self._wires(ways.pieces))
+            mine = elements / adding_cores(elements, sums, self.core)
+            wide = format_named(accumulator_of(self.operator, self.core, operand)).bits
+            times = np.where(2 * elements * wide > 8 * self.core.top("O").total_bytes, 2, 1)
+            every = times * (sums - 1) * elements * wide * ways.pieces / sums / self._wires(ways.pieces)
+            moved = np.maximum((sums - 1) * mine * wide / self.alone, every)
             adding = Adding.of(self.operator, operand, self.core).cycles(mine, sums)
             found += np.where(sums > 1, moved + adding, 0)
         return found
@@ -244,27 +254,28 @@ class Clock:
         if operator.macs:
             first, second = (operand.dtype for operand in nest.reads[:2])
             array = operator.macs / peak_products_per_cycle(self.core, first, second)
-        if self.lanes and not operator.is_matrix and not supports(self.lanes, dict(operator.lane_work)):
-            cycles = math.fsum(self.lanes.function_cycles(name) * count for name, count in operator.lane_work)
+        work = dict(operator.lane_work) or {"copy": max((math.prod(out.shape) for out in nest.writes), default=0)}
+        if self.lanes and not operator.is_matrix and not supports(self.lanes, work):
+            cycles = math.fsum(self.lanes.function_cycles(name) * count for name, count in work.items())
             lane_rate = self.lanes.lane_rate(*(operand.dtype for operand in nest.operands))
             pace = self.core.clock_hz / self.lanes.clock_hz
             lanes = cycles * pace / (self.lanes.lanes * lane_rate.elements_per_cycle)
-        return ways.share * max(array, lanes)
+        return ways.share * max(array, lanes, self.attending)
 
 
 # --- choice -----------------------------------------------------------------------------------------------------------
 
 
-def best_split(operator: Operator, instances: tuple[CoreInstance, ...], machine: Machine) -> Split:
+def best_split(operator: Operator, instances: tuple[CoreInstance, ...], table: CostTable) -> Split:
     """The split over like cores that is fastest by the rough clock, looked up if the operator was asked for before;
     none where more than one core is not worth it."""
-    store, cores = machine.store, len(instances)
+    store, cores = table.store, len(instances)
     if cores == 1:
         return ()
     ways = store[WAYS].get_or((operator.key, cores), lambda: Ways.of(operator, cores))
     if len(ways.splits) == 1:
         return ()
-    clock = Clock.of(operator, instances, machine, ways)
+    clock = Clock.of(operator, instances, table, ways)
     return store[SPLITS].get_or((clock.key, cores), lambda: _best(clock, ways, store))
 
 

@@ -56,7 +56,7 @@ def _stretches(scheduler: Scheduler, before: bool) -> Iterator[Stretch]:
 
 
 def _may_join(operator: Operator) -> bool:
-    return bool(operator.splittable) and operator.op.phase != "update"
+    return bool(operator.apart) and operator.op.phase != "update"
 
 
 def _reads(run: list[Operator], operator: Operator) -> bool:
