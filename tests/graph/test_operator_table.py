@@ -27,7 +27,7 @@ from monet.graph.verify import verify
 from monet.hardware.functions import DEFAULT_CYCLES
 from monet.numerics import execute
 from monet.report.onnx import to_model
-from monet.schedule.planning.placement import disjoint_dims
+from monet.schedule.planning.splits import disjoint_dims
 from monet.schedule.workload import operator_of
 from monet.transforms.lora import add_lora
 from tests.report.onnx_cases import Case, all_cases
@@ -196,14 +196,13 @@ def dependences(case: Case, slot: int) -> dict[int, tuple[Array, ...]]:
     return found
 
 
-def touched(operand: Operand, nest: LoopNest, fixed: dict[str, int]) -> Array:
+def touched(operand: Operand, nest: LoopNest, fixed: dict[str, int], shape: tuple[int, ...] = ()) -> Array:
     """Elements of an operand that the nest reaches with some dimensions fixed; an axis that no dimension moves is
     looked up, so any of it."""
     sizes = [range(size) if name not in fixed else (fixed[name],) for name, size in nest.dims]
-    free = [
-        range(length) if not one.terms else (0,) for one, length in zip(operand.indices, operand.shape, strict=True)
-    ]
-    hit = np.zeros(operand.shape, bool)
+    full = shape or operand.shape
+    free = [range(length) if not one.terms else (0,) for one, length in zip(operand.indices, full, strict=True)]
+    hit = np.zeros(full, bool)
     wanted = [name for name, _ in nest.dims]
     for point in itertools.product(
         *(r if name in operand.dims else (0,) for name, r in zip(wanted, sizes, strict=True))
@@ -212,7 +211,7 @@ def touched(operand: Operand, nest: LoopNest, fixed: dict[str, int]) -> Array:
         place = [one.offset + sum(f * at[name] for name, f in one.terms) for one in operand.indices]
         for extra in itertools.product(*free):
             where = tuple(a + b for a, b in zip(place, extra, strict=True))
-            if all(0 <= a < n for a, n in zip(where, operand.shape, strict=True)):
+            if all(0 <= a < n for a, n in zip(where, full, strict=True)):
                 hit[where] = True
     return hit.ravel()
 
@@ -237,26 +236,23 @@ def test_nest_touches_all_that_is_read(case: Case) -> None:
         if slot in kind.retained:
             assert not any(counts.values())
         elif slot in by_slot:
-            reached = touched(by_slot[slot], nest, {})
+            reached = touched(by_slot[slot], nest, {}, call.inputs[slot].shape if by_slot[slot].picks else ())
             assert not [place for place, count in counts.items() if count and not reached[place]]
-
-
-# Their gradients of parameters are sums over rows that may be cut; the additions of parts are not counted.
-UNCOUNTED = {f"{kind}_gradient" for kind in ("layer_norm", "rms_norm", "group_norm", "batch_norm_fixed")}
 
 
 @every_executed
 def test_parts_are_independent(case: Case) -> None:
-    """Along every dimension that may be cut, results of one position depend on what the nest reads there, no more."""
+    """Along every dimension that may be cut, results of one position depend on what the nest reads there, no more.
+    Results that are summed over it have a test of their own."""
     graph, call = applied(case)
     operator = operator_of(graph, graph.ops[0], 0)
     assert operator is not None
     if KINDS[case.kind].dimensions is displaced:
         pytest.skip("the nest says how much is read, not from where")
     nest = operator.nest
-    for out, dim in itertools.product(nest.writes, sorted(disjoint_dims(operator))):
+    for out, dim in itertools.product(nest.writes, sorted(disjoint_dims(operator) | operator.summed)):
         result = out.slot - len(call.inputs)
-        if dim not in out.dims and (case.kind in UNCOUNTED or nest.sizes[dim] == 1):
+        if dim not in out.dims and (dim in operator.summed or nest.sizes[dim] == 1):
             continue
         for operand in nest.reads:
             if integers(case, operand.slot) or operand.slot in KINDS[case.kind].retained:
@@ -264,24 +260,42 @@ def test_parts_are_independent(case: Case) -> None:
             results = dependences(case, operand.slot)
             for position in range(nest.sizes[dim]):
                 made = touched(out, nest, {dim: position})
-                read = touched(operand, nest, {dim: position})
+                read = touched(operand, nest, {dim: position}, call.inputs[operand.slot].shape if operand.picks else ())
                 for place, changed in results.items():
                     assert read[place] or not made[changed[result]].any(), (dim, position, operand.name, place)
 
 
 @every_executed
 def test_what_is_summed_over_adds_up(case: Case) -> None:
-    """Where a cut of a reduced dimension owes an addition, results are linear in what is summed over: twice the input
-    gives twice the sum."""
-    graph, _ = applied(case)
+    """Where a cut of a reduced dimension owes an addition, results are sums of what its positions make: what a change
+    at one of them does is the same whatever is at another."""
+    graph, call = applied(case)
     operator = operator_of(graph, graph.ops[0], 0)
     assert operator is not None
     if not operator.summed:
         return
     assert operator.dimensions.combine == "add"
-    arrays = arguments(case)
-    doubled = [2 * arrays[0], *arrays[1:2], *(2 * array for array in arrays[2:])]  # and twice the bias
-    np.testing.assert_allclose(evaluated(case, doubled)[0], 2 * evaluated(case, arrays)[0], atol=1e-9)
+    nest, arrays = operator.nest, arguments(case)
+    random = np.random.default_rng(7)
+    other = [array if integers(case, n) else array + random.normal(size=array.shape) for n, array in enumerate(arrays)]
+
+    def changed(*positions: int) -> list[Array]:
+        mixed = [np.array(array) for array in arrays]
+        for operand, position in itertools.product(nest.reads, positions):
+            if dim in operand.dims:
+                shape = call.inputs[operand.slot].shape
+                here = touched(operand, nest, {dim: position}, shape if operand.picks else ())
+                elsewhere = touched(operand, nest, {dim: 1 - position}, shape if operand.picks else ())
+                mine = (here & ~elsewhere).reshape(shape)
+                mixed[operand.slot] = np.where(mine, other[operand.slot], mixed[operand.slot])
+        return mixed
+
+    for dim in sorted(dim for dim in operator.summed if nest.sizes[dim] > 1):
+        neither, first, second, both = (evaluated(case, changed(*at)) for at in ((), (0,), (1,), (0, 1)))
+        for out in nest.writes:
+            if dim not in out.dims:
+                n = out.slot - len(call.inputs)
+                np.testing.assert_allclose(both[n] - first[n], second[n] - neither[n], atol=1e-9, err_msg=dim)
 
 
 @every_executed

@@ -125,6 +125,8 @@ def test_bytes_agree_from_tensor_to_traffic(width: int, padded: int) -> None:
         if row.family == "matmul":
             assert row.dram_read_bytes % 1 == 0
             assert row.dram_read_bytes >= once
+        elif op.kind == "nll_loss":
+            assert row.dram_read_bytes == 32 * (4 + 8)  # of every row a log-probability, and the label
         elif "softmax" not in op.kind:
             assert row.dram_read_bytes == once
     weights = result.peak_memory_bytes["main"].weights

@@ -22,7 +22,7 @@ from monet.schedule.evaluation import evaluate
 from monet.schedule.measurement.energy import energy_of
 from monet.schedule.plan import Group, Placement, Plan, PlanError, load_plan, plan_text
 from monet.schedule.planning.default_plan import default_plan
-from monet.schedule.planning.placement import scattered_dims
+from monet.schedule.planning.splits import scattered_dims
 from monet.schedule.result import Result
 from monet.schedule.schedule import Schedule
 from monet.schedule.simulation import records as d

@@ -25,6 +25,7 @@ from monet.graph.kind import (
     OpKind,
     Output,
     ShapeRule,
+    along,
     like_first,
     like_second,
     pointwise,
@@ -423,7 +424,7 @@ register(
         no_onnx="importers put it together from Split, Sigmoid and Mul",
     ),
     OpKind(
-        "glu_gradient", Family.VECTOR, like_second, _evaluate_glu_gradient, _nest_glu, pointwise,
+        "glu_gradient", Family.VECTOR, like_second, _evaluate_glu_gradient, _nest_glu, along(lambda _: {"half"}),
         lambda call: {"sigmoid": call.inputs[0].elements, "mul": 4 * call.inputs[0].elements}, no_onnx=BACKWARD,
     ),
 )  # fmt: skip

@@ -6,7 +6,7 @@ import numpy as np
 
 from monet.errors import ModelError
 from monet.graph.backward import Backward
-from monet.graph.kind import BACKWARD, Array, Call, Family, OpKind, Output, WorkRule, pointwise, register
+from monet.graph.kind import BACKWARD, Array, Call, Family, OpKind, Output, WorkRule, along, pointwise, register
 from monet.graph.loop_nest import LoopNest, index
 from monet.graph.op import Attributes
 from monet.graph.operators.elementwise import sigmoid
@@ -116,9 +116,11 @@ def _counts(**per_unit: int) -> WorkRule:
     return work
 
 
+_GATES = along(lambda _: {"gate"})  # the gradient of one gate needs the values of the others
+
 register(
     OpKind("lstm_cell", Family.VECTOR, _infer_lstm, _evaluate_lstm, _nest, pointwise, _counts(sigmoid=3, tanh=2, mul=3, add=1), _lstm_rule, ("LSTM",)),
-    OpKind("lstm_cell_gradient", Family.VECTOR, _infer_lstm_gradient, _evaluate_lstm_gradient, _nest, pointwise, _counts(tanh=1, mul=14, add=6), no_onnx=BACKWARD),
+    OpKind("lstm_cell_gradient", Family.VECTOR, _infer_lstm_gradient, _evaluate_lstm_gradient, _nest, _GATES, _counts(tanh=1, mul=14, add=6), no_onnx=BACKWARD),
     OpKind("gru_cell", Family.VECTOR, _infer_gru, _evaluate_gru, _nest, pointwise, _counts(sigmoid=2, tanh=1, mul=3, add=5), _gru_rule, ("GRU",)),
-    OpKind("gru_cell_gradient", Family.VECTOR, _infer_gru_gradient, _evaluate_gru_gradient, _nest, pointwise, _counts(mul=12, add=5), no_onnx=BACKWARD),
+    OpKind("gru_cell_gradient", Family.VECTOR, _infer_gru_gradient, _evaluate_gru_gradient, _nest, _GATES, _counts(mul=12, add=5), no_onnx=BACKWARD),
 )  # fmt: skip

@@ -241,14 +241,20 @@ def touched_blocks(operand: Operand, seen: Tensor, nest: LoopNest, steps: StepRa
         return Touch(np.arange(steps.count + 1), np.full(steps.count, grid.base), np.ones(steps.count))
     mixed = grid.regions is not None or len(operand.indices) != len(seen.shape)
     axes = None if mixed else axis_map(seen, grid.tensor)
-    if axes is None:
+    reshaped = not mixed and seen.is_contiguous and grid.tensor.is_contiguous and seen.elements == grid.tensor.elements
+    if axes is None and not reshaped:
         every = np.arange(grid.base, grid.base + grid.count)
         sizes = grid.sizes(2**40) / grid.sizes(2**40).sum()
         return Touch(np.arange(steps.count + 1) * grid.count, np.tile(every, steps.count), np.tile(sizes, steps.count))
     firsts, lasts, lows, highs = [], [], [], []
+    low: I64 | int
+    high: I64 | int
     for axis, edge in grid.edges.items():
-        here = axes.get(axis, axis)
-        low, high, _ = axis_range(operand.indices[here], seen.shape[here], nest, steps)
+        if axes is None:
+            low, high = _reshaped_range(operand, seen, nest, steps, grid.tensor.shape, axis)
+        else:
+            here = axes.get(axis, axis)
+            low, high, _ = axis_range(operand.indices[here], seen.shape[here], nest, steps)
         low, high = (
             np.broadcast_to(low, steps.count),
             np.broadcast_to(np.maximum(high, np.asarray(low) + 1), steps.count),
@@ -258,6 +264,25 @@ def touched_blocks(operand: Operand, seen: Tensor, nest: LoopNest, steps: StepRa
         lows.append(low)
         highs.append(high)
     return _enumerate(grid, firsts, lasts, lows, highs, steps.count)
+
+
+def _reshaped_range(
+    operand: Operand, seen: Tensor, nest: LoopNest, steps: StepRanges, shape: tuple[int, ...], axis: int
+) -> tuple[I64, I64]:
+    """(start, end) on an axis of another shape of the same elements in row-major order, of what every step touches:
+    tokens of all samples as rows, for example."""
+    step, around = math.prod(shape[axis + 1 :]), math.prod(shape[axis:])
+    low, high, wraps = np.zeros(steps.count, np.int64), np.zeros(steps.count, np.int64), np.zeros(steps.count, bool)
+    for here, length in enumerate(seen.shape):
+        stride = math.prod(seen.shape[here + 1 :])
+        if stride >= around or stride * length <= step:
+            continue
+        start, end, _ = axis_range(operand.indices[here], length, nest, steps)
+        first, last = np.asarray(start) * stride, (np.maximum(end, np.asarray(start) + 1) - 1) * stride
+        wraps = wraps | (first // around != last // around)
+        low, high = low + first % around, high + last % around
+    size = around // step
+    return np.where(wraps, 0, low // step), np.where(wraps, size, np.minimum(size, high // step + 1))
 
 
 def _enumerate(grid: Grid, firsts: list[I64], lasts: list[I64], lows: list[I64], highs: list[I64], count: int) -> Touch:
