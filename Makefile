@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test slow lint regress bench clean
+.PHONY: demo test slow fuzz lint regress bench clean
 
 demo: $(READY)            ## from a fresh machine to a report of one training step of ResNet-18
 	@mkdir -p out
@@ -16,6 +16,9 @@ test: $(READY) lint       ## lint, types, import boundaries, tests
 
 slow: $(READY)            ## the second tier: large random grids, whole searches, studies
 	$(BIN)/python -m pytest -n 2 -m slow
+
+fuzz: $(READY)            ## 10,000 cases of hostile input: files, plans, stores, options, signals; about 12 minutes
+	$(BIN)/python -m tests.fuzz 10000
 
 lint: $(READY)
 	$(BIN)/ruff check .

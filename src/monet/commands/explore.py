@@ -172,8 +172,11 @@ def _write_report(
 ) -> None:
     if not any(record.ok for record in records):
         raise MonetError("no point has figures, so there is nothing to draw; monet explore export shows the reasons")
-    links = _run_reports(space, records, path, front_reports) if front_reports else {}
-    write_exploration(path, space, records, objectives, links)
+    try:
+        links = _run_reports(space, records, path, front_reports) if front_reports else {}
+        write_exploration(path, space, records, objectives, links)
+    except KeyError as missing:
+        raise MonetError(f"a point has no figure {missing}; the store is damaged, or of another version") from None
 
 
 def _run_reports(space: Space, records: Sequence[Record], path: str, most: int) -> dict[str, dict[str, str]]:

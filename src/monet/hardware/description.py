@@ -131,7 +131,7 @@ class VectorModel(Model):
         if not isinstance(value, list):
             return value
         wide = {name for name, number_format in FORMATS.items() if number_format.bits == 64}
-        return {name: {"elements_per_cycle": 0.25} if name in wide else {} for name in value}
+        return {str(name): {"elements_per_cycle": 0.25} if str(name) in wide else {} for name in value}
 
     @field_validator("dtypes")
     @classmethod
@@ -322,7 +322,7 @@ class CoreModel(Model):
     @field_validator("rates", mode="before")
     @classmethod
     def _list(cls, value: Any) -> Any:
-        return {name: {} for name in value} if isinstance(value, list) else value
+        return {str(name): {} for name in value} if isinstance(value, list) else value
 
     @field_validator("rates")
     @classmethod

@@ -66,9 +66,11 @@ def load_description(name_or_path: str | Path, overrides: Mapping[str, Any] | No
 
 def describe(document: Document, source: str = "hardware", overrides: Mapping[str, Any] | None = None) -> Description:
     """A checked description from a document. Every problem is reported at once, as ``DescriptionError``."""
-    document = with_overrides(resolve_uses(document, source, lambda name: _document(name)[0]), overrides or {})
     try:
+        document = with_overrides(resolve_uses(document, source, lambda name: _document(name)[0]), overrides or {})
         description = Description.model_validate(document)
+    except (TypeError, AttributeError, KeyError, IndexError, OverflowError, RecursionError) as error:
+        raise HardwareError(f"{source}: not a hardware description: {type(error).__name__}: {error}") from None
     except ValidationError as error:
         problems = problems_of(error)
         raise DescriptionError(source, problems + _also(document, error, problems)) from None

@@ -31,12 +31,15 @@ def load_onnx(
     sets open axes by the name the file gives them (or ``"input:axis"``). Batch norm comes out in training form. Raises
     UnsupportedOperators with every operator that has no rule, ModelError for anything else that is wrong.
     """
-    file = read_file(path)
-    check_names(file, dimensions or {})
-    inputs = input_shapes(file, Sizes(batch, image, sequence, dimensions))
-    stored_shapes = _stored_shapes(file, inputs)
-    translation = _translate(file, {entry.name: entry.shape for entry in inputs}, inputs, stored_shapes)
-    graph = verify(recover(_graph(translation)))
+    try:
+        file = read_file(path)
+        check_names(file, dimensions or {})
+        inputs = input_shapes(file, Sizes(batch, image, sequence, dimensions))
+        stored_shapes = _stored_shapes(file, inputs)
+        translation = _translate(file, {entry.name: entry.shape for entry in inputs}, inputs, stored_shapes)
+        graph = verify(recover(_graph(translation)))
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise ModelError(f"{path}: not well formed: {type(error).__name__}: {error}") from None
     for note in _notes(translation):
         warnings.warn(f"{path}: {note}", ModelWarning, stacklevel=2)
     return graph

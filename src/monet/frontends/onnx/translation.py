@@ -40,6 +40,7 @@ class Source:
     array: Array | None = None
 
 
+MOST_AXES = 1024  # of a tensor, and so of a list of sizes, steps or pads
 _NOT_KNOWN = object()
 _NOT_FOLDED = {  # drawn anew each time, or known from shapes alone
     "Dropout", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial",
@@ -198,7 +199,10 @@ class Translation:
     def integers(self, node: Node, position: int, what: str, attribute: str) -> tuple[int, ...] | None:
         """A known list of integers, which older versions have as ``attribute``; None if it is left out."""
         if node.input(position):
-            return tuple(int(entry) for entry in self.required(node, position, what).ravel())
+            found = self.required(node, position, what)
+            if found.size > MOST_AXES:
+                raise ModelError(f"{what} of {found.size:,} numbers, one for each axis is expected")
+            return tuple(int(entry) for entry in found.ravel())
         values = node.get(attribute)
         return None if values is None else tuple(int(entry) for entry in np.atleast_1d(values))
 
