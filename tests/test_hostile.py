@@ -28,7 +28,7 @@ from tests.search.spaces import small_space
 
 
 @pytest.mark.parametrize(
-    "setting, message",
+    ("setting", "message"),
     [
         ("clock_hz=0.8", "0.8 Hz is outside"),
         ("clock_hz=.inf", "finite"),
@@ -60,7 +60,7 @@ def test_times_that_do_not_fit_are_refused() -> None:
 def test_a_schedule_that_the_computer_cannot_hold_is_refused_before_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expansion, "CHECKED", 1)
     monkeypatch.setattr(expansion, "free_memory_bytes", lambda: 1000)
-    with pytest.raises(ComputerMemoryError, match="GB of this computer's memory, of which 0.0 GB is free") as raised:
+    with pytest.raises(ComputerMemoryError, match=r"GB of this computer's memory, of which 0\.0 GB is free") as raised:
         Request("mlp", "micro-npu").evaluate()
     assert isinstance(raised.value, MonetError)
 
@@ -165,7 +165,7 @@ def test_a_store_edited_by_hand(edit: tuple[str, str, str], tmp_path: Path) -> N
     assert (code, "damaged" in said) == (2, True)
 
 
-@pytest.mark.parametrize("key, value", [("latency_s", None), ("latency_s", 0), ("operators", [1]), ("batch", "x")])
+@pytest.mark.parametrize(("key", "value"), [("latency_s", None), ("latency_s", 0), ("operators", [1]), ("batch", "x")])
 def test_a_result_edited_by_hand(key: str, value: object, tmp_path: Path) -> None:
     values = json.loads(json.dumps(Request("mlp", "micro-npu").evaluate().to_json()))
     (tmp_path / "r.json").write_text(json.dumps({**values, key: value}))
@@ -178,7 +178,7 @@ def test_a_result_edited_by_hand(key: str, value: object, tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(shutil.which("bash") is None or not Path("/dev/full").exists(), reason="needs bash and /dev/full")
-@pytest.mark.parametrize("redirection, code", [(">/dev/full", 2), (">&-", 0), ("| true; exit ${PIPESTATUS[0]}", 1)])
+@pytest.mark.parametrize(("redirection", "code"), [(">/dev/full", 2), (">&-", 0), ("| true; exit ${PIPESTATUS[0]}", 1)])
 def test_standard_output_that_takes_nothing(redirection: str, code: int) -> None:
     text = f"{sys.executable} -m monet.cli hardware schema {redirection}"
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
