@@ -92,6 +92,7 @@ class CostTable:
         self.best_designs: dict[
             tuple[str, float, int | None], tuple[CoreInstance, ...]
         ] = {}  # by operator, share, most
+        self.final_splits: dict[tuple[Any, ...], Split] = {}  # see ``planning.finalists``
         self.contents: dict[tuple[Any, ...], int] = {}  # cuts of storages, numbered
         self.orders: dict[tuple[Any, ...], I64x2] = {}  # of the tiles of groups, by the arrays of their operators
 

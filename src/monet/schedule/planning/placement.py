@@ -14,6 +14,7 @@ from monet.schedule.costs.cost_table import CostTable
 from monet.schedule.machine import Machine
 from monet.schedule.plan import MOST_SPLIT, Placement, Plan, PlanError, split_text
 from monet.schedule.planning.designs import best_design, cannot_run
+from monet.schedule.planning.finalists import final_split
 from monet.schedule.planning.splits import allowed_dims, best_split, scattered_dims
 from monet.schedule.workload import Operator, Workload
 
@@ -100,4 +101,5 @@ def default_placement(operator: Operator, table: CostTable, share: float, most_c
     """The constructive default for one operator: the design that is done first, split in the best way."""
     cores = best_design(operator, table, share, most_cores)
     split = best_split(operator, cores, table)
+    split = final_split(operator, cores, split, table, share)
     return Placement(tuple(core.name for core in cores[: math.prod(parts for _, parts in split)]), split)
