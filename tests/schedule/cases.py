@@ -69,7 +69,8 @@ NETWORKS = {
     "  outside: {{link: [l3, dram], bandwidth_bits_per_cycle: {link}, shared_directions: true}}",
 }
 LEVELS = {
-    "level": "memories:\n  l2: {{size_bytes: {level}, policy: {policy}, bandwidth_bits_per_cycle: {port}}}\n",
+    "level": "memories:\n"
+    "  l2: {{size_bytes: {level}, policy: {policy}, resident: [{resident}], bandwidth_bits_per_cycle: {port}}}\n",
     "levels": "memories:\n"
     "  left: {{size_bytes: {level}, policy: {policy}, bandwidth_bits_per_cycle: {port}}}\n"
     "  right: {{size_bytes: {level}, ports: 1rw, bandwidth_bits_per_cycle: {port}}}\n"
@@ -103,6 +104,7 @@ def accelerator(
     buffers: int = 0,
     level: int = 8192,
     policy: str = "managed",
+    resident: str = "",
 ) -> Accelerator:
     """A small accelerator: some matrix cores and a vector core, with memories between them and DRAM if wanted, or one
     of each on a shared memory."""
@@ -111,7 +113,7 @@ def accelerator(
     cores = SHARED if network == "shared" else LEVELS.get(network, "") + "cores:" + CORES
     text = (HEAD + cores + DRAM + NETWORKS[network] + "\n").format(
         layout=layout, buffers=counted, sram=sram, local=local, link=link, dram=dram, latency=latency, clock=clock,
-        port=port, level=level, level3=2 * level, policy=policy,
+        port=port, level=level, level3=2 * level, policy=policy, resident=resident,
     )  # fmt: skip
     return resolve(describe_text(text, "small"))
 

@@ -154,7 +154,7 @@ def test_chains_and_traffic_of_random_schedules_read_plainly() -> None:
             needed = range(int(nodes.dep_start[at]), int(nodes.dep_end[at]))
             ready = [ends[deps.node[d]] + int(deps.lag[d]) for d in needed if deps.reason[d] != SPACE]
             ends.append(max(ready, default=0) + int(nodes.duration[at]) + int(nodes.latency[at]))
-            if (kind := int(nodes.kind[at])) in bits:
+            if (kind := int(nodes.kind[at])) in bits and 0 in (nodes.source[at], nodes.target[at]):
                 bits[kind] += 8 * int(nodes.bursts[at])
                 sizes[kind] += int(nodes.bytes[at])
         assert result.longest_chain_s == pytest.approx(max(ends) / scheduler.machine.ticks_per_second)

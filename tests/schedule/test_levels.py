@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
+import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import monet
+from monet.cli import app
 from monet.frontends.zoo.published import convolution_chain
 from monet.graph.graph import Graph
-from monet.hardware import DescriptionError
+from monet.hardware import DescriptionError, load_hardware
+from monet.hardware.hierarchy import unused
 from monet.hardware.loading import describe_text
-from monet.schedule.engine import Scheduler
+from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.evaluation import measure
 from monet.schedule.plan import Placement, Plan
 from monet.schedule.result import Result
 from monet.schedule.schedule import Schedule
 from monet.schedule.simulation.records import STREAM_READ
-from tests.schedule.cases import DRAM, HEAD, NETWORKS, SHARED, accelerator, random_graph
+from tests.schedule.cases import CORES, DRAM, HEAD, NETWORKS, SHARED, accelerator, random_graph
 
 ROOMY = 1 << 20
 
@@ -178,3 +183,60 @@ def test_an_l2_is_not_useless() -> None:
     narrow, wide = (run(bandwidth_bits_per_cycle=width) for width in ("4096", "409600"))
     assert narrow.latency_s > 1.1 * sizes[2].latency_s
     assert wide.latency_s <= sizes[2].latency_s
+
+
+# --- what stays from step to step -------------------------------------------------------------------------------------
+
+
+def trained(seed: int = 5) -> Graph:
+    """A small training step with weights of its own."""
+    return next(graph for number in range(seed, seed + 50) if (graph := random_graph(random.Random(number))).loss)
+
+
+def test_resident_weights_are_never_fetched_and_updated_in_place() -> None:
+    graph = trained()
+    scheduler, schedule, found = costed(graph, level=ROOMY, resident="weights")
+    _, _, plain = costed(graph, level=ROOMY)
+    storages = scheduler.workload.storages.values()
+    weights = sum(one.tensor.bytes for one in storages if one.is_root and one.category == 0)
+    assert weights
+    assert plain.dram_bytes.read - found.dram_bytes.read == weights
+    assert plain.dram_bytes.write - found.dram_bytes.write == weights
+    assert plain.memory[0].peak_bytes - found.memory[0].peak_bytes == weights
+    level = next(trace for trace in found.memory if trace.name == "l2")
+    assert level.bytes[0][:-1].min() >= weights  # all the time
+    assert found.dram_bytes.total >= found.bounds.dram_bytes
+    index = scheduler.machine.memory_index["l2"]
+    moved = schedule.transfers
+    assert moved.bytes[(moved.target == index) & (moved.source > 0)].sum() >= weights
+
+
+@pytest.mark.parametrize("boundary", ["keep", "dram", "local"])
+def test_resident_weights_stay_under_every_boundary(boundary: str) -> None:
+    _, schedule, found = costed(trained(), Plan(boundary=boundary), level=ROOMY, resident="weights")
+    blocks = schedule.expanded.tables.blocks
+    assert not np.isin(schedule.in_dram.block, np.flatnonzero(blocks.resident)).any()
+    assert found.feasible
+
+
+def test_too_many_resident_weights_say_how_many_bytes_are_short() -> None:
+    with pytest.raises(NoSchedule, match=r"memory l2 holds 64 bytes, but resident weights take .*: [\d,]+ bytes short"):
+        costed(trained(), level=64, resident="weights")
+
+
+# --- what is declared but cannot be used ------------------------------------------------------------------------------
+
+
+def test_a_buffer_that_nobody_reaches_is_spoken_of(tmp_path: Path) -> None:
+    spare = "memories:\n  spare: {{size_bytes: 4096, bandwidth_bits_per_cycle: 64}}\n"
+    text = (HEAD + spare + "cores:" + CORES + DRAM + NETWORKS["bus"]).format(
+        layout="", sram=8192, local=4096, port=128, link=32, dram=16, latency=40, clock=500, buffers=""
+    )
+    file = tmp_path / "chip.yaml"
+    file.write_text(text + "\n  aside: {link: [spare, dram], bandwidth_bits_per_cycle: 8}\n")
+    shown = CliRunner().invoke(app, ["hardware", "show", str(file)])
+    assert shown.exit_code == 0
+    assert "memory spare holds nothing" in " ".join(shown.output.split())
+    found = monet.evaluate(layer(), load_hardware(str(file)))
+    assert [note for note in found.notes if "memory spare holds nothing" in note]
+    assert not unused(load_hardware("a100"))

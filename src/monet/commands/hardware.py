@@ -26,6 +26,7 @@ from monet.hardware.drawing import (
 )
 from monet.hardware.errors import HardwareError
 from monet.hardware.export import as_json, plain
+from monet.hardware.hierarchy import unused
 from monet.hardware.loading import description_text, load_description, load_hardware, preset_names
 from monet.hardware.loading import schema as hardware_schema
 from monet.hardware.power import budget, full_use, full_use_power_w
@@ -86,6 +87,8 @@ def show(
         return
     console = screen()
     console.print(_tree(accelerator, description.about))
+    for line in unused(accelerator):
+        console.print(f"warning: {line}", style="yellow")
     if description.parameters:
         console.print("\nparameters (set with --set NAME=VALUE)")
         for key, parameter in description.parameters.items():

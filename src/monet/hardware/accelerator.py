@@ -358,6 +358,7 @@ class Memory:
     endpoint: str  # node of the network where it hangs
     clock_hz: float
     is_cache: bool = False
+    resident: tuple[str, ...] = ()  # categories of what stays here between steps
 
     @property
     def size_bytes(self) -> int:

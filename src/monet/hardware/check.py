@@ -100,6 +100,9 @@ def _policies(description: Description) -> Iterator[DescriptionProblem]:
         if memory.policy != "managed" and name in owner:
             why = f"it is a level of {owner[name]}, which is always managed; caches lie between cores and DRAM"
             yield DescriptionProblem(f"memories.{name}.policy", why, memory.policy)
+        if memory.resident and name in owner:
+            why = f"it is a level of {owner[name]}, whose tiles need it; what stays lies between cores and DRAM"
+            yield DescriptionProblem(f"memories.{name}.resident", why, ", ".join(memory.resident))
 
 
 def _slots(path: str, core: CoreModel) -> Iterator[DescriptionProblem]:

@@ -225,6 +225,14 @@ class SharedMemoryModel(StorageModel):
         description="of a buffer between cores and DRAM: managed (evicts what is used last) or a cache that evicts "
         "what was not used for longest",
     )
+    resident: list[Literal["weights", "optimizer_state"]] = Field(
+        [], description="what stays in a buffer between cores and DRAM from one step to the next, and is not in DRAM"
+    )
+
+    @field_validator("resident", mode="before")
+    @classmethod
+    def _one_kind(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
 
 
 class LevelModel(StorageModel):

@@ -176,7 +176,7 @@ def _memories(
         users = tuple(user.name for user in instances if name in dict(user.memories).values())
         model = description.memories[name]
         clock = model.clock_hz or description.clock_hz
-        found[name] = Memory(name, level, users, name, clock, model.policy == "lru")
+        found[name] = Memory(name, level, users, name, clock, model.policy == "lru", tuple(model.resident))
     return tuple(found.values())
 
 

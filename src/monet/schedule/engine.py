@@ -6,6 +6,7 @@ from copy import copy
 
 import numpy as np
 
+from monet.arrays import I64
 from monet.errors import ComputerMemoryError
 from monet.graph.graph import Graph
 from monet.hardware.accelerator import Accelerator
@@ -17,7 +18,7 @@ from monet.schedule.plan import Plan
 from monet.schedule.planning.grouping import tiled_groups
 from monet.schedule.planning.placement import complete_placements
 from monet.schedule.prefetch import ask_when_free
-from monet.schedule.result_rows import Infeasible
+from monet.schedule.result_rows import CATEGORIES, Infeasible
 from monet.schedule.schedule import Decided, Schedule
 from monet.schedule.simulation.decide import NOWHERE, OK, decide
 from monet.schedule.simulation.queues import could_start, reorder
@@ -74,7 +75,12 @@ class Scheduler:
         """Raise ``NoSchedule`` if DRAM cannot even hold what is there before the step begins: no plan can run then. A
         search asks this first."""
         dram = self.machine.accelerator.dram
-        needed = sum(storage.tensor.bytes for storage in self.workload.storages.values() if storage.is_root)
+        resident = self.machine.resident
+        needed = sum(
+            storage.tensor.bytes
+            for storage in self.workload.storages.values()
+            if storage.is_root and CATEGORIES[storage.category] not in resident
+        )
         short = needed - dram.capacity_bytes
         if short > 0:
             message = (
@@ -104,6 +110,7 @@ class Scheduler:
 def run_decide(expanded: Expanded, machine: Machine, workload: Workload, workspace: Workspace | None = None) -> Decided:
     """Run the ``decide`` kernel on fresh state. What it finds lies in ``workspace``, if one is given: it is good until
     the next call with it."""
+    check_residents(expanded.tables, machine)
     try:
         state = fresh_state(expanded.tables, machine, workspace or Workspace())
     except MemoryError as error:
@@ -127,7 +134,8 @@ def run_decide(expanded: Expanded, machine: Machine, workload: Workload, workspa
 def fresh_state(plan: Tables, machine: Machine, room: Workspace) -> State:
     """All memories empty, all blocks where they are at the start; room for all that a plan can add."""
     memories, entries, steps = len(machine.capacity), len(plan.entries), len(plan.steps)
-    copies = entries + len(plan.buffers) + 1
+    resident = np.flatnonzero(plan.blocks.resident)
+    copies = entries + len(plan.buffers) + len(resident) + 1
     if machine.routes.depth:  # each may be evicted to a level, each result may go to one, each block be kept by all
         copies *= 3 + machine.routes.depth
     nodes = 10 * entries + 8 * steps + 4 * copies + 64
@@ -161,8 +169,42 @@ def fresh_state(plan: Tables, machine: Machine, room: Workspace) -> State:
     )
     blocks.dram_ready[:], blocks.pinned[:], blocks.due[:], blocks.copies[:] = -1, -1, NEVER, 0
     blocks.home[:], blocks.homed[:], blocks.settled[:], blocks.spilled[:] = 0, -1, -1, -1
-    state.dram.came[:], state.dram.went[:] = np.where(plan.blocks.in_dram == 1, -1, NOT_YET), NOT_YET
+    here = (plan.blocks.in_dram == 1) & (plan.blocks.resident == 0)
+    state.dram.came[:], state.dram.went[:] = np.where(here, -1, NOT_YET), NOT_YET
+    if len(resident):
+        put_residents(state, plan, resident)
     return state
+
+
+def check_residents(plan: Tables, machine: Machine) -> None:
+    """Raise ``NoSchedule`` if what stays on chip between steps is more than its memory holds."""
+    if not plan.blocks.resident.any():
+        return
+    needed = np.bincount(plan.blocks.resident, plan.blocks.bytes, minlength=len(machine.capacity)).astype(np.int64)
+    for number, memory in enumerate(machine.accelerator.memories, 1):
+        short = int(needed[number]) - memory.size_bytes
+        if short > 0:
+            what = " and ".join(name.replace("_", " ") for name in memory.resident)
+            message = (
+                f"memory {memory.name} holds {memory.size_bytes:,} bytes, but resident {what} take "
+                f"{int(needed[number]):,}: {short:,} bytes short"
+            )
+            raise NoSchedule(Infeasible("", "", memory.name, short, message))
+
+
+def put_residents(state: State, plan: Tables, resident: I64) -> None:
+    """What stays on chip between steps is there from the start; no list of what may be evicted has it."""
+    rows, where, size = slice(len(resident)), plan.blocks.resident[resident], plan.blocks.bytes[resident]
+    copies, guards = state.copies, state.guards
+    copies.block[rows], copies.memory[rows], copies.bytes[rows] = resident, where, size
+    copies.came[rows], copies.went[rows] = -1, NOT_YET
+    guards.ready[rows] = guards.until[rows] = guards.core[rows] = guards.previous[rows] = guards.next[rows] = -1
+    guards.filled[rows] = size
+    state.at[resident, where] = np.arange(len(resident))
+    state.counters.copies[0] = len(resident)
+    taken = np.bincount(where, size, minlength=len(state.memories)).astype(np.int64)
+    state.memories.free[:] -= taken
+    state.chunks.bytes[: len(taken)] -= taken
 
 
 def run_replay(decided: Decided, machine: Machine, more_resources: int = 0) -> Timed:

@@ -13,6 +13,7 @@ import numpy as np
 from monet.graph.graph import Graph
 from monet.graph.op import Phase
 from monet.hardware.accelerator import Accelerator
+from monet.hardware.hierarchy import unused
 from monet.hardware.summary import hardware_summary
 from monet.mapping.cost_store import CostStore
 from monet.schedule.engine import NoSchedule, Scheduler
@@ -157,4 +158,5 @@ def without_figures(
         version=model_version(),
         seconds_to_evaluate=seconds,
         reason=reason,
+        notes=unused(machine.accelerator),
     )

@@ -19,6 +19,7 @@ import numpy as np
 from monet.arrays import F64, I64, U8
 from monet.hardware.accelerator import Accelerator, CoreInstance, Memory
 from monet.hardware.errors import HardwareError
+from monet.hardware.hierarchy import next_endpoint, passed, shared_levels
 from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.unfused.border import Border, border_of
 from monet.mapping.unfused.dram_route import supply_of
@@ -114,34 +115,17 @@ class Machine:
     @cached_property
     def levels(self) -> tuple[Memory, ...]:
         """Shared levels: memories that are no level of any core, and that data from DRAM passes on its way to one."""
-        passed = {name for memory in self.accelerator.memories for name in self._passed(memory)}
-        return tuple(memory for memory in self.accelerator.memories if memory.name in passed)
-
-    def _passed(self, memory: Memory) -> list[str]:
-        """Memories that belong to no core on the way of data from DRAM to one that does, those next to DRAM first."""
-        accelerator, found = self.accelerator, list[str]()
-        here = accelerator.dram.name
-        for index in accelerator.route(here, memory.endpoint):
-            here = self._next(index, here, memory.endpoint)
-            found.append(here)
-        return [name for name in found if name in self._between and name != memory.name]
-
-    @cached_property
-    def _between(self) -> frozenset[str]:
-        """Memories that are no level of any core."""
-        attached = {level.memory for instance in self.accelerator.cores for level in instance.core.levels}
-        shared = [memory.name for memory in self.accelerator.memories if memory.level.memory]
-        return frozenset(shared) - attached
+        return shared_levels(self.accelerator)
 
     @cached_property
     def parents(self) -> I64:
         """By memory, the shared level that data from DRAM passes last on its way there; 0 if there is none. What comes
         to one core comes the same way: where its memories lie apart, levels of some of them only do not count."""
         index, memories = self.memory_index, self.accelerator.memories
-        found = np.zeros(len(index), np.int64)
+        levels, found = {memory.name for memory in self.levels}, np.zeros(len(index), np.int64)
         for memory in memories:
-            passed = self._passed(memory)
-            found[index[memory.name]] = index[passed[-1]] if passed else 0
+            names = [name for name in passed(self.accelerator, memory) if name in levels]
+            found[index[memory.name]] = index[names[-1]] if names else 0
         changed = True
         while changed:
             changed = False
@@ -159,6 +143,19 @@ class Machine:
         while level:
             found.append(level)
             level = int(parents[level])
+        return found
+
+    @cached_property
+    def resident(self) -> frozenset[str]:
+        """Categories of what stays on chip between steps."""
+        return frozenset(name for memory in self.levels for name in memory.resident)
+
+    def residence(self, category: str) -> I64:
+        """By memory, the nearest shared level above it in which what is of a category stays; 0 if there is none."""
+        memories, found = self.accelerator.memories, np.zeros(len(self.memory_index), np.int64)
+        for number in range(1, len(found)):
+            levels = self._chain(self.parents, number)
+            found[number] = next((level for level in levels if category in memories[level - 1].resident), 0)
         return found
 
     def chain(self, memory: str) -> tuple[Memory, ...]:
@@ -293,7 +290,7 @@ class Machine:
             return None
         for index in path:
             link = accelerator.links[index]
-            there = self._next(index, here, ends[target])
+            there = next_endpoint(accelerator, index, here, ends[target])
             forward = link.is_bus or link.endpoints.index(here) < link.endpoints.index(there)
             found.append((index, self.link_resources[index][0 if forward else 1]))
             here = there
@@ -311,16 +308,6 @@ class Machine:
             for is_write, end in enumerate((source, target))
             if names[end] == memory.name
         ]
-
-    def _next(self, index: int, here: str, target: str) -> str:
-        """The endpoint that a hop over a link leads to."""
-        accelerator = self.accelerator
-        hops = accelerator._hops[target]
-        return min(
-            neighbour
-            for number, neighbour in accelerator._neighbours[here]
-            if number == index and hops.get(neighbour, math.inf) == hops[here] - 1
-        )
 
     def ticks(self, cycles: float, instance: CoreInstance) -> int:
         """Ticks of some cycles of a core, rounded up."""

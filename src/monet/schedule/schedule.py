@@ -243,7 +243,7 @@ class Schedule:
     def on_chip(self) -> Stays:
         """Copies of blocks, and buffers, in the memories on chip."""
         copies = self.decided.copies
-        operator = self.decided.events.nodes.operator[copies.came]
+        operator = np.where(copies.came >= 0, self.decided.events.nodes.operator[copies.came], -1)
         return Stays(copies.block, copies.memory, copies.bytes, *self._times(copies.came, copies.went), operator)
 
     def _times(self, came: I64, went: I64) -> tuple[I64, I64]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from monet.arrays import I64, I64x2
+from monet.arrays import I64, U8, I64x2
 from monet.errors import ComputerMemoryError
 from monet.processes import free_memory_bytes
 from monet.schedule.costs.cost_table import CostTable, OperatorSteps, operator_steps
@@ -19,6 +19,7 @@ from monet.schedule.machine import Machine
 from monet.schedule.plan import BOUNDARIES, Plan
 from monet.schedule.planning.grouping import TiledGroup
 from monet.schedule.planning.ordering import gang_order
+from monet.schedule.result_rows import CATEGORIES
 from monet.schedule.simulation.records import Blocks, Buffers, Entries, Gangs, Steps, Tables, TickParts
 from monet.schedule.workload import Workload
 
@@ -231,7 +232,16 @@ class Expansion:
         tables = Tables(gangs, Steps.of(steps), Buffers.of(buffers), Entries.of(entries), blocks, uses)
         tick_parts = TickParts.of(parts)
         used = assemble(placed, where, tables, tick_parts, len(self.machine.core_index), boundary)
+        self._settle_residents(tables, self.workload.storage_flags[flags][:, 2])
         return Expanded(tables._replace(uses=uses[:used]), tick_parts, owner, tuple(self.operators))
+
+    def _settle_residents(self, tables: Tables, category: U8) -> None:
+        """Blocks of what stays on chip between steps lie in the level of the core that uses them first."""
+        for name in sorted(self.machine.resident):
+            home = self.machine.residence(name)[tables.entries.memory]
+            block = tables.entries.block
+            mine = (home > 0) & (tables.blocks.in_dram[block] == 1) & (category[block] == CATEGORIES.index(name))
+            tables.blocks.resident[block[mine][::-1]] = home[mine][::-1]  # the first is written last
 
     def _gangs(self, is_dram: bool) -> Gangs:
         """One row per gang, in execution order."""

@@ -6,13 +6,14 @@ from monet.hardware.accelerator import Accelerator
 from monet.schedule.lower_bound.channels import cheapest_link_j_per_byte, links_bound_s
 from monet.schedule.lower_bound.traffic import least_traffic
 from monet.schedule.lower_bound.work import compute_bound_j, compute_bound_s, ports_bound_s, work_of
-from monet.schedule.result_rows import Bounds
+from monet.schedule.result_rows import CATEGORIES, Bounds
 from monet.schedule.workload import Workload
 
 
 def bounds_of(workload: Workload, accelerator: Accelerator) -> Bounds:
     """What no plan is below."""
-    work, traffic = work_of(workload), least_traffic(workload)
+    resident = frozenset(name for memory in accelerator.memories for name in memory.resident)
+    work, traffic = work_of(workload), least_traffic(workload, resident)
     kept = sum(memory.size_bytes for memory in accelerator.memories)
     read, written = traffic.over(kept)
     times = {
@@ -25,7 +26,11 @@ def bounds_of(workload: Workload, accelerator: Accelerator) -> Bounds:
         **times,
         dram_bytes=read + written,
         forced_bytes=read + written - traffic.read - traffic.written,
-        memory_bytes=sum(storage.tensor.bytes for storage in workload.storages.values() if storage.is_root),
+        memory_bytes=sum(
+            storage.tensor.bytes
+            for storage in workload.storages.values()
+            if storage.is_root and CATEGORIES[storage.category] not in resident
+        ),
         energy_j=compute_bound_j(work, accelerator)
         + _moving_j(accelerator, read, written)
         + accelerator.static_power_w * max(times.values()),

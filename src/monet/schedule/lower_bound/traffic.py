@@ -10,6 +10,7 @@ from monet.formats import whole_bytes
 from monet.graph.loop_nest import Operand
 from monet.schedule.expansion.geometry import axis_range, make_steps
 from monet.schedule.lower_bound.liveness import Cut, cuts_of
+from monet.schedule.result_rows import CATEGORIES
 from monet.schedule.workload import Operator, Workload
 
 
@@ -27,17 +28,20 @@ class LeastTraffic:
         return self.read + read, self.written + written
 
 
-def least_traffic(workload: Workload) -> LeastTraffic:
-    """What every plan of a graph moves, found once."""
-    found = workload.planned.get("least traffic")
+def least_traffic(workload: Workload, resident: frozenset[str] = frozenset()) -> LeastTraffic:
+    """What every plan of a graph moves, found once. ``resident``: categories of what need not be in DRAM at all; what
+    else does not fit beside it is not counted then."""
+    key = " ".join(("least traffic", *sorted(resident)))
+    found = workload.planned.get(key)
     if found is None:
-        found = workload.planned["least traffic"] = (LeastTraffic(*_compulsory(workload), cuts_of(workload)),)
+        cuts = () if resident else cuts_of(workload)
+        found = workload.planned[key] = (LeastTraffic(*_compulsory(workload, resident), cuts),)
     traffic = found[0]
     assert isinstance(traffic, LeastTraffic)
     return traffic
 
 
-def _compulsory(workload: Workload) -> tuple[int, int]:
+def _compulsory(workload: Workload, resident: frozenset[str]) -> tuple[int, int]:
     """Bytes read of what is there at the start, and written of what stays: at least what one operator needs."""
     read: dict[str, int] = {}
     written: dict[str, int] = {}
@@ -50,10 +54,13 @@ def _compulsory(workload: Workload) -> tuple[int, int]:
                 written[name] = max(size, written.get(name, 0))
             elif name not in fresh:
                 read[name] = max(size, read.get(name, 0))
-    storages = workload.storages
+    storages = {
+        name: storage for name, storage in workload.storages.items()
+        if not (storage.is_root and CATEGORIES[storage.category] in resident)
+    }  # fmt: skip
     return (
-        sum(size for name, size in read.items() if storages[name].is_root),
-        sum(size for name, size in written.items() if storages[name].persistent),
+        sum(size for name, size in read.items() if name in storages and storages[name].is_root),
+        sum(size for name, size in written.items() if name in storages and storages[name].persistent),
     )
 
 

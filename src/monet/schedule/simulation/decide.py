@@ -264,7 +264,7 @@ def finish(plan: Tables, routes: Routes, state: State, gang: int) -> None:
 def written_on_chip(plan: Tables, state: State, s: int, e: int) -> None:
     """A result is in a memory: its copy there is the only valid one."""
     entry, doing = plan.entries[e], state.steps[s]
-    drop_copies(state, entry.block, entry.memory)
+    drop_copies(plan, state, entry.block, entry.memory)
     number = state.at[entry.block, entry.memory]
     copy, guard, block = state.copies[number], state.guards[number], state.blocks[entry.block]
     if copy.came < 0:
@@ -296,18 +296,18 @@ def written_outside(plan: Tables, state: State, s: int, e: int, out: int) -> Non
     block = state.blocks[number]
     block.writes_left -= 1
     if block.home > 0:
-        drop_copies(state, number, block.home)
+        drop_copies(plan, state, number, block.home)
         copy = state.at[number, block.home]
         guard = state.guards[copy]
         guard.ready, guard.filled = join(state, guard.ready, out, DATA), plan.blocks[number].bytes
-        if state.copies[copy].came < 0:
+        if state.copies[copy].came < 0 and plan.blocks[number].resident == 0:
             state.copies[copy].came = out
         guard_with(state, copy, out, -1)
-        block.in_dram = 0
-        if block.writes_left == 0 and leaves_for_dram(plan, number):
+        block.in_dram = 1 if block.home == plan.blocks[number].resident else 0
+        if block.in_dram == 0 and block.writes_left == 0 and leaves_for_dram(plan, number):
             write_later(plan, state, number)
         return
-    drop_copies(state, number, -1)
+    drop_copies(plan, state, number, -1)
     block.in_dram = 1
     block.dram_ready = join(state, max(-1, block.dram_ready), out, DATA)
     if state.dram[number].came == NOT_YET:
@@ -315,11 +315,11 @@ def written_outside(plan: Tables, state: State, s: int, e: int, out: int) -> Non
 
 
 @part()
-def drop_copies(state: State, number: int, but: int) -> None:
-    """Release all copies of a block but that in one memory."""
+def drop_copies(plan: Tables, state: State, number: int, but: int) -> None:
+    """Release all copies of a block but that in one memory, and one that is resident."""
     if state.blocks[number].copies > 0:
         for memory in range(1, state.at.shape[1]):
-            if state.at[number, memory] >= 0 and memory != but:
+            if state.at[number, memory] >= 0 and memory != but and memory != plan.blocks[number].resident:
                 release(state, state.at[number, memory])
 
 
@@ -330,7 +330,7 @@ def retire(plan: Tables, state: State, number: int, end: int) -> None:
     must_leave = state.blocks[number].in_dram == 0 and leaves_for_dram(plan, number)
     if must_leave or next_use(plan, state, number) < NEVER:
         return
-    drop_copies(state, number, -1)
+    drop_copies(plan, state, number, -1)
     if given.persistent == 0 and stay.came != NOT_YET and stay.went == NOT_YET:
         stay.went = end
 

@@ -198,7 +198,7 @@ def keep_at(plan: Tables, routes: Routes, state: State, number: int, level: int)
         event = make_and_take(plan, routes, state, level, held, later_than)
         copy = add_copy(state, number, level, held)
         state.guards[copy].filled, state.guards[copy].until = 0, event
-    elif routes.lru[level]:
+    elif routes.lru[level] and plan.blocks[number].resident != level:
         take_out(state, copy)
         put_first(state, copy)
     block.pinned = gang
@@ -298,6 +298,10 @@ def settle(plan: Tables, routes: Routes, state: State, number: int) -> None:
     if block.settled == gang:
         return
     block.settled, block.home_room = gang, -1
+    if given.resident > 0:
+        while block.home > 0 and block.home != given.resident:
+            block.home = routes.parent[block.home]
+        return
     use, level = gang if block.spilled == gang else use_after(plan, state, number, gang), block.home
     block.home = 0
     is_continued = block.spilled == gang or block.writes_left > block.writing

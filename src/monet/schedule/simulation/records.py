@@ -149,6 +149,7 @@ class Blocks(Table):
     persistent: I64  # 1: it is still there after the step
     through: I64  # 1: what is written on chip must go to DRAM
     from_outside: I64  # 1: cores get it from DRAM or a shared level, never from another core's memory
+    resident: I64  # the shared level in which it stays from step to step instead of DRAM; 0 for none
     writes: I64  # entries that write it
     use_start: I64  # in ``uses``
     use_end: I64
@@ -250,8 +251,8 @@ class EntryState(Table):
 class BlockState(Table):
     """Where a block is at the moment."""
 
-    in_dram: I64
-    dram_ready: I64  # the node with which DRAM has it
+    in_dram: I64  # or in the level in which it is resident
+    dram_ready: I64  # the node with which it is there
     writes_left: I64
     use: I64  # the next one
     pinned: I64  # by this gang

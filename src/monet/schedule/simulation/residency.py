@@ -104,20 +104,23 @@ def guard_with(state: State, copy: int, user: int, core: int) -> None:
 
 @part()
 def write_back(plan: Tables, routes: Routes, state: State, number: int, kind: int) -> bool:
-    """Write a block from the first memory that has it to DRAM."""
+    """Write a block from the first memory that has it to DRAM, or to the level in which it is resident."""
     block, size, memories = state.blocks[number], plan.blocks[number].bytes, state.at.shape[1]
+    target = plan.blocks[number].resident
     for memory in range(1, memories):
-        copy, pair = state.at[number, memory], memory * memories
+        copy, pair = state.at[number, memory], memory * memories + target
         if copy < 0 or not routes.exists[pair]:
             continue
-        new = open_node(state, kind, -1, size, memory, 0)
+        new = open_node(state, kind, -1, size, memory, target)
         depend(state, new, state.guards[copy].ready, routes.latency[pair], DATA)
         book_route(state, routes, new, pair, size, 0)
         guard_with(state, copy, new, -1)
         block.in_dram, block.dram_ready = 1, new
         if block.due >= 0:  # negative: still accumulating
             block.due = NEVER
-        if state.dram[number].came == NOT_YET:
+        if target > 0:
+            state.guards[state.at[number, target]].ready = new
+        elif state.dram[number].came == NOT_YET:
             state.dram[number].came = new
         return True
     return False

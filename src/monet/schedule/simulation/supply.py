@@ -118,7 +118,7 @@ def nearest_copy(plan: Tables, routes: Routes, state: State, number: int, target
     """The memory on chip with a whole copy of a block and the shortest route; 0 if there is none. Of equals one that
     data from DRAM passes anyway: it is not on its way back from another core."""
     best, hops, memories = 0, NEVER, state.at.shape[1]
-    if state.blocks[number].copies == 0:
+    if state.blocks[number].copies == 0 and plan.blocks[number].resident == 0:
         return best
     level = routes.parent[target]
     while level > 0:
@@ -143,7 +143,7 @@ def nearest_copy(plan: Tables, routes: Routes, state: State, number: int, target
 def is_whole(plan: Tables, state: State, number: int, memory: int) -> bool:
     """Whether all of a block lies in a memory, or is on its way there."""
     copy = state.at[number, memory]
-    if copy < 0 or state.guards[copy].ready < 0:
+    if copy < 0 or (state.guards[copy].ready < 0 and plan.blocks[number].resident != memory):
         return False
     return bool(min(state.copies[copy].bytes, state.guards[copy].filled) >= plan.blocks[number].bytes)
 
@@ -379,7 +379,7 @@ def leave_for(plan: Tables, routes: Routes, state: State, s: int, after: int, ta
             number = plan.entries[e].block
             if state.entries[e].kind == STREAM_WRITE and state.blocks[number].home == target:
                 copy = state.at[number, target]
-                if state.copies[copy].came < 0:
+                if state.copies[copy].came < 0 and plan.blocks[number].resident == 0:
                     state.copies[copy].came = new
                 guard_with(state, copy, new, -1)
     return new
