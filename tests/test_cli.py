@@ -185,3 +185,18 @@ def test_numba_is_kept_from_loading_blas_in_our_own_process_only() -> None:
         call = [sys.executable, "-c", code.format(imported)]
         loaded = subprocess.run(call, capture_output=True, text=True, check=True).stdout.split()
         assert ("scipy.linalg.cython_blas" in loaded) == loads
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("checkpoint", ["keep-all", "per-block"])
+def test_lora_of_gpt2_small_on_an_a100(checkpoint: str) -> None:
+    options = ("--lora", "8", "--lora-targets", "*.attn.qkv,*.attn.proj", "--precision", "bf16", "--sequence", "64")
+    done = monet("run", "gpt2-small", "--hardware", "a100", *options, "--checkpoint", checkpoint, "--json", "-")
+    assert done.returncode == 0
+    result = json.loads(done.stdout)
+    assert result["feasible"]
+    again = {row["name"] for row in result["operators"] if row["recompute"]}
+    assert bool(again) == (checkpoint == "per-block")
+    updated = {row["name"] for row in result["operators"] if row["phase"] == "update"}
+    assert updated
+    assert all("lora" in name and ".attn." in name for name in updated)

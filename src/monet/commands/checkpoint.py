@@ -128,7 +128,7 @@ def _refuse(error: Impossible, model: str, cost: str, budget: str, json: str) ->
         unknown = dict.fromkeys(("kept_bytes", "recompute_over_forward", "proved_optimal", "gap"))
         floor = {"floor_operator": error.operator, "bytes_short": error.bytes_short}
         write_json(json, values | floor | unknown | {"front": []})
-    screen(errors=True).print(f"impossible: {error}", highlight=False, soft_wrap=True)
+    screen(errors=True).print(f"impossible: {error}", soft_wrap=True)
 
 
 def _by_flops(

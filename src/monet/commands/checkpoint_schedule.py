@@ -149,5 +149,5 @@ def _joint(costed: ScheduledCost, asked: Asked) -> JointFront:
         fits,
         seed=asked.seed,
         effort=asked.effort,
-        say=lambda line: errors.print(line, style="dim", highlight=False),
+        say=lambda line: errors.print(line, style="dim"),
     )

@@ -30,7 +30,7 @@ def reproduce(
     run = study_named(study)
     check_outputs({"--report": report}, {"--json": json})
     errors = screen(errors=True)
-    outcome = run(Options(seed, effort, jobs, lambda line: errors.print(line, style="dim", highlight=False), store))
+    outcome = run(Options(seed, effort, jobs, lambda line: errors.print(line, style="dim"), store))
     values = {"study": study, "seed": seed, "effort": effort} | dict(outcome.values)
     if json:
         write_json(json, values)

@@ -36,16 +36,14 @@ def rerun(
     console = screen(errors=json == "-")
     found = differences(before, after)
     if not found:
-        console.print(
-            f"equal: {before!r}, made by monet {before.version}, evaluated again by {after.version}", markup=False
-        )
+        console.print(f"equal: {before!r}, made by monet {before.version}, evaluated again by {after.version}")
         return
     version = "" if before.version == after.version else f" (monet {before.version} then, {after.version} now)"
-    console.print(f"{len(found)} differences{version}:", highlight=False)
+    console.print(f"{len(found)} differences{version}:")
     for path, old, new in found[:top]:
-        console.print(f"  {path}: {shortened(old, 60, 'absent')} → {shortened(new, 60, 'absent')}", markup=False)
+        console.print(f"  {path}: {shortened(old, 60, 'absent')} → {shortened(new, 60, 'absent')}")
     if len(found) > top:
-        console.print(f"  and {len(found) - top} more", highlight=False)
+        console.print(f"  and {len(found) - top} more")
     raise typer.Exit(1)
 
 
