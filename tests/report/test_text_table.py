@@ -9,9 +9,13 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 
 from monet import load_model, training_step
+from monet.commands.checkpoint import _by_flops
+from monet.commands.explain import _busy_table, _effect_table, _path_table
+from monet.commands.sensitivity import Change, Effect
+from monet.report.checkpoint import render as render_checkpoint
 from monet.report.graph_summary import render as render_graph
 from monet.report.graph_summary import summarise
 from monet.report.table import Bar, Heading, TextTable, best_tail, shortened
@@ -20,6 +24,12 @@ from tests.report.small import small
 
 # with its unit: bare digits are part of names, too
 FIGURE = re.compile(r"[+−-]?\d[\d.,]*(?: (?:[fpnµmkMGTPE]?(?:s|J|B|W|FLOP|sample/s)|[kMGTPE]|%)(?!\w)|×)")
+
+
+EFFECTS = [
+    Effect(Change("cores.pe.memories.sram.size_bytes", 2**21, 2**22, "size"), 0.87654, 1.01234, 1.5),
+    Effect(Change("dram.dram.bandwidth_bytes_per_s", 6.4e9, 12.8e9, "bandwidth"), 0.51234, 0.998, 1.0),
+]
 
 
 def shown(renderable: RenderableType, width: int) -> str:
@@ -36,6 +46,10 @@ def figures(text: str) -> set[str]:
 WHOLE: dict[str, Callable[[], RenderableType]] = {
     "result": lambda: render(small()),
     "graph": lambda: render_graph(summarise(training_step(load_model("mlp-cartpole"), optimizer="adam"))),
+    "checkpoint": lambda: render_checkpoint(
+        _by_flops(training_step(load_model("mlp-pusher")), "", True, "auto", ("keep", "recompute"), 0, 5)
+    ),
+    "explain": lambda: Group(_path_table(small(), 8), _busy_table(small(), 8), _effect_table(EFFECTS, 8)),
 }
 
 
