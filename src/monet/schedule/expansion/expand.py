@@ -38,6 +38,17 @@ class Expanded:
     operators: tuple[OperatorSteps, ...]
 
 
+def too_large(workload: Workload, machine: Machine, needed_bytes: float, found: str) -> ComputerMemoryError:
+    """That a schedule takes so much memory of the computer that monet runs on; ``found`` says what for."""
+    free = free_memory_bytes()
+    have = f", of which {free / 1e9:.1f} GB is free" if free is not None else ""
+    return ComputerMemoryError(
+        f"{workload.graph.name} on {machine.accelerator.name}: its schedule takes about {needed_bytes / 1e9:,.0f} GB "
+        f"of this computer's memory{have}: {found}. Fewer samples, tokens or layers take less, so does a part "
+        "(--phases forward)"
+    )
+
+
 class Expansion:
     """Collects arrays operator by operator."""
 
@@ -63,19 +74,14 @@ class Expansion:
             return
         free = free_memory_bytes()
         if free is not None and self.n_entries * ENTRY_BYTES > free:
-            raise self.too_large(free)
+            raise self.too_large()
 
-    def too_large(self, free: int | None) -> ComputerMemoryError:
+    def too_large(self) -> ComputerMemoryError:
         """That a schedule takes more memory than there is."""
-        whole = len(self.workload.operators)
-        done = max(1, len(self.operators))
-        needed = self.n_entries * ENTRY_BYTES * max(1.0, whole / done) / 1e9
-        have = f", of which {free / 1e9:.1f} GB is free" if free is not None else ""
-        return ComputerMemoryError(
-            f"{self.workload.graph.name} on {self.machine.accelerator.name}: its schedule takes about {needed:,.0f} GB "
-            f"of this computer's memory{have}: the first {done:,} of {whole:,} operators have {self.n_entries:,} "
-            "operands of tiles. Fewer samples, tokens or layers take less, and so does a part (--phases forward)"
-        )
+        whole, done = len(self.workload.operators), max(1, len(self.operators))
+        needed = self.n_entries * ENTRY_BYTES * max(1.0, whole / done)
+        found = f"the first {done:,} of {whole:,} operators have {self.n_entries:,} operands of tiles"
+        return too_large(self.workload, self.machine, needed, found)
 
     def add(self, stepped: OperatorSteps) -> bool:
         """Arrays of an operator's steps; those of last time if the storages it touches are cut as then. False
@@ -284,4 +290,4 @@ def expand(
     try:
         return building.finish()
     except MemoryError:
-        raise building.too_large(free_memory_bytes()) from None
+        raise building.too_large() from None
