@@ -17,7 +17,7 @@ test: $(READY) lint       ## lint, types, import boundaries, tests
 slow: $(READY)            ## the second tier: large random grids, whole searches, studies
 	$(BIN)/python -m pytest -n 2 -m slow
 
-fuzz: $(READY)            ## 10,000 cases of hostile input: files, plans, stores, options, signals; about 12 minutes
+fuzz: $(READY)            ## 10,000 cases of hostile input: files, plans, stores, options, signals; about 10 minutes
 	$(BIN)/python -m tests.fuzz 10000
 
 lint: $(READY)
