@@ -21,10 +21,11 @@ def bias_of(call: Call, nest: LoopNest) -> Operand | None:
 
 def bias_cost(nest: LoopNest, dtype: str, core: Core) -> tuple[OperandCost, dict[str, float]]:
     """What a bias crosses the border with, and its joules below: it comes in once, is read from the memory once, and
-    every output takes one addition, at the price of a multiply-accumulate. Results leave one by one anyway, so that the
-    array takes no longer."""
+    every output takes one addition, at the price of a multiply-accumulate of the array, or of the lanes where these do
+    the work. Results leave one by one anyway, so that it takes no longer."""
     bits, (first, second) = bias_bits(nest, dtype), (operand.dtype for operand in nest.reads)
-    rate = core.rate(first, second, either_way=True)
+    on_lanes = core.cannot_multiply(first, second)
+    rate = core.lane_rate(first, second) if on_lanes else core.rate(first, second, either_way=True)
     top = core.top("O")
     joules = {"compute": math.prod(nest.writes[0].shape) * rate.energy_j}
     joules[top.name] = joules.get(top.name, 0.0) + bits * top.read_energy_j_per_bit
