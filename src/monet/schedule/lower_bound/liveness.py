@@ -137,7 +137,7 @@ class _Cone:
         for operand, view, value in self.flow.used(number, written=written):
             box = self.touched.get(value)
             seen = None if box is None else to_view(view, box, self.slices)
-            ranges = None if seen is None else preimage(operand, operator.nest, seen, self.slices)
+            ranges = None if seen is None else preimage(operand, view.operand, operator.nest, seen, self.slices)
             if ranges is None:
                 continue
             ranges = {dim: part for dim, part in ranges.items() if dim not in operator.dimensions.whole}

@@ -91,9 +91,9 @@ def disjoint(box: Box) -> bool:
 def image(operand: Operand, nest: LoopNest, ranges: Ranges, slices: int) -> Box | None:
     """The part of an operand that the points of ``ranges`` certainly touch, all of it."""
     found = []
-    for index, length in zip(operand.indices, operand.shape, strict=True):
-        if not any(factor and nest.sizes[name] > 1 for name, factor in index.terms) and length > 1:
-            found.append(SOMEWHERE)  # looked up, for all the nest says (a table's row, a label's probability)
+    for number, (index, length) in enumerate(zip(operand.indices, operand.shape, strict=True)):
+        if operand.picks and operand.picks.axis == number:
+            found.append(SOMEWHERE)  # looked up (a table's row, a label's probability)
             continue
         axis = _axis_image(index, nest.sizes, ranges)
         axis = axis.within(length, slices) if axis else None
@@ -125,13 +125,19 @@ def _axis_image(index: Index, sizes: Mapping[str, int], ranges: Ranges) -> Range
     return Range(0, low, low + reach)
 
 
-def preimage(operand: Operand, nest: LoopNest, box: Box, slices: int) -> dict[str, Range] | None:
-    """Ranges of points all of which touch ``box`` through an operand; dimensions that do not matter are absent."""
+def preimage(
+    operand: Operand, shape: tuple[int, ...], nest: LoopNest, box: Box, slices: int
+) -> dict[str, Range] | None:
+    """Ranges of points all of which touch ``box`` through an operand that sees ``shape``; dimensions that do not matter
+    are absent."""
     found: dict[str, Range] = {}
-    for index, length, axis in zip(operand.indices, operand.shape, box, strict=True):
+    picked = operand.picks.axis if operand.picks else -1
+    for number, (index, length, axis) in enumerate(zip(operand.indices, shape, box, strict=True)):
         terms = [(name, factor) for name, factor in index.terms if factor and nest.sizes[name] > 1]
         if axis == whole(length):
             continue
+        if number == picked:
+            return None
         if axis == SOMEWHERE and terms:
             found |= {name: SOMEWHERE for name, _ in terms}
             continue
@@ -168,7 +174,8 @@ def view_of(operand: Operand, tensor: Tensor, owner: Tensor) -> View | None:
     """How an operand lies on its storage; None if that is not known."""
     if not owner.is_contiguous or len(operand.indices) != len(operand.shape):
         return None
-    if operand.shape != tensor.shape and math.prod(operand.shape) != tensor.elements:
+    shape = tensor.shape if operand.picks else operand.shape
+    if math.prod(shape) != tensor.elements:
         return None
     shown = {(size, stride): axis for axis, size, stride in _layout(tensor.shape, tensor.strides) if stride}
     laid = _layout(owner.shape, owner.strides)
@@ -179,7 +186,7 @@ def view_of(operand: Operand, tensor: Tensor, owner: Tensor) -> View | None:
         seen = ()
     elif seen and seen[0][2] != rest[0][2]:
         return None
-    return View(operand.shape, tensor.shape, owner.shape, axes, rest, seen)
+    return View(shape, tensor.shape, owner.shape, axes, rest, seen)
 
 
 def _layout(shape: tuple[int, ...], strides: tuple[int, ...]) -> Layout:
