@@ -26,6 +26,7 @@ STUDIES: dict[str, tuple[str, str]] = {
         "ResNet-18's front of memory, latency and energy, the published point beside it",
     ),
     "fusion": ("fusion", "ResNet-18's fusion by length of groups, 1 to 8, against the manual plan"),
+    "sweeps": ("sweeps", "one resource of an accelerator grows: does a larger machine ever look worse?"),
     "nonadditive": ("nonadditive", "what two dropped activations cost together, against the sum of each alone"),
 }
 
