@@ -90,9 +90,9 @@ class Scheduler:
             )
             raise NoSchedule(Infeasible("", "", dram.name, short, message))
 
-    def complete(self, plan: Plan) -> Plan:
-        """The plan with a placement for every operator."""
-        return complete_placements(self.workload, self.machine, self.costs, plan)
+    def complete(self, plan: Plan, most_cores: int | None = None) -> Plan:
+        """The plan with a placement for every operator; those that it leaves open take at most so many like cores."""
+        return complete_placements(self.workload, self.machine, self.costs, plan, most_cores)
 
     def schedule(self, plan: Plan) -> Schedule:
         """Decide and time a plan; raises ``NoSchedule`` if something does not fit."""

@@ -231,15 +231,32 @@ class Machine:
         source = supply_of(accelerator, accelerator.memories[supply - 1] if supply else None)
         rates = [source.bandwidth_bits_per_s / cores]
         for index in accelerator.route(source.name, instance.endpoint):
-            rates.append(accelerator.links[index].bandwidth_bits_per_s / min(cores, self._users[index]))
+            users = self._users[accelerator.design_number[instance.name], index]
+            rates.append(accelerator.links[index].bandwidth_bits_per_s / self._spread(instance, cores, users))
         return replace(border, bits_per_cycle=min(rates) / instance.core.clock_hz)
 
+    def _spread(self, instance: CoreInstance, cores: int, of_all: int) -> int:
+        """Of so many like cores, spread evenly, those in a part of the machine that has ``of_all`` like cores."""
+        number = self.accelerator.design_number[instance.name]
+        return max(1, -(-cores * of_all // len(self.accelerator.like_cores[number])))
+
+    def sharing(self, instance: CoreInstance, cores: int) -> int:
+        """Among how many of so many like cores the top memory of one is divided."""
+        return self._spread(instance, cores, self._beside[instance.name])
+
     @cached_property
-    def _users(self) -> Counter[int]:
-        """How many cores get their data from DRAM over a link."""
-        dram = self.accelerator.dram.name
-        routes = {core.endpoint: self.accelerator.route(dram, core.endpoint) for core in self.accelerator.cores}
-        return Counter(index for core in self.accelerator.cores for index in routes[core.endpoint])
+    def _beside(self) -> dict[str, int]:
+        """How many cores of a core's design, itself included, are on its memory; of several the one that most share."""
+        cores, number = self.accelerator.cores, self.accelerator.design_number
+        on = Counter((number[core.name], name) for core in cores for name in {name for _, name in core.memories})
+        return {core.name: max((on[number[core.name], name] for _, name in core.memories), default=1) for core in cores}
+
+    @cached_property
+    def _users(self) -> Counter[tuple[int, int]]:
+        """How many cores of a design get their data from DRAM over a link."""
+        accelerator, number = self.accelerator, self.accelerator.design_number
+        routes = {core.endpoint: accelerator.route(accelerator.dram.name, core.endpoint) for core in accelerator.cores}
+        return Counter((number[core.name], index) for core in accelerator.cores for index in routes[core.endpoint])
 
     @cached_property
     def routes(self) -> Routes:

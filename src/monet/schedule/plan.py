@@ -85,19 +85,19 @@ class Plan(Displayed):
     number, as soon as there is room, results may wait behind the reads of so many tiles (of every operator, on every
     core of a group), and in a group over several cores those that come first run so many tiles ahead.
     ``buffer_share``: share of a memory that an operator alone may take for its own tiles, so that results of others
-    can stay there; ``buffer_shares``: that of some operators.
+    can stay there.
     """
 
     groups: tuple[Group, ...] = ()
     placements: Mapping[str, Placement] = field(default_factory=dict)
     boundary: str = "keep"
     prefetch: int | None = None
-    buffer_share: float = 0.5
-    buffer_shares: Mapping[str, float] = field(default_factory=dict)
+    buffer_share: float = 1.0
 
-    def share_of(self, operator: str) -> float:
+    @property
+    def share(self) -> float:
         """Share of a memory that an operator alone may take: all of it where nothing stays on chip."""
-        return 1.0 if self.boundary == "dram" else self.buffer_shares.get(operator, self.buffer_share)
+        return 1.0 if self.boundary == "dram" else self.buffer_share
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for YAML or JSON."""
@@ -105,7 +105,6 @@ class Plan(Displayed):
             "boundary": self.boundary,
             **({} if self.prefetch is None else {"prefetch": self.prefetch}),
             "buffer_share": self.buffer_share,
-            **({"buffer_shares": dict(self.buffer_shares)} if self.buffer_shares else {}),
             "groups": [
                 {"operators": list(group.operators)}
                 | ({"tile": dict(group.tile)} if group.tile else {})
@@ -121,7 +120,7 @@ class Plan(Displayed):
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], source: str = "plan") -> Plan:
         """A plan from plain values; anything unknown is an error that names its place."""
-        allowed = ("boundary", "prefetch", "buffer_share", "buffer_shares", "groups", "allocation")
+        allowed = ("boundary", "prefetch", "buffer_share", "groups", "allocation")
         if not isinstance(values, Mapping):
             raise PlanError(f"{source}: expected keys {', '.join(allowed)}, got {values!r}")
         for key in values:
@@ -130,18 +129,11 @@ class Plan(Displayed):
         boundary = values.get("boundary", "keep")
         if boundary not in BOUNDARIES:
             raise PlanError(f"{source}: boundary {boundary!r}: allowed are {', '.join(BOUNDARIES)}")
-        prefetch, share = values.get("prefetch"), values.get("buffer_share", 0.5)
+        prefetch, share = values.get("prefetch"), values.get("buffer_share", 1.0)
         if prefetch is not None and (not isinstance(prefetch, int) or isinstance(prefetch, bool) or prefetch < 0):
             raise PlanError(f"{source}: prefetch {prefetch!r}: a whole number of tiles, 0 or more")
-        shares = values.get("buffer_shares") or {}
-        if not isinstance(shares, Mapping):
-            raise PlanError(f"{source}: buffer_shares: expected operator: share, got {shares!r}")
-        for place, given in (
-            ("buffer_share", share),
-            *((f"buffer_shares.{name}", one) for name, one in shares.items()),
-        ):
-            if not isinstance(given, int | float) or isinstance(given, bool) or not 0 < given <= 1:
-                raise PlanError(f"{source}: {place} {given!r}: more than 0, at most 1")
+        if not isinstance(share, int | float) or isinstance(share, bool) or not 0 < share <= 1:
+            raise PlanError(f"{source}: buffer_share {share!r}: more than 0, at most 1")
         listed, placed = values.get("groups") or [], values.get("allocation") or {}
         if not isinstance(listed, list | tuple):
             raise PlanError(f"{source}: groups: expected a list of groups, got {listed!r}")
@@ -149,8 +141,7 @@ class Plan(Displayed):
             raise PlanError(f"{source}: allocation: expected operator: cores, got {placed!r}")
         groups = tuple(_group(entry, f"{source}: groups.{i}") for i, entry in enumerate(listed))
         placements = {str(name): _placement(entry, f"{source}: allocation.{name}") for name, entry in placed.items()}
-        own = {str(name): float(given) for name, given in shares.items()}
-        return cls(groups, placements, boundary, prefetch, float(share), own)
+        return cls(groups, placements, boundary, prefetch, float(share))
 
 
 def _group(values: Any, place: str) -> Group:

@@ -156,7 +156,7 @@ def improve_tiles(best: _Best, budget: int) -> None:
     while gained:
         gained = False
         for plan in list(_other_tiles(best.scheduler, best.plan)):
-            key = (plan.groups, plan.buffer_share, *plan.buffer_shares.items())
+            key = (plan.groups, plan.buffer_share)
             if key in seen:
                 continue
             seen.add(key)
@@ -171,8 +171,8 @@ def _other_tiles(scheduler: Scheduler, plan: Plan) -> Iterator[Plan]:
     """Plans that differ in one tile, halo or buffer share."""
     operators = {operator.op.name: operator for operator in scheduler.workload.operators}
     for share in BUFFER_SHARES:
-        if share != plan.buffer_share or plan.buffer_shares:
-            yield replace(plan, buffer_share=share, buffer_shares={})
+        if share != plan.buffer_share:
+            yield replace(plan, buffer_share=share)
     for number, group in enumerate(plan.groups):
         last = max((operators[name] for name in group.operators), key=lambda operator: operator.number)
         for other in _variants(group, last.nest.sizes):

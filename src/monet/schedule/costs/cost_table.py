@@ -104,14 +104,28 @@ class CostTable:
         ranges = tuple((dim, int(low[number]), int(high[number])) for dim, (low, high) in steps.ranges.items())
         cores = steps.pieces if operator.macs and not held else 1
         instance = self.alike[instance.name]
-        key = (operator.key, ranges, instance.name, cores, held, share)
+        key = (operator.key, ranges, instance.name, steps.pieces, held, share)
         found = self._known.get(key)
+        if found is None and share < 1 and operator.is_matrix and not held:
+            whole = self.cost(operator, steps, number, instance, held, 1.0)
+            if self._fits(whole, instance, cores, share / self.machine.sharing(instance, cores)):
+                found = self._known[key] = whole  # what is best with all of a memory, and takes less of it
         if found is None:
+            share /= 1 if held else self.machine.sharing(instance, steps.pieces)
             content = (operator.key, ranges, held, self._surroundings(operator, instance, cores, held, share))
             found = self._known[key] = self.store[STEPS].get_or(
                 content, lambda: self._compute(operator, steps, number, instance, cores, held, share)
             )
         return found
+
+    def _fits(self, cost: StepCost, instance: CoreInstance, cores: int, share: float) -> bool:
+        """Whether the buffers of a step fit a share of its core's memories."""
+        taken: dict[str, int] = {}
+        for operand in cost.operands:
+            name = instance.memory_of(operand.slot)
+            taken[name] = taken.get(name, 0) + operand.buffer
+        memories = self._border(instance, cores, share).memories
+        return all(taken.get(name, 0) <= level.total_bytes for _, name, level in memories)
 
     def unfused_cycles(self, operator: Operator, instance: CoreInstance) -> float | None:
         """Cycles of a whole operator alone on a core, with all of its memory for buffers; None if it cannot run it."""
@@ -124,25 +138,6 @@ class CostTable:
 
         key = operator.key, self._surroundings(operator, instance, 1, False, 1.0)
         return self.store[UNFUSED_CYCLES].get_or(key, compute)
-
-    def alone(self, operator: Operator, placement: Placement, share: float) -> tuple[float, int] | None:
-        """(cycles, bytes that cross the border) of an operator alone on its cores, steps one after another; None if it
-        does not fit a ``share`` of their memories."""
-        key = (operator.key, placement, None, False, share)
-        if key not in self.steps:
-            try:
-                self.steps[key] = _costed(operator, TiledGroup((operator,), {}, False), self, placement, False, share)
-            except DoesNotFit:
-                return None
-        costed = self.steps[key]
-        many = np.bincount(costed.classes, minlength=len(costed.costs)).tolist()
-        cycles = sum(times * cost.cycles for times, cost in zip(many, costed.costs, strict=True))
-        moved = sum(
-            times * (operand.bytes + operand.spilled)
-            for times, cost in zip(many, costed.costs, strict=True)
-            for operand in cost.operands
-        )
-        return cycles, moved
 
     def passing_cycles(self, cost: StepCost, instance: CoreInstance) -> float:
         """Cycles that the operands of a streamed step of a core take on their way from and to DRAM."""
@@ -258,7 +253,7 @@ def operator_steps(
     """Steps and costs of one operator under a plan, looked up if they were asked for before. ``held``: its operands lie
     in the memory; otherwise they are streamed."""
     placement = plan.placements[operator.op.name]
-    share = plan.share_of(operator.op.name)
+    share = plan.share
     key = (operator.identity, placement, group.identity, held, share)
     found = table.numbered.get(key)
     if found is None:

@@ -17,7 +17,7 @@ from monet.errors import nearest
 from monet.hardware.accelerator import CoreInstance
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.plan import Group, Placement, Plan, PlanError
-from monet.schedule.planning.family import best_unfused
+from monet.schedule.planning.family import best_by_cores
 from monet.schedule.planning.grouping import common_cuts
 from monet.schedule.schedule import Schedule
 from monet.schedule.workload import STAYS, Operator
@@ -26,6 +26,7 @@ FUSIONS = ("auto", "none")
 LONGEST = 8  # operators in a run
 TILES = (4, 8, 16, 32, 64, 128)  # a run is cut into the fewest of these that fit; four let transfers overlap
 MOST_PIECES = 256  # transfers that gathering the tiles of a run may take
+WORTH_FUSING = 1.1  # unfused plans are fused, too, if they are at most so much slower than the fastest
 Run = list[Operator]
 ROOM = 0.5  # share of the memory that the blocks of a tile may take; the rest is for the next tile
 
@@ -40,17 +41,19 @@ def default_schedule(
     placements = dict(placements or {})
     if fusion == "none":
         return scheduler.schedule(Plan(placements=placements, boundary=boundary or "keep"))
-    plain = best_unfused(scheduler, boundary, placements)
-    best, seen = plain, set[tuple[Group, ...]]()
-    for plan in fused_plans(scheduler, plain.plan, placements):
-        if not plan.groups or plan.groups in seen:
-            continue
-        seen.add(plan.groups)
-        try:
-            found = scheduler.schedule(plan)
-        except NoSchedule:
-            continue
-        best = min(best, found, key=lambda schedule: schedule.makespan)
+    unfused = sorted(best_by_cores(scheduler, boundary, placements), key=lambda schedule: schedule.makespan)
+    best = unfused[0]
+    for plain in unfused:
+        if plain.makespan > WORTH_FUSING * unfused[0].makespan:
+            break
+        for plan in fused_plans(scheduler, plain.plan, placements):
+            if not plan.groups:
+                continue
+            try:
+                found = scheduler.schedule(plan)
+            except NoSchedule:
+                continue
+            best = min(best, found, key=lambda schedule: schedule.makespan)
     return best
 
 
@@ -153,7 +156,7 @@ def run_group(
     """A run as a group, cut into the fewest tiles that fit, and its core; None if there is no such core or cut."""
     if len(run) < 2:
         return None
-    core = best_core(scheduler, run, given)
+    core = best_core(scheduler, run, plain, given)
     if core is None:
         return None
     sizes = {scheduler.machine.accelerator.memory(name).size_bytes for _, name in core.memories}
@@ -190,16 +193,18 @@ def working_set(tensors: list[tuple[int, bool]], tiles: int) -> float:
     return sum(size / (tiles if cut else 1) for size, cut in tensors)
 
 
-def best_core(scheduler: Scheduler, run: list[Operator], given: dict[str, Placement]) -> CoreInstance | None:
-    """The core that does the whole run fastest; None if no core does all of it."""
+def best_core(
+    scheduler: Scheduler, run: Sequence[Operator], plain: Plan, given: Mapping[str, Placement]
+) -> CoreInstance | None:
+    """The core that does the whole run fastest; None if no core does all of it. Where operators are split over several
+    cores of a design, none of these."""
     best: tuple[float, CoreInstance] | None = None
-    seen: set[str] = set()
-    templates = [instance.template for instance in scheduler.machine.accelerator.cores]
-    several = {name for name in templates if templates.count(name) > 1}  # there, operators are split instead
-    for instance in scheduler.machine.accelerator.cores:
-        if instance.template in seen or instance.core.lanes <= 0 or instance.template in several:
+    numbers = scheduler.machine.accelerator.design_number
+    placements = [plain.placements.get(operator.op.name) for operator in run]
+    split = {numbers[placement.cores[0]] for placement in placements if placement and len(placement.cores) > 1}
+    for instance, *_ in scheduler.machine.accelerator.like_cores:
+        if instance.core.lanes <= 0 or numbers[instance.name] in split:
             continue
-        seen.add(instance.template)
         cycles = [scheduler.costs.unfused_cycles(operator, instance) for operator in run]
         if None in cycles:
             continue

@@ -40,6 +40,16 @@ def cannot_run(operator: Operator, instance: CoreInstance) -> str:
     return ""
 
 
+def some_of(like: Cores, most_cores: int | None) -> Cores:
+    """So many of some like cores, as a smaller machine has them: the corner of a mesh, as many of each cluster."""
+    if most_cores is None or most_cores >= len(like):
+        return like
+    order = {name: number for number, name in enumerate(dict.fromkeys(core.template for core in like))}
+    corner = sorted(like, key=lambda core: (max(core.position, default=0), core.position, order[core.template]))
+    chosen = {core.name for core in corner[:most_cores]}
+    return tuple(core for core in like if core.name in chosen)
+
+
 def best_design(operator: Operator, table: CostTable, share: float, most_cores: int | None = None) -> Cores:
     """The cores (``most_cores`` at most) of the design that is done first with the operator split over them.
 
@@ -63,7 +73,7 @@ def _best_design(operator: Operator, table: CostTable, share: float, most_cores:
         if reason:
             errors.append((cores[0], MappingError(reason)))
         else:
-            able.append(cores[:most_cores])
+            able.append(some_of(cores, most_cores))
     if operator.is_matrix and len(able) > 1:
         able = _rivals(operator, able, table.store)
     if operator.is_matrix and len(able) == 1 and len(designs) > 1:

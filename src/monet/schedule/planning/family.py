@@ -1,32 +1,84 @@
 """The family of unfused plans that the default is the best of.
 
 Every operator alone, and one rule for all of them: where results stay (``boundary``), how much of a memory an operator
-may take for its own tiles, which cores take part. Each member is costed by the whole schedule, so the default is never
-slower than any of them; and as members that use less of a machine (one core an operator, half of each buffer) are among
-them, a larger machine does not look slower because a rule made bad use of it.
+may take for its own tiles, how many like cores may share it. Each member is costed by the whole schedule, so the
+default is never slower than any of them; and as members that use less of a machine (half of each buffer; half of the
+cores, a quarter … one) are among them, a larger machine does not look slower because a rule made bad use of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
 
 from monet.schedule.engine import NoSchedule, Scheduler
-from monet.schedule.plan import BOUNDARIES, Placement, Plan
+from monet.schedule.plan import Placement, Plan
 from monet.schedule.schedule import Schedule
 
 FULL, HALF = 1.0, 0.5  # shares of a memory for an operator's own tiles
-ENOUGH = 1.01  # an operator takes half of a memory if that costs it no more than this, in time and in bytes
+
+
+class Rule(NamedTuple):
+    """What all operators of a plan have in common."""
+
+    boundary: str
+    buffer_share: float
+
+
+RULES = (Rule("keep", FULL), Rule("keep", HALF), Rule("local", FULL), Rule("dram", FULL))
 
 
 def best_unfused(scheduler: Scheduler, boundary: str = "", given: Mapping[str, Placement] | None = None) -> Schedule:
-    """The fastest member; only of one ``boundary`` if it is not empty. Raises ``NoSchedule`` if none can run, with what
-    is wrong with the first."""
+    """The fastest member; only of one ``boundary`` if it is not empty. Raises ``NoSchedule`` if no member can run, with
+    what is wrong with the first."""
+    return min(best_by_cores(scheduler, boundary, given), key=lambda schedule: schedule.makespan)
+
+
+def best_by_cores(
+    scheduler: Scheduler, boundary: str = "", given: Mapping[str, Placement] | None = None
+) -> list[Schedule]:
+    """The fastest member on all like cores, and its rule on half of them, a quarter … until their arithmetic alone
+    takes longer. Raises as ``best_unfused`` does."""
+    found: list[Schedule] = []
+    failed: NoSchedule | None = None
+    rules = tuple(rule for rule in RULES if boundary in ("", rule.boundary))
+    for count in core_counts(scheduler):
+        if found and _busy_ticks(scheduler, found[-1], count) >= min(schedule.makespan for schedule in found):
+            break
+        try:
+            plan = scheduler.complete(Plan(placements=dict(given or {}), buffer_share=rules[0].buffer_share), count)
+            if found and plan.placements == found[-1].plan.placements:
+                continue
+            found.append(_fastest(scheduler, plan, rules))
+        except NoSchedule as error:
+            failed = failed or error
+            continue
+        rules = (Rule(found[0].plan.boundary, found[0].plan.buffer_share),)
+    if not found:
+        assert failed is not None
+        raise failed
+    return found
+
+
+def core_counts(scheduler: Scheduler) -> Iterator[int]:
+    """All like cores, then the powers of two below."""
+    count = max(len(like) for like in scheduler.machine.accelerator.like_cores)
+    yield count
+    while count > 1:
+        count = 1 << ((count - 1).bit_length() - 1)
+        yield count
+
+
+def _fastest(scheduler: Scheduler, plan: Plan, rules: Sequence[Rule]) -> Schedule:
+    """The fastest schedule of a plan by some rules."""
     best: Schedule | None = None
     failed: NoSchedule | None = None
-    for plan in unfused_plans(scheduler, boundary, given or {}):
+    for rule in rules:
         try:
-            found = scheduler.schedule(plan)
+            found = scheduler.schedule(replace(plan, boundary=rule.boundary, buffer_share=rule.buffer_share))
         except NoSchedule as error:
             failed = failed or error
             continue
@@ -38,30 +90,14 @@ def best_unfused(scheduler: Scheduler, boundary: str = "", given: Mapping[str, P
     return best
 
 
-def unfused_plans(scheduler: Scheduler, boundary: str, given: Mapping[str, Placement]) -> Iterator[Plan]:
-    """The members, simplest first."""
-    for name in (boundary,) if boundary else BOUNDARIES:
-        plan = Plan(placements=dict(given), boundary=name, buffer_share=FULL)
-        if name == "dram":
-            yield plan
-            continue
-        yield replace(plan, buffer_share=HALF)
-        yield plan
-        shares = enough_room(scheduler, plan)
-        if 0 < len(shares) < len(scheduler.workload.operators):
-            yield replace(plan, buffer_shares=shares)
-
-
-def enough_room(scheduler: Scheduler, plan: Plan) -> dict[str, float]:
-    """Operators that do with half of a memory what they do with all of it: what they leave is for results to stay."""
-    complete = scheduler.complete(plan)
-    found: dict[str, float] = {}
-    for operator in scheduler.workload.operators:
-        name = operator.op.name
-        costs = [scheduler.costs.alone(operator, complete.placements[name], share) for share in (HALF, FULL)]
-        if None in costs:
-            continue
-        (half_cycles, half_bytes), (cycles, moved) = (cost for cost in costs if cost is not None)
-        if half_cycles <= ENOUGH * cycles and half_bytes <= ENOUGH * moved:
-            found[name] = HALF
-    return found
+def _busy_ticks(scheduler: Scheduler, schedule: Schedule, most_cores: int) -> float:
+    """Ticks that the arithmetic of a schedule would take on so many like cores: of all designs the longest."""
+    accelerator, parts = scheduler.machine.accelerator, schedule.expanded.parts
+    ticks = np.bincount(
+        schedule.expanded.tables.steps.core, parts.useful + parts.under_used, minlength=len(accelerator.cores)
+    )
+    numbers = [accelerator.design_number[core.name] for core in accelerator.cores]
+    return max(
+        float(ticks[np.equal(numbers, number)].sum()) / min(most_cores, len(like))
+        for number, like in enumerate(accelerator.like_cores)
+    )

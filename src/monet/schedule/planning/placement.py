@@ -13,7 +13,7 @@ from monet.errors import nearest
 from monet.schedule.costs.cost_table import CostTable
 from monet.schedule.machine import Machine
 from monet.schedule.plan import MOST_SPLIT, Placement, Plan, PlanError, split_text
-from monet.schedule.planning.designs import best_design, cannot_run
+from monet.schedule.planning.designs import best_design, cannot_run, some_of
 from monet.schedule.planning.finalists import final_split
 from monet.schedule.planning.splits import allowed_dims, best_split, scattered_dims
 from monet.schedule.workload import Operator, Workload
@@ -34,7 +34,7 @@ def complete_placements(
             check_placement(operator, placement, machine)
             table.legal.add((operator.key, placement))
         chosen[name] = placement
-    share = plan.buffer_share if plan.boundary != "dram" else 1.0
+    share = plan.share
     by_key: dict[str, Placement] = {}
     for operator in workload.operators:
         if operator.op.name in chosen:
@@ -102,4 +102,4 @@ def default_placement(operator: Operator, table: CostTable, share: float, most_c
     cores = best_design(operator, table, share, most_cores)
     split = best_split(operator, cores, table)
     split = final_split(operator, cores, split, table, share)
-    return Placement(tuple(core.name for core in cores[: math.prod(parts for _, parts in split)]), split)
+    return Placement(tuple(core.name for core in some_of(cores, math.prod(parts for _, parts in split))), split)

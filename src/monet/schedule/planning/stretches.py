@@ -71,7 +71,7 @@ def stretch_group(
     the dimension that a matrix operator is split along are the last resort: they leave its cores little to do."""
     run = stretch.operators
     vector = [operator for operator in run if not operator.is_matrix]
-    core = best_core(scheduler, vector, given)
+    core = best_core(scheduler, vector, plain, given)
     if core is None:
         return None
     room = ROOM * min(scheduler.machine.accelerator.memory(name).size_bytes for _, name in core.memories)

@@ -46,8 +46,7 @@ class FusionEvaluator:
     def figures(self, plan: Plan) -> Figures | None:
         """What a plan costs; None if it has no schedule or does not fit DRAM."""
         placements = frozenset(plan.placements.items())
-        shares = plan.buffer_share, frozenset(plan.buffer_shares.items())
-        key = (frozenset(plan.groups), placements, plan.boundary, plan.prefetch, *shares)
+        key = (frozenset(plan.groups), placements, plan.boundary, plan.prefetch, plan.buffer_share)
         if key not in self.known:
             self.known[key] = self._schedule(plan)
             if self.watch:

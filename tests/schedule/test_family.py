@@ -1,0 +1,66 @@
+"""The default plan is never slower than a simple one, and never makes a larger machine look worse: what an architect
+would have concluded wrongly, each as a test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from monet.frontends import load_model
+from monet.hardware import load_hardware
+from monet.schedule.engine import NoSchedule, Scheduler
+from monet.schedule.plan import Plan
+from monet.schedule.planning.default_plan import default_schedule
+from monet.search.allocation.constructive import one_core, one_core_per_layer
+from monet.studies.sweeps import Resource, Sweep, sweeps, swept
+from monet.training.step import training_step
+
+FAST_DRAM = {"dram.dram.bandwidth_bits_per_cycle": 4096, "network.bus.bandwidth_bits_per_cycle": 8192}
+
+
+def scheduler_of(model: str, hardware: str, settings: dict[str, Any] | None = None, batch: int = 1) -> Scheduler:
+    step = training_step(load_model(model, batch=batch), precision="bf16")
+    return Scheduler(step, load_hardware(hardware, settings or {}))
+
+
+def makespan(scheduler: Scheduler, plan: Plan) -> float:
+    try:
+        return scheduler.schedule(plan).makespan
+    except NoSchedule:
+        return float("inf")
+
+
+@pytest.mark.parametrize(
+    ("model", "hardware"),
+    [("resnet18-cifar", "edge-tpu"), ("mlp-robot", "simba"), ("gpt2-mini", "tpu-v3"), ("mobilenet:image=32", "simba")],
+)
+def test_the_default_is_never_slower_than_a_simple_plan(model: str, hardware: str) -> None:
+    scheduler = scheduler_of(model, hardware, batch=2)
+    auto, plain = default_schedule(scheduler).makespan, scheduler.complete(Plan())
+    simple = {boundary: Plan(boundary=boundary) for boundary in ("keep", "local", "dram")}
+    simple["half of each buffer"] = Plan(buffer_share=0.5)
+    simple["one core an operator"] = Plan(placements=one_core_per_layer(scheduler, plain))
+    simple["one core"] = Plan(placements=one_core(scheduler, plain))
+    slower = {name: makespan(scheduler, plan) for name, plan in simple.items()}
+    assert {name for name, ticks in slower.items() if auto > ticks} == set()
+
+
+def test_keeping_data_on_chip_does_not_cost_traffic_on_simba() -> None:
+    scheduler = scheduler_of("resnet18-cifar", "simba", batch=2)
+    auto, dram = default_schedule(scheduler), scheduler.schedule(Plan(boundary="dram"))
+    assert auto.makespan <= dram.makespan
+
+
+def test_64_cores_are_not_slower_than_8_beside_a_fast_dram() -> None:
+    cores = tuple({"x_pes": x, "y_pes": y, **FAST_DRAM} for x, y in ((2, 2), (4, 2), (8, 8)))
+    found = swept(Sweep("resnet18-cifar", "training", "edge-tpu", Resource("cores", cores)))
+    assert found.holds, found.latency_s
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("accelerator", ["edge-tpu", "simba", "fusemax", "tpu-v3", "tpu-like-quad"])
+def test_a_larger_machine_never_looks_worse(accelerator: str) -> None:
+    found = [swept(sweep) for sweep in sweeps(("mlp-robot",), (accelerator,))]
+    broken = [(sweep.mode, sweep.resource.name, sweep.latency_s) for sweep in found if not sweep.holds]
+    assert not broken
