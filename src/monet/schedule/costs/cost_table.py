@@ -124,7 +124,7 @@ class CostTable:
         for operand in cost.operands:
             name = instance.memory_of(operand.slot)
             taken[name] = taken.get(name, 0) + operand.buffer
-        memories = self._border(instance, cores, share).memories
+        memories = self._border(instance, cores, share, 0).memories
         return all(taken.get(name, 0) <= level.total_bytes for _, name, level in memories)
 
     def unfused_cycles(self, operator: Operator, instance: CoreInstance) -> float | None:
