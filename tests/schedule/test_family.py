@@ -12,7 +12,7 @@ from monet.hardware import load_hardware
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.plan import Plan
 from monet.schedule.planning.default_plan import default_schedule
-from monet.search.allocation.constructive import one_core, one_core_per_layer
+from monet.schedule.planning.family import one_core, one_core_per_layer
 from monet.studies.sweeps import Resource, Sweep, sweeps, swept
 from monet.training.step import training_step
 

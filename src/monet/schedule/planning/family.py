@@ -9,6 +9,7 @@ cores, a quarter … one) are among them, a larger machine does not look slower 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -41,10 +42,11 @@ def best_by_cores(
     scheduler: Scheduler, boundary: str = "", given: Mapping[str, Placement] | None = None
 ) -> list[Schedule]:
     """The fastest member on all like cores, and its rule on half of them, a quarter … until their arithmetic alone
-    takes longer. Raises as ``best_unfused`` does."""
+    takes longer; last, every operator whole, on cores in turn and on one.
+    Raises as ``best_unfused`` does."""
     found: list[Schedule] = []
     failed: NoSchedule | None = None
-    rules = tuple(rule for rule in RULES if boundary in ("", rule.boundary))
+    rules = asked = tuple(rule for rule in RULES if boundary in ("", rule.boundary))
     for count in core_counts(scheduler):
         if found and _busy_ticks(scheduler, found[-1], count) >= min(schedule.makespan for schedule in found):
             break
@@ -56,10 +58,38 @@ def best_by_cores(
         except NoSchedule as error:
             failed = failed or error
             continue
-        rules = (Rule(found[0].plan.boundary, found[0].plan.buffer_share),)
+        rules = tuple(rule for rule in rules if rule.buffer_share == found[0].plan.share)
     if not found:
         assert failed is not None
         raise failed
+    for whole in (one_core_per_layer, one_core):
+        placements = whole(scheduler, found[0].plan) | dict(given or {})
+        if all(placements != schedule.plan.placements for schedule in found):
+            with suppress(NoSchedule):
+                found.append(_fastest(scheduler, replace(found[0].plan, placements=placements), asked))
+    return found
+
+
+def one_core_per_layer(scheduler: Scheduler, base: Plan) -> dict[str, Placement]:
+    """Every operator whole, on the design the default gives it; operators of a design take its cores in turn."""
+    accelerator, turn = scheduler.machine.accelerator, dict[tuple[int, bool], int]()
+    found: dict[str, Placement] = {}
+    for operator in scheduler.workload.operators:
+        design = accelerator.design_number[base.placements[operator.op.name].cores[0]]
+        cores = [core.name for core in accelerator.like_cores[design]]
+        key = design, operator.is_matrix
+        found[operator.op.name] = Placement((cores[turn.get(key, 0) % len(cores)],))
+        turn[key] = turn.get(key, 0) + 1
+    return found
+
+
+def one_core(scheduler: Scheduler, base: Plan) -> dict[str, Placement]:
+    """Every operator whole, on the first core of the design the default gives it."""
+    accelerator = scheduler.machine.accelerator
+    found: dict[str, Placement] = {}
+    for name, placement in base.placements.items():
+        design = accelerator.design_number[placement.cores[0]]
+        found[name] = Placement((accelerator.like_cores[design][0].name,))
     return found
 
 

@@ -9,7 +9,7 @@ from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.measurement.figures import Figures
 from monet.schedule.plan import Plan
 from monet.schedule.planning.default_plan import default_plan
-from monet.search.allocation.constructive import one_core_per_layer
+from monet.schedule.planning.family import one_core_per_layer
 from monet.search.allocation.evaluator import plan_figures
 from monet.search.allocation.published import published_rows
 from monet.search.allocation.search import Allocation

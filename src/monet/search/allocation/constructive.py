@@ -11,35 +11,13 @@ from monet.hardware.accelerator import CoreInstance
 from monet.mapping.cost_store import CostStore
 from monet.schedule.engine import Scheduler
 from monet.schedule.plan import Placement, Plan, Split
+from monet.schedule.planning.family import one_core, one_core_per_layer
 from monet.schedule.planning.grouping import main_dim
 from monet.schedule.planning.splits import array_cycles
 from monet.schedule.workload import Operator
 from monet.search.allocation.choices import AllocationSpace, Form
 
 Placements = dict[str, Placement]
-
-
-def one_core_per_layer(scheduler: Scheduler, base: Plan) -> Placements:
-    """Every operator whole, on the design the default gives it; operators of a design take its cores in turn."""
-    accelerator, turn = scheduler.machine.accelerator, dict[tuple[int, bool], int]()
-    found: Placements = {}
-    for operator in scheduler.workload.operators:
-        design = accelerator.design_number[base.placements[operator.op.name].cores[0]]
-        cores = [core.name for core in accelerator.like_cores[design]]
-        key = design, operator.is_matrix
-        found[operator.op.name] = Placement((cores[turn.get(key, 0) % len(cores)],))
-        turn[key] = turn.get(key, 0) + 1
-    return found
-
-
-def one_core(scheduler: Scheduler, base: Plan) -> Placements:
-    """Every operator whole, on the first core of the design the default gives it."""
-    accelerator = scheduler.machine.accelerator
-    found: Placements = {}
-    for name, placement in base.placements.items():
-        design = accelerator.design_number[placement.cores[0]]
-        found[name] = Placement((accelerator.like_cores[design][0].name,))
-    return found
 
 
 def split_along(space: AllocationSpace, base: Placements, dim: str) -> Placements:

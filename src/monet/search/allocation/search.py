@@ -16,9 +16,10 @@ from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.lower_bound.bound import bounds_of
 from monet.schedule.measurement.figures import Figures
 from monet.schedule.plan import Plan
+from monet.schedule.planning.family import one_core
 from monet.schedule.result_rows import Infeasible
 from monet.search.allocation.choices import AllocationSpace, space_of
-from monet.search.allocation.constructive import Placements, one_core, starting_points
+from monet.search.allocation.constructive import Placements, starting_points
 from monet.search.allocation.evaluator import AllocationEvaluator, Key
 from monet.search.allocation.local import improve
 from monet.search.genetic import EvolutionSettings, Score, evolve, non_dominated
