@@ -41,12 +41,12 @@ def best_unfused(scheduler: Scheduler, boundary: str = "", given: Mapping[str, P
 def best_by_cores(
     scheduler: Scheduler, boundary: str = "", given: Mapping[str, Placement] | None = None
 ) -> list[Schedule]:
-    """The fastest member on all like cores, and its rule on half of them, a quarter … until their arithmetic alone
+    """The fastest member on all like cores, on half of them, a quarter … until their arithmetic alone
     takes longer; last, every operator whole, on cores in turn and on one.
     Raises as ``best_unfused`` does."""
     found: list[Schedule] = []
     failed: NoSchedule | None = None
-    rules = asked = tuple(rule for rule in RULES if boundary in ("", rule.boundary))
+    rules = tuple(rule for rule in RULES if boundary in ("", rule.boundary))
     for count in core_counts(scheduler):
         if found and _busy_ticks(scheduler, found[-1], count) >= min(schedule.makespan for schedule in found):
             break
@@ -57,8 +57,6 @@ def best_by_cores(
             found.append(_fastest(scheduler, plan, rules))
         except NoSchedule as error:
             failed = failed or error
-            continue
-        rules = tuple(rule for rule in rules if rule.buffer_share == found[0].plan.share)
     if not found:
         assert failed is not None
         raise failed
@@ -66,7 +64,7 @@ def best_by_cores(
         placements = whole(scheduler, found[0].plan) | dict(given or {})
         if all(placements != schedule.plan.placements for schedule in found):
             with suppress(NoSchedule):
-                found.append(_fastest(scheduler, replace(found[0].plan, placements=placements), asked))
+                found.append(_fastest(scheduler, replace(found[0].plan, placements=placements), rules))
     return found
 
 
