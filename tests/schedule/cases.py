@@ -84,7 +84,8 @@ clock_hz: {clock} MHz
 DRAM = """
 dram:
   dram: {{kind: custom, capacity_bytes: 1 GiB, bandwidth_bits_per_cycle: {dram}, latency_s: {latency} ns,
-         burst_bytes: 8, read_energy_j_per_bit: 5 pJ/bit, write_energy_j_per_bit: 6 pJ/bit, static_power_w: 0.01}}
+         burst_bytes: 8, efficiency: {efficiency},
+         read_energy_j_per_bit: 5 pJ/bit, write_energy_j_per_bit: 6 pJ/bit, static_power_w: 0.01}}
 network:
 """
 
@@ -105,6 +106,7 @@ def accelerator(
     level: int = 8192,
     policy: str = "managed",
     resident: str = "",
+    efficiency: str = "1",
 ) -> Accelerator:
     """A small accelerator: some matrix cores and a vector core, with memories between them and DRAM if wanted, or one
     of each on a shared memory."""
@@ -113,7 +115,7 @@ def accelerator(
     cores = SHARED if network == "shared" else LEVELS.get(network, "") + "cores:" + CORES
     text = (HEAD + cores + DRAM + NETWORKS[network] + "\n").format(
         layout=layout, buffers=counted, sram=sram, local=local, link=link, dram=dram, latency=latency, clock=clock,
-        port=port, level=level, level3=2 * level, policy=policy, resident=resident,
+        port=port, level=level, level3=2 * level, policy=policy, resident=resident, efficiency=efficiency,
     )  # fmt: skip
     return resolve(describe_text(text, "small"))
 
@@ -131,6 +133,7 @@ def random_accelerator(seed: random.Random) -> Accelerator:
         buffers=seed.choice((0, 0, 1, 2, 3)),
         level=seed.choice((1000, 8192, 65536)),
         policy=seed.choice(("managed", "lru")),
+        efficiency=seed.choice(("1", "1", "[{bytes: 64, share: 0.5}, {bytes: 1024, share: 0.75}]")),
     )
 
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from monet.schedule.expansion.expand import Expanded
 from monet.schedule.machine import Machine
 from monet.schedule.simulation import records as d
@@ -268,10 +270,17 @@ class Reference:
             resource, moved = int(routes.resource[i]), node.bytes
             if resource == self.machine.dram_resource:
                 burst = self.machine.accelerator.dram.burst_bytes
-                moved = math.ceil(max(moved, bursts) / burst) * burst
+                moved = self.at_peak(math.ceil(max(moved, bursts) / burst) * burst)
             ticks = math.ceil(moved * routes.ticks_per_byte[i] - 1e-6)
             node.books[resource] = max(ticks, node.books.get(resource, 0))
         return int(routes.latency[pair])
+
+    def at_peak(self, size: int) -> float:
+        """Bytes that DRAM would move at its peak in the time of a transfer."""
+        knots = [(known, known / share) for known, share in self.machine.accelerator.dram.efficiency]
+        if not knots or size >= knots[-1][0]:
+            return size * (knots[-1][1] / knots[-1][0]) if knots else size
+        return float(np.interp(size, *zip((0, 0.0), *knots, strict=True)))
 
     def exists(self, source: int, target: int) -> bool:
         return bool(self.machine.routes.exists[source * self.m + target])

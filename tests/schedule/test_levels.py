@@ -160,7 +160,7 @@ def test_a_cache_keeps_what_was_used_last_and_a_managed_buffer_what_is_used_next
 
 def test_what_a_core_works_in_is_no_cache() -> None:
     text = (HEAD + SHARED + DRAM + NETWORKS["shared"]).format(
-        sram=8192, port=128, link=32, dram=16, latency=40, clock=500, buffers=""
+        sram=8192, port=128, link=32, dram=16, latency=40, clock=500, buffers="", efficiency=1
     )
     text = text.replace("buffer: {size_bytes: 8192,", "buffer: {size_bytes: 8192, policy: lru,")
     with pytest.raises(DescriptionError, match=r"memories.buffer.policy.*caches lie between cores and DRAM"):
@@ -230,7 +230,7 @@ def test_too_many_resident_weights_say_how_many_bytes_are_short() -> None:
 def test_a_buffer_that_nobody_reaches_is_spoken_of(tmp_path: Path) -> None:
     spare = "memories:\n  spare: {{size_bytes: 4096, bandwidth_bits_per_cycle: 64}}\n"
     text = (HEAD + spare + "cores:" + CORES + DRAM + NETWORKS["bus"]).format(
-        layout="", sram=8192, local=4096, port=128, link=32, dram=16, latency=40, clock=500, buffers=""
+        layout="", sram=8192, local=4096, port=128, link=32, dram=16, latency=40, clock=500, buffers="", efficiency=1
     )
     file = tmp_path / "chip.yaml"
     file.write_text(text + "\n  aside: {link: [spare, dram], bandwidth_bits_per_cycle: 8}\n")
@@ -240,3 +240,28 @@ def test_a_buffer_that_nobody_reaches_is_spoken_of(tmp_path: Path) -> None:
     found = monet.evaluate(layer(), load_hardware(str(file)))
     assert [note for note in found.notes if "memory spare holds nothing" in note]
     assert not unused(load_hardware("a100"))
+
+
+# --- what a DRAM achieves ---------------------------------------------------------------------------------------------
+
+
+def test_small_transfers_achieve_less_of_the_peak() -> None:
+    graph, rows = layer(24), "[{bytes: 64, share: 0.25}, {bytes: 4096, share: 0.5}]"
+    peak, slow, half = (costed(graph, level=ROOMY, efficiency=given)[2] for given in ("1", rows, "0.5"))
+    assert peak.dram_bytes == half.dram_bytes
+    busy = {name: result.links[-1].busy_s / result.dram_bytes.total for name, result in
+            (("peak", peak), ("slow", slow), ("half", half))}  # fmt: skip
+    assert busy["half"] == pytest.approx(2 * busy["peak"], rel=1e-3)
+    assert busy["slow"] > busy["half"]
+    assert peak.latency_s <= half.latency_s <= slow.latency_s
+    assert half.bounds.dram_s == peak.bounds.dram_s  # a bound knows the peak only
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [("1.5", "efficiency.0.share"), ("[{bytes: 64, share: 0.5}, {bytes: 32, share: 0.6}]", "must rise"),
+     ("[{bytes: 64, share: 0.1}, {bytes: 128, share: 0.9}]", "less time")],
+)  # fmt: skip
+def test_efficiencies_that_make_no_sense(given: str, why: str) -> None:
+    with pytest.raises(DescriptionError, match=why):
+        accelerator("bus", efficiency=given)

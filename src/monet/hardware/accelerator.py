@@ -375,7 +375,8 @@ class Memory:
 @dataclass(frozen=True, slots=True)
 class Dram:
     """Off-chip memory. ``channels`` share the bandwidth evenly; reads and writes share a channel. A transfer moves
-    whole bursts and waits ``latency_s`` once. Energies include the interface; ``static_power_w`` is always drawn."""
+    whole bursts and waits ``latency_s`` once. Energies include the interface; ``static_power_w`` is always drawn.
+    ``efficiency``: (bytes of a transfer, share of the peak that it achieves), smallest first; empty: all of it."""
 
     name: str
     kind: str
@@ -387,11 +388,17 @@ class Dram:
     read_energy_j_per_bit: float
     write_energy_j_per_bit: float
     static_power_w: float
+    efficiency: tuple[tuple[int, float], ...] = ()
 
     @property
     def bandwidth_bytes_per_s(self) -> float:
         """Peak bytes per second of all channels together."""
         return self.bandwidth_bits_per_s / 8
+
+    @property
+    def achievable(self) -> float:
+        """Share of the peak that large transfers achieve."""
+        return self.efficiency[-1][1] if self.efficiency else 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ out is derived from the technology, except where nothing published would support
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
@@ -343,6 +344,13 @@ class CoreModel(Model):
         return value
 
 
+class EfficiencyModel(Model):
+    """What a DRAM achieves of its peak in transfers of some size."""
+
+    bytes: Bytes
+    share: Positive = Field(le=1)
+
+
 class DramModel(Model):
     """Off-chip memory. A ``custom`` kind must give everything but the chip's side of it."""
 
@@ -360,6 +368,26 @@ class DramModel(Model):
         None, description="kind whose PHY and controller the chip has; absent: the kind itself, of a custom one none"
     )
     interface_area_m2: SquareMetres | None = Field(None, description="of PHY and controller, in place of the kind's")
+    efficiency: list[EfficiencyModel] = Field(
+        [],
+        description="share of the peak bandwidth by size of a transfer, smallest first; one number: the same for all. "
+        "Between sizes, time is interpolated",
+    )
+
+    @field_validator("efficiency", mode="before")
+    @classmethod
+    def _one_share(cls, value: Any) -> Any:
+        return value if isinstance(value, list) else [{"bytes": 1, "share": value}]
+
+    @field_validator("efficiency")
+    @classmethod
+    def _rising(cls, value: list[EfficiencyModel]) -> list[EfficiencyModel]:
+        for first, second in pairwise(value):
+            if second.bytes <= first.bytes or second.share < first.share:
+                raise ValueError(f"sizes and shares must rise: {second.bytes} bytes at {second.share} come too late")
+            if second.bytes / second.share < first.bytes / first.share:
+                raise ValueError(f"{second.bytes} bytes would take less time than {first.bytes}")
+        return value
 
     @field_validator("interface")
     @classmethod

@@ -323,6 +323,7 @@ def _dram(name: str, model: DramModel, clock_hz: float) -> Dram:
         capacity_bytes=model.capacity_bytes,
         channels=model.channels,
         bandwidth_bits_per_s=bandwidth,
+        efficiency=tuple((row.bytes, row.share) for row in model.efficiency),
         **figures,
     )
 

@@ -292,6 +292,8 @@ class Machine:
             max(len(self.chain(memory.name)) for memory in accelerator.memories),
             self.dram_resource,
             dram.burst_bytes,
+            np.array([size for size, _ in dram.efficiency], np.int64),
+            np.array([size / share for size, share in dram.efficiency], np.float64),
         )
 
     def _path(self, source: int, target: int, ends: tuple[str, ...]) -> list[tuple[int, int]] | None:

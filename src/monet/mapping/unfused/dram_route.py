@@ -74,7 +74,7 @@ def supply_of(accelerator: Accelerator, level: Memory | None = None) -> Supply:
     if level is None:
         dram = accelerator.dram
         return Supply(
-            dram.name, dram.bandwidth_bits_per_s, dram.latency_s, dram.burst_bytes,
+            dram.name, dram.bandwidth_bits_per_s * dram.achievable, dram.latency_s, dram.burst_bytes,
             dram.read_energy_j_per_bit, dram.write_energy_j_per_bit,
         )  # fmt: skip
     width = min(level.port_bits_per_s(is_write=False), level.port_bits_per_s(is_write=True))

@@ -65,13 +65,29 @@ def in_rows(size: int, rows: int, burst: int) -> int:
 
 
 @part()
+def at_peak(routes: Routes, size: int) -> float:
+    """Bytes that DRAM would move at its peak rate in the time that it takes for ``size``; interpolated between the
+    sizes of which it is known, so that more bytes never take less time."""
+    known, time = routes.transfer_bytes, routes.transfer_time
+    if known.size == 0:
+        return float(size)
+    if size <= known[0]:
+        return float(size * (time[0] / known[0]))
+    for i in range(1, known.size):
+        if size <= known[i]:
+            return float(time[i - 1] + (size - known[i - 1]) * ((time[i] - time[i - 1]) / (known[i] - known[i - 1])))
+    return float(size * (time[-1] / known[-1]))
+
+
+@part()
 def book_route(state: State, routes: Routes, number: int, pair: int, size: int, bursts: int) -> None:
     """Occupy every resource of a route for as long as ``size`` bytes take there; DRAM for whole bursts."""
     for i in range(routes.pointer[pair], routes.pointer[pair + 1]):
-        moved = size
+        moved = float(size)
         if routes.resource[i] == routes.dram:
-            moved = in_bursts(max(size, bursts), routes.burst_bytes)
-            state.events.nodes[number].bursts = moved
+            whole = in_bursts(max(size, bursts), routes.burst_bytes)
+            state.events.nodes[number].bursts = whole
+            moved = at_peak(routes, whole)
         ticks = int(moved * routes.ticks_per_byte[i])
         if ticks < moved * routes.ticks_per_byte[i] - 1e-6:
             ticks += 1

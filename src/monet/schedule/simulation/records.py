@@ -180,6 +180,8 @@ class Routes(NamedTuple):
     depth: int  # most shared levels on the way to a memory
     dram: int  # resource
     burst_bytes: int
+    transfer_bytes: I64  # sizes of transfers, and the bytes in whose time DRAM at its peak would move as many
+    transfer_time: F64
 
 
 # --- what ``decide`` changes as it goes -------------------------------------------------------------------------------
