@@ -26,6 +26,7 @@ from monet.mapping.errors import MappingError
 from monet.mapping.mapper.parts import has_phases
 from monet.mapping.mapper.search import Target, frames
 from monet.mapping.nest.phases import phases
+from monet.mapping.nest.prices import known_shape
 from monet.mapping.vector import STREAM_TILES, supports
 from monet.schedule.costs.attention_cost import lanes_beside
 from monet.schedule.costs.cost_table import CostTable
@@ -78,7 +79,8 @@ def array_cycles(operator: Operator, core: Core, split: Split, store: CostStore)
         ways += [(array, phases(piece)) for array in arrays if has_phases(piece, Target(array))]
         return min(_fewest_cycles(parts, array, store) for array, parts in ways)
 
-    return store[ARRAY_CYCLES].get_or((operator.key, core.design, split), compute)
+    arrays = known_shape(core, store), core.lanes, core.vector_rates, core.functions  # whatever its memories hold
+    return store[ARRAY_CYCLES].get_or((operator.key, arrays, split), compute)
 
 
 def _fewest_cycles(parts: Sequence[LoopNest], array: Core, store: CostStore) -> float:
