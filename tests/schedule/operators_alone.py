@@ -131,9 +131,15 @@ def layers(batch: int) -> tuple[Layer, ...]:
         on(image, "pool 3×3 stride 2", lambda net, x: net.max_pool("pool", x, 3, 2, 1), "max_pool",
            "max_pool_gradient"),
         on((batch, 512, 7, 7), "global mean", lambda net, x: net.global_average(x), "reduce_mean"),
-        on((64 * batch, 8192), "cross-entropy", lambda net, x: x, "nll_loss", "nll_loss_gradient", "log_softmax",
+        on((1024 * batch, 256), "cross-entropy", lambda net, x: x, "nll_loss", "nll_loss_gradient", "log_softmax",
            "log_softmax_gradient", loss="cross-entropy"),
         Layer(f"{256 * batch} tokens of 8192", _tokens(batch, 8192, 768), ("embedding", "embedding_gradient")),
+        on(image, "residual", lambda net, x: net.add(x, net.builder.parameter("y", net.shape(x))), "add"),
+        on(tokens, "RMS norm", lambda net, x: net.rms_norm("norm", x), "rms_norm", "rms_norm_gradient"),
+        on(tokens, "SiLU", lambda net, x: net.activation("silu", x), "silu", "silu_gradient"),
+        on(tokens, "tanh", lambda net, x: net.activation("tanh", x), "tanh", "tanh_gradient"),
+        on(tokens, "dropout", lambda net, x: net.dropout("drop", x, 0.1), "dropout"),
+        on((1024, 1024), "momentum", lambda net, x: x, "momentum_update", optimizer="momentum"),
         on((1024, 1024), "SGD", lambda net, x: x, "sgd_update"),
         on((1024, 1024), "AdamW", lambda net, x: x, "adam_update", optimizer="adamw"),
     )  # fmt: skip
@@ -160,9 +166,15 @@ INDEXES = {
 
 
 def _bits(operator: Operator, operand: Operand, tensor: Tensor) -> float:
-    """Bits of an operand that an operator touches: a stride wider than the window leaves the rest alone."""
-    elements, sizes = tensor.elements, operator.nest.sizes
-    if operator.op.kind.startswith("conv") and operand.name == "x":
+    """Bits of an operand that an operator touches: a stride wider than the window leaves the rest alone, a look-up all
+    rows but those that it looks up, and a loss by class all but one value of each row."""
+    elements, sizes, kind = tensor.elements, operator.nest.sizes, operator.op.kind
+    if kind == "embedding" and operand is operator.operands[0][0]:
+        rows = operator.operands[1][1].elements
+        elements = min(elements, rows * tensor.shape[-1])
+    if kind == "nll_loss" and operand is operator.operands[0][0]:
+        elements = operator.operands[1][1].elements
+    if kind.startswith("conv") and operand.name == "x":
         for axis, length in zip("YX", tensor.shape[2:], strict=True):
             elements = elements // length * min(length, sizes[f"O{axis}"] * sizes[f"F{axis}"])
     return elements * tensor.bits_per_element
@@ -212,11 +224,14 @@ def _used(room: int, sizes: tuple[int, ...]) -> float:
 
 
 def _array_cycles(
-    core: Core, kind: str, sizes: dict[str, int], types: list[str], bits: list[float], inside: float, cores: int
-) -> float:
+    core: Core, kind: str, sizes: dict[str, int], types: list[str], bits: list[float], inside: float, cores: int,
+    memories: int,
+) -> float:  # fmt: skip
     """Least cycles of the array of a core for its share of some products: all positions that can work at once; and an
-    input without a level below the memory is read in every step, once for all positions that it is multicast to."""
-    indexes, share = INDEXES[kind], math.prod(sizes.values()) / cores
+    input without a level below the memory is read in every step, once for all positions that it is multicast to.
+    ``memories``: how many there are, which cores may share."""
+    indexes, products = INDEXES[kind], math.prod(sizes.values())
+    share, through = products / cores, products * inside / memories
     width = dict(zip("ab", bits, strict=True))
     best = math.inf
     for order, mode in itertools.product(("ab", "ba") if core.swappable_inputs else ("ab",), core.modes):
@@ -226,7 +241,7 @@ def _array_cycles(
         for name in "IW":
             if len(core.levels_of(name)) == 1:
                 port = core.top(name).port_for(name, Flow.FEED)
-                times = share * inside / math.prod(used[axis.name] for axis in mode.axes if name in axis.multicast)
+                times = through / math.prod(used[axis.name] for axis in mode.axes if name in axis.multicast)
                 read[port.name] = read.get(port.name, 0.0) + times * width[slot[name]] / port.bandwidth_bits_per_cycle
         for rate in core.rates:
             if sorted(rate.inputs) == sorted(types):
@@ -248,11 +263,11 @@ def _lane_cycles(operator: Operator, core: Core) -> float:
     return sum(functions[name] * count for name, count in work.items()) / (core.lanes * max(rates))
 
 
-def _port_cycles(operator: Operator, core: Core, on_lanes: bool, cores: int) -> float:
-    """Cycles of the busiest port of a core's outermost memories; ``cores`` share the operands."""
+def _port_cycles(operator: Operator, core: Core, on_lanes: bool, memories: int) -> float:
+    """Cycles of the busiest port of the outermost memory of cores, of which there are so many."""
     busy: dict[tuple[str, str], float] = {}
     for operand, tensor in operator.operands:
-        bits = _bits(operator, operand, tensor) / cores
+        bits = _bits(operator, operand, tensor) / memories
         slot = "O" if operand.written else "I"
         near = Flow.COLLECT if operand.written else Flow.FEED
         far = Flow.DRAIN if operand.written else Flow.FILL
@@ -264,7 +279,7 @@ def _port_cycles(operator: Operator, core: Core, on_lanes: bool, cores: int) -> 
     if on_lanes and operator.macs:  # one input of every product
         narrow = min(operand.bits_per_element for operand in operator.nest.reads[:2])
         port = core.top("I").port_for("I", Flow.FEED)
-        products = operator.macs * _inside(operator) / cores
+        products = operator.macs * _inside(operator) / memories
         busy["products", port.name] = products * narrow / port.bandwidth_bits_per_cycle
     return max(busy.values())
 
@@ -275,7 +290,8 @@ def _channel_seconds(operator: Operator, accelerator: Accelerator, cores: list[C
     read = sum(_bits(operator, o, tensor) * again for o, tensor in operator.operands if not o.written)
     written = sum(_bits(operator, o, tensor) for o, tensor in operator.operands if o.written)
     dram = accelerator.dram
-    busy = [(read + written) / dram.bandwidth_bits_per_s]
+    bursts = operator.operands[1][1].elements * 8 * dram.burst_bytes if operator.op.kind == "nll_loss" else 0
+    busy = [(read + written + bursts) / dram.bandwidth_bits_per_s]  # of a loss by class, a burst for each value
     ways = [(accelerator.route(dram.name, c.endpoint), accelerator.route(c.endpoint, dram.name)) for c in cores]
     for number, link in enumerate(accelerator.links):
         share = [sum(number in way[side] for way in ways) / len(ways) for side in (0, 1)]
@@ -298,11 +314,15 @@ def _attention_cycles(operator: Operator, accelerator: Accelerator, cores: list[
         shapes = [(rows, keys, width)] * 2 + [(keys, width, rows)] * 2 + [(rows, width, keys)]
     heads = operator.macs // sum(math.prod(shape) for shape in shapes)
     products = [dict(zip(("N", "K", "C"), shape, strict=True)) for shape in shapes]
-    given = [query.dtype] * 2, [query.bits_per_element] * 2, 1.0, len(cores)
+    given = [query.dtype] * 2, [query.bits_per_element] * 2, 1.0, len(cores), _memories(cores)
     array = heads * sum(_array_cycles(core, "linear", product, *given) for product in products)
     speed = max((rate.elements_per_cycle for rate in lanes.vector_rates if rate.dtype == query.dtype), default=1.0)
     work = sum(dict(lanes.functions)[name] * count for name, count in operator.lane_work)
     return max(array, work / (speed * lanes.lanes * len(beside)))
+
+
+def _memories(cores: list[CoreInstance]) -> int:
+    return len({dict(core.memories).get("O", core.name) for core in cores})
 
 
 def roofline_s(operator: Operator, accelerator: Accelerator) -> float:
@@ -315,17 +335,18 @@ def roofline_s(operator: Operator, accelerator: Accelerator) -> float:
 
 
 def _on_design(operator: Operator, accelerator: Accelerator, cores: list[CoreInstance]) -> float:
-    core, many = cores[0].core, len(cores)
+    core, many, memories = cores[0].core, len(cores), _memories(cores)
     extent = operator.dimensions.extent * max(o.bits_per_element for o in operator.nest.operands)
-    again = operator.dimensions.passes if extent > core.top("I").total_bytes * 4 else 1
-    cycles = max(_lane_cycles(operator, core) / many, _port_cycles(operator, core, True, many))
+    shared = [memory.size_bytes for memory in accelerator.memories if not memory.cores]  # between cores and DRAM
+    again = operator.dimensions.passes if extent > max(core.top("I").total_bytes, *shared, 0) * 4 else 1
+    cycles = max(_lane_cycles(operator, core) / many, _port_cycles(operator, core, True, memories))
     if operator.is_attention:
         cycles = _attention_cycles(operator, accelerator, cores)
     elif operator.is_matrix and core.modes:
         reads = operator.nest.reads[:2]
-        given = [o.dtype for o in reads], [o.bits_per_element for o in reads], _inside(operator), many
+        given = [o.dtype for o in reads], [o.bits_per_element for o in reads], _inside(operator), many, memories
         array = _array_cycles(core, operator.op.kind, operator.nest.sizes, *given)
-        on_array = max(array, _port_cycles(operator, core, False, many))
+        on_array = max(array, _port_cycles(operator, core, False, memories))
         cycles = min(cycles, on_array)
     inside = (cycles + core.dispatch_cycles) / core.clock_hz
     return max(inside, _channel_seconds(operator, accelerator, cores, again)) + 2 * accelerator.dram.latency_s
