@@ -16,9 +16,11 @@ from monet.graph.graph import Graph
 from monet.hardware import DescriptionError, load_hardware
 from monet.hardware.hierarchy import unused
 from monet.hardware.loading import describe_text
+from monet.hardware.resolve import resolve
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.evaluation import measure
-from monet.schedule.plan import Placement, Plan
+from monet.schedule.machine import TICKS_PER_CYCLE
+from monet.schedule.plan import Group, Placement, Plan
 from monet.schedule.result import Result
 from monet.schedule.schedule import Schedule
 from monet.schedule.simulation.records import STREAM_READ
@@ -65,7 +67,7 @@ def test_one_fetch_serves_every_core_and_every_pass() -> None:
     sums = moved.bytes[(moved.target == level) & (moved.source > 0)].sum()
     assert found.operators[0].link_bytes == served + sums
     ports = {row.name: row for row in found.links if row.endpoints == ("l2",)}
-    assert ports["l2 (read port)"].bytes == served + found.dram_bytes.write  # sums that were finished there
+    assert ports["l2 (read port)"].bytes == moved.bytes[moved.source == level].sum()  # sums finished there leave, too
     written = moved.bytes[moved.target == level].sum()
     assert ports["l2 (write port)"].bytes == written >= once
     assert found.energy_breakdown.by_level["l2"] > 0
@@ -265,3 +267,24 @@ def test_small_transfers_achieve_less_of_the_peak() -> None:
 def test_efficiencies_that_make_no_sense(given: str, why: str) -> None:
     with pytest.raises(DescriptionError, match=why):
         accelerator("bus", efficiency=given)
+
+
+# --- host dispatch ----------------------------------------------------------------------------------------------------
+
+
+def test_a_group_is_launched_once_and_operators_alone_each() -> None:
+    graph, cycles = chain(), 5000
+    places = {op.name: Placement(("pe[0]",)) for op in graph.ops}
+    text = HEAD + "dispatch_cycles: {launch}\ncores:" + CORES + DRAM + NETWORKS["bus"] + "\n"
+    fused = Group(tuple(op.name for op in graph.ops), (("OY", 4),))
+    for groups, launches in (((), 3), ((fused,), 1)):
+        spent = []
+        for launch in (0, cycles):
+            given = text.format(
+                launch=launch, layout="count: 2", sram=65536, local=4096, port=128, link=32, dram=16, latency=40,
+                clock=500, buffers="", efficiency=1,
+            )  # fmt: skip
+            scheduler = Scheduler(graph, resolve(describe_text(given, "small")))
+            found = result_of(scheduler, scheduler.schedule(Plan(groups, places)))
+            spent.append(sum(core.time_ticks["fill_and_switch"] for core in found.cores))
+        assert spent[1] - spent[0] == launches * cycles * TICKS_PER_CYCLE

@@ -211,7 +211,7 @@ class Core:
     zero_skipping: bool  # strided input gradients run without multiplying the inserted zeros
     transposed_read: TransposedRead
     mode_switch_cycles: int
-    dispatch_cycles: int  # fixed cost of starting one operator
+    dispatch_cycles: int  # that a core waits for the launch of a group of operators, or of one alone
     area_m2: float  # everything: compute, private memories
     compute_area_m2: float
     compute_leakage_w: float

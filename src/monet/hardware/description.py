@@ -291,7 +291,7 @@ class CoreModel(Model):
     swappable_inputs: bool = Field(True, description="either input of an operator may take the W slot")
     zero_skipping: bool = Field(False, description="strided input gradients skip the inserted zeros")
     transposed_read: TransposedReadModel = TransposedReadModel(kind="free")
-    dispatch_cycles: Cycles = Field(0, description="fixed cost of starting one operator")
+    dispatch_cycles: Cycles | None = Field(None, description="in place of the device's, of cycles of this core")
     refill: Literal["operator", "tile"] = Field(
         "operator",
         description="when a fused tile loads the array from the top memories and empties it again: if the core did "
@@ -500,6 +500,9 @@ class Description(Model):
     node_nm: Positive = Field(ge=MIN_NODE_NM, le=MAX_NODE_NM)
     process: Literal["low_power", "high_performance"] = Field("low_power", description="leakage flavour")
     clock_hz: Hertz
+    dispatch_cycles: Cycles = Field(
+        0, description="host dispatch: cycles that cores wait for the launch of a group of operators, or of one alone"
+    )
     parameters: dict[str, ParameterModel] = {}
     other_area_m2: SquareMetres = Field(
         0.0, description="chip area that no core or memory here stands for: control, I/O"

@@ -282,7 +282,7 @@ def _core(core: CoreModel, description: Description, technology: Technology, sha
         zero_skipping=core.zero_skipping,
         transposed_read=TransposedRead(core.transposed_read.kind, core.transposed_read.cycles_per_element),
         mode_switch_cycles=core.mode_switch_cycles,
-        dispatch_cycles=core.dispatch_cycles,
+        dispatch_cycles=description.dispatch_cycles if core.dispatch_cycles is None else core.dispatch_cycles,
         refills_every_tile=core.refill == "tile",
         tile_buffers=core.tile_buffers or 0,
         area_m2=compute_area + sum(level.total_area_m2 for level in levels if not level.memory),

@@ -37,7 +37,7 @@ STREAM_SHARE = 8  # a held tile's streamed operand is there before the array sta
 class StepCost:
     """Cycles of the core by use, traffic by operand (in the nest's order), joules by level at and below the border.
 
-    ``switch``: dispatch, and of a held step the way of the first operands down and of the last sums up. A core that
+    ``switch``: of a held step the way of the first operands down and of the last sums up. A core that
     goes on with the next tile of the same operator does not pay it again: the array stays filled.
     """
 
@@ -150,7 +150,7 @@ def _of_unfused(nest: LoopNest, found: Unfused) -> StepCost:
         useful,
         found.compute_cycles - useful,
         found.core_cycles - found.compute_cycles,
-        float(core.dispatch_cycles),
+        0.0,
         found.operands,
         tuple(sorted(found.energy_j_by_level.items())),
         found.core_bound_by,
@@ -211,7 +211,7 @@ def _held_at_once(nest: LoopNest, core: Core, border: Border, objective: str, st
         useful,
         cost.compute_cycles - useful,
         edges.steady - cost.compute_cycles,
-        core.dispatch_cycles + edges.fill + edges.drain,
+        edges.fill + edges.drain,
         tuple(operands),
         tuple(sorted(energy.items())),
         cost.bound_by,
@@ -252,7 +252,7 @@ def vector_step(
         found.compute_cycles,
         0.0,
         found.core_cycles - found.compute_cycles,
-        float(core.dispatch_cycles),
+        0.0,
         tuple(operands),
         tuple(sorted(found.energy_j_by_level.items())),
         found.core_bound_by if streamed else "compute",

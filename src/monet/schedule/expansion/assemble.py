@@ -30,6 +30,7 @@ class Placed(Table):
     held: I64  # 1: what a core has set up stays as long as it goes on with the same operator
     mode: I64  # of the array, or -1
     mode_ticks: I64  # to change to it
+    dispatch_ticks: I64  # that a core waits for the launch of its group
 
 
 class Cut(NamedTuple):
@@ -84,12 +85,16 @@ def number_rows(placed: Placed, cut: Cut, plan: Tables, boundary: int) -> I64:
 def fill_ticks(placed: Placed, plan: Tables, parts: TickParts, operator_of: I64, cores: int) -> None:
     """Ticks of every step, with what a core pays to switch to it."""
     last_operator, last_mode = np.full(cores, -1, np.int64), np.full(cores, -1, np.int64)
+    last_group = np.full(cores, -1, np.int64)
     for gang in range(len(plan.gangs)):
         for s in range(plan.gangs[gang].first_step, plan.gangs[gang].last_step):
             step, ticks, operator = plan.steps[s], parts[s], placed[operator_of[s]]
             if operator.held and last_operator[step.core] == step.operator:
                 ticks.switching = 0
             last_operator[step.core] = step.operator
+            if last_group[step.core] != operator.group and ticks.useful + ticks.under_used + ticks.stalled > 0:
+                ticks.switching += operator.dispatch_ticks
+                last_group[step.core] = operator.group
             if operator.mode >= 0:  # the array is set up for it; before the first one it may be set up already
                 if last_mode[step.core] >= 0 and last_mode[step.core] != operator.mode:
                     ticks.switching += operator.mode_ticks

@@ -216,6 +216,7 @@ class Expansion:
                 stepped.group,
                 stepped.held and not stepped.costed.refills,
                 *stepped.costed.mode,
+                self.machine.ticks(stepped.instances[0].core.dispatch_cycles, stepped.instances[0]),
             )
             for stepped, arrays in zip(self.operators, by_operator, strict=True)
         )
