@@ -184,7 +184,7 @@ def test_an_l2_is_not_useless() -> None:
     assert sizes[-1].latency_s < 0.97 * sizes[0].latency_s
     narrow, wide = (run(bandwidth_bits_per_cycle=width) for width in ("4096", "409600"))
     assert narrow.latency_s > 1.1 * sizes[2].latency_s
-    assert wide.latency_s <= sizes[2].latency_s
+    assert wide.latency_s <= 1.02 * sizes[2].latency_s  # the bar of monotone sweeps: tiles are chosen anew
 
 
 # --- what stays from step to step -------------------------------------------------------------------------------------
