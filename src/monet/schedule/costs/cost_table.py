@@ -143,6 +143,10 @@ class CostTable:
         """Cycles that the operands of a streamed step of a core take on their way from and to DRAM."""
         return passing_cycles(cost, self._border(instance, 1, 1.0, 0))
 
+    def border_bits(self, instance: CoreInstance) -> float:
+        """Bits per cycle of the way from a core to DRAM that ``passing_cycles`` counts."""
+        return self._border(instance, 1, 1.0, 0).bits_per_cycle
+
     @cached_property
     def alike(self) -> dict[str, CoreInstance]:
         """Core → the first core of its design that DRAM and shared levels serve as fast, with the same lanes beside it:
@@ -264,6 +268,10 @@ def operator_steps(
             except DoesNotFit as error:
                 raise _infeasible(operator, placement, error) from None
         costed = table.steps[alike]
+        whole = table.numbered.get((*key[:-1], 1.0)) if share < 1 else None
+        if whole and whole[1].costs == costed.costs:
+            found = table.numbered[key] = whole  # a share is enough for what is best with all of a memory
+    if found is None:
         sums = {position: f"sums {position} of {operator.op.name}" for position in costed.summed}
         found = table.numbered[key] = len(table.numbered), costed, (*operator.storages, *sums.values()), sums
     own, costed, storages, sums = found

@@ -109,6 +109,10 @@ class Expansion:
 
     def _arrays(self, stepped: OperatorSteps, key: tuple[Any, ...]) -> OperatorArrays:
         """Arrays that were not made for these surroundings before; those of an operator alike if there is one."""
+        if not self.stays and stepped.tiled is None and not stepped.is_summed:
+            staying = self.table.arrays.get((key[0], True, *key[2:]))
+            if staying is not None:  # the same plan was expanded with results that stay
+                return self.table.arrays.keep(key, staying.leaving_chip())
         self.cuts.catch_up()
         alike = self._content(stepped)
         kept = self.table.store[ALIKE]

@@ -78,6 +78,12 @@ class OperatorArrays:
     addition_costs: tuple[tuple[int, StepCost], ...]  # of a split along a sum: (piece whose core adds, cost)
     fits: bool  # whether every memory has room for all that a tile holds in it
 
+    def leaving_chip(self) -> OperatorArrays:
+        """The same for an operator alone, split along no sum, whose results leave the chip."""
+        entries = Entries.of(self.entries.copy())
+        entries.kind[entries.kind == KEEP_WRITE] = STREAM_WRITE
+        return replace(self, entries=entries.plain)
+
     @property
     def bytes(self) -> int:
         """What keeping them takes."""

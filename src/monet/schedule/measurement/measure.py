@@ -111,9 +111,11 @@ class Measures:
         )
 
     def _unit_cycles(self, stepped: Any) -> list[float]:
-        """By core of an operator: cycles of units of its array that multiply."""
+        """By core of an operator, all of one design: cycles of units of its array that multiply."""
         operator, instances = stepped.operator, stepped.instances
-        return [unit_cycles(operator, instance.core, operator.macs / len(instances)) for instance in instances]
+        if not operator.macs:
+            return [0.0] * len(instances)
+        return [unit_cycles(operator, instances[0].core, operator.macs / len(instances))] * len(instances)
 
     @cached_property
     def unit_cycles(self) -> float:

@@ -15,6 +15,7 @@ from monet.mapping.cost_store import CostStore
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.schedule.costs.cost_table import CostTable
 from monet.schedule.expansion.geometry import make_steps
+from monet.schedule.lower_bound.traffic import distinct_bytes
 from monet.schedule.planning.splits import array_cycles, best_split
 from monet.schedule.result_rows import Infeasible
 from monet.schedule.workload import Operator
@@ -80,6 +81,8 @@ def _best_design(operator: Operator, table: CostTable, share: float, most_cores:
         return able[0]  # no choice to make; if it does not fit, whoever costs its pieces says so
     best: tuple[float, Cores] | None = None
     for instances in sorted(able, key=lambda cores: _preferred(operator, cores), reverse=True):
+        if best and operator.is_matrix and _least_seconds(operator, instances, table) >= best[0] * CLEARLY:
+            continue
         try:
             seconds = _seconds(operator, instances, table, share)
         except MonetError as error:
@@ -104,6 +107,17 @@ def _seconds(operator: Operator, instances: Cores, table: CostTable, share: floa
     split = best_split(operator, instances, table)
     longest = math.prod(-(-sizes[dim] // parts) / sizes[dim] for dim, parts in split)
     return max(cost.cycles * longest, table.passing_cycles(cost, first)) / first.core.clock_hz
+
+
+def _least_seconds(operator: Operator, instances: Cores, table: CostTable) -> float:
+    """Seconds that ``_seconds`` says at least, without a mapping: every operand once to or from DRAM; on one core, its
+    array at the best unrolling."""
+    first = instances[0]
+    least = 8 * sum(distinct_bytes(operand, operator) for operand in operator.nest.operands)
+    cycles = least / table.border_bits(first)
+    if len(instances) == 1:
+        cycles = max(cycles, array_cycles(operator, first.core, (), table.store))
+    return cycles / first.core.clock_hz
 
 
 def _rivals(operator: Operator, able: Sequence[Cores], store: CostStore) -> list[Cores]:
