@@ -13,9 +13,12 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from monet.graph.loop_nest import Index, LoopNest, Operand
 from monet.mapping.nest.footprint import Window, footprints
+
+MOST_NESTS = 4096  # whose phases are remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,7 @@ class _Phase:
     reach: int
 
 
+@lru_cache(MOST_NESTS)
 def phases(nest: LoopNest) -> tuple[LoopNest, ...]:
     """The nests of all phases, the one with the most products first; none if no output of the nest is a strided
     scatter, or one of its windows is more than that."""
