@@ -203,6 +203,11 @@ class Machine:
         """Borders by core and by the number of the memory that operands come from, as they are asked for."""
         return {}
 
+    @cached_property
+    def _borders_among(self) -> dict[tuple[str, int, int], Border]:
+        """The same by core, cores that share an operator, and memory, as they are asked for."""
+        return {}
+
     def border(self, instance: CoreInstance, supply: int = 0) -> Border:
         """What a core sees of DRAM, or of a shared level (``supply``: its number), when it is alone. DRAM is not
         limited here either: an operator may work in place, which its nest does not say."""
@@ -225,9 +230,15 @@ class Machine:
     def border_among(self, instance: CoreInstance, cores: int, supply: int = 0) -> Border:
         """The border of one of several cores that share an operator: what supplies them, and links that others use too,
         are divided among them."""
-        border, accelerator = self.border(instance, supply), self.accelerator
         if cores == 1:
-            return border
+            return self.border(instance, supply)
+        key = instance.name, cores, supply
+        if key not in self._borders_among:
+            self._borders_among[key] = self._border_among(instance, cores, supply)
+        return self._borders_among[key]
+
+    def _border_among(self, instance: CoreInstance, cores: int, supply: int) -> Border:
+        border, accelerator = self.border(instance, supply), self.accelerator
         source = supply_of(accelerator, accelerator.memories[supply - 1] if supply else None)
         rates = [source.bandwidth_bits_per_s / cores]
         for index in accelerator.route(source.name, instance.endpoint):
