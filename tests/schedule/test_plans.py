@@ -318,7 +318,7 @@ def test_a_weight_gradient_accumulates_in_place_over_the_tiles_of_its_group() ->
 
 def test_a_group_without_tiles_runs_one_after_another_and_keeps_the_gradient_on_chip(scheduler: Scheduler) -> None:
     names = ("layer4.1.conv2/conv_weight_gradient", "layer4.1.conv2.weight/sgd_update")
-    alone, fused = scheduler.schedule(Plan()), scheduler.schedule(Plan((Group(names),)))
+    alone, fused = (scheduler.schedule(Plan(groups, buffer_share=0.5)) for groups in ((), (Group(names),)))
     order = [scheduler.workload.operators[number].op.name for number in _operators(fused)]
     assert order[order.index(names[0]) + 1] == names[1]
     gradient = 512 * 512 * 9 * 4
