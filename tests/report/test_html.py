@@ -185,7 +185,7 @@ def test_the_file_is_written_whole_or_not_at_all(
 
 
 def test_fifty_thousand_tiles_stay_small() -> None:
-    document = page(long(13))
+    document = page(long(15))
     assert data_of(document)["gantt"]["events"] > 50_000
     assert len(document) < 3e6
 
@@ -251,7 +251,7 @@ def test_a_browser_draws_every_figure(result: Result, tmp_path: Path, width: int
 
 @needs_chromium
 def test_the_timeline_stays_smooth_at_fifty_thousand_tiles(tmp_path: Path) -> None:
-    large = long(13)
+    large = long(15)
     assert len(large.timeline) > 50_000
     loaded = load(measured(large, tmp_path / "report.html"), tmp_path / "profile")
     assert loaded.console == ()
