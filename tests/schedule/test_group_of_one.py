@@ -26,6 +26,7 @@ TICKS = 8  # a group of one has four transfers and one run, each rounded up to a
 SIZES = {"resnet18-cifar": {"image": 32}, "mobilenetv2": {"image": 64}}
 # all but a100: what comes by way of its L2 stays there, while ``monet map`` has operands in DRAM
 PRESETS = ("edge-tpu", "tpu-like", "tpu-like-quad", "tpu-v3", "fusemax", "micro-npu", "simba")
+LOOKED_UP = {"nll_loss"}  # values that lie apart in DRAM: the scheduler has a burst for each, the mapper counts bytes
 INFERENCE = {"depfin": "int8", "aimc-4x4": "int8", "eyeriss": "int16"}  # no types to train in
 
 
@@ -58,7 +59,7 @@ def compare(scheduler: Scheduler, operator: Operator, expected: OperatorCost) ->
     moved = [int(nodes.bytes[np.isin(nodes.kind, kinds)].sum()) for kinds in ([n.READ], [n.WRITE, n.EVICT])]
     copied = cost.copied_bytes if isinstance(cost, Unfused) else 0  # explicit transposes: the schedule has none
     assert moved == [cost.passing.read_bytes - copied, cost.passing.write_bytes - copied], name
-    if copied:
+    if copied or operator.op.kind in LOOKED_UP:
         return
     ticks = cost.cycles * scheduler.machine.ticks_per_second / core.clock_hz
     tops = {core.top(slot).name for slot in "IWO" if core.levels_of(slot) and slot not in core.streamed}

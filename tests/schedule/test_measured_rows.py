@@ -12,6 +12,7 @@ from monet.graph import Graph, GraphBuilder
 from monet.graph.counts import macs_of
 from monet.hardware import load_hardware
 from monet.schedule.evaluation import evaluate
+from monet.schedule.plan import Plan
 from monet.schedule.result import Result
 from monet.schedule.result_rows import EVENT_KINDS, TIME_PARTS
 from tests.report.small import BATCH, small, small_graph
@@ -155,7 +156,7 @@ def run(graph: Graph, sram: int, local: int, dram: int = 16) -> Result:
     """Convolutions on one array, the rest on the vector core; one tile each, no latency of DRAM."""
     hardware = accelerator("bus", sram=sram, local=local, latency=0, count=2, dram=dram)
     places = {op.name: "pe[0]" if op.kind == "conv" else "simd" for op in graph.ops}
-    found = evaluate(graph, hardware, allocation=places, fusion="none")
+    found = evaluate(graph, hardware, Plan(buffer_share=0.5), allocation=places)
     assert all(row.tiles == 1 for row in found.operators)
     return found
 
