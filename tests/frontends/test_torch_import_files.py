@@ -84,7 +84,7 @@ def test_batch_is_changed_where_inputs_share_it(source: Path) -> None:
         ("{file}:make_model", {}, "inputs are not known"),
         ("{file}:make_model", {"inputs": ["2x0:int64"]}, "at least 1"),
         ("{file}:make_model", {"inputs": ["2xtwo"]}, "sizes joined by x"),
-        ("{file}:make_model", {"inputs": ["2x5:int46"]}, "did you mean 'int64'"),
+        ("{file}:make_model", {"inputs": ["2x5:int46"]}, "did you mean 'int16' or 'int64'"),
         ("{file}:make_model", {"inputs": ["2x5:int64"]}, "torch.export failed"),
         ("{file}:make_with_inputs", {"batch": -1}, "batch=-1"),
     ],

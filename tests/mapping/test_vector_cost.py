@@ -76,9 +76,9 @@ def test_a_norm_over_groups_passes_twice_over_all_of_its_input(groups: int) -> N
 
 
 def test_statistics_of_an_instance_are_apart_from_those_of_others() -> None:
-    """Samples may be cut, channels too if each is a group; positions never, nor a channel axis that holds groups."""
-    assert group_norm(8, 1).splittable == group_norm(8, 2).splittable == {"A0"}
-    assert group_norm(8, 8).splittable == {"A0", "A1"}
+    """Samples may be cut, and groups of channels; positions never, nor the channels of one group."""
+    assert group_norm(8, 1).splittable == {"A0"}
+    assert group_norm(8, 2).splittable == group_norm(8, 8).splittable == {"A0", "A1"}
 
 
 def test_a_core_without_lanes_says_so(step) -> None:  # type: ignore[no-untyped-def]

@@ -192,7 +192,7 @@ def test_fifty_thousand_tiles_stay_small() -> None:
 
 def test_an_infeasible_result_says_why() -> None:
     document = page(infeasible())
-    assert "40 bytes short" in document
+    assert "8 bytes short" in document
     assert set(data_of(document)) == {"title", "feasible", "hardware"}
 
 

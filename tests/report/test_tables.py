@@ -36,7 +36,7 @@ def test_summary_says_what_matters(width: int) -> None:
 
 
 def test_summary_of_an_infeasible_result_is_its_reason() -> None:
-    assert "40 bytes short" in " ".join(shown(render(infeasible()), 100).split())
+    assert "8 bytes short" in " ".join(shown(render(infeasible()), 100).split())
 
 
 @pytest.mark.parametrize(

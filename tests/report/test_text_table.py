@@ -18,8 +18,9 @@ from monet.commands.sensitivity import Change, Effect
 from monet.report.checkpoint import render as render_checkpoint
 from monet.report.graph_summary import render as render_graph
 from monet.report.graph_summary import summarise
+from monet.report.screen import LEAST_WIDTH, screen
 from monet.report.table import Bar, Heading, TextTable, best_tail, shortened
-from monet.report.terminal import LEAST_WIDTH, render, screen
+from monet.report.terminal import render
 from tests.report.small import small
 
 # with its unit: bare digits are part of names, too

@@ -14,7 +14,7 @@ from monet.report.allocation import plan_columns
 from monet.report.columns import rows_table
 from monet.report.files import check_outputs, write_json, write_text
 from monet.report.html.allocation import write_allocation
-from monet.report.terminal import screen
+from monet.report.screen import screen
 from monet.request import Request
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.plan import load_plan, plan_text

@@ -18,7 +18,7 @@ from monet.report import checkpoint_schedule
 from monet.report.checkpoint import render, summary
 from monet.report.files import check_outputs, write_json, write_text
 from monet.report.html.checkpoint import write_checkpoint
-from monet.report.terminal import screen
+from monet.report.screen import screen
 from monet.request import Request
 from monet.schedule.plan import Plan, plan_text
 from monet.search.checkpoint.genetic import exact_curve, genetic_outcomes, static_front

@@ -11,7 +11,7 @@ from monet.graph.graph import Graph
 from monet.quantities import parse_bytes
 from monet.report.checkpoint_schedule import summary
 from monet.report.quantities import nbytes
-from monet.report.terminal import screen
+from monet.report.screen import screen
 from monet.request import Request
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.plan import Plan

@@ -14,8 +14,8 @@ from monet.report.difference import Compared, info, shortened
 from monet.report.files import check_outputs, write_json
 from monet.report.quantities import joules, nbytes, percent, quantity, seconds
 from monet.report.result_file import read_result
+from monet.report.screen import screen
 from monet.report.table import Heading, TextTable
-from monet.report.terminal import screen
 
 SECTIONS = (
     ("headline", "Headline"),

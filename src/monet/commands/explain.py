@@ -17,8 +17,9 @@ from monet.report.files import check_outputs, write_json
 from monet.report.info import critical_path, time_partition
 from monet.report.quantities import percent, seconds
 from monet.report.result_file import read_result
+from monet.report.screen import screen
 from monet.report.table import Bar, Heading, TextTable
-from monet.report.terminal import screen, time_table, title_text
+from monet.report.terminal import time_table, title_text
 from monet.request import Request
 from monet.schedule.result import Result
 

@@ -21,8 +21,8 @@ from monet.hardware.drawing import parameter_text
 from monet.report.files import check_outputs, write_json, write_text
 from monet.report.html import write_html
 from monet.report.html.explore import write_exploration
+from monet.report.screen import screen
 from monet.report.table import Heading, TextTable
-from monet.report.terminal import screen
 from monet.request import Request
 from monet.search.hardware.analysis import objectives_of, scopes
 from monet.search.hardware.exploration import Exploration, Progress, explore, objective_values, pareto

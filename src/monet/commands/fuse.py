@@ -14,7 +14,7 @@ from monet.report.columns import Column, rows_table
 from monet.report.files import check_outputs, write_json, write_text
 from monet.report.fusion import render, summary
 from monet.report.html.fusion import write_fusion
-from monet.report.terminal import screen
+from monet.report.screen import screen
 from monet.request import Request
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.plan import Plan, load_plan, plan_text

@@ -9,7 +9,7 @@ import typer
 from monet.commands.options import with_request
 from monet.report.files import check_outputs, write_json, write_text
 from monet.report.graph_summary import render, summarise
-from monet.report.terminal import screen
+from monet.report.screen import screen
 from monet.request import Request
 
 

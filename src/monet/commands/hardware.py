@@ -34,8 +34,8 @@ from monet.hardware.resolve import resolve
 from monet.hardware.skeleton import skeleton
 from monet.nesting import check_nesting
 from monet.report.files import check_outputs, write_text
+from monet.report.screen import screen
 from monet.report.table import Heading, TextTable
-from monet.report.terminal import screen
 
 app = typer.Typer(
     help="Accelerators: list those built in, show one, begin a new one, file schema.",

@@ -33,8 +33,8 @@ from monet.mapping.vector import VectorCost
 from monet.options import options_of
 from monet.report.files import check_outputs, write_json
 from monet.report.quantities import joules, quantity, seconds
+from monet.report.screen import screen
 from monet.report.table import Heading, TextTable
-from monet.report.terminal import screen
 from monet.request import Request
 
 _TARGET = "An operator (conv, conv_transpose, conv_weight_gradient, linear, linear_weight_gradient, matmul) or a model."

@@ -12,8 +12,8 @@ from monet.frontends import FAMILIES, ZOO, ZooModel, zoo_model
 from monet.frontends.zoo.parameters import parameters, shown
 from monet.report.files import check_outputs, write_json
 from monet.report.quantities import count, nbytes
+from monet.report.screen import screen
 from monet.report.table import Heading, TextTable
-from monet.report.terminal import screen
 
 
 def models(

@@ -16,7 +16,7 @@ from rich.progress import (
 )
 
 from monet.report.quantities import joules, seconds
-from monet.report.terminal import screen
+from monet.report.screen import screen
 from monet.search.progress import SearchProgress
 
 

@@ -9,7 +9,7 @@ import typer
 from monet.commands import MOST_SEED
 from monet.report.files import check_outputs, write_json
 from monet.report.html.study import write_study
-from monet.report.terminal import screen
+from monet.report.screen import screen
 from monet.studies.study import STUDIES, Options, study_named
 
 

@@ -11,7 +11,7 @@ from monet.report.difference import shortened, unequal
 from monet.report.files import check_outputs
 from monet.report.html import write_html
 from monet.report.result_file import read_result, write_result
-from monet.report.terminal import screen
+from monet.report.screen import screen
 from monet.request import Request
 from monet.schedule.result import Result
 

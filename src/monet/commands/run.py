@@ -12,7 +12,8 @@ from monet.report.files import check_outputs, write_text
 from monet.report.operator_csv import write_csv
 from monet.report.perfetto import write_trace
 from monet.report.result_file import write_result
-from monet.report.terminal import render, screen
+from monet.report.screen import screen
+from monet.report.terminal import render
 from monet.request import Request
 from monet.schedule.plan import Plan, load_plan, plan_text
 

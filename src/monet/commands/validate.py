@@ -9,8 +9,8 @@ from rich.progress import track
 from rich.text import Text
 
 from monet.report.files import check_outputs, write_json
+from monet.report.screen import screen
 from monet.report.table import Heading, TextTable
-from monet.report.terminal import screen
 from monet.validation import CheckedFigure, Verdict, check, select
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -21,9 +19,6 @@ from monet.schedule.result_rows import MemoryTrace, PhaseRow
 SLOWEST = 10
 FULLEST = 6
 BESIDE = 4  # characters between two tables
-PIPE_WIDTH = 140
-FALLBACK_WIDTH = 80
-LEAST_WIDTH = 32  # a name of 12 characters and a figure with its unit: what is narrower is not a terminal
 PHASES: tuple[Column[tuple[str, PhaseRow]], ...] = (
     Column("phase", "", lambda phase: phase[0]),
     Column("from", "s", lambda phase: phase[1].start_s),
@@ -45,23 +40,6 @@ MEMORIES: tuple[Column[MemoryTrace], ...] = (
 OPERATORS = ("operator", "phase", "core", "time", "share", "used", "energy", "off-chip", "bound by")
 # one style per cause of time, in the order of TIME_PARTS
 STYLES = ("green", "dark_sea_green2", "yellow", "tan", "red", "purple", "blue", "magenta", "bright_black")
-
-
-def screen(*, errors: bool = False, quiet: bool = False) -> Console:
-    """A console for tables. Texts are printed as they are: no markup, no colours of its own.
-
-    A pipe has no width of its own and gets 140 columns, so that rows stay rows. A width that is none (``COLUMNS=0``) is
-    not taken for one.
-    """
-    made = Console(stderr=errors, quiet=quiet, markup=False, highlight=False, emoji=False)
-    given = os.environ.get("COLUMNS", "")
-    if given.isdecimal() and int(given):
-        made.width = max(LEAST_WIDTH, int(given))
-    elif made.is_terminal:
-        made.width = max(LEAST_WIDTH, shutil.get_terminal_size((FALLBACK_WIDTH, 24)).columns)
-    else:
-        made.width = PIPE_WIDTH
-    return made
 
 
 @dataclass(frozen=True, slots=True)

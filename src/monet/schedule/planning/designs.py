@@ -75,24 +75,25 @@ def _best_design(operator: Operator, table: CostTable, share: float, most_cores:
             errors.append((cores[0], MappingError(reason)))
         else:
             able.append(some_of(cores, most_cores))
-    if operator.is_matrix and len(able) > 1:
-        able = _rivals(operator, able, table.store)
-    if operator.is_matrix and len(able) == 1 and len(designs) > 1:
-        return able[0]  # no choice to make; if it does not fit, whoever costs its pieces says so
+    rivals = _rivals(operator, able, table.store) if operator.is_matrix and len(able) > 1 else able
+    if operator.is_matrix and len(rivals) == 1 and len(designs) > 1 and not rivals[0][0].core.weights_resident:
+        return rivals[0]  # no choice to make; if it does not fit, whoever costs its pieces says so
     best: tuple[float, Cores] | None = None
-    for instances in sorted(able, key=lambda cores: _preferred(operator, cores), reverse=True):
-        if best and operator.is_matrix and _least_seconds(operator, instances, table) >= best[0] * CLEARLY:
-            continue
-        try:
-            seconds = _seconds(operator, instances, table, share)
-        except MonetError as error:
-            errors.append((instances[0], error))
-            continue
-        if best is None or seconds < best[0] * CLEARLY:
-            best = seconds, instances
-    if best is None:
-        raise NoSchedule(_why_not(operator, errors))
-    return best[1]
+    others = [cores for cores in able if cores not in rivals]
+    for some in (rivals, others):  # cells that hold weights may be too few for an operator: then the others
+        for instances in sorted(some, key=lambda cores: _preferred(operator, cores), reverse=True):
+            if best and operator.is_matrix and _least_seconds(operator, instances, table) >= best[0] * CLEARLY:
+                continue
+            try:
+                seconds = _seconds(operator, instances, table, share)
+            except MonetError as error:
+                errors.append((instances[0], error))
+                continue
+            if best is None or seconds < best[0] * CLEARLY:
+                best = seconds, instances
+        if best is not None:
+            return best[1]
+    raise NoSchedule(_why_not(operator, errors))
 
 
 def _preferred(operator: Operator, cores: Cores) -> tuple[bool, int]:
