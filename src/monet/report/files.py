@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from monet.errors import MonetError
-from monet.schedule.result_json import plain
 
 
 def check_outputs(files: dict[str, str], texts: dict[str, str], reads: Iterable[str] = ()) -> None:
@@ -94,4 +93,6 @@ def write_text(path: str, text: str) -> None:
 
 def write_json(path: str, value: Any) -> None:
     """Write plain values and dataclasses as JSON to a file, or to standard output for ``-``."""
+    from monet.schedule.result_json import plain  # loads NumPy, which a list needs not
+
     write_text(path, json.dumps(value, indent=2, default=plain) + "\n")
