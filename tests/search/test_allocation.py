@@ -159,7 +159,7 @@ def test_interrupt_keeps_the_best_so_far() -> None:
 def test_what_cannot_run_anywhere_says_why() -> None:
     scheduler = Scheduler(chain(2), accelerator("bus"))
     base = Plan((Group(("conv0", "conv1"), (("OY", 6),)),))  # one tile: all of it on chip at once
-    small = Scheduler(chain(2, channels=64), accelerator("bus", sram=64, local=64))
+    small = Scheduler(chain(2, channels=64), accelerator("bus", sram=16, local=16))
     assert allocate(scheduler, base, effort=1).found.figures.latency_s > 0
     with pytest.raises(NoSchedule, match="fit"):
         allocate(small, base, effort=1)

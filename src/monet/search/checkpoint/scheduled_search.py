@@ -19,6 +19,7 @@ import numpy as np
 from monet import processes
 from monet.display import Displayed
 from monet.schedule.engine import NoSchedule
+from monet.schedule.plan import PlanError
 from monet.search.checkpoint.genetic import exact_curve, genes_of, least_work, narrowable
 from monet.search.checkpoint.scheduled import PlanFigures, ScheduledCost
 from monet.search.checkpoint.static import Choice
@@ -162,7 +163,7 @@ def figures_or_none(costed: ScheduledCost, plan: CheckpointPlan, fused: bool) ->
     """What a plan costs; None if it does not fit or cannot be."""
     try:
         return costed.figures(plan, fused)
-    except (NoSchedule, CheckpointError):
+    except (NoSchedule, CheckpointError, PlanError):  # groups may wait in a circle for what is made again
         return None
 
 
