@@ -90,9 +90,7 @@ CASES = int(os.environ.get("MONET_TEST_CASES", "2000"))
 QUICK = 3  # blocks of a hundred that are not left to the second tier
 
 
-OVERFULL = {
-    1895
-}  # a known defect: of two levels in a row, one holds more than it has; to be fixed in simulation/levels.py
+OVERFULL = {1895}  # a known defect: a shared level holds more than it has; simulation/levels.py
 
 
 @pytest.mark.parametrize(
