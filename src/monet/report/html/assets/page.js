@@ -2,7 +2,7 @@
 
 monet.PANELS = [
   ["headline", "", "", "bare"],
-  ["bounds", "Lower bounds on the time", "The first two hold for every plan; the longest chain is that of this plan, with its tiles and cores.", "half"],
+  ["bounds", "Lower bounds on the time", "All hold for every plan but one: the longest chain is that of this plan, with its tiles and cores.", "half"],
   ["phases", "Forward, backward, update", "Each bar is the whole step, split by phase.", "half"],
   ["gantt", "Timeline", "Every tile and transfer. Drag to move, double-click or Ctrl + wheel to zoom; after a click the wheel and the keys + − ← → 0 work too. Memory below follows.", ""],
   ["memory", "Memory over time", "", ""],
