@@ -6,12 +6,16 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from monet.commands.models import _figures, _settings
 from monet.errors import ModelError, MonetError
 from monet.frontends import FAMILIES, ZOO, ZooModel, load_model, zoo_model
+from monet.graph import GraphBuilder
 from monet.graph.counts import macs_by_part, parameter_count, saved_bytes
+from monet.graph.kind import MAC_FAMILIES, kind_named
+from monet.numerics import execute
 from monet.training.step import training_step
 
 
@@ -110,8 +114,10 @@ OTHER = {
     "bert": "layers=2 hidden=48 heads=2 intermediate=9 vocabulary=9 positions=64 sequence=8 classes=3 dropout=.5"
     " attention_dropout=.5",
     "llama": "layers=2 hidden=48 heads=2 intermediate=9 kv_heads=1 vocabulary=9 sequence=8 dropout=.5",
-    "vit": "layers=2 hidden=48 heads=2 intermediate=9 patch=8 image=32 classes=3 dropout=.5 attention_dropout=.5",
-    "resnet": "blocks=1-1 block=bottleneck width=8 stem=cifar classes=3 image=64 dropout=.5",
+    "vit": "layers=2 hidden=48 heads=2 intermediate=9 patch=8 image=32 classes=3 dropout=.5 attention_dropout=.5"
+    " attention=no input_gradient=yes",
+    "resnet": "blocks=1-1 block=bottleneck width=8 widening=2 stem=cifar classes=3 image=64 dropout=.5"
+    " input_gradient=yes",
     "vgg": "blocks=1-1-1-1-2 width=8 hidden=9 classes=3 image=64 dropout=.4",
     "mobilenet": "classes=3 image=96 dropout=.5",
     "unet": "levels=2 width=8 channels=1 classes=3 image=32",
@@ -228,3 +234,27 @@ def test_counts_of_a_deep_model_follow_from_two_of_its_layers(model: str) -> Non
     step = training_step(load_model(model))
     counted = {"parameters": parameter_count(step), "saved": saved_bytes(step), **macs_by_part(step).as_dict()}
     assert _figures(zoo_model(model)) == counted
+
+
+@pytest.mark.parametrize(
+    ("model", "products", "gmac"), [("resnet18-dacapo", 63, 87.05), ("vit-b32-dacapo", 78, 141.44)]
+)
+def test_dacapo_lists_count_three_products_of_every_layer(model: str, products: int, gmac: float) -> None:
+    """Products of one step and their multiply-accumulates, as DaCapo's artifact lists them."""
+    step = training_step(load_model(model, batch=16))
+    counted = [op for op in step.ops if kind_named(op.kind).family in MAC_FAMILIES]
+    assert len(counted) == products
+    assert round(macs_by_part(step).as_dict()["total"] / 1e9, 2) == gmac
+
+
+def test_a_differentiated_input_has_its_gradient() -> None:
+    """d(x·W summed)/dx is the row sums of W, in every micro-batch, and no optimizer touches it."""
+    builder = GraphBuilder("m")
+    x = builder.input("x", (2, 3), differentiated=True)
+    y = builder.emit("linear", x, builder.parameter("w", (4, 3)), transpose=False)
+    step = training_step(builder.build([y]), loss="sum", micro_batches=2)
+    weight = np.arange(12.0, dtype=np.float32).reshape(4, 3)
+    values = execute(step, {"w": weight, "x": np.ones((2, 3), np.float32), "x.1": np.zeros((2, 3), np.float32)})
+    for name in ("x", "x.1"):
+        np.testing.assert_allclose(values[step.gradients[name]], np.tile(weight.sum(0) / 2, (2, 1)))
+    assert set(step.updated) == {"w"}

@@ -39,7 +39,8 @@ def assert_same(graph: Graph) -> None:
 def test_steps_of_the_zoo_survive(seed: int) -> None:
     random = np.random.default_rng(seed)
     options = {name: random.choice(np.array(some, object)) for name, some in CHOICES.items()}
-    model = load_model(str(random.choice(np.array(SMALL, object))), batch=int(random.integers(1, 4)))
+    name, batch = str(random.choice(np.array(SMALL, object))), int(random.integers(1, 4))
+    model = load_model(name, batch=batch if ZOO[name].family.trains else 1)  # networks as published have a fixed size
     if not model.parameters or not any(one.trainable for one in model.parameters):
         assert_same(model)
         return

@@ -52,9 +52,9 @@ class GraphBuilder:
         self._used[name] += 1
         return name
 
-    def input(self, name: str, shape: Sequence[int], dtype: str = "fp32") -> str:
-        """Declare a model input."""
-        self.inputs.append(self.root(name, shape, dtype, Role.INPUT))
+    def input(self, name: str, shape: Sequence[int], dtype: str = "fp32", differentiated: bool = False) -> str:
+        """Declare a model input; ``differentiated``: a training step has its gradient."""
+        self.inputs.append(self.root(name, shape, dtype, Role.INPUT, differentiated and FORMATS[dtype].may_train))
         return name
 
     def label(self, name: str, shape: Sequence[int], dtype: str) -> str:

@@ -21,9 +21,9 @@ class Graph(Displayed):
     """A model, or a whole training step. ``ops`` are in a valid execution order.
 
     ``values`` holds arrays that are part of the program (masks, tables); parameters carry no values here, so a graph
-    of any size takes megabytes. ``gradients`` maps a parameter to its complete gradient; ``usual_loss`` is
-    the loss that a model is trained with unless another is asked for. ``recipe`` says how it was made, if that is
-    known; a graph made from this one by ``replace`` has none.
+    of any size takes megabytes. ``gradients`` maps a parameter (or a differentiated input) to its complete gradient;
+    ``usual_loss`` is the loss that a model is trained with unless another is asked for. ``recipe`` says how it was
+    made, if that is known; a graph made from this one by ``replace`` has none.
     """
 
     name: str

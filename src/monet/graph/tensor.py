@@ -27,7 +27,8 @@ class Tensor:
     """A typed array. Views and in-place results carry the ``storage`` of the tensor they alias.
 
     ``strides`` (in elements) tell whether a later reshape is a view or a copy, as in the framework. ``gradient_of``
-    names the tensor whose gradient this is. ``trainable`` is meant for parameters only.
+    names the tensor whose gradient this is. ``trainable``: of a parameter, that training changes it; of an
+    input, that training works out its gradient.
     """
 
     name: str

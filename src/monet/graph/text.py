@@ -23,7 +23,8 @@ def _lines(graph: Graph) -> Iterator[str]:
     for role in (Role.INPUT, Role.LABEL, Role.PARAMETER, Role.BUFFER, Role.STATE, Role.CONSTANT):
         for tensor in graph.role(role):
             frozen = " frozen" if role is Role.PARAMETER and not tensor.trainable else ""
-            yield f"  {role} %{tensor.name}: {tensor}{frozen}"
+            wanted = " differentiated" if role is Role.INPUT and tensor.trainable else ""
+            yield f"  {role} %{tensor.name}: {tensor}{frozen}{wanted}"
     phase = None
     for op in graph.ops:
         if op.phase is not phase:

@@ -53,7 +53,7 @@ def training_step(model: Graph, options: TrainingOptions | None = None, **settin
         why = "every parameter is frozen" if forward.parameters else "it has no parameters"
         raise MonetError(f"{model.name}: {why}, so nothing is trained; --mode inference costs its forward pass")
     builder, gradients, losses, outputs = _passes(forward, options, trained)
-    _update(builder, options, policy, gradients)
+    _update(builder, options, policy, {name: gradients[name] for name in trained if name in gradients})
     step = prune(builder.build([*outputs, *losses], losses[-1], gradients))
     step = compact_saved(step) if options.saved == "compact" else step
     values = {**training_values(options), "precision": policy.name}
@@ -79,7 +79,8 @@ def _passes(
         ops += builder.ops[start:]
         with builder.at(Phase.BACKWARD, "loss", "loss", number):
             seed = builder.emit("fill", name="seed", shape=(), value=1.0 / count, dtype=builder.tensors[loss].dtype)
-        found = differentiate(builder, ops, loss, trained, seed, number)
+        inputs = [renamed.get(name, name) for name in forward.inputs if forward.tensors[name].trainable]
+        found = differentiate(builder, ops, loss, [*trained, *inputs], seed, number)
         for parameter, gradient in found.items():
             gradients[parameter] = _add(builder, gradients.get(parameter), gradient, parameter, number)
         losses.append(loss)

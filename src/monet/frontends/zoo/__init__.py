@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from monet.errors import ModelError, OptionError, nearest
@@ -43,6 +43,17 @@ class ZooModel:
         return changed(self.name, self.family, given).build(self.name, batch)
 
 
+# What the layer lists of DaCapo (ISCA 2024) count of a network: ten classes, no attention, the gradient of the image.
+_DACAPO = {"classes": 10, "attention": False, "input_gradient": True}
+
+
+def _dacapo(model: ZooModel) -> ZooModel:
+    """A network as DaCapo's layer lists have it."""
+    known = {field.name for field in fields(model.family)}
+    family = replace(model.family, **{key: value for key, value in _DACAPO.items() if key in known})
+    return ZooModel(f"{model.name}-dacapo", family, "what DaCapo's layer lists count of it")
+
+
 _AS_PUBLISHED = "as published: inference only, fixed size"
 
 
@@ -63,14 +74,22 @@ FAMILIES = _table(
     ZooModel("mlp", Mlp(), "multi-layer perceptron"),
 )
 
-ZOO = _table(
+_IMAGE_CLASSIFIERS = (
     ZooModel("resnet18", ResNet()),
+    ZooModel("resnet34", ResNet(blocks=(3, 4, 6, 3))),
     ZooModel("resnet50", ResNet(blocks=(3, 4, 6, 3), block="bottleneck")),
+    ZooModel("wide-resnet50-2", ResNet(blocks=(3, 4, 6, 3), block="bottleneck", widening=2)),
+    ZooModel("wide-resnet101-2", ResNet(blocks=(3, 4, 23, 3), block="bottleneck", widening=2)),
+    ZooModel("vit-b16", Vit()),
+    ZooModel("vit-b32", Vit(patch=32)),
+)
+
+ZOO = _table(
+    *_IMAGE_CLASSIFIERS,
     ZooModel("resnet18-cifar", ResNet(stem="cifar", classes=10, image=32)),
     ZooModel("vgg16", Vgg()),
     ZooModel("mobilenetv2", MobileNet()),
     ZooModel("unet", UNet()),
-    ZooModel("vit-b16", Vit()),
     ZooModel("bert-base", Bert()),
     ZooModel("bert-large", Bert(layers=24, hidden=1024, heads=16)),
     ZooModel("gpt2-mini", Gpt(layers=6, hidden=384, heads=6, sequence=256)),
@@ -91,6 +110,7 @@ ZOO = _table(
     ZooModel("resnet18-stream", StreamResNet18(), f"Stream's ResNet-18; {_AS_PUBLISHED}"),
     ZooModel("fsrcnn", Fsrcnn(), f"DepFiN's FSRCNN; {_AS_PUBLISHED}"),
     ZooModel("resnet50-segment", ResNet50Segment(), f"the analog chip's layers; {_AS_PUBLISHED}"),
+    *map(_dacapo, _IMAGE_CLASSIFIERS),
 )
 
 KNOWN = FAMILIES | ZOO

@@ -243,6 +243,8 @@ class Vit(Transformer):
     classes: int = whole(1000, "outputs of the classifier")
     dropout: float = probability(0.0, "of the embedding, inside the feed-forward part, of what every block adds")
     attention_dropout: float | None = probability_or("dropout", "of the attention probabilities")
+    attention: bool = switch(True, "no: blocks are their feed-forward part alone")
+    input_gradient: bool = switch(False, "training works out the gradient of the image too")
 
     def check(self) -> None:
         """An image is cut into whole patches."""
@@ -257,8 +259,9 @@ class Vit(Transformer):
         x = net.dropout("encoder.dropout", self._embedded(net, batch), p)
         for layer in range(self.layers):
             with net.scope(f"encoder.layers.{layer}"):
-                y = self_attention(net, net.layer_norm("ln_1", x, 1e-6), self.heads, causal=False, dropout=inner)
-                x = net.add(x, net.dropout("dropout", y, p), "add1")
+                if self.attention:
+                    y = self_attention(net, net.layer_norm("ln_1", x, 1e-6), self.heads, causal=False, dropout=inner)
+                    x = net.add(x, net.dropout("dropout", y, p), "add1")
                 y = net.linear("mlp.0", net.layer_norm("ln_2", x, 1e-6), self.feed_forward)
                 y = net.linear("mlp.3", net.dropout("mlp.2", net.gelu(y, name="mlp.1"), p), width)
                 x = net.add(x, net.dropout("mlp.4", y, p), "add2")
@@ -267,7 +270,7 @@ class Vit(Transformer):
 
     def _embedded(self, net: Layers, batch: int) -> str:
         width, tokens = self.hidden, (self.image // self.patch) ** 2
-        x = net.builder.input("image", (batch, 3, self.image, self.image))
+        x = net.builder.input("image", (batch, 3, self.image, self.image), differentiated=self.input_gradient)
         x = net.conv("conv_proj", x, width, self.patch, self.patch, bias=True)
         x = net.transpose(net.reshape(x, batch, width, tokens), 0, 2, 1)
         token = net.builder.parameter("class_token", (1, 1, width))

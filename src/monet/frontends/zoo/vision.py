@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 
 from monet.errors import ModelError
 from monet.frontends.zoo.layers import Layers
-from monet.frontends.zoo.parameters import Family, choice, probability, repeats, whole, wholes
+from monet.frontends.zoo.parameters import Family, choice, probability, repeats, switch, whole, wholes
 
 if TYPE_CHECKING:
     from monet.graph import Graph
 
 
-def _basic_block(net: Layers, x: str, width: int, stride: int) -> str:
-    out = net.relu(net.batch_norm("bn1", net.conv("conv1", x, width, 3, stride, 1)), "relu1")
+def _basic_block(net: Layers, x: str, width: int, inner: int, stride: int) -> str:
+    out = net.relu(net.batch_norm("bn1", net.conv("conv1", x, inner, 3, stride, 1)), "relu1")
     out = net.batch_norm("bn2", net.conv("conv2", out, width, 3, 1, 1))
     return net.relu(net.add(out, _shortcut(net, x, width, stride), inplace=True), "relu2")
 
 
-def _bottleneck(net: Layers, x: str, width: int, stride: int) -> str:
-    out = net.relu(net.batch_norm("bn1", net.conv("conv1", x, width, 1)), "relu1")
-    out = net.relu(net.batch_norm("bn2", net.conv("conv2", out, width, 3, stride, 1)), "relu2")
+def _bottleneck(net: Layers, x: str, width: int, inner: int, stride: int) -> str:
+    out = net.relu(net.batch_norm("bn1", net.conv("conv1", x, inner, 1)), "relu1")
+    out = net.relu(net.batch_norm("bn2", net.conv("conv2", out, inner, 3, stride, 1)), "relu2")
     out = net.batch_norm("bn3", net.conv("conv3", out, 4 * width, 1))
     return net.relu(net.add(out, _shortcut(net, x, 4 * width, stride), inplace=True), "relu3")
 
@@ -40,15 +40,17 @@ class ResNet(Family):
     blocks: tuple[int, ...] = wholes((2, 2, 2, 2), "blocks of every stage; each stage halves the image")
     block: str = choice("basic", ("basic", "bottleneck"), "two 3×3 convolutions, or 1×1, 3×3, 1×1")
     width: int = whole(64, "channels of the first stage; each stage doubles them")
+    widening: int = whole(1, "times the channels inside a block; 2 makes a wide ResNet (Zagoruyko and Komodakis 2016)")
     stem: str = choice("imagenet", ("imagenet", "cifar"), "7×7, stride 2 and pooling; or 3×3, for small images")
     classes: int = whole(1000, "outputs of the classifier")
     image: int = whole(224, "side of the image, if --image is not given")
     dropout: float = probability(0.0, "before the classifier")
+    input_gradient: bool = switch(False, "training works out the gradient of the image too")
 
     def build(self, name: str, batch: int) -> Graph:
         """The forward graph."""
         net, small = Layers(name), self.stem == "cifar"
-        x = net.builder.input("image", (batch, 3, self.image, self.image))
+        x = net.builder.input("image", (batch, 3, self.image, self.image), differentiated=self.input_gradient)
         x = net.conv("conv1", x, self.width, 3, 1, 1) if small else net.conv("conv1", x, self.width, 7, 2, 3)
         x = net.relu(net.batch_norm("bn1", x))
         if not small:
@@ -57,7 +59,8 @@ class ResNet(Family):
         for stage, count in enumerate(self.blocks):
             for position in range(count):
                 with net.scope(f"layer{stage + 1}.{position}"):
-                    x = block(net, x, self.width << stage, 2 if stage and not position else 1)
+                    width, stride = self.width << stage, 2 if stage and not position else 1
+                    x = block(net, x, width, width * self.widening, stride)
         x = net.dropout("dropout", net.global_average(x), self.dropout)
         return net.build(net.linear("fc", x, self.classes))
 
