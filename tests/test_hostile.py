@@ -136,6 +136,14 @@ def test_a_foreign_database_is_left_as_it_is(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
+def test_a_store_with_a_schema_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "s.sqlite"
+    _store(path)
+    path.write_bytes(path.read_bytes().replace(b"WITHOUT ROWID", b"WITHOUT \xca\xff\xca\xff\xca"))
+    with pytest.raises(StoreError, match=r"s\.sqlite"):
+        read_store(path)
+
+
 def test_a_space_names_a_file_in_this_folder() -> None:
     with pytest.raises(MonetError, match="name"):
         small_space(name="../x")

@@ -323,8 +323,10 @@ def signals(random: Random, folder: Path) -> None:
     except subprocess.TimeoutExpired:
         started.kill()
         raise Broken(f"{asked}: still there 30 s after {sent.name}") from None
-    if started.returncode not in CODES or b"Traceback" in said:
-        raise Broken(f"{asked}: {sent.name}: exit code {started.returncode}: {said.decode()[-600:]}")
+    ended = started.returncode
+    code = 128 - ended if ended < 0 else ended  # as a shell has it: at its end Python no longer catches them
+    if code not in CODES or b"Traceback" in said:
+        raise Broken(f"{asked}: {sent.name}: exit code {code}: {said.decode()[-600:]}")
     time.sleep(0.2)
     if left := _session(started.pid):
         raise Broken(f"{asked}: {sent.name}: processes left: {left}")

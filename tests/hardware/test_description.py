@@ -165,9 +165,16 @@ def test_an_operand_without_memory_is_refused() -> None:
     )
 
 
+def test_a_memory_without_ports_is_refused() -> None:
+    given = {"name: sram, size_bytes: 64": "name: sram, ports: [], size_bytes: 64"}
+    assert any("ports is empty" in problem for problem in problems(given).values())
+
+
 def test_yaml_mistakes_are_located() -> None:
     with pytest.raises(HardwareError, match=r"tiny.yaml: line \d+, column \d+: the key 'kind' is written twice"):
         describe_text(changed(edits={"    kind: matrix": "    kind: matrix\n    kind: matrix"}), "tiny.yaml")
+    with pytest.raises(HardwareError, match=r"tiny.yaml: line 1, column \d+: a list or mapping cannot be a key"):
+        describe_text("{[a]: 1}", "tiny.yaml")
     with pytest.raises(HardwareError, match="line 2"):
         describe_text("name: x\n  bad: [", "tiny.yaml")
     with pytest.raises(HardwareError, match="is a mapping"):

@@ -196,6 +196,8 @@ class StorageModel(Model):
 def _expand_ports(data: dict[str, Any]) -> dict[str, Any]:
     """Write ports given as '1r1w' (the default) out in full."""
     short = data.get("ports", "1r1w")
+    if short == [] and not data.get("memory"):
+        raise ValueError("ports is empty: a memory has at least one, as '1r1w' or a list with a bandwidth each")
     if not isinstance(short, str) or (data.get("memory") and "ports" not in data):
         return data
     match = _PORTS.match(short)

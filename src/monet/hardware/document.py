@@ -30,6 +30,8 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a list or mapping cannot be a key", key.start_mark)
             if key.value in seen:
                 mark = key.start_mark
                 raise yaml.constructor.ConstructorError(None, None, f"the key {key.value!r} is written twice", mark)

@@ -26,6 +26,7 @@ from monet.search.hardware.record import Record
 from monet.search.hardware.space import Space, space_from_text
 
 FORMAT = 1
+DAMAGED = (sqlite3.Error, UnicodeDecodeError)  # SQLite's own message may hold bytes of a damaged page
 SILENCE_S = 60.0  # a process on another machine that has said nothing for this long is gone
 _TABLES = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -70,7 +71,7 @@ class Store:
     def _writes(self, statement: str, values: Sequence[Any]) -> bool:
         try:
             self._database.execute(statement, values)
-        except sqlite3.Error:
+        except DAMAGED:
             return False  # a store opened for reading, on a medium that cannot be written
         return True
 
@@ -86,7 +87,7 @@ class Store:
         """Every record, in the order of the space's parameters."""
         try:
             rows = self._database.execute(_SELECT).fetchall()
-        except sqlite3.Error as error:
+        except DAMAGED as error:
             raise StoreError(f"{self.path}: damaged: {error}") from None
         places = [{value: n for n, value in enumerate(knob.values)} for knob in self.space.parameters]
 
@@ -262,11 +263,11 @@ def read_store(path: str | Path) -> Store:
     try:
         database = _connect(path)
         meta = dict(database.execute("SELECT name, value FROM meta"))
-    except (sqlite3.Error, StoreError):
+    except (*DAMAGED, StoreError):
         database = _copied(path)
         try:
             meta = dict(database.execute("SELECT name, value FROM meta"))
-        except sqlite3.Error as error:
+        except DAMAGED as error:
             database.close()
             raise StoreError(f"{path}: not a store of monet explore: {error}") from None
     if "space" not in meta:
@@ -290,7 +291,7 @@ def _refuse_foreign(path: str | Path) -> None:
         database = sqlite3.connect(f"{file.resolve().as_uri()}?immutable=1", uri=True)
         with closing(database):
             tables = {str(name) for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    except sqlite3.Error as error:
+    except DAMAGED as error:
         raise StoreError(f"{path}: not a store of monet explore: {error}") from None
     ours = set(re.findall(r"EXISTS (\w+)", _TABLES))
     if others := sorted(tables - ours):
@@ -307,7 +308,7 @@ def _copied(path: str | Path) -> sqlite3.Connection:
             with closing(sqlite3.connect(Path(folder) / "store")) as beside:
                 database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
                 beside.backup(database)
-        except sqlite3.Error as error:
+        except DAMAGED as error:
             raise StoreError(f"{path}: not a store of monet explore: {error}") from None
     return database
 
@@ -317,6 +318,6 @@ def _connect(path: str | Path) -> sqlite3.Connection:
         database = sqlite3.connect(path, timeout=60.0, isolation_level=None, check_same_thread=False)
         database.execute("PRAGMA journal_mode=WAL")
         database.execute("PRAGMA synchronous=NORMAL")
-    except sqlite3.Error as error:
+    except DAMAGED as error:
         raise StoreError(f"{path}: cannot be opened as a store: {error}") from None
     return database
