@@ -42,6 +42,7 @@ class Copy:
     came: Node | None = None
     gone: list[Node] | None = None
     filled: int = 0  # bytes of the block that have come, if this is a shared level
+    room: list[Node] = field(default_factory=list)  # when a result that is sent to a shared level may come there
 
 
 class Reference:
@@ -247,8 +248,8 @@ class Reference:
 
     def release(self, copy: Copy) -> None:
         self.present[copy.memory].remove(copy)
-        self.free[copy.memory].append((copy.bytes, list(copy.guard)))
-        copy.gone = list(copy.guard)
+        copy.gone = list(copy.guard or copy.room)
+        self.free[copy.memory].append((copy.bytes, copy.gone))
         self.at.pop((copy.block, copy.memory), None)
 
     def holders(self, block: int) -> list[Copy]:
@@ -467,7 +468,6 @@ class Gang:
     def admit(self) -> None:
         written = [one for one in self.every if one["kind"] in (d.KEEP_WRITE, d.STREAM_WRITE)]
         self.home: dict[int, int] = {}  # block → where it goes when it leaves its core
-        self.home_room: dict[int, list[Node]] = {}
         for one in written:
             if one["kind"] == d.KEEP_WRITE:
                 self.admit_result(one)
@@ -491,7 +491,7 @@ class Gang:
     def settle(self, block: int, writers: list[int]) -> None:
         """Results that leave go to a shared level of all who write them, if it has the block or room for it."""
         plan, size = self.plan, self.plan.whole(block)
-        self.home[block], self.home_room[block] = 0, []
+        self.home[block] = 0
         spills = any(e["kind"] == d.SPILL and e["bytes"] and e["block"] == block for e in self.every)
         later = [self.number] if spills else [use for use in plan.uses[block] if use > self.number]
         is_continued = spills or plan.writes_left[block] > len(writers)
@@ -504,13 +504,13 @@ class Gang:
             copy = plan.at.get((block, level))
             room: list[Node] | None = None
             if copy:
-                room = [] if copy.bytes == copy.filled == size else None
+                room = copy.room if copy.bytes == copy.filled == size else None
             elif is_new:
                 room = plan.take_of_level(level, size, self.pinned, later[0])
                 if room is not None:
-                    plan.place(block, level, size)
+                    plan.place(block, level, size).room = room
             if room is not None:
-                self.home[block], self.home_room[block] = level, room
+                self.home[block] = level
                 self.pinned.add(block)
                 return
 
@@ -661,7 +661,7 @@ class Gang:
             self.behind(node, s, latency)
         for one in mine if target else []:
             copy = plan.at[one["block"], target]
-            node.wait(self.home_room[one["block"]])
+            node.wait(copy.room)
             copy.came = copy.came or node
             copy.guard.append(node)
         return [node]
@@ -724,8 +724,8 @@ class Gang:
         plan.writes_left[block] -= 1
         if home:
             copy = plan.at[block, home]
-            copy.ready, copy.came, copy.filled = copy.ready + out, copy.came or out[0], plan.whole(block)
-            copy.guard = copy.guard + out
+            if one["bytes"]:  # cores without work send nothing
+                copy.ready, copy.filled, copy.guard = copy.ready + out, plan.whole(block), copy.guard + out
             plan.in_dram[block] = False
             if not plan.writes_left[block] and plan.leaves_for_dram(block):
                 plan.pending.append((block, self.number + self.ahead))

@@ -49,6 +49,10 @@ def test_kernels_do_what_the_plain_reading_says(block: int) -> None:
     assert ran >= 25
 
 
+def test_a_core_without_work_sends_nothing_and_takes_no_room() -> None:
+    assert compare(1895)  # more cores than a tile has rows, and a shared level with no room to spare
+
+
 def test_replay_alone_is_a_longest_path() -> None:
     _, schedule = next(found for found in map(random_schedule, range(100)) if found)
     start, end = schedule.timed.start, schedule.timed.end

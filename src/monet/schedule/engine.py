@@ -198,7 +198,8 @@ def put_residents(state: State, plan: Tables, resident: I64) -> None:
     copies, guards = state.copies, state.guards
     copies.block[rows], copies.memory[rows], copies.bytes[rows] = resident, where, size
     copies.came[rows], copies.went[rows] = -1, NOT_YET
-    guards.ready[rows] = guards.until[rows] = guards.core[rows] = guards.previous[rows] = guards.next[rows] = -1
+    for column in (guards.room, guards.ready, guards.until, guards.core, guards.previous, guards.next):
+        column[rows] = -1
     guards.filled[rows] = size
     state.at[resident, where] = np.arange(len(resident))
     state.counters.copies[0] = len(resident)

@@ -291,7 +291,8 @@ def write_later(plan: Tables, state: State, number: int) -> None:
 
 @part()
 def written_outside(plan: Tables, state: State, s: int, e: int, out: int) -> None:
-    """A result has left its core with ``out``: only DRAM has it, or the shared level that is its home."""
+    """A result has left its core with ``out``: only DRAM has it, or the shared level that is its home. A step that has
+    nothing to do writes nothing there, and waits for no room."""
     number = plan.entries[e].block
     block = state.blocks[number]
     block.writes_left -= 1
@@ -299,10 +300,9 @@ def written_outside(plan: Tables, state: State, s: int, e: int, out: int) -> Non
         drop_copies(plan, state, number, block.home)
         copy = state.at[number, block.home]
         guard = state.guards[copy]
-        guard.ready, guard.filled = join(state, guard.ready, out, DATA), plan.blocks[number].bytes
-        if state.copies[copy].came < 0 and plan.blocks[number].resident == 0:
-            state.copies[copy].came = out
-        guard_with(state, copy, out, -1)
+        if plan.entries[e].bytes > 0:
+            guard.ready, guard.filled = join(state, guard.ready, out, DATA), plan.blocks[number].bytes
+            guard_with(state, copy, out, -1)
         block.in_dram = 1 if block.home == plan.blocks[number].resident else 0
         if block.in_dram == 0 and block.writes_left == 0 and leaves_for_dram(plan, number):
             write_later(plan, state, number)

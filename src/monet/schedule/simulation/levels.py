@@ -297,7 +297,7 @@ def settle(plan: Tables, routes: Routes, state: State, number: int) -> None:
     block, given, gang = state.blocks[number], plan.blocks[number], state.counters[0].gang
     if block.settled == gang:
         return
-    block.settled, block.home_room = gang, -1
+    block.settled = gang
     if given.resident > 0:
         while block.home > 0 and block.home != given.resident:
             block.home = routes.parent[block.home]
@@ -317,7 +317,7 @@ def settle(plan: Tables, routes: Routes, state: State, number: int) -> None:
         elif is_new:
             event = take_whole(plan, routes, state, level, given.bytes, use)
             if event != NO_ROOM:
-                add_copy(state, number, level, given.bytes)
-                block.home, block.home_room, block.pinned = level, event, gang
+                state.guards[add_copy(state, number, level, given.bytes)].room = event
+                block.home, block.pinned = level, gang
                 return
         level = routes.parent[level]

@@ -267,12 +267,12 @@ class BlockState(Table):
     writing: I64  # entries of that gang that stream it out
     spilled: I64  # the gang that reads back what it streams out of it
     settled: I64  # the gang that decided on it
-    home_room: I64  # the node that its space there waits for
 
 
 class Guards(Table):
     """When a copy is there and when it may go, as nodes, and its neighbours in its memory."""
 
+    room: I64  # the node that its space waits for, if results come here from several cores
     ready: I64
     until: I64  # it may not go before this one has ended
     core: I64  # of all nodes that it waits for, if they are on one

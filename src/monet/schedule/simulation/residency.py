@@ -43,7 +43,7 @@ def add_copy(state: State, block: int, where: int, size: int) -> int:
     counters.copies += 1
     copy, guard = state.copies[number], state.guards[number]
     copy.block, copy.memory, copy.bytes, copy.came, copy.went = block, where, size, -1, NOT_YET
-    guard.ready, guard.until, guard.core, guard.filled = -1, -1, -1, size
+    guard.room, guard.ready, guard.until, guard.core, guard.filled = -1, -1, -1, -1, size
     put_first(state, number)
     if block >= 0:
         state.at[block, where] = number
@@ -82,8 +82,8 @@ def release(state: State, number: int) -> None:
     """A copy goes; its bytes are free once its guard has ended."""
     copy, guard = state.copies[number], state.guards[number]
     take_out(state, number)
-    free_bytes(state, copy.memory, copy.bytes, guard.until)
-    copy.went = guard.until
+    copy.went = guard.until if guard.until >= 0 else guard.room
+    free_bytes(state, copy.memory, copy.bytes, copy.went)
     if copy.block >= 0:
         state.at[copy.block, copy.memory] = -1
         state.blocks[copy.block].copies -= 1

@@ -370,9 +370,9 @@ def leave_for(plan: Tables, routes: Routes, state: State, s: int, after: int, ta
         behind(state, new, doing.first_in, routes.latency[pair])
     if target > 0:
         for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
-            block = state.blocks[plan.entries[e].block]
-            if state.entries[e].kind == STREAM_WRITE and block.home == target:
-                depend(state, new, block.home_room, 0, SPACE)
+            number = plan.entries[e].block
+            if state.entries[e].kind == STREAM_WRITE and state.blocks[number].home == target:
+                depend(state, new, state.guards[state.at[number, target]].room, 0, SPACE)
     book_route(state, routes, new, pair, size, bursts)
     if target > 0:
         for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
