@@ -7,35 +7,19 @@ what it may be used for, and what ONNX and PyTorch call it. ``docs/adding-a-form
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from monet.errors import MonetError, nearest
+from monet.grouping import Element, Group, Shape, problem_with
 
 if TYPE_CHECKING:  # hardware reads this table too, and does without NumPy
     import numpy as np
 
     Array = np.ndarray[Any, Any]
-
-Shape = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Elements that share a scale: ``shape`` covers the last axes of a tensor, (32,) a run along the last one, (32, 1)
-    along the one before it, (8, 8) a square. A tensor is padded to whole groups. ``tensor_bits`` are kept once."""
-
-    shape: Shape
-    scale_bits: int
-    tensor_bits: int = 0
-
-    def count(self, shape: Shape) -> int:
-        """Groups of a tensor, padded ones included."""
-        rank = max(len(shape), len(self.shape))
-        sizes, steps = ((1,) * (rank - len(extents)) + extents for extents in (shape, self.shape))
-        return math.prod(-(-size // step) for size, step in zip(sizes, steps, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +30,10 @@ class Format:
     operand (floats: hidden bit included); 0: nothing published to derive a unit from, so a core must give energy and
     area. ``numpy_name`` is the type that holds and computes the values; where it can hold more than the format does,
     ``quantise`` rounds. ``onnx`` and ``torch`` are empty where there is no such type.
+
+    A microscaling format has an ``element`` and a ``group``: ``mxfp8_e4m3`` shares a scale along the last axis as its
+    standard says, ``mxfp8_e4m3[8x8]`` in another shape (see ``Group``). They are the operands of products, made by
+    ``quantize``; no parameter has one.
     """
 
     name: str
@@ -57,13 +45,14 @@ class Format:
     torch: str = ""
     group: Group | None = None
     quantise: Callable[[Array], Array] | None = None
+    element: Element | None = None
 
     # --- storage ------------------------------------------------------------------------------------------------------
 
     def _stored_bits(self, shape: Shape) -> int:
         if self.group is None:
             return math.prod(shape) * self.bits
-        each = math.prod(self.group.shape) * self.bits + self.group.scale_bits
+        each = math.prod(self.group.shape) * self.bits + self.group.shared_bits
         return self.group.count(shape) * each + self.group.tensor_bits
 
     def bytes_of(self, shape: Shape) -> int:
@@ -90,15 +79,38 @@ class Format:
         """Values rounded to the format, in its NumPy type."""
         import numpy as np
 
-        array = np.asarray(values) if self.quantise is None else self.quantise(np.asarray(values))
+        array = np.asarray(values)
+        if self.quantise is not None:
+            array = self.quantise(array)
+        elif self.element is not None and self.group is not None:
+            from monet.block_scaling import quantise
+
+            array = quantise(array, self.element, self.group)
         return array.astype(self.numpy, copy=False)
+
+    # --- groups -------------------------------------------------------------------------------------------------------
+
+    @property
+    def family(self) -> str:
+        """The format without its group: ``mxfp8_e4m3`` of ``mxfp8_e4m3[8x8]``, a plain format's own name."""
+        return self.name.partition("[")[0]
+
+    @property
+    def mode(self) -> str:
+        """What an arithmetic unit sees: the group without the axes along which nothing is shared. Runs of 32 along any
+        axis are ``…[1x32]``, squares of channels of a convolution ``…[8x8]``; a plain format's own name."""
+        return self.family + _suffix(self.group.extents) if self.element and self.group else self.name
+
+    def grouped(self, shape: Shape) -> Format:
+        """The same elements and scale, shared in groups of another shape."""
+        return format_named(self.family + _suffix(shape))
 
     # --- what it may be used for --------------------------------------------------------------------------------------
 
     @property
     def may_train(self) -> bool:
         """Whether gradients flow through values of it, so that parameters may have it."""
-        return self.is_float
+        return self.is_float and self.element is None
 
     @property
     def may_index(self) -> bool:
@@ -132,13 +144,71 @@ def _to_tf32(values: Array) -> Array:
     return np.where(np.isfinite(wide), rounded.astype(np.uint32).view(np.float32), wide)
 
 
-_NO_GROUPS = "formats whose elements share a scale are not in the table of formats yet"
-_MICROSCALING = (
-    "mxint8", "mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4_e2m1", "nvfp4", "mx9", "mx6", "mx4",
-)  # fmt: skip
+def _suffix(shape: Shape) -> str:
+    """How a group's shape is written: (32,) as [1x32], leading axes of 1 left out otherwise."""
+    first = next((axis for axis, size in enumerate(shape) if size > 1), len(shape) - 1)
+    kept = shape[first:]
+    return f"[{'x'.join(map(str, kept if len(kept) > 1 else (1, *kept)))}]"
 
-FORMATS: dict[str, Format] = {
-    number_format.name: number_format
+
+def _scaled(
+    name: str, element: Element, run: int = 32, scale: str = "e8m0", tensor_bits: int = 0, micro: int = 0
+) -> Format:
+    group = Group((run,), 8, tensor_bits, scale, micro)
+    # float64: -2 · 2^127 of mxint8, and the three factors of nvfp4, are no float32
+    return Format(name, element.bits, "float64", True, group=group, element=element)
+
+
+def _signed(fraction_bits: int) -> Element:
+    """Sign, one bit before the point and ``fraction_bits`` after it."""
+    return Element(fraction_bits + 2, 0, 0, fraction_bits, 2 - 2.0**-fraction_bits)
+
+
+_E2M1 = Element(4, 2, 0, 1, 6.0)
+
+# OCP Microscaling Formats (MX) v1.0, tables 1 to 5; NVFP4: arXiv 2509.25149; MX9, MX6, MX4: arXiv 2302.08007, which are
+# not OCP's (runs of 16, pairs with an exponent bit of their own, no leading one).
+_MICROSCALING = (
+    _scaled("mxfp8_e5m2", Element(8, 15, -14, 2, 57344.0, ("Inf", "NaN"))),
+    _scaled("mxfp8_e4m3", Element(8, 8, -6, 3, 448.0, ("NaN",))),
+    _scaled("mxfp6_e3m2", Element(6, 4, -2, 2, 28.0)),
+    _scaled("mxfp6_e2m3", Element(6, 2, 0, 3, 7.5)),
+    _scaled("mxfp4_e2m1", _E2M1),
+    _scaled("mxint8", Element(8, 0, 0, 6, 2 - 2.0**-6, twos_complement=True)),
+    _scaled("nvfp4", _E2M1, 16, "e4m3", tensor_bits=32),
+    _scaled("mx9", _signed(6), 16, micro=2),
+    _scaled("mx6", _signed(3), 16, micro=2),
+    _scaled("mx4", _signed(1), 16, micro=2),
+)
+
+_GROUPED = re.compile(r"^\w+\[(?P<shape>\d{1,2}(?:x\d{1,2})+)\]$")
+
+
+class _Table(dict[str, Format]):
+    """Formats by name. A microscaling format in a group of another shape is made when it is first asked for."""
+
+    def __missing__(self, name: str) -> Format:
+        family = name.partition("[")[0]
+        found = _regrouped(self[family], name) if family != name and family in self else None
+        if found is None:
+            raise KeyError(name)
+        return found
+
+
+@cache
+def _regrouped(base: Format, name: str) -> Format | None:
+    """The microscaling format called ``name``, made of the one without its group; None if there is no such group."""
+    parts = _GROUPED.match(name)
+    if parts is None or base.group is None or base.element is None:
+        return None
+    shape = tuple(map(int, parts["shape"].split("x")))
+    if problem_with(shape) or parts["shape"] != _suffix(shape)[1:-1]:
+        return None
+    return replace(base, name=name, group=replace(base.group, shape=shape))
+
+
+FORMATS: dict[str, Format] = _Table(
+    (number_format.name, number_format)
     for number_format in (
         Format("fp64", 64, "float64", True, 53, "DOUBLE", "float64"),
         Format("fp32", 32, "float32", True, 24, "FLOAT", "float32"),
@@ -155,11 +225,9 @@ FORMATS: dict[str, Format] = {
         Format("int4", 4, "int4", False, 4),
         Format("bool", 8, "bool", False, 8, "BOOL", "bool"),
         Format("bit", 1, "bool", False, 1),
+        *_MICROSCALING,
     )
-}
-
-# Known by name, but no graph can hold them.
-NOT_HELD: dict[str, str] = dict.fromkeys(_MICROSCALING, _NO_GROUPS)
+)
 
 
 def whole_bytes(bits: float, *, down: bool = False) -> int:
@@ -176,8 +244,19 @@ def format_named(name: str) -> Format:
         raise MonetError(unknown_format(name)) from None
 
 
+def is_format(name: str) -> bool:
+    """Whether there is a format called ``name``; one in a group of another shape counts."""
+    try:
+        return bool(FORMATS[name])
+    except KeyError:
+        return False
+
+
 def unknown_format(name: str) -> str:
     """Why ``name`` is no format that a tensor can have."""
-    if name in NOT_HELD:
-        return f"no graph can hold {name}: {NOT_HELD[name]}; allowed: {', '.join(sorted(FORMATS))}"
-    return f"unknown number format {name!r}; {nearest(name, FORMATS)}"
+    family, bracket, _ = name.partition("[")
+    if not bracket or family not in FORMATS:
+        return f"unknown number format {name!r}; {nearest(name, FORMATS)}"
+    if FORMATS[family].element is None:
+        return f"unknown number format {name!r}: elements of {family} share no scale, so they have no groups"
+    return f"unknown number format {name!r}: {problem_with((0,))}"

@@ -7,9 +7,10 @@ import dataclasses
 import pytest
 
 import monet
-from monet.formats import FORMATS, Format, Group
+from monet.formats import FORMATS, Format
 from monet.graph import Graph, GraphBuilder
 from monet.graph.counts import saved_for_backward
+from monet.grouping import Group
 from monet.hardware import Accelerator, DescriptionError
 from monet.hardware.loading import describe_text
 from monet.hardware.resolve import resolve

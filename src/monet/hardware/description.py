@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from monet.errors import nearest
-from monet.formats import FORMATS, unknown_format
+from monet.formats import FORMATS, is_format, unknown_format
 from monet.hardware.fields import (
     Bytes,
     BytesPerSecond,
@@ -51,7 +51,7 @@ class Model(BaseModel):
 
 
 def _known_format(name: str) -> str:
-    if name not in FORMATS:
+    if not is_format(name):
         raise ValueError(unknown_format(name))
     return name
 

@@ -41,10 +41,11 @@ class VectorRate:
 
 def array_rate(rates: Sequence[Rate], first: str, second: str, *, either_way: bool = False) -> Rate:
     """Rate for operands of these formats, in this order or (``either_way``) in the other one if this is not listed.
-    Never interpolated: an unlisted pair is an error."""
-    for pair in ((first, second), (second, first))[: 2 if either_way else 1]:
+    Never interpolated: an unlisted pair is an error. ``mxfp8_e4m3`` lists any group of it, ``mxfp8_e4m3[8x8]`` one."""
+    taken = {name: (format_named(name).mode, format_named(name).family) for name in (first, second)}
+    for one, other in ((first, second), (second, first))[: 2 if either_way else 1]:
         for rate in rates:
-            if rate.inputs == pair:
+            if rate.inputs == (one, other) or (rate.inputs[0] in taken[one] and rate.inputs[1] in taken[other]):
                 return rate
     listed = ", ".join("×".join(rate.inputs) for rate in rates) or "none"
     raise HardwareError(f"the array has no rate for {first}×{second}; it supports: {listed}")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from monet.errors import ModelError
+from monet.formats import FORMATS
 from monet.graph.backward import Backward
 from monet.graph.kind import (
     BACKWARD,
@@ -42,6 +43,10 @@ def _infer_reshape(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Outpu
     (x,), shape = inputs, tuple(attrs["shape"])
     if math.prod(shape) != x.elements:
         raise ModelError(f"cannot reshape {list(x.shape)} ({x.elements} elements) to {list(shape)}")
+    if FORMATS[x.dtype].element:
+        raise ModelError(
+            f"elements of {x.dtype} share scales along axes, which a reshape would tear; reshape before quantize"
+        )
     strides = view_strides(x.shape, x.strides, shape)
     return (Output(shape, x.dtype, alias=None if strides is None else 0, strides=strides),)
 
@@ -51,7 +56,10 @@ def _infer_transpose(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Out
     if sorted(order) != list(range(len(x.shape))):
         raise ModelError(f"{list(order)} is not a permutation of {len(x.shape)} axes")
     shape, strides = tuple(x.shape[axis] for axis in order), tuple(x.strides[axis] for axis in order)
-    return (Output(shape, x.dtype, alias=0, strides=strides),)
+    held = FORMATS[x.dtype]
+    if held.element and held.group:  # groups turn with the axes: of a square one the transpose has the same format
+        held = held.grouped(held.group.transposed(order))
+    return (Output(shape, held.name, alias=0, strides=strides),)
 
 
 def _transpose_rule(b: Backward) -> tuple[str | None, ...]:
