@@ -184,6 +184,7 @@ def operator_json(cost: Unfused | VectorCost, accelerator: Accelerator, instance
     tile = cost.mapped.cost
     stalls = {port: max(0.0, cycles - tile.compute_cycles - tile.exposed_cycles) for port, cycles in tile.port_cycles}
     return result | {
+        "array_cycles": cost.array_cycles,
         "macs": cost.macs,
         "mapping": mapping_document(cost) if cost.phases == 1 else None,  # a file holds one mapping
         "phases": cost.phases,
@@ -284,6 +285,8 @@ def _model(
         reasons = "\n".join(f"  {name}: {reason}" for reason, name in reversed(first.items()))
         count = f"{len(lost)} matrix operator(s)" if lost else "any operator"
         raise MappingError(f"{accelerator.name} cannot run {count} of {graph.name}; first of each reason:\n{reasons}")
+    matrix = {operator.op.name: operator.cost for operator in costs if isinstance(operator.cost, Unfused)}
+    clocks = {operator.op.name: operator.core.core.clock_hz for operator in costs}
     result = {
         "model": graph.name,
         "hardware": accelerator.name,
@@ -298,6 +301,8 @@ def _model(
         ],
         "cycles": sum(operator.cost.cycles for operator in costs),
         "seconds": sum(operator.seconds for operator in costs),
+        "array_cycles": sum(cost.array_cycles for cost in matrix.values()),
+        "array_seconds": sum(cost.array_cycles / clocks[name] for name, cost in matrix.items()),
         "energy_j": sum(operator.cost.energy_j for operator in costs),
         "macs": sum(operator.macs for operator in costs),
     }
@@ -331,11 +336,15 @@ def model_text(
         ("total", "", "", f"{result['macs']:,}", f"{result['cycles']:,.0f}", joules(result["energy_j"]), "", "")
     )
     made = TextTable("", MODEL_HEADINGS, rows, [""] * len(costs) + ["bold"])
+    alone = Text(
+        f"arrays alone, no DRAM time: {result['array_cycles']:,.0f} cycles, {seconds(result['array_seconds'])}, "
+        "the sum of all matrix operators"
+    )
     if not unmapped:
-        return made
+        return Group(made, alone)
     kinds = sorted({operator.op.kind for operator in unmapped})
     lost = Text(
         f"NOT COUNTED: {len(unmapped)} operators that no core of this hardware can run ({', '.join(kinds)})\n"
         f"  first: {unmapped[0].op.name}: {unmapped[0].reason}"
     )
-    return Group(made, lost)
+    return Group(made, alone, lost)

@@ -22,6 +22,7 @@ from typing import Any
 from monet.display import Displayed
 from monet.errors import nearest
 from monet.hardware.errors import HardwareError
+from monet.hardware.output_tiles import OutputTiles
 from monet.hardware.rates import Rate, VectorRate, array_rate, lane_rate
 
 OPERANDS = ("I", "W", "O")
@@ -216,6 +217,7 @@ class Core:
     compute_area_m2: float
     compute_leakage_w: float
     refills_every_tile: bool = False  # nothing stays in the array from one tile of an operator to the next
+    output_tiles: OutputTiles | None = None  # what an array that works output tile by output tile pays for each
     tile_buffers: int = 0  # tiles that may have asked for operands and not be done; 0: as many as there is room for
 
     @cached_property

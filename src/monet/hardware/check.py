@@ -63,13 +63,30 @@ def _compute(path: str, core: CoreModel) -> Iterator[DescriptionProblem]:
         for axis in wires_by_axis:
             if axis not in core.axes:
                 yield DescriptionProblem(f"{path}.modes.{mode}.{axis}", f"no such axis; {nearest(axis, core.axes)}")
+    yield from _tiles(path, core)
     for pair, rate in core.rates.items():
+        if rate.products_per_step is not None and rate.products_per_step % rate.products_per_cycle:
+            why = f"a step must take whole cycles: no multiple of products_per_cycle, {rate.products_per_cycle:g}"
+            yield DescriptionProblem(f"{path}.rates.{pair}.products_per_step", why, str(rate.products_per_step))
         if (not _is_derivable(pair) or core.kind == "analog") and rate.energy_j is None:
             why = "no published unit to derive it from"
             yield DescriptionProblem(f"{path}.rates.{pair}.energy_j", f"must be given: {why}")
     needs_area = core.kind == "analog" or not all(map(_is_derivable, core.rates))
     if needs_area and core.compute_area_m2 is None:
         yield DescriptionProblem(f"{path}.compute_area_m2", "must be given: no published unit to derive it from")
+
+
+def _tiles(path: str, core: CoreModel) -> Iterator[DescriptionProblem]:
+    """Output tiles stay in the array; a flattening one has an axis for each side of a product."""
+    if core.output_tiles is None:
+        return
+    adding = [name for name, axis in core.axes.items() if axis.reduce]
+    if adding:
+        why = f"its units keep their sums, and axis {adding[0]} adds outputs up"
+        yield DescriptionProblem(f"{path}.output_tiles", f"not for this array: {why}")
+    if core.output_tiles.flatten and sorted(axis.multicast for axis in core.axes.values()) != [["I"], ["W"]]:
+        why = "needs two axes, one that multicasts I and one that multicasts W"
+        yield DescriptionProblem(f"{path}.output_tiles.flatten", why)
 
 
 def _is_derivable(pair: str) -> bool:

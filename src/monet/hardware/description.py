@@ -92,6 +92,11 @@ class RateModel(Model):
     products_per_cycle: Positive = Field(
         1.0, description="a whole number (summed inside the unit), or one over a whole number"
     )
+    products_per_step: Count | None = Field(
+        None,
+        description="products that a unit takes in together and sums, in as many cycles as it needs for them; "
+        "sums of fewer are padded. Absent: those of a cycle",
+    )
     accumulator: str | None = Field(None, description="number format of partial sums")
     energy_j: Joules | None = Field(None, description="of one multiply-accumulate, memories not included")
 
@@ -276,6 +281,22 @@ class TransposedReadModel(Model):
     cycles_per_element: NotNegative = 0.0
 
 
+class OutputTilesModel(Model):
+    """An array that works output tile by output tile, each over all that is summed."""
+
+    flatten: bool = Field(
+        False, description="C·FY·FX and N·OY·OX count as one dimension each, as after im2col; else as unrolled"
+    )
+    col2im: bool = Field(
+        False,
+        description="input gradients of convolutions are dY·Wᵀ, its columns added up afterwards (not charged); "
+        "else products over windows of dY where that is possible",
+    )
+    queue_steps: Count | None = Field(None, description="steps that wait at the edge of a systolic array; absent: all")
+    overhead_cycles: Cycles = Field(0, description="of every tile, in which results leave and nothing is taken in")
+    first_fill_bytes: Bytes | None = Field(None, description="that come from DRAM before an operator can begin")
+
+
 class CoreModel(Model):
     """A core design and how many of it there are."""
 
@@ -298,6 +319,9 @@ class CoreModel(Model):
         "operator",
         description="when a fused tile loads the array from the top memories and empties it again: if the core did "
         "another operator before (what the array holds stays), or always",
+    )
+    output_tiles: OutputTilesModel | None = Field(
+        None, description="the array works output tile by output tile; systolic axes are paid for in each of them"
     )
     tile_buffers: Count | None = Field(
         None,

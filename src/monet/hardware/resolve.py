@@ -41,6 +41,7 @@ from monet.hardware.description import (
 from monet.hardware.functions import DEFAULT_CYCLES
 from monet.hardware.interfaces import Pads, dram_kind, serial_kind
 from monet.hardware.layout import Wire, copies, endpoint_of, wires
+from monet.hardware.output_tiles import OutputTiles
 from monet.hardware.rates import Rate, VectorRate
 from monet.hardware.technology import REGISTER_LIMIT_BYTES, Technology, is_derivable
 
@@ -215,8 +216,8 @@ def _rates(core: CoreModel, technology: Technology) -> tuple[Rate, ...]:
         energy = model.energy_j
         if energy is None:
             energy = technology.energy_j("mac", first, second, accumulator)
-        products = max(1, round(model.products_per_cycle))
-        cycles = max(1, round(1 / model.products_per_cycle))
+        products = model.products_per_step or max(1, round(model.products_per_cycle))
+        cycles = max(1, round(products / model.products_per_cycle))
         found.append(Rate((first, second), accumulator, products, cycles, energy))
     return tuple(found)
 
@@ -284,11 +285,22 @@ def _core(core: CoreModel, description: Description, technology: Technology, sha
         mode_switch_cycles=core.mode_switch_cycles,
         dispatch_cycles=description.dispatch_cycles if core.dispatch_cycles is None else core.dispatch_cycles,
         refills_every_tile=core.refill == "tile",
+        output_tiles=_output_tiles(core, description),
         tile_buffers=core.tile_buffers or 0,
         area_m2=compute_area + sum(level.total_area_m2 for level in levels if not level.memory),
         compute_area_m2=compute_area,
         compute_leakage_w=leakage,
     )
+
+
+def _output_tiles(core: CoreModel, description: Description) -> OutputTiles | None:
+    model = core.output_tiles
+    if model is None:
+        return None
+    clock = core.clock_hz or description.clock_hz
+    dram = next(_dram(name, dram, description.clock_hz) for name, dram in description.dram.items())
+    fill = math.ceil((model.first_fill_bytes or 0) * clock / dram.bandwidth_bytes_per_s)
+    return OutputTiles(model.flatten, model.col2im, model.queue_steps, model.overhead_cycles, fill)
 
 
 def _instance(name: str, template: str, core: Core, endpoint: str, position: tuple[int, ...]) -> CoreInstance:

@@ -44,6 +44,8 @@ def has_phases(nest: LoopNest, target: Target) -> bool:
     past the core's memory or stays in its cells; nor where the inputs have memories of their own and could change
     places from phase to phase."""
     core = target.core
+    if core.output_tiles is not None and core.output_tiles.flatten:
+        return False  # a flattened scatter is a product without inserted zeros
     own = core.swappable_inputs and core.top("I") != core.top("W")
     if target.constraints != NO_CONSTRAINTS or core.streamed or core.weights_resident or own:
         return False

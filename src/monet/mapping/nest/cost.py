@@ -112,7 +112,7 @@ def _frame_cost(frame: Frame, mapping: Mapping) -> Cost:
     accesses = _accesses(frame, entered)
     return Cost(
         frame.nest.points,
-        frame.core.units * frame.rate.products_per_step,
+        frame.core.units * max(1, round(frame.rate.products_per_step / max(1.0, frame.rate.cycles_per_step))),
         float(frame.compute_cycles),
         exposed,
         _port_cycles(frame, accesses),

@@ -20,6 +20,14 @@ from monet.hardware.rates import Rate
 from monet.mapping.errors import MappingError
 from monet.mapping.nest.footprint import Extent, Footprint, window_counts
 from monet.mapping.nest.mapping import Binding, Unrolled
+from monet.mapping.nest.output_tiles import (
+    Product,
+    flattened_reads,
+    flattened_tiling,
+    padded,
+    product_of,
+    unrolled_tiling,
+)
 
 UNIT = "unit"  # the axis inside a MAC unit that sums several products of one step
 
@@ -159,13 +167,30 @@ class Frame:
 
     def used_instances(self, level: MemoryLevel) -> int:
         """Instances of a level that the unrolling uses."""
+        if self.product is not None:
+            sides = ((self.product.rows if "W" in axis.multicast else self.product.columns, axis) for axis in self.axes)
+            return math.prod(min(side, axis.size) for side, axis in sides if not self._inside(level, axis.name))
         return math.prod(unrolling.factor for unrolling in self.unrolled if not self._inside(level, unrolling.axis))
 
     # --- compute ------------------------------------------------------------------------------------------------------
 
     @cached_property
+    def product(self) -> Product | None:
+        """The nest as the matrix product that a flattening array sees (see ``OutputTiles``); None for other arrays."""
+        tiles = self.core.output_tiles
+        if tiles is None or not tiles.flatten:
+            return None
+        return padded(product_of(self.sizes, self.footprints, tiles.col2im), self.footprints)
+
+    @cached_property
     def compute_cycles(self) -> float:
         """Cycles of the array without any waiting."""
+        if self.core.output_tiles is not None:
+            if self.product is not None:
+                tiling = flattened_tiling(self.product, self.axes, self.rate)
+            else:
+                tiling = unrolled_tiling(self.sizes, self.footprints, self.axes, self.unrolled)
+            return tiling.cycles(self.axes, self.rate.cycles_per_step, self.core.output_tiles)
         cycles = math.prod(self.steps.values()) * self.rate.cycles_per_step
         if not self.core.zero_skipping:  # inserted zeros of a strided scatter are multiplied too
             cycles *= math.prod(window.a for window in self.footprints["O"].windows if window.v)
@@ -173,7 +198,9 @@ class Frame:
 
     @cached_property
     def ripple_cycles(self) -> int:
-        """Extra cycles until data has passed a systolic array."""
+        """Extra cycles until data has passed a systolic array, where it pays for that once."""
+        if self.core.output_tiles is not None:
+            return 0  # every output tile has paid
         used = {axis.name: 1 for axis in self.axes if axis.systolic}
         for unrolling in self.unrolled:
             if unrolling.axis in used:
@@ -249,6 +276,8 @@ class Frame:
                 for unrolling in on_axes
                 if unrolling not in merged and self._inside(level, unrolling.axis)
             )
+        if self.product is not None:
+            total = flattened_reads(self.product, self.axes, self.rate)[slot]
         return total, beat
 
     # --- accesses -----------------------------------------------------------------------------------------------------

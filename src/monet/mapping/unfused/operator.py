@@ -37,7 +37,7 @@ from monet.mapping.nest.footprint import Extent, tables
 from monet.mapping.nest.frame import Crossing, Frame
 from monet.mapping.nest.mapping import Binding, Loop, Mapping
 from monet.mapping.nest.prices import Prices, known_prices, prices_of
-from monet.mapping.nest.spatial import frame_of, mirror_of
+from monet.mapping.nest.spatial import footprints_of, frame_of, mirror_of
 from monet.mapping.nest.tiles import Tiles, TileShape, tiles_of
 from monet.mapping.unfused.border import Border
 from monet.mapping.unfused.border_traffic import Memories, Moved, crossed, moved_bits
@@ -69,6 +69,12 @@ class Unfused(UnfusedCost):
     def utilisation(self) -> float:
         """Share of the array's multiply-accumulate slots that do work."""
         return self.macs / (self.units * self.cycles)
+
+    @property
+    def array_cycles(self) -> float:
+        """Cycles of the array alone, its first fill included where it declares one; no other wait, no DRAM."""
+        tiles = self.array.output_tiles
+        return self.compute_cycles + (tiles.first_fill_cycles if tiles else 0)
 
     def score(self, objective: str) -> float:
         """What an objective asks to be small."""
@@ -274,6 +280,7 @@ def _add_up(nest: LoopNest, choice: _Choice, totals: TileSums, core: Core, borde
             read += access.bits if access.flow.is_read else 0
             written += 0 if access.flow.is_read else access.bits
     operands, copied_bytes = _operands_of(nest, choice, totals), whole_bytes(choice.moved.copied, down=True)
+    compute = _compute_cycles(nest, choice, totals, core)
     passed, joules = border.pass_operands(nest, operands, core, copied_bytes)
     return Unfused(
         array=core,
@@ -286,8 +293,8 @@ def _add_up(nest: LoopNest, choice: _Choice, totals: TileSums, core: Core, borde
         phases=len(choice.run.parts),
         macs=totals.macs,
         units=totals.mapped.cost.units,
-        compute_cycles=totals.counts.compute_cycles,
-        core_cycles=totals.counts.cycles + across.serial_cycles,
+        compute_cycles=compute,
+        core_cycles=totals.counts.cycles + (compute - totals.counts.compute_cycles) + across.serial_cycles,
         core_bound_by=totals.mapped.cost.bound_by,
         dispatch_cycles=core.dispatch_cycles,
         operands=operands,
@@ -300,6 +307,15 @@ def _add_up(nest: LoopNest, choice: _Choice, totals: TileSums, core: Core, borde
         energy_j_by_level=dict(totals.joules),
         border_energy_j=joules,
     )
+
+
+def _compute_cycles(nest: LoopNest, choice: _Choice, totals: TileSums, core: Core) -> float:
+    """Cycles of the array over all tiles. Sums that stay in it until they are done do not notice when the memory that
+    feeds it goes on to other operands: output tiles are those of the whole operator, however it is cut for DRAM."""
+    if core.output_tiles is None:
+        return totals.counts.compute_cycles
+    run = choice.run.frame
+    return replace(run, nest=nest, footprints=footprints_of(nest, run.binding)).compute_cycles
 
 
 def with_bias(found: Unfused, nest: LoopNest, dtype: str, core: Core, border: Border) -> Unfused:
