@@ -11,10 +11,11 @@ import pytest
 
 from monet.hardware import Accelerator, load_description, load_hardware, preset_names
 from monet.hardware.accelerator import OPERANDS, Flow, flows_of
+from monet.hardware.errors import HardwareError
 
 EXPECTED = (
-    "a100", "aimc-4x4", "depfin", "edge-tpu", "eyeriss", "fusemax", "micro-npu", "simba", "tpu-like", "tpu-like-quad",
-    "tpu-v3",
+    "a100", "aimc-4x4", "dacapo", "depfin", "edge-tpu", "eyeriss", "fusemax", "micro-npu", "mx-square", "simba",
+    "snax-mx", "tpu-like", "tpu-like-quad", "tpu-v3",
 )  # fmt: skip
 
 
@@ -170,3 +171,26 @@ def test_every_value_of_table_2_loads() -> None:
     for name, parameter in description.parameters.items():
         for value in parameter.values:
             load_hardware("edge-tpu", {name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "clock_hz", "gops"),
+    [
+        # arXiv 2511.06313; casys-kaist/DaCapo; 4096 units at the 400 MHz of the later version of arXiv 2505.22404
+        ("snax-mx", 500e6, {"mxint8": 64, "mxfp8_e4m3": 256, "mxfp6_e2m3": 256, "mxfp4_e2m1": 512}),
+        ("dacapo", 500e6, {"mx9": 256, "mx6": 1024, "mx4": 4096}),
+        ("mx-square", 400e6, {"mxint8": 3276.8, "mxfp8_e4m3": 13107.2, "mxfp4_e2m1": 26214.4}),
+    ],
+)
+def test_microscaling_cores_have_their_published_throughput(name: str, clock_hz: float, gops: dict[str, float]) -> None:
+    accelerator = load_hardware(name, {"clock_hz": clock_hz})
+    for mode, expected in gops.items():
+        assert 2 * accelerator.peak_macs_per_s(mode) == expected * 1e9
+
+
+def test_products_cost_what_the_mode_costs_and_not_what_the_width_does() -> None:
+    core = load_hardware("snax-mx").cores[0].core
+    eight, four = core.rate("mxint8[8x8]", "mxint8[8x8]"), core.rate("mxfp8_e4m3[8x8]", "mxfp8_e4m3[8x8]")
+    assert eight.energy_j > 2 * four.energy_j
+    with pytest.raises(HardwareError, match="no rate for mxfp8_e4m3×mxfp8_e5m2; it supports: mxint8×mxint8"):
+        core.rate("mxfp8_e4m3", "mxfp8_e5m2")

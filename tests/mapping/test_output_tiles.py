@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,11 +12,13 @@ import pytest
 from monet.errors import MonetError
 from monet.frontends.zoo.layers import Layers
 from monet.graph.counts import nest_of
+from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Axis
-from monet.hardware.loading import describe
-from monet.hardware.output_tiles import OutputTiles
+from monet.hardware.loading import describe, load_hardware
+from monet.hardware.output_tiles import OutputTiles, bank_conflicts
 from monet.hardware.resolve import resolve
 from monet.mapping.cost_store import CostStore
+from monet.mapping.mapper.search import frames
 from monet.mapping.nest.footprint import footprints
 from monet.mapping.nest.mapping import Unrolled
 from monet.mapping.nest.output_tiles import product_of, unrolled_tiling
@@ -130,3 +133,21 @@ def test_arrays_that_cannot_are_refused(path: tuple[str, str], value: dict[str, 
     changed = core | {path[0]: core[path[0]] | {path[1]: value}}
     with pytest.raises(MonetError, match=message):
         describe(ENGINES | {"cores": {"engines": changed}})
+
+
+def test_runs_meet_as_often_as_if_all_places_were_tried() -> None:
+    for first, second in ((1, 1), (4, 4), (4, 9), (9, 9)):
+        places = [{(start + word) % 32 for word in range(second)} for start in range(32)]
+        met = sum(bool(set(range(first)) & place) for place in places) / 32
+        assert bank_conflicts(32, (first, second), 0, 0) == met
+    assert bank_conflicts(32, (4,), 9, 3) == 3 * 12 / 32
+
+
+def test_whole_groups_are_multiplied() -> None:
+    """6 × 5 × 6 on 8×8 units takes one block: 8 products in 8, 2 and 1 cycles and one more, groups of 8×8 or not."""
+    core = load_hardware("snax-mx", {"memories.spm.banks": None}).cores[0].core
+    nest = operator_nest("linear", "N=6,K=5,C=6", "fp32")
+    for mode, cycles in (("mxint8[8x8]", 8), ("mxfp8_e4m3[8x8]", 2), ("mxfp4_e2m1[8x8]", 1), ("mxint8", 32)):
+        operands = tuple(replace(each, dtype=each.dtype if each.written else mode) for each in nest.operands)
+        frame = frames(LoopNest(nest.dims, operands), core, None, CostStore())[0]
+        assert frame.compute_cycles == cycles + 1

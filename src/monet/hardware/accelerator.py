@@ -108,6 +108,8 @@ class MemoryLevel:
     double_buffered: bool = False
     latency_cycles: int = 1
     memory: str = ""
+    banks: int = 0  # that its words lie in by turns; 0: nobody ever waits for a bank
+    bank_bits: int = 64
 
     @property
     def total_bytes(self) -> int:

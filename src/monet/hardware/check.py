@@ -64,6 +64,8 @@ def _compute(path: str, core: CoreModel) -> Iterator[DescriptionProblem]:
             if axis not in core.axes:
                 yield DescriptionProblem(f"{path}.modes.{mode}.{axis}", f"no such axis; {nearest(axis, core.axes)}")
     yield from _tiles(path, core)
+    if core.quantiser is not None and core.vector is not None:
+        yield DescriptionProblem(f"{path}.quantiser", "lanes quantise already: give vector.functions.quantize instead")
     for pair, rate in core.rates.items():
         if rate.products_per_step is not None and rate.products_per_step % rate.products_per_cycle:
             why = f"a step must take whole cycles: no multiple of products_per_cycle, {rate.products_per_cycle:g}"
@@ -102,6 +104,8 @@ def _level(path: str, level: LevelModel, core: CoreModel, description: Descripti
         yield DescriptionProblem(f"{path}.memory", f"no such shared memory; {allowed}", level.memory)
     shared = description.memories.get(level.memory or "")
     ports = level.ports or (shared.ports if shared else [])
+    if level.banks is not None and level.size_bytes is not None and level.banks > level.size_bytes:
+        yield DescriptionProblem(f"{path}.banks", "a bank holds at least a byte", str(level.banks))
     if ports:
         for operand in dict.fromkeys(level.operands):
             for flow in flows_of(operand):

@@ -191,6 +191,8 @@ class StorageModel(Model):
     leakage_w: Watts | None = None
     double_buffered: bool = False
     latency_cycles: Cycles = 1
+    banks: Count | None = Field(None, description="that words lie in by turns; output tiles wait where streams meet")
+    bank_bits: Count = Field(64, description="width of a bank")
 
     @model_validator(mode="before")
     @classmethod
@@ -294,7 +296,22 @@ class OutputTilesModel(Model):
     )
     queue_steps: Count | None = Field(None, description="steps that wait at the edge of a systolic array; absent: all")
     overhead_cycles: Cycles = Field(0, description="of every tile, in which results leave and nothing is taken in")
+    setup_cycles: Cycles = Field(0, description="to program the array for what lies in the core's memory")
     first_fill_bytes: Bytes | None = Field(None, description="that come from DRAM before an operator can begin")
+
+
+class QuantiserModel(Model):
+    """An output stage that turns wide values into a format whose elements share a scale, a block at a time."""
+
+    block: Count = Field(description="elements that it takes at once")
+    cycles_per_block: Positive = 1.0
+    energy_j: Joules = Field(description="of a block, memories not included")
+    dtypes: list[str] = Field(["fp32", "bf16"], min_length=1, description="of what it takes")
+
+    @field_validator("dtypes")
+    @classmethod
+    def _dtypes(cls, value: list[str]) -> list[str]:
+        return [_known_format(name) for name in value]
 
 
 class CoreModel(Model):
@@ -310,6 +327,9 @@ class CoreModel(Model):
     mode_switch_cycles: Cycles = 0
     rates: dict[str, RateModel] = Field({}, description="by number format ('int8') or pair ('int8*int4')")
     vector: VectorModel | None = None
+    quantiser: QuantiserModel | None = Field(
+        None, description="of a core without lanes: what it quantises results with"
+    )
     memories: list[LevelModel] = Field(min_length=1, description="innermost first")
     swappable_inputs: bool = Field(True, description="either input of an operator may take the W slot")
     zero_skipping: bool = Field(False, description="strided input gradients skip the inserted zeros")

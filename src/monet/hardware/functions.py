@@ -20,6 +20,7 @@ DEFAULT_CYCLES: dict[str, float] = {
     "select": 1,
     "and": 1,
     "round": 1,
+    "quantize": 3,  # to a format whose elements share a scale: compared, scaled and rounded
     "random": 2,  # WHAM: dropout takes 2, one of which is the masking
     "exp": 1,  # table look-up: their sigmoid is exp 1 + add 1 + divide 10 = 12
     "log": 1,

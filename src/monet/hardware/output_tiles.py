@@ -7,6 +7,7 @@ where its input queues are too short to hide that units are slower than their in
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -18,15 +19,16 @@ class OutputTiles:
     ``flatten``: all dimensions of a side of the product count as one (C·FY·FX and N·OY·OX of a convolution, as after
     im2col), so that only the last tile of a side has idle units. ``col2im``: flattened input gradients of convolutions
     are dY·Wᵀ, whose C·FY·FX columns something else adds up; else, where it is possible, products over windows of dY.
-    ``queue_steps``: steps that wait at the edge of a
-    systolic array. ``overhead_cycles``: of every tile, in which results leave and nothing is taken in.
-    ``first_fill_cycles``: until the first operands are there, if nothing else says when they come.
+    ``queue_steps``: steps that wait at the edge of a systolic array. ``overhead_cycles``: of every tile, in which
+    results leave and nothing is taken in. ``setup_cycles``: to program the array before it starts on what lies in the
+    core's memory. ``first_fill_cycles``: until the first operands are there, if nothing else says when they come.
     """
 
     flatten: bool = False
     col2im: bool = False
     queue_steps: int | None = None
     overhead_cycles: int = 0
+    setup_cycles: int = 0
     first_fill_cycles: int = 0
 
     def tile_cycles(self, steps: int, cycles_per_step: float, skew: int) -> float:
@@ -41,3 +43,19 @@ class OutputTiles:
             hidden = math.floor(self.queue_steps * cycles_per_step / (cycles_per_step - 1))
             waiting = (cycles_per_step - 1) * max(0, min(steps, skew) - hidden)
         return steps * cycles_per_step + skew + waiting + self.overhead_cycles
+
+
+def bank_conflicts(banks: int, reads: tuple[int, ...], written: int, writes: int) -> float:
+    """Cycles that a tile loses on average at a memory of ``banks``, which streams of so many words a cycle are read
+    from and ``written`` words are written to ``writes`` times.
+
+    Streams walk through consecutive words and begin at unrelated places. Runs of a and b words then meet in
+    (a + b − 1) of ``banks`` cases. One that finds its bank taken waits a cycle, and is apart from the other from then
+    on: read streams meet once in a tile, and with every write of results.
+    """
+
+    def meet(first: int, second: int) -> float:
+        return min(1.0, (first + second - 1) / banks)
+
+    pairs = sum(meet(one, other) for one, other in itertools.combinations(reads, 2))
+    return pairs + writes * sum(meet(one, written) for one in reads)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from monet.formats import format_named
 from monet.hardware.errors import HardwareError
@@ -23,10 +24,20 @@ class Rate:
     cycles_per_step: float
     energy_j: float
 
+    def takes(self, first: str, second: str) -> bool:
+        """Whether it is the rate of operands of these formats, in this order."""
+        return self.inputs[0] in _listed_as(first) and self.inputs[1] in _listed_as(second)
+
     @property
     def products_per_cycle(self) -> float:
         """Multiply-accumulates per unit and cycle."""
         return self.products_per_step / self.cycles_per_step
+
+
+@cache
+def _listed_as(name: str) -> frozenset[str]:
+    """What a rate may call a format: itself, as a unit sees it, or without its group."""
+    return frozenset((name, format_named(name).mode, format_named(name).family))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +53,9 @@ class VectorRate:
 def array_rate(rates: Sequence[Rate], first: str, second: str, *, either_way: bool = False) -> Rate:
     """Rate for operands of these formats, in this order or (``either_way``) in the other one if this is not listed.
     Never interpolated: an unlisted pair is an error. ``mxfp8_e4m3`` lists any group of it, ``mxfp8_e4m3[8x8]`` one."""
-    taken = {name: (format_named(name).mode, format_named(name).family) for name in (first, second)}
     for one, other in ((first, second), (second, first))[: 2 if either_way else 1]:
         for rate in rates:
-            if rate.inputs == (one, other) or (rate.inputs[0] in taken[one] and rate.inputs[1] in taken[other]):
+            if rate.takes(one, other):
                 return rate
     listed = ", ".join("×".join(rate.inputs) for rate in rates) or "none"
     raise HardwareError(f"the array has no rate for {first}×{second}; it supports: {listed}")

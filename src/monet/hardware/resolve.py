@@ -34,6 +34,7 @@ from monet.hardware.description import (
     HostModel,
     LevelModel,
     PortModel,
+    QuantiserModel,
     StorageModel,
     VectorModel,
     default_accumulator,
@@ -115,7 +116,11 @@ def _level(
     widest = max(port.bandwidth_bits_per_cycle for port in model.ports)
     access_bits = model.access_bits or widest
     moved = sum(port.bandwidth_bits_per_cycle for port in model.ports)
-    cost = technology.memory(model.size_bytes, access_bits, len(model.ports), moved, is_register=_is_register(model))
+    if model.banks is None:
+        register = _is_register(model)
+        cost = technology.memory(model.size_bytes, access_bits, len(model.ports), moved, is_register=register)
+    else:
+        cost = technology.banked_sram(model.size_bytes, access_bits, model.banks, model.bank_bits)
     return MemoryLevel(
         name=name,
         operands=operands,
@@ -132,6 +137,8 @@ def _level(
         double_buffered=model.double_buffered,
         latency_cycles=model.latency_cycles,
         memory=memory,
+        banks=model.banks or 0,
+        bank_bits=model.bank_bits,
     )
 
 
@@ -235,9 +242,17 @@ def _vector_rates(vector: VectorModel | None, technology: Technology) -> tuple[V
     )
 
 
-def _functions(vector: VectorModel | None) -> tuple[tuple[str, float], ...]:
-    if vector is None:
+def _quantiser_rates(quantiser: QuantiserModel | None) -> tuple[VectorRate, ...]:
+    if quantiser is None:
         return ()
+    per_lane_cycle = quantiser.energy_j / (quantiser.block * quantiser.cycles_per_block)
+    return tuple(VectorRate(dtype, 1.0, per_lane_cycle) for dtype in quantiser.dtypes)
+
+
+def _functions(core: CoreModel) -> tuple[tuple[str, float], ...]:
+    vector = core.vector
+    if vector is None:
+        return (("quantize", core.quantiser.cycles_per_block),) if core.quantiser else ()
     cycles = DEFAULT_CYCLES | vector.functions
     return tuple((name, cycles[name]) for name in (vector.only if vector.only is not None else cycles))
 
@@ -274,9 +289,9 @@ def _core(core: CoreModel, description: Description, technology: Technology, sha
         clock_hz=core.clock_hz or description.clock_hz,
         modes=_modes(core),
         rates=rates,
-        lanes=core.vector.lanes if core.vector else 0,
-        vector_rates=_vector_rates(core.vector, technology),
-        functions=_functions(core.vector),
+        lanes=core.vector.lanes if core.vector else core.quantiser.block if core.quantiser else 0,
+        vector_rates=_vector_rates(core.vector, technology) or _quantiser_rates(core.quantiser),
+        functions=_functions(core),
         levels=levels,
         accumulator_level=next(level.name for level in levels if "O" in level.operands),
         swappable_inputs=core.swappable_inputs,
@@ -300,7 +315,7 @@ def _output_tiles(core: CoreModel, description: Description) -> OutputTiles | No
     clock = core.clock_hz or description.clock_hz
     dram = next(_dram(name, dram, description.clock_hz) for name, dram in description.dram.items())
     fill = math.ceil((model.first_fill_bytes or 0) * clock / dram.bandwidth_bytes_per_s)
-    return OutputTiles(model.flatten, model.col2im, model.queue_steps, model.overhead_cycles, fill)
+    return OutputTiles(model.flatten, model.col2im, model.queue_steps, model.overhead_cycles, model.setup_cycles, fill)
 
 
 def _instance(name: str, template: str, core: Core, endpoint: str, position: tuple[int, ...]) -> CoreInstance:

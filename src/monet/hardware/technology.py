@@ -288,6 +288,15 @@ class Technology:
         further = (math.sqrt(area) - math.sqrt(usual)) / 2 * self.wire_energy_j_per_bit_m * width_bits
         return MemoryCost(read + further, read * _SRAM_WRITE_OVER_READ + further, area, self.leakage_w(area))
 
+    def banked_sram(self, size_bytes: int, width_bits: int, banks: int, bank_bits: int) -> MemoryCost:
+        """Single-ported banks behind a crossbar, read and written ``width_bits`` at a time: as many banks as that
+        takes, and for every bit a wire over half a side of all banks, which is as far as a bank lies off on average."""
+        bank = self.sram(max(1, size_bytes // banks), bank_bits)
+        area, words = bank.area_m2 * banks, width_bits / bank_bits
+        wires = self.wire_energy_j_per_bit_m * math.sqrt(area) / 2 * bank_bits
+        read, write = ((each + wires) * words for each in (bank.read_energy_j, bank.write_energy_j))
+        return MemoryCost(read, write, area, self.leakage_w(area))
+
     def sram_area_m2(self, size_bytes: int, ports: int = 1, port_bits: int = SRAM_REFERENCE_BITS) -> float:
         """Area of an SRAM with its periphery whose ports move ``port_bits`` a cycle together: the smallest over the
         numbers of slices that it can be built of."""

@@ -169,7 +169,7 @@ def supports(core: Core, work: Mapping[str, int]) -> str:
     """Empty if a core can do the functions, else why not."""
     if core.lanes <= 0:
         return "it has no vector lanes"
-    for name in work:
+    for name in work or ("copy",):
         try:
             core.function_cycles(name)
         except MonetError as error:

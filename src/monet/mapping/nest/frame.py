@@ -16,6 +16,7 @@ from typing import Any
 from monet.formats import format_named, whole_bytes
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import OPERANDS, Axis, Core, Flow, MemoryLevel
+from monet.hardware.output_tiles import bank_conflicts
 from monet.hardware.rates import Rate
 from monet.mapping.errors import MappingError
 from monet.mapping.nest.footprint import Extent, Footprint, window_counts
@@ -190,11 +191,27 @@ class Frame:
                 tiling = flattened_tiling(self.product, self.axes, self.rate)
             else:
                 tiling = unrolled_tiling(self.sizes, self.footprints, self.axes, self.unrolled)
-            return tiling.cycles(self.axes, self.rate.cycles_per_step, self.core.output_tiles)
+            return tiling.cycles(self.axes, self.rate.cycles_per_step, self.core.output_tiles, self._conflict_cycles())
         cycles = math.prod(self.steps.values()) * self.rate.cycles_per_step
         if not self.core.zero_skipping:  # inserted zeros of a strided scatter are multiplied too
             cycles *= math.prod(window.a for window in self.footprints["O"].windows if window.v)
         return cycles
+
+    def _conflict_cycles(self) -> float:
+        """Cycles that an output tile loses at the banks that its inputs come from and its results go to."""
+        level = self.levels["I"][0]
+        if not level.banks or self.levels["W"][0] != level or self.levels["O"][-1] != level:
+            return 0.0
+        step, words = self.rate.products_per_step / self.rate.cycles_per_step, []
+        for slot, other in (("I", "W"), ("W", "I")):
+            held = format_named(self.footprints[slot].operand.dtype)
+            width = math.prod(axis.size for axis in self.axes if other in axis.multicast)
+            words.append(math.ceil(width * step * held.bits / level.bank_bits))
+            if held.group is not None and slot == "W":
+                words.append(1)  # scales of both inputs
+        results = math.ceil(self.core.units * self.result_bits / level.bank_bits)
+        written = min(results, max(1, level.port_for("O", Flow.COLLECT).bandwidth_bits_per_cycle // level.bank_bits))
+        return bank_conflicts(level.banks, tuple(words), written, -(-results // written))
 
     @cached_property
     def ripple_cycles(self) -> int:
@@ -377,9 +394,12 @@ class Frame:
 
     @cached_property
     def constant_fill_cycles(self) -> float:
-        """Fill that no mapping avoids: latencies of the longest chain, ripple of a systolic array, transposing."""
+        """Fill that no mapping avoids: latencies of the longest chain, ripple of a systolic array, transposing, setting
+        up."""
         chains = [sum(level.latency_cycles for level in self.levels[slot]) for slot in ("I", "W")]
-        return float(max(chains) + self.ripple_cycles) + self.transpose_cycles
+        tiles = self.core.output_tiles
+        setup = tiles.setup_cycles if tiles is not None else 0
+        return float(max(chains) + self.ripple_cycles + setup) + self.transpose_cycles
 
     @cached_property
     def transposed(self) -> tuple[str, ...]:

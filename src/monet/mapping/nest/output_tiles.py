@@ -63,8 +63,8 @@ def padded(product: Product, touched: Mapping[str, Footprint]) -> Product:
     for slot, side in (("I", "rows"), ("W", "columns")):
         group = format_named(touched[slot].operand.dtype).group
         if group is not None:
-            groups["summed"] = max(groups["summed"], *group.shape)
-            groups[side] = min(group.shape) if len(group.shape) > 1 else 1
+            groups["summed"] = max(groups["summed"], *group.extents)
+            groups[side] = min(group.extents) if group.is_square else 1
     whole = {side: -(-getattr(product, side) // group) * group for side, group in groups.items()}
     return Product(**whole, repeats=product.repeats)
 
@@ -76,9 +76,11 @@ class Tiling:
     used: Mapping[tuple[int, ...], int]
     steps: int
 
-    def cycles(self, axes: tuple[Axis, ...], cycles_per_step: float, tiles: OutputTiles) -> float:
-        """Cycles of all tiles, one after another."""
-        total = 0.0
+    def cycles(
+        self, axes: tuple[Axis, ...], cycles_per_step: float, tiles: OutputTiles, conflicts: float = 0.0
+    ) -> float:
+        """Cycles of all tiles, one after another; ``conflicts``: that each loses at the banks of a memory."""
+        total = conflicts * sum(self.used.values())
         for used, count in self.used.items():
             skew = sum(length - 1 for axis, length in zip(axes, used, strict=True) if axis.systolic)
             total += count * tiles.tile_cycles(self.steps, cycles_per_step, skew)

@@ -29,8 +29,12 @@ def bindings(nest: LoopNest, core: Core) -> tuple[Binding, ...]:
     output = nest.writes[0].name
     straight = Binding(first, second, output)
     both = (straight, Binding(second, first, output)) if core.swappable_inputs else (straight,)
-    formats, listed = {operand.name: operand.dtype for operand in nest.reads}, {rate.inputs for rate in core.rates}
-    return tuple(binding for binding in both if (formats[binding.I], formats[binding.W]) in listed) or both
+    formats = {operand.name: operand.dtype for operand in nest.reads}
+    return tuple(each for each in both if _has_rate(core, formats[each.I], formats[each.W])) or both
+
+
+def _has_rate(core: Core, first: str, second: str) -> bool:
+    return any(rate.takes(first, second) for rate in core.rates)
 
 
 def footprints_of(nest: LoopNest, binding: Binding) -> dict[str, Footprint]:

@@ -123,7 +123,8 @@ def compute_bound_j(work: Work, accelerator: Accelerator) -> float:
     designs, total = list(accelerator.designs.values()), 0.0
     for types, count in work.macs.items():
         arrays = (array for core in designs for array in arrays_of(core))
-        joules = (rate.energy_j for array in arrays for rate in array.rates if frozenset(rate.inputs) == types)
+        pairs = {(min(types), max(types)), (max(types), min(types))}
+        joules = (rate.energy_j for array in arrays for rate in array.rates if any(rate.takes(*pair) for pair in pairs))
         total += count * min(joules, default=0.0)
     for (_, name), count in (*work.functions.items(), *work.attention.items()):
         total += count * min(_function_j(designs, name), default=0.0)
