@@ -160,14 +160,14 @@ class GraphBuilder:
         default = Role.GRADIENT if self._phase is Phase.BACKWARD else Role.ACTIVATION
         alias = 0 if inplace else output.alias
         storage, strides = name, output.strides or contiguous(output.shape)
-        role = output.role or default
+        role, offset = output.role or default, 0
         if alias is not None:
-            storage = arguments[alias].storage
+            storage, offset = arguments[alias].storage, arguments[alias].offset + output.offset
             owner = self.tensors[storage].role
             role = output.role or (arguments[alias].role if owner in _KEPT else default)
             if output.role is Role.BUFFER:
                 self._rewritten[storage] = name
-        self.tensors[name] = Tensor(name, output.shape, output.dtype, role, storage, strides)
+        self.tensors[name] = Tensor(name, output.shape, output.dtype, role, storage, strides, offset=offset)
         return name
 
     def mark_gradient(self, name: str, of: str) -> None:

@@ -53,7 +53,17 @@ def _tensor(tensor: Tensor) -> list[Any]:
     storage = "" if tensor.storage == tensor.name else tensor.storage
     strides = None if tensor.strides == contiguous(tensor.shape) else list(tensor.strides)
     shape, role = list(tensor.shape), tensor.role.value
-    return [tensor.name, shape, tensor.dtype, role, storage, strides, tensor.gradient_of, tensor.trainable]
+    return [
+        tensor.name,
+        shape,
+        tensor.dtype,
+        role,
+        storage,
+        strides,
+        tensor.gradient_of,
+        tensor.trainable,
+        tensor.offset,
+    ]
 
 
 def _tensor_from(

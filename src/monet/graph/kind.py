@@ -37,7 +37,8 @@ MAC_FAMILIES = frozenset({Family.CONVOLUTION, Family.MATMUL, Family.ATTENTION})
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a shape rule says of one output. ``alias`` is the input whose storage it shares, if any."""
+    """What a shape rule says of one output. ``alias`` is the input whose storage it shares, if any; its first element
+    lies ``offset`` elements behind that input's."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -45,6 +46,7 @@ class Output:
     alias: int | None = None
     strides: tuple[int, ...] | None = None
     role: Role | None = None
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)

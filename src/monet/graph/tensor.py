@@ -26,7 +26,8 @@ class Role(StrEnum):
 class Tensor:
     """A typed array. Views and in-place results carry the ``storage`` of the tensor they alias.
 
-    ``strides`` (in elements) tell whether a later reshape is a view or a copy, as in the framework. ``gradient_of``
+    ``strides`` (in elements) tell whether a later reshape is a view or a copy, as in the framework; a view's first
+    element lies ``offset`` elements behind its storage's. ``gradient_of``
     names the tensor whose gradient this is. ``trainable``: of a parameter, that training changes it; of an
     input, that training works out its gradient.
     """
@@ -39,6 +40,7 @@ class Tensor:
     strides: tuple[int, ...]
     gradient_of: str = ""
     trainable: bool = False
+    offset: int = 0
 
     @property
     def elements(self) -> int:

@@ -221,7 +221,10 @@ def operator_of(graph: Graph, op: Op, number: int) -> Operator | None:
     groups = [tensor for _, tensor in seen], waits, untouched
     storages = tuple(dict.fromkeys(tensor.storage for some in groups for tensor in some))
     place = {storage: position for position, storage in enumerate(storages)}
-    layouts = (tuple((tensor.shape, tensor.strides, place[tensor.storage]) for tensor in some) for some in groups)
+    layouts = (
+        tuple((tensor.shape, tensor.strides, tensor.offset, place[tensor.storage]) for tensor in some)
+        for some in groups
+    )
     return Operator(
         number,
         op,

@@ -7,6 +7,7 @@ expand, slice and split are always views.
 from __future__ import annotations
 
 import math
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,9 @@ def _infer_slice(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output,
     cuts = _slices(attrs, len(x.shape))
     shape = tuple(len(range(*cut.indices(size))) for cut, size in zip(cuts, x.shape, strict=True))
     strides = tuple(stride * (cut.step or 1) for cut, stride in zip(cuts, x.strides, strict=True))
-    return (Output(shape, x.dtype, alias=0, strides=strides),)
+    starts = (cut.indices(size)[0] for cut, size in zip(cuts, x.shape, strict=True))
+    offset = sum(start * stride for start, stride in zip(starts, x.strides, strict=True))
+    return (Output(shape, x.dtype, alias=0, strides=strides, offset=offset),)
 
 
 def _slice_rule(b: Backward) -> tuple[str | None, ...]:
@@ -120,9 +123,17 @@ def _infer_split(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output,
     (x,), (axis,) = inputs, normalise_axes((attrs["axis"],), len(inputs[0].shape))
     if sum(attrs["sizes"]) != x.shape[axis]:
         raise ModelError(f"parts {list(attrs['sizes'])} do not add up to {x.shape[axis]} on axis {axis}")
+    starts = accumulate(attrs["sizes"], initial=0)
     return tuple(
-        Output((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype, str(part), 0, x.strides)
-        for part, size in enumerate(attrs["sizes"])
+        Output(
+            (*x.shape[:axis], size, *x.shape[axis + 1 :]),
+            x.dtype,
+            str(part),
+            0,
+            x.strides,
+            offset=start * x.strides[axis],
+        )
+        for part, (size, start) in enumerate(zip(attrs["sizes"], starts, strict=False))
     )
 
 

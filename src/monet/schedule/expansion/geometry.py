@@ -222,8 +222,8 @@ def cut_axes(operand: Operand, nest: LoopNest, steps: StepRanges) -> dict[int, I
 
 
 def axis_map(seen: Tensor, cut: Tensor) -> dict[int, int] | None:
-    """Axis of ``cut`` → axis of ``seen`` when both address the same elements the same way; None if not understood."""
-    if seen.shape == cut.shape and seen.strides == cut.strides:
+    """Axis of ``cut`` → axis of ``seen`` when both address the same elements the same way; None if they do not."""
+    if seen.shape == cut.shape and seen.strides == cut.strides and seen.offset == cut.offset:
         return {axis: axis for axis in range(len(cut.shape))}
     if seen.elements != cut.elements:
         return None
@@ -236,22 +236,21 @@ def axis_map(seen: Tensor, cut: Tensor) -> dict[int, int] | None:
 
 
 def touched_blocks(operand: Operand, seen: Tensor, nest: LoopNest, steps: StepRanges, grid: Grid) -> Touch:
-    """The blocks of a storage that each step touches through ``operand`` (all of them where views mix axes)."""
+    """The blocks of a storage that each step touches through ``operand``. Where a view runs across the axes of blocks
+    there may be more than that, and all where an operand has other axes than its tensor."""
     if grid.regions is None and not grid.edges:
         return Touch(np.arange(steps.count + 1), np.full(steps.count, grid.base), np.ones(steps.count))
-    mixed = grid.regions is not None or len(operand.indices) != len(seen.shape)
-    axes = None if mixed else axis_map(seen, grid.tensor)
-    reshaped = not mixed and seen.is_contiguous and grid.tensor.is_contiguous and seen.elements == grid.tensor.elements
-    if axes is None and not reshaped:
+    if grid.regions is not None or len(operand.indices) != len(seen.shape) or not _is_dense(grid.tensor):
         every = np.arange(grid.base, grid.base + grid.count)
         sizes = grid.sizes(2**40) / grid.sizes(2**40).sum()
         return Touch(np.arange(steps.count + 1) * grid.count, np.tile(every, steps.count), np.tile(sizes, steps.count))
+    axes = axis_map(seen, grid.tensor)
     firsts, lasts, lows, highs = [], [], [], []
     low: I64 | int
     high: I64 | int
     for axis, edge in grid.edges.items():
         if axes is None:
-            low, high = _reshaped_range(operand, seen, nest, steps, grid.tensor.shape, axis)
+            low, high = _range_across(operand, seen, nest, steps, grid.tensor.strides[axis], grid.tensor.shape[axis])
         else:
             here = axes.get(axis, axis)
             low, high, _ = axis_range(operand.indices[here], seen.shape[here], nest, steps)
@@ -266,23 +265,33 @@ def touched_blocks(operand: Operand, seen: Tensor, nest: LoopNest, steps: StepRa
     return _enumerate(grid, firsts, lasts, lows, highs, steps.count)
 
 
-def _reshaped_range(
-    operand: Operand, seen: Tensor, nest: LoopNest, steps: StepRanges, shape: tuple[int, ...], axis: int
+def _is_dense(tensor: Tensor) -> bool:
+    """Whether its elements lie without gaps, in whatever order of its axes."""
+    expected = 1
+    for stride, size in sorted(zip(tensor.strides, tensor.shape, strict=True)):
+        if size > 1:
+            if stride != expected:
+                return False
+            expected *= size
+    return True
+
+
+def _range_across(
+    operand: Operand, seen: Tensor, nest: LoopNest, steps: StepRanges, stride: int, length: int
 ) -> tuple[I64, I64]:
-    """(start, end) on an axis of another shape of the same elements in row-major order, of what every step touches:
-    tokens of all samples as rows, for example."""
-    step, around = math.prod(shape[axis + 1 :]), math.prod(shape[axis:])
-    low, high, wraps = np.zeros(steps.count, np.int64), np.zeros(steps.count, np.int64), np.zeros(steps.count, bool)
-    for here, length in enumerate(seen.shape):
-        stride = math.prod(seen.shape[here + 1 :])
-        if stride >= around or stride * length <= step:
-            continue
-        start, end, _ = axis_range(operand.indices[here], length, nest, steps)
-        first, last = np.asarray(start) * stride, (np.maximum(end, np.asarray(start) + 1) - 1) * stride
-        wraps = wraps | (first // around != last // around)
-        low, high = low + first % around, high + last % around
-    size = around // step
-    return np.where(wraps, 0, low // step), np.where(wraps, size, np.minimum(size, high // step + 1))
+    """(start, end) on an axis of the storage, with its stride and length, of what every step touches through a view
+    with other axes: tokens of all samples as rows, heads of a part of the columns. From the first element to the last
+    on that axis; all of it where they lie in different turns of it."""
+    around = stride * length
+    low = np.full(steps.count, seen.offset % around)
+    high = low.copy()
+    for here, (size, step) in enumerate(zip(seen.shape, seen.strides, strict=True)):
+        if step % around:  # others leave the position on this axis as it is
+            start, end, _ = axis_range(operand.indices[here], size, nest, steps)
+            low = low + np.asarray(start) * step
+            high = high + (np.maximum(end, np.asarray(start) + 1) - 1) * step
+    wraps = low // around != high // around
+    return np.where(wraps, 0, low % around // stride), np.where(wraps, length, high % around // stride + 1)
 
 
 def _enumerate(grid: Grid, firsts: list[I64], lasts: list[I64], lows: list[I64], highs: list[I64], count: int) -> Touch:
