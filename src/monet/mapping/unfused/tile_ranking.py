@@ -63,18 +63,34 @@ SLOTS, OUTPUT = 3, 2
 EQUAL = 1 - 1e-12
 
 
+class Tile(NamedTuple):
+    """A tile that is being ranked: which one of every dimension, and by slot what holds whatever the order of loops."""
+
+    pick: I64  # [dim]
+    bits: F64  # [slot] of the largest tile
+    visits: F64  # [slot] how often all tiles of a slot pass if none stays
+    entries: F64  # [slot] elements that enter in one visit if no window slides
+    sliding: U8x2  # [slot, dim] whether a window of the slot slides along a dimension
+
+
 @kernel
 def rank_tiles(ranking: Ranking) -> tuple[F64, I64x2]:
     """The ``keep`` best (score; stationary slot, sliding dim, tiles …), best first; unused rows score infinity."""
     dims = ranking.candidates.size
     scores = np.full(ranking.keep, np.inf)
     ranked = np.full((ranking.keep, dims + 2), -1, np.int64)
-    pick, size = np.zeros(dims, np.int64), np.zeros(SLOTS)
+    sliding = np.zeros((SLOTS, dims), np.uint8)
+    for slot in range(SLOTS):
+        for w in range(ranking.windows_of[slot]):
+            for side in range(2):
+                if ranking.window_dims[slot, w, side] >= 0:
+                    sliding[slot, ranking.window_dims[slot, w, side]] = 1
+    tile = Tile(np.zeros(dims, np.int64), np.zeros(SLOTS), np.zeros(SLOTS), np.zeros(SLOTS), sliding)
     more = True
     while more:
-        if fits(pick, size, ranking):
-            rank_orders(pick, size, scores, ranked, ranking)
-        more = next_pick(pick, ranking.candidates)
+        if fits(tile.pick, tile.bits, ranking):
+            rank_orders(tile, scores, ranked, ranking)
+        more = next_pick(tile.pick, ranking.candidates)
     return scores, ranked
 
 
@@ -130,16 +146,30 @@ def times_held(slot: int, pick: I64, relevant: U8x2, counts: F64x2) -> float:
 
 
 @part(allocates=False)
-def rank_orders(pick: I64, size: F64, scores: F64, ranked: I64x2, ranking: Ranking) -> None:
+def rank_orders(tile: Tile, scores: F64, ranked: I64x2, ranking: Ranking) -> None:
     """Rank a tile with every slot stationary, and every innermost loop along which a window slides."""
+    pick = tile.pick
     compute = array_cycles(pick, ranking)
+    for slot in range(SLOTS):
+        tile.visits[slot] = visits_of(slot, pick, ranking)
+        tile.entries[slot] = entries_into(slot, -1, pick, ranking)
     for stationary in range(SLOTS):
         for loop in range(-1, pick.size):
-            if loop >= 0 and not slides(loop, stationary, pick, ranking):
+            if loop >= 0 and not slides(loop, stationary, tile, ranking):
                 continue
-            score = score_of(stationary, loop, compute, pick, size, ranking)
+            score = score_of(stationary, loop, compute, tile, ranking)
             if score < scores[scores.size - 1] * EQUAL:
                 insert(score, stationary, loop, pick, scores, ranked)
+
+
+@part(allocates=False)
+def visits_of(slot: int, pick: I64, ranking: Ranking) -> float:
+    """How often all tiles of a slot pass if none stays: once for every tile along dimensions that do not move it."""
+    visits = 1.0
+    for d in range(pick.size):
+        if not ranking.relevant[slot, d]:
+            visits *= ranking.counts[d, pick[d]]
+    return visits
 
 
 @part(allocates=False)
@@ -153,6 +183,8 @@ def array_cycles(pick: I64, ranking: Ranking) -> float:
     compute = max(compute, scalars[BUSY_CYCLES]) + scalars[TILE_CYCLES] * tiles
     for slot in range(SLOTS):  # every tile transposes its part
         turned = per_slot[slot, TRANSPOSE_CYCLES]
+        if turned == 0:
+            continue
         for d in range(pick.size):
             if not ranking.relevant[slot, d]:
                 turned *= ranking.counts[d, pick[d]]
@@ -161,28 +193,24 @@ def array_cycles(pick: I64, ranking: Ranking) -> float:
 
 
 @part(allocates=False)
-def slides(loop: int, stationary: int, pick: I64, ranking: Ranking) -> bool:
+def slides(loop: int, stationary: int, tile: Tile, ranking: Ranking) -> bool:
     """Whether a loop may be the innermost with a slot stationary, and some window slides along it."""
-    if ranking.relevant[stationary, loop] or ranking.counts[loop, pick[loop]] == 1:
+    if ranking.relevant[stationary, loop] or ranking.counts[loop, tile.pick[loop]] == 1:
         return False
     for slot in range(SLOTS):
-        for w in range(ranking.windows_of[slot]):
-            if ranking.window_dims[slot, w, 0] == loop or ranking.window_dims[slot, w, 1] == loop:
-                return True
+        if tile.sliding[slot, loop]:
+            return True
     return False
 
 
 @part(allocates=False)
-def score_of(stationary: int, loop: int, compute: float, pick: I64, size: F64, ranking: Ranking) -> float:
+def score_of(stationary: int, loop: int, compute: float, tile: Tile, ranking: Ranking) -> float:
     """Score in the objective asked for; infinite if a slot would enter more often than it may."""
     per_slot, scalars = ranking.per_slot, ranking.scalars
     moved, joules, first, last = 0.0, scalars[JOULES_BELOW], 0.0, 0.0
     for slot in range(SLOTS):
         bits, is_streamed = per_slot[slot, BITS], per_slot[slot, MEMORY] < 0
-        visits = 1.0
-        for d in range(pick.size):
-            if not ranking.relevant[slot, d] and (slot != stationary or is_streamed):
-                visits *= ranking.counts[d, pick[d]]
+        visits = tile.visits[slot] if slot != stationary or is_streamed else 1.0
         if per_slot[slot, ONCE] > 0 and visits > 1:
             return np.inf
         if is_streamed:
@@ -190,17 +218,20 @@ def score_of(stationary: int, loop: int, compute: float, pick: I64, size: F64, r
             moved += streamed
             joules += (streamed - per_slot[slot, STREAMED_BITS]) * per_slot[slot, JOULES_IN]
             continue
-        entries = visits * entries_into(slot, loop, pick, ranking)
+        entering = tile.entries[slot]
+        if loop >= 0 and tile.sliding[slot, loop]:
+            entering = entries_into(slot, loop, tile.pick, ranking)
+        entries = visits * entering
         if slot != OUTPUT:
             moved += entries * bits
             joules += entries * bits * per_slot[slot, JOULES_IN]
-            first += size[slot]
+            first += tile.bits[slot]
         else:
             again = (entries - per_slot[slot, RESULTS]) * bits
             out = again + per_slot[slot, RESULTS] * scalars[RESULT_BITS]
             moved += out + again
             joules += out * per_slot[slot, JOULES_OUT] + again * per_slot[slot, JOULES_IN]
-            last = size[slot] / bits * scalars[RESULT_BITS]
+            last = tile.bits[slot] / bits * scalars[RESULT_BITS]
     per_bit = scalars[CYCLES_PER_BIT]
     middle = max(compute, (moved - first - last) * per_bit)
     cycles = scalars[LATENCY_CYCLES] + first * per_bit + middle + last * per_bit
