@@ -36,6 +36,14 @@ def named(n: int, k: int, c: int, dims: str = "PQR", operands: str = "abs") -> L
     return LoopNest(((N, n), (K, k), (C, c)), found)
 
 
+PLAIN = Section[dict[str, int]]("plain", 100)
+
+
+def lasting(store: CostStore, key: str, value: dict[str, int]) -> dict[str, int]:
+    """The value of a key that lasts, plain data as it is."""
+    return store.lasting(PLAIN, key, lambda: value, dict, dict)
+
+
 def key_of(nest: LoopNest, core, *rest, by_name: bool = False) -> str:
     return CostStore().key("tiling", nest, core, *rest, by_name=by_name)
 
@@ -112,22 +120,22 @@ def test_nothing_is_a_value_too() -> None:
 def test_two_processes_share_one_file(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "results.sqlite"
     script = (
-        "import sys; from pathlib import Path; from monet.mapping.cost_store import CostStore\n"
-        "store = CostStore(Path(sys.argv[1]))\n"
-        "for i in range(50): store.lasting(f'{sys.argv[2]}{i}', lambda: {'value': i})\n"
+        "import sys; from pathlib import Path; from monet.mapping.cost_store import CostStore, Section\n"
+        "store, plain = CostStore(Path(sys.argv[1])), Section('plain', 100)\n"
+        "for i in range(50): store.lasting(plain, f'{sys.argv[2]}{i}', lambda: {'value': i}, dict, dict)\n"
     )
     running = [subprocess.Popen([sys.executable, "-c", script, str(path), name]) for name in "ab"]
     assert [one.wait() for one in running] == [0, 0]
     store = CostStore(path)
-    assert store.lasting("a7", dict) == {"value": 7}
-    assert store.lasting("b49", dict) == {"value": 49}
+    assert lasting(store, "a7", {}) == {"value": 7}
+    assert lasting(store, "b49", {}) == {"value": 49}
     assert store.misses == 0
 
 
 def test_a_file_that_cannot_be_used_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "results.sqlite"
     path.write_text("this is not a database", encoding="utf-8")
-    assert CostStore(path).lasting("key", lambda: {"value": 1}) == {"value": 1}
+    assert lasting(CostStore(path), "key", {"value": 1}) == {"value": 1}
 
 
 def test_one_default_store_until_it_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,8 +204,9 @@ def test_sources_newer_than_the_process_belong_to_nobody_else(package: Path) -> 
 
 def test_costs_of_other_sources_are_not_found(package: Path, tmp_path: Path) -> None:
     program = (
-        "from monet.mapping.cost_store import stored_costs\n"
-        "store = stored_costs(); store.lasting('key', lambda: {'value': 1}); print(store.hits, store.misses)"
+        "from monet.mapping.cost_store import Section, stored_costs\n"
+        "store = stored_costs(); store.lasting(Section('plain', 9), 'key', lambda: {'value': 1}, dict, dict)\n"
+        "print(store.hits, store.misses)"
     )
     environment = os.environ | {"PYTHONPATH": str(package.parent), "MONET_CACHE_DIR": str(tmp_path / "cache")}
     environment.pop("MONET_CACHE", None)
@@ -218,7 +227,7 @@ def test_costs_of_other_sources_are_not_found(package: Path, tmp_path: Path) -> 
 def test_only_the_newest_digests_are_kept(tmp_path: Path) -> None:
     for number in range(10):
         store = CostStore(tmp_path / "costs" / f"digest{number}" / "costs.sqlite")
-        store.lasting("key", lambda: {"value": 1})
+        lasting(store, "key", {"value": 1})
         os.utime(tmp_path / "costs" / f"digest{number}", (number, number))
     kept = sorted(one.name for one in (tmp_path / "costs").iterdir())
     assert kept == [f"digest{number}" for number in range(4, 10)]

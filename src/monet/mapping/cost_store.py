@@ -81,8 +81,7 @@ class Kept(Generic[V]):
         return len(self._values)
 
 
-LASTING = Section[Stored]("lasting", 100_000)
-TEXTS = Section[str]("texts of keys", 4096)
+RESTS = Section[str]("digests of what else is in keys", 4096)
 CORES = Section[tuple[str, bool]]("digests of cores", 1024)
 NESTS = Section[str]("digests of nests", 65536)
 
@@ -112,18 +111,27 @@ class CostStore:
         self._numbers += 1
         return self._numbers
 
-    def lasting(self, key: str, compute: Callable[[], Stored]) -> Stored:
-        """The value of a key, from memory or disk; computed, and kept in both, if there is none."""
-        kept = self[LASTING]
+    def lasting(
+        self,
+        section: Section[V],
+        key: str,
+        compute: Callable[[], V],
+        pack: Callable[[V], Stored],
+        unpack: Callable[[Stored], V],
+    ) -> V:
+        """The value of a key, from memory or disk; computed, and kept in both, if there is none. On disk it is plain
+        data: what ``pack`` makes of a value and ``unpack`` reads."""
+        kept = self[section]
         found = kept.get(key)
         if found is None:
-            found = self._read(key)
-            if found is None:
+            stored = self._read(key)
+            if stored is None:
                 self.misses += 1
                 found = compute()
-                self._write(key, found)
+                if self._path is not None:
+                    self._write(key, pack(found))
                 return kept.keep(key, found)
-            kept.keep(key, found)
+            found = kept.keep(key, unpack(stored))
         self.hits += 1
         return found
 
@@ -131,11 +139,11 @@ class CostStore:
         """The key of something that lasts. ``by_name``: ``rest`` names dimensions or operands of the nest."""
         core_digest, wired = self[CORES].get_or(core, lambda: _core_digest(core))
         nest_digest = self[NESTS].get_or(nest, lambda: _digest(json.dumps(plain((nest.canonical(), _order(nest))))))
-        rest_text = self[TEXTS].get_or(rest, lambda: json.dumps(plain(rest), sort_keys=True))
-        names: list[str] = []
+        rest_digest = self[RESTS].get_or(rest, lambda: _digest(json.dumps(plain(rest), sort_keys=True)))
+        names: tuple[str, ...] = ()
         if by_name or wired:
-            names = [*(name for name, size in nest.dims if size > 1), *(operand.name for operand in nest.operands)]
-        return _digest("\n".join((what, repr(names), nest_digest, core_digest, rest_text)))
+            names = (*(name for name, size in nest.dims if size > 1), *(operand.name for operand in nest.operands))
+        return "\n".join((what, nest_digest, core_digest, rest_digest, *names))
 
     # --- on disk ------------------------------------------------------------------------------------------------------
 
@@ -162,7 +170,7 @@ class CostStore:
         if database is None:
             return None
         try:
-            row = database.execute("SELECT value FROM results WHERE key = ?", (key,)).fetchone()
+            row = database.execute("SELECT value FROM results WHERE key = ?", (_digest(key),)).fetchone()
             return json.loads(row[0]) if row else None
         except (sqlite3.Error, ValueError):
             return None
@@ -172,7 +180,7 @@ class CostStore:
         if database is None:
             return
         try:
-            database.execute("INSERT OR REPLACE INTO results VALUES (?, ?)", (key, json.dumps(value)))
+            database.execute("INSERT OR REPLACE INTO results VALUES (?, ?)", (_digest(key), json.dumps(value)))
         except sqlite3.Error:
             return
 

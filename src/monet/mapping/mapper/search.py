@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from monet.formats import whole_bytes
@@ -22,6 +22,8 @@ from monet.mapping.nest.spatial import MAX_UNROLLINGS, bindings, footprints_of, 
 
 NO_CONSTRAINTS = Constraints()
 CANDIDATES = Section[tuple[Frame, ...]]("frames to search", 2048)
+_Found = tuple[LoopNest, Tiling]  # a tiling, and the nest whose names it has
+TILINGS = Section[_Found]("tilings", 50_000)
 
 
 class Target(NamedTuple):
@@ -108,24 +110,33 @@ def pareto(
 
 def cached_tiling(nest: LoopNest, target: Target, store: CostStore) -> tuple[Frame, Tiling]:
     """``best_tiling_of``, looked up by content."""
-    fresh: list[tuple[Frame, Tiling]] = []
+    fresh: list[Frame] = []
 
-    def compute() -> dict[str, Any]:
+    def compute() -> _Found:
         frame, tiling = best_tiling_of(nest, target, store)
-        fresh.append((frame, tiling))
-        counts = [tiling.score, tiling.cycles, tiling.energy_j, tiling.nodes]
-        return {"counts": counts, "mapping": pack(tiling.mapping, nest)}
+        fresh.append(frame)
+        return nest, tiling
 
     core, stream = target.core, target.stream
     asked = target._replace(stream=stream if core.streamed else None)  # without a streamed slot, DRAM changes nothing
     key = store.key("tiling", nest, *asked, by_name=target.constraints != NO_CONSTRAINTS)
-    packed = store.lasting(key, compute)
+    of, tiling = store.lasting(TILINGS, key, compute, _pack, lambda stored: _unpack(stored, nest))
     if fresh:
-        return fresh[0]
-    mapping = unpack(packed["mapping"], nest)
-    frame = known_frame(nest, core, mapping.mode, mapping.binding, mapping.unrolled, stream, store)
-    score, cycles, joules, nodes = packed["counts"]
-    return frame, Tiling(score, cycles, joules, nodes, mapping)
+        return fresh[0], tiling
+    if of != nest:  # equal up to names
+        tiling = replace(tiling, mapping=unpack(pack(tiling.mapping, of), nest))
+    mapping = tiling.mapping
+    return known_frame(nest, core, mapping.mode, mapping.binding, mapping.unrolled, stream, store), tiling
+
+
+def _pack(found: _Found) -> dict[str, Any]:
+    nest, tiling = found
+    counts = [tiling.score, tiling.cycles, tiling.energy_j, tiling.nodes]
+    return {"counts": counts, "mapping": pack(tiling.mapping, nest)}
+
+
+def _unpack(stored: dict[str, Any], nest: LoopNest) -> _Found:
+    return nest, Tiling(*stored["counts"], unpack(stored["mapping"], nest))
 
 
 def evaluate(frame: Frame, mapping: Mapping, prices: Prices, nodes: int = 0) -> Mapped:

@@ -8,7 +8,7 @@ unless that one is the whole dimension.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -84,6 +84,16 @@ class Arrays:
     bits_per_entry: F64x2  # [cut, flow]
     coarse: U8x3 | None  # tiles to search first, if there are many
     mirrored: tuple[int, int]  # two dimensions that may change places (with their taps), or (-1, -1)
+    # answers of the kernel, spelt out: for other prices it is often the same one
+    mappings: dict[bytes, Mapping] = field(default_factory=dict, compare=False)
+
+    def mapping(self, path: I64x2) -> Mapping:
+        """Loops and cuts that an answer of the kernel stands for."""
+        key = path.tobytes()
+        found = self.mappings.get(key)
+        if found is None:
+            found = self.mappings[key] = _mapping(self, path)
+        return found
 
     @property
     def bytes(self) -> int:
@@ -148,7 +158,7 @@ def search_frame(
             return None
         result, path = early
     joules = float(result[2]) - resident_price(frame, prices)[0]
-    return Tiling(float(result[0]), float(result[1]), joules, int(result[3]), _mapping(arrays, path))
+    return Tiling(float(result[0]), float(result[1]), joules, int(result[3]), arrays.mapping(path))
 
 
 def _coarse(nests: U8x3, candidates: I64) -> U8x3:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Binding:
         return {self.I: "I", self.W: "W", self.O: "O"}[operand]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Mapping:
     """A complete mapping. ``loops`` run from the outermost to the innermost; all of them are inside the border, where
     operands are resident. Levels of a slot that are not cut (its top) keep the whole operand."""
@@ -61,6 +62,16 @@ class Mapping:
     unrolled: tuple[Unrolled, ...]
     loops: tuple[Loop, ...]
     cuts: tuple[Cut, ...]
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.mode, self.binding, self.unrolled, self.loops, self.cuts))
+
+    def __hash__(self) -> int:
+        return self._hash  # what a mapping costs is looked up by it, and it is deep
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}  # differs between processes
 
     def factor(self, dim: str) -> int:
         """Values of a dimension that run side by side."""

@@ -217,8 +217,8 @@ class _Bench:
     def __init__(self, nest: LoopNest, target: Target, memories: Memories, phased: bool, store: CostStore) -> None:
         self.nest, self.target, self.memories, self.phased, self.store = nest, target, memories, phased, store
         whole = target._replace(resident=False)
-        self.frame, _ = cached_tiling(nest, whole, store)
         self.whole = best_parts(nest, whole, store, phased=phased)
+        self.frame = self.whole.frame if not phased else cached_tiling(nest, whole, store)[0]
         self.arrays = tile_arrays(self.frame, memories, target.constraints, self.whole.frame.factors)
         self.counts = self.whole.cost
         self.prices = known_prices(target.core, target.stream, store)

@@ -15,7 +15,7 @@ from monet.formats import whole_bytes
 from monet.graph.kind import Dimensions
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core, CoreInstance
-from monet.mapping.cost_store import CostStore
+from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.errors import MappingError
 from monet.mapping.mapper.parts import has_phases
 from monet.mapping.mapper.search import Target, search
@@ -64,6 +64,9 @@ class StepCost:
         return self.useful + self.under_use + self.stall + self.switch
 
 
+MATRIX_STEPS = Section[StepCost]("costs of matrix steps", 50_000)
+
+
 def smaller_border(border: Border, share: float) -> Border:
     """The border of a core that may use only a share of its top memories. Cells spread over an array hold an operator's
     weights, not tiles of them: they are not shared out."""
@@ -83,20 +86,22 @@ def matrix_streamed(
     what crosses its border."""
     core = instance.core
 
-    def compute() -> dict[str, Any]:
-        return _pack(_of_unfused(nest, unfused_on(nest, core, border, objective, store=store)))
+    def compute() -> StepCost:
+        return _of_unfused(nest, unfused_on(nest, core, border, objective, store=store))
 
-    return _unpack(store.lasting(store.key("streamed step", nest, core, border, objective), compute))
+    key = store.key("streamed step", nest, core, border, objective)
+    return store.lasting(MATRIX_STEPS, key, compute, _pack, _unpack)
 
 
 def matrix_held(nest: LoopNest, instance: CoreInstance, border: Border, objective: str, store: CostStore) -> StepCost:
     """A matrix operator whose operands lie in the core's memory, on whichever of its arrays is done first."""
     core = instance.core
 
-    def compute() -> dict[str, Any]:
-        return _pack(quickest(nest, core, lambda array: _held(nest, array, border, objective, store), _cycles))
+    def compute() -> StepCost:
+        return quickest(nest, core, lambda array: _held(nest, array, border, objective, store), _cycles)
 
-    return _unpack(store.lasting(store.key("held step", nest, core, border.stream, objective), compute))
+    key = store.key("held step", nest, core, border.stream, objective)
+    return store.lasting(MATRIX_STEPS, key, compute, _pack, _unpack)
 
 
 def passing_cycles(cost: StepCost, border: Border) -> float:
