@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from monet.hardware.accelerator import (
@@ -56,7 +57,9 @@ def resolve(description: Description) -> Accelerator:
         name: _level(name, model, technology, operands=OPERANDS, replicas=1, shared_along=(), memory=name)
         for name, model in description.memories.items()
     }
-    designs = {name: _core(core, description, technology, shared) for name, core in description.cores.items()}
+    designs = {
+        name: same_core(_core(core, description, technology, shared)) for name, core in description.cores.items()
+    }
     instances = [
         _instance(copy.name, name, designs[name], endpoint_of(copy.name, core), copy.position)
         for name, core in description.cores.items()
@@ -316,6 +319,12 @@ def _output_tiles(core: CoreModel, description: Description) -> OutputTiles | No
     dram = next(_dram(name, dram, description.clock_hz) for name, dram in description.dram.items())
     fill = math.ceil((model.first_fill_bytes or 0) * clock / dram.bandwidth_bytes_per_s)
     return OutputTiles(model.flatten, model.col2im, model.queue_steps, model.overhead_cycles, model.setup_cycles, fill)
+
+
+@lru_cache(maxsize=256)
+def same_core(core: Core) -> Core:
+    """Of equal cores the first: one object, quick to compare, that keeps what was worked out about it."""
+    return core
 
 
 def _instance(name: str, template: str, core: Core, endpoint: str, position: tuple[int, ...]) -> CoreInstance:

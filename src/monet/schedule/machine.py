@@ -208,6 +208,11 @@ class Machine:
         """The same by core, cores that share an operator, and memory, as they are asked for."""
         return {}
 
+    @cached_property
+    def _supplies(self) -> dict[str, tuple[int, ...]]:
+        """What cores may stream operands from, by core, as it is asked for."""
+        return {}
+
     def border(self, instance: CoreInstance, supply: int = 0) -> Border:
         """What a core sees of DRAM, or of a shared level (``supply``: its number), when it is alone. DRAM is not
         limited here either: an operator may work in place, which its nest does not say."""
@@ -219,8 +224,11 @@ class Machine:
 
     def supplies(self, instance: CoreInstance) -> tuple[int, ...]:
         """What a core may stream operands from: the shared levels above it, the nearest first, and DRAM."""
-        levels = self.chain(instance.memories[0][1]) if instance.memories else ()
-        return (*(self.memory_index[level.name] for level in levels), 0)
+        found = self._supplies.get(instance.name)
+        if found is None:
+            levels = self.chain(instance.memories[0][1]) if instance.memories else ()
+            found = self._supplies[instance.name] = (*(self.memory_index[level.name] for level in levels), 0)
+        return found
 
     def supply(self, instance: CoreInstance, size: int) -> int:
         """The memory from which a core streams an operator's operands, ``size`` bytes in all, as far as its tiles are

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from monet.arrays import F64, I64
+from monet.arrays import F64, I64, Bool
 from monet.formats import format_named
 from monet.graph.loop_nest import LoopNest, Operand
 from monet.hardware.accelerator import Core, CoreInstance, Flow
@@ -79,8 +80,12 @@ def array_cycles(operator: Operator, core: Core, split: Split, store: CostStore)
         ways += [(array, phases(piece)) for array in arrays if has_phases(piece, Target(array))]
         return min(_fewest_cycles(parts, array, store) for array, parts in ways)
 
-    arrays = known_shape(core, store), core.lanes, core.vector_rates, core.functions  # whatever its memories hold
-    return store[ARRAY_CYCLES].get_or((operator.key, arrays, split), compute)
+    return store[ARRAY_CYCLES].get_or((operator.key, arrays_key(core, store), split), compute)
+
+
+def arrays_key(core: Core, store: CostStore) -> tuple[object, ...]:
+    """What the arrays of a core do depends on, whatever its memories hold."""
+    return known_shape(core, store), core.lanes, core.vector_rates, core.functions
 
 
 def _fewest_cycles(parts: Sequence[LoopNest], array: Core, store: CostStore) -> float:
@@ -133,13 +138,15 @@ def _fewest(size: int, parts: int) -> int:
 @dataclass(frozen=True)
 class Ways:
     """Ways to split an operator, and what its longest piece has of everything then; whatever the cores are. By operand:
-    elements of a piece, different parts among all pieces."""
+    elements and bytes of a piece, different parts among all pieces."""
 
     splits: tuple[Split, ...]
     pieces: I64
     share: F64  # of the points of the nest
     elements: F64
+    bytes: F64
     distinct: F64
+    written: Bool
 
     @classmethod
     def of(cls, operator: Operator, cores: int) -> Ways:
@@ -148,13 +155,51 @@ class Ways:
         parts = {dim: np.array([dict(split).get(dim, 1) for split in splits]) for dim in nest.sizes}
         sizes = {dim: -(-size // parts[dim]) for dim, size in nest.sizes.items()}
         one = np.ones(len(splits))
+        elements = np.stack([one * _box(operand, sizes) for operand in nest.operands])
+        bits = np.array([[operand.bits_per_element] for operand in nest.operands])
         return cls(
             splits,
             np.array([math.prod(many for _, many in split) for split in splits]),
             math.prod((sizes[dim] / size for dim, size in nest.sizes.items()), start=one),
-            np.stack([one * _box(operand, sizes) for operand in nest.operands]),
+            elements,
+            np.ceil(elements * bits / 8),
             np.stack([math.prod((parts[dim] for dim in sorted(operand.dims)), start=one) for operand in nest.operands]),
+            np.array([operand.written for operand in nest.operands]),
         )
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """How many pieces there can be, ascending."""
+        return tuple(sorted(set(self.pieces.tolist())))
+
+    def by_count(self, values: Sequence[float]) -> F64:
+        """One value for each number of pieces → the value of every way."""
+        return np.array(values)[self._place]
+
+    @cached_property
+    def _place(self) -> I64:
+        return np.searchsorted(self.counts, self.pieces)
+
+    @cached_property
+    def sums(self) -> F64:
+        """How many pieces have sums of one part, by operand."""
+        return self.pieces / self.distinct
+
+    @cached_property
+    def one_way_bits(self) -> F64:
+        """Bits of a piece that are read or that are written, whichever are more."""
+        return np.maximum(self.bytes[self.written].sum(axis=0), self.bytes[~self.written].sum(axis=0)) * 8
+
+    def burst_bits(self, burst_bytes: int) -> F64:
+        """Bits of all pieces in whole bursts, what several of them want counted once."""
+        if burst_bytes not in self._burst_bits:
+            bursts = np.ceil(self.bytes / burst_bytes) * burst_bytes
+            self._burst_bits[burst_bytes] = (self.distinct * bursts).sum(axis=0) * 8
+        return self._burst_bits[burst_bytes]
+
+    @cached_property
+    def _burst_bits(self) -> dict[int, F64]:
+        return {}
 
 
 def _box(operand: Operand, sizes: dict[str, I64]) -> F64:
@@ -190,39 +235,35 @@ class Clock:
         first, machine = instances[0], table.machine
         accelerator = machine.accelerator
         beside = lanes_beside(accelerator, first) if operator.is_attention else first
-        counts = sorted(set(ways.pieces.tolist()))
         supply = machine.supply(first, operator.input_bytes + operator.output_bytes)
-        together = {count: count * machine.border_among(first, count, supply).bits_per_cycle for count in counts}
+        together = {count: count * machine.border_among(first, count, supply).bits_per_cycle for count in ways.counts}
         alone = machine.border(first, supply).bits_per_cycle
         attending = (table.unfused_cycles(operator, first) or 0.0) if operator.is_attention else 0.0
         lanes, burst_bytes = beside.core if beside else None, accelerator.dram.burst_bytes
         return cls(operator, first.core, lanes, alone, together, burst_bytes, attending)
 
-    @property
-    def key(self) -> tuple[object, ...]:
-        """Everything that it says depends on."""
+    def key(self, ways: Ways, store: CostStore) -> tuple[object, ...]:
+        """Everything that it says of some ways depends on. Of the core's memories that is their ports, and for which
+        ways partial sums find no room."""
         wires = self.alone, tuple(self.together.items()), self.burst_bytes, self.attending
-        return self.operator.key, self.core.design, self.lanes and self.lanes.design, wires
+        core, lanes = self.core, self.lanes if not self.operator.is_matrix else None
+        beside = lanes and (lanes.lanes, lanes.vector_rates, lanes.functions, lanes.clock_hz)
+        overfull = tuple(int(self._overfull(ways, number).sum()) for number in self._summed(ways))
+        return self.operator.key, arrays_key(core, store), core.clock_hz, core.dispatch_cycles, beside, wires, overfull
 
     def beside(self, ways: Ways) -> tuple[F64, F64, F64]:
         """Cycles of everything beside array and lanes: the slowest, all together, and what comes afterwards."""
-        operands = self.operator.nest.operands
-        bits = np.array([[operand.bits_per_element] for operand in operands])
-        written = np.array([operand.written for operand in operands])
-        size = np.ceil(ways.elements * bits / 8)
-        bursts = np.ceil(size / self.burst_bytes) * self.burst_bytes
-        alone = np.maximum(size[written].sum(axis=0), size[~written].sum(axis=0)) * 8 / self.alone
-        together = (ways.distinct * bursts).sum(axis=0) * 8 / self._wires(ways.pieces)
+        wires = self._wires(ways)
         ports: dict[str, F64] = {}
-        for row, operand in zip(size, operands, strict=True):
+        for row, operand in zip(ways.bytes, self.operator.nest.operands, strict=True):
             name, width = self._port(operand)
             ports[name] = ports.get(name, 0) + row * 8 / width
-        clocks = np.stack([*ports.values(), alone, together])
-        return clocks.max(axis=0), clocks.sum(axis=0), self._owed(ways) + self.core.dispatch_cycles
+        clocks = np.stack([*ports.values(), ways.one_way_bits / self.alone, ways.burst_bits(self.burst_bytes) / wires])
+        return clocks.max(axis=0), clocks.sum(axis=0), self._owed(ways, wires) + self.core.dispatch_cycles
 
-    def _wires(self, pieces: I64) -> F64:
-        """Bits per cycle of so many cores together."""
-        return np.array([self.together[count] for count in pieces.tolist()])
+    def _wires(self, ways: Ways) -> F64:
+        """Bits per cycle of all cores together."""
+        return ways.by_count([self.together[count] for count in ways.counts])
 
     def _port(self, operand: Operand) -> tuple[str, float]:
         """The port of the core's memory that an operand passes, and its bits per cycle."""
@@ -231,21 +272,31 @@ class Clock:
         name, bits = self.core.flow_ports[level.name, slot, Flow.COLLECT if operand.written else Flow.FEED]
         return name, bits * level.instances
 
-    def _owed(self, ways: Ways) -> F64:
+    def _summed(self, ways: Ways) -> list[int]:
+        """Positions of the results that pieces of some ways have sums of."""
+        if not self.operator.dimensions.combine:
+            return []
+        return [number for number in np.flatnonzero(ways.written).tolist() if ways.sums[number].max() > 1]
+
+    def _wide(self, number: int) -> float:
+        """Bits of a partial sum of a result."""
+        return format_named(accumulator_of(self.operator, self.core, self.operator.nest.operands[number])).bits
+
+    def _overfull(self, ways: Ways, number: int) -> Bool:
+        """Of which ways the partial sums of a result do not fit the core's memory."""
+        found: Bool = 2 * ways.elements[number] * self._wide(number) > 8 * self.core.top("O").total_bytes
+        return found
+
+    def _owed(self, ways: Ways, wires: F64) -> F64:
         """Cycles of moving and adding up partial sums; those that do not fit the core's memory go to DRAM and back."""
         found = np.zeros(len(ways.splits))
-        if not self.operator.dimensions.combine:
-            return found
-        for operand, elements, distinct in zip(self.operator.nest.operands, ways.elements, ways.distinct, strict=True):
-            sums = ways.pieces / distinct
-            if not operand.written or sums.max() <= 1:
-                continue
+        for number in self._summed(ways):
+            elements, sums, wide = ways.elements[number], ways.sums[number], self._wide(number)
             mine = elements / adding_cores(elements, sums, self.core)
-            wide = format_named(accumulator_of(self.operator, self.core, operand)).bits
-            times = np.where(2 * elements * wide > 8 * self.core.top("O").total_bytes, 2, 1)
-            every = times * (sums - 1) * elements * wide * ways.pieces / sums / self._wires(ways.pieces)
+            times = np.where(self._overfull(ways, number), 2, 1)
+            every = times * (sums - 1) * elements * wide * ways.pieces / sums / wires
             moved = np.maximum((sums - 1) * mine * wide / self.alone, every)
-            adding = Adding.of(self.operator, operand, self.core).cycles(mine, sums)
+            adding = Adding.of(self.operator, self.operator.nest.operands[number], self.core).cycles(mine, sums)
             found += np.where(sums > 1, moved + adding, 0)
         return found
 
@@ -278,25 +329,25 @@ def best_split(operator: Operator, instances: tuple[CoreInstance, ...], table: C
     if len(ways.splits) == 1:
         return ()
     clock = Clock.of(operator, instances, table, ways)
-    return store[SPLITS].get_or((clock.key, cores), lambda: _best(clock, ways, store))
+    return store[SPLITS].get_or((clock.key(ways, store), cores), lambda: _best(clock, ways, store))
 
 
 def _best(clock: Clock, ways: Ways, store: CostStore) -> Split:
     operator, splits = clock.operator, ways.splits
-    slowest, together, after = clock.beside(ways)
-
-    def cycles_with(array: F64) -> F64:
-        hidden = 1 - 1 / STREAM_TILES  # share of a stream that passes while other tiles are worked on
-        return np.asarray(hidden * np.maximum(slowest, array) + (1 - hidden) * (together + array) + after)
-
-    array = clock.least(ways)
-    cycles = cycles_with(array)
+    beside, array = clock.beside(ways), clock.least(ways)
+    cycles = _overlapped(*beside, array)
     if operator.is_matrix:
-        cycles = cycles_with(_looked_at(clock, ways, array, cycles, cycles_with, store))
+        cycles = _looked_at(clock, ways, beside, array, cycles, store)
     least = cycles.min()
     if cycles[0] <= ALONE * least:
         return ()
     return splits[_simplest(ways, cycles, operator, (CLOSE - 1) * clock.core.dispatch_cycles)]
+
+
+def _overlapped(slowest: F64, together: F64, after: F64, array: F64) -> F64:
+    """Cycles of pieces, of everything beside their array and of the array."""
+    hidden = 1 - 1 / STREAM_TILES  # share of a stream that passes while other tiles are worked on
+    return np.asarray(hidden * np.maximum(slowest, array) + (1 - hidden) * (together + array) + after)
 
 
 def _simplest(ways: Ways, cycles: F64, operator: Operator, launch: float) -> int:
@@ -314,17 +365,19 @@ def _simplest(ways: Ways, cycles: F64, operator: Operator, launch: float) -> int
 
 
 def _looked_at(
-    clock: Clock, ways: Ways, array: F64, cycles: F64, cycles_with: Callable[[F64], F64], store: CostStore
+    clock: Clock, ways: Ways, beside: tuple[F64, F64, F64], array: F64, cycles: F64, store: CostStore
 ) -> F64:
-    """What the array really takes of the splits that may be best. ``cycles`` without it are a lower bound: those left
-    (infinite) are out once one is found that is less. One core always: it is what splits are compared with."""
+    """Cycles with what the array really takes of the splits that may be best. ``cycles`` with the least that it may
+    take are a lower bound: those left (infinite) are out once one is found that is less. One core always: it is what
+    splits are compared with."""
     found, best = np.full(len(array), math.inf), math.inf
     for number in dict.fromkeys((0, *np.argsort(cycles, kind="stable").tolist())):
         if cycles[number] > best * CLOSE:
             break
         try:
-            found[number] = max(array_cycles(clock.operator, clock.core, ways.splits[number], store), array[number])
+            taken = max(array_cycles(clock.operator, clock.core, ways.splits[number], store), array[number])
         except MappingError:
             continue
-        best = min(best, float(cycles_with(found)[number]))
-    return found if math.isfinite(best) else array
+        found[number] = _overlapped(*(part[number] for part in beside), taken)
+        best = min(best, float(found[number]))
+    return found if math.isfinite(best) else cycles
