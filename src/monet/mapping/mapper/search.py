@@ -136,7 +136,8 @@ def _pack(found: _Found) -> dict[str, Any]:
 
 
 def _unpack(stored: dict[str, Any], nest: LoopNest) -> _Found:
-    return nest, Tiling(*stored["counts"], unpack(stored["mapping"], nest))
+    score, cycles, joules, nodes = stored["counts"]
+    return nest, Tiling(score, cycles, joules, nodes, unpack(stored["mapping"], nest))
 
 
 def evaluate(frame: Frame, mapping: Mapping, prices: Prices, nodes: int = 0) -> Mapped:

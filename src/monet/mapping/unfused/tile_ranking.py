@@ -197,10 +197,10 @@ def slides(loop: int, stationary: int, tile: Tile, ranking: Ranking) -> bool:
     """Whether a loop may be the innermost with a slot stationary, and some window slides along it."""
     if ranking.relevant[stationary, loop] or ranking.counts[loop, tile.pick[loop]] == 1:
         return False
+    windows = 0
     for slot in range(SLOTS):
-        if tile.sliding[slot, loop]:
-            return True
-    return False
+        windows += tile.sliding[slot, loop]
+    return windows > 0
 
 
 @part(allocates=False)

@@ -174,11 +174,13 @@ class Ways:
 
     def by_count(self, values: Sequence[float]) -> F64:
         """One value for each number of pieces → the value of every way."""
-        return np.array(values)[self._place]
+        found: F64 = np.array(values)[self._place]
+        return found
 
     @cached_property
     def _place(self) -> I64:
-        return np.searchsorted(self.counts, self.pieces)
+        found: I64 = np.searchsorted(self.counts, self.pieces)
+        return found
 
     @cached_property
     def sums(self) -> F64:
@@ -188,7 +190,9 @@ class Ways:
     @cached_property
     def one_way_bits(self) -> F64:
         """Bits of a piece that are read or that are written, whichever are more."""
-        return np.maximum(self.bytes[self.written].sum(axis=0), self.bytes[~self.written].sum(axis=0)) * 8
+        read: F64 = self.bytes[~self.written].sum(axis=0)
+        written: F64 = self.bytes[self.written].sum(axis=0)
+        return np.maximum(written, read) * 8
 
     def burst_bits(self, burst_bytes: int) -> F64:
         """Bits of all pieces in whole bursts, what several of them want counted once."""
@@ -378,6 +382,7 @@ def _looked_at(
             taken = max(array_cycles(clock.operator, clock.core, ways.splits[number], store), array[number])
         except MappingError:
             continue
-        found[number] = _overlapped(*(part[number] for part in beside), taken)
+        slowest, together, after = (part[number] for part in beside)
+        found[number] = _overlapped(slowest, together, after, taken)
         best = min(best, float(found[number]))
     return found if math.isfinite(best) else cycles
