@@ -14,7 +14,8 @@ frames, which have no store. ``phases.phases``: of a nest. ``lane_array.lane_arr
 ``resolve.same_core``: of equal cores the first, so that keys with cores in them are compared by identity.
 ``work._top_ports``: ports of its top memories. ``geometry._part``: the nest of a step. ``loading._read``: a preset, by
 time and size of its file.
-``export.field_names``, ``options.options_of``, ``result_json._reader``, ``formats._numpy``, ``formats._regrouped``: of types.
+``export.field_names``, ``options.options_of``, ``result_json._reader``, ``formats._numpy``: of types.
+``formats._regrouped``, ``rates._listed_as``: of number formats.
 ``sources.source_digest``: of the code that is loaded.
 """
 
