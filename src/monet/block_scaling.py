@@ -22,7 +22,6 @@ from monet.grouping import Element, Group, Shape
 Array = np.ndarray[Any, Any]
 
 RULES = ("floor", "round-up")
-ROUNDINGS = ("nearest", "stochastic")
 
 _EXPONENT = np.int64(0x7FF0000000000000)  # of a float64: what is left is the power of two below a magnitude
 _E8M0 = 2.0**-127, 2.0**127

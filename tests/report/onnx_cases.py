@@ -127,6 +127,10 @@ def selection() -> list[Case]:
         Case("dropout_gradient", (X, flags(2, 3, 4)), {"p": 0.3}),
         Case("cast", (X,), {"dtype": "int64"}),
         Case("cast", (i(5, 3),), {"dtype": "fp32"}),
+        Case("quantize", (f(3, 20),), {"dtype": "mxfp8_e4m3[1x16]"}),
+        Case("quantize", (f(11, 9),), {"dtype": "mx6[8x8]", "rule": "round-up"}),
+        Case("quantize", (f(2, 9, 3),), {"dtype": "mxint8[16x1]", "rule": "round-up"}),
+        Case("quantize", (f(17, 16),), {"dtype": "nvfp4", "rounding": "stochastic", "seed": 3}),
     ]
 
 
@@ -196,7 +200,10 @@ def losses_and_updates() -> list[Case]:
 
 
 def matrices() -> list[Case]:
-    cases = []
+    cases = [
+        Case("linear", (f(6, 3), f(5, 3)), {"transpose": False, "rows": (2, 3), "channels": 1}),
+        Case("linear_weight_gradient", (f(6, 4), f(6, 5)), {"transpose": False, "shape": (5, 2, 2)}),
+    ]
     for transpose in (False, True):
         w = f(3, 5) if transpose else f(5, 3)
         for lead in ((4,), (2, 4), ()):

@@ -89,7 +89,7 @@ def _operator(
     arrays = arrays_of(instance.core) if instance else ()
     if instance is None or not arrays:
         raise MappingError(f"{accelerator.name}: no core with an array or lanes that multiply can run {kind}")
-    nest = operator_nest(kind, dims, request.precision or arrays[0].rates[0].inputs[0])
+    nest = operator_nest(kind, dims, str(request.precision) or arrays[0].rates[0].inputs[0])
     operands = dict(zip("IWO", (operand.name for operand in (*nest.reads, *nest.writes)), strict=True))
     pinned = read_constraints(constraints, operands, nest.sizes, _level_names(accelerator))
     if mapping:

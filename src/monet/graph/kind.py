@@ -99,6 +99,14 @@ class MaskForm(NamedTuple):
     attrs: Mapping[str, Any]
 
 
+class Contracted(NamedTuple):
+    """Axes of an operand of a product: the one that is summed over (taps and positions besides), and the one across
+    it, which the result keeps."""
+
+    summed: int
+    kept: int
+
+
 class Factor(NamedTuple):
     """One of the two layers of a low-rank path: the shape of its weight, its attributes."""
 
@@ -113,6 +121,7 @@ WorkRule = Callable[[Call], Mapping[str, int]]
 GradientRule = Callable[["Backward"], tuple[str | None, ...]]
 NarrowRule = Callable[[Attributes], Narrow | None]
 LowRankRule = Callable[[Call, int], tuple[Factor, Factor]]
+ContractionRule = Callable[[Call], tuple["Contracted", "Contracted"]]
 
 
 def no_work(_: Call) -> Mapping[str, int]:
@@ -206,6 +215,7 @@ class OpKind:
     may overwrite its first input, of which its gradient reads nothing. ``is_update``: an optimizer's, of (weight,
     gradient, *state). ``narrow`` and ``mask`` are what compact saving may do to its outputs, ``low_rank`` the two
     layers of its adapter (absent: cannot be adapted), ``positions`` how many values its integer operand may take.
+    ``contraction``: of a product, the axes of its first two operands.
     """
 
     name: str
@@ -226,6 +236,7 @@ class OpKind:
     mask: MaskForm | None = None
     low_rank: LowRankRule | None = None
     positions: Callable[[Call], int] | None = None
+    contraction: ContractionRule | None = None
 
     def __post_init__(self) -> None:
         """An entry says all that other stages will ask; nothing is assumed of a kind that does not."""

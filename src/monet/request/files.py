@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from monet.schedule.plan import load_plan
 from monet.transforms.checkpoint_plan import is_plan_file, load_checkpoint_plan
+from monet.transforms.precision import load_precision, precision_values
 
 if TYPE_CHECKING:
     from monet.request.request import Request
@@ -24,6 +25,7 @@ def inlined(request: Asked, folder: Path | None) -> Asked:
         model=_model(request.model, folder),
         fusion=_read(request.fusion, at, lambda path: load_plan(path).to_dict()),
         allocation=_read(request.allocation, at, lambda path: load_plan(path).to_dict()["allocation"]),
+        precision=_read(request.precision, at, lambda path: precision_values(load_precision(path))),
         checkpoint=_read(request.checkpoint, at, lambda path: load_checkpoint_plan(path).to_dict()),
     )
 

@@ -130,7 +130,7 @@ class Request(TrainingOptions):
 
     def files(self) -> tuple[str, ...]:
         """What is given that may be the path of a file."""
-        given = (self.model, self.hardware, self.checkpoint, self.fusion, self.allocation)
+        given = (self.model, self.hardware, self.precision, self.checkpoint, self.fusion, self.allocation)
         named = [value for value in given if isinstance(value, str) and value]
         return (*named, *(value.rpartition(":")[0] for value in named if ".py:" in value))
 

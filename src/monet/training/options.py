@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -35,9 +36,9 @@ class TrainingOptions:
         1, group="training", minimum=1, maximum=2**16, unit="passes", formerly="accumulate",
         help="Split the batch and accumulate gradients over so many passes.",
     )
-    precision: str = option(
-        "", group="training", choices="monet.transforms.precision:POLICIES",
-        help="fp32, bf16 or fp16 (mixed, fp32 master weights), fp64; int16, int8 (inference).",
+    precision: str | Mapping[str, Any] = option(
+        "", group="training", choices="monet.transforms.precision:POLICIES", file="a YAML file with a policy",
+        help="fp32, bf16 or fp16 (mixed, fp32 master weights), fp64; mxfp8, mxfp6, mxfp4, mxint8, nvfp4, mx9, mx6, mx4 (operands of products; -square: in groups of 8x8), or a YAML file; int16, int8 (inference).",
         usual="fp32",
     )
     freeze: tuple[str, ...] = option((), group="training", help="Do not train parameters that match this pattern.")

@@ -14,14 +14,17 @@ from monet.transforms.attention import fuse_attention, write_out_attention
 from monet.transforms.compact import compact_saved
 from monet.transforms.freeze import freeze as freeze_parameters
 from monet.transforms.lora import add_lora
-from monet.transforms.precision import POLICIES, Precision, precision_named, set_precision
+from monet.transforms.precision import POLICIES, Precision, precision_named, precision_values, set_precision
+from monet.transforms.quantise_products import quantise_products
 
 
 def prepare(model: Graph, options: TrainingOptions) -> Graph:
     """The forward graph with everything applied that changes it before differentiation: what inference runs."""
     policy = precision_named(options.precision or "fp32")
     graph = _prepared(model, options, policy)
-    values = {**training_values(options), "precision": policy.name}
+    if policy.products:
+        graph = quantise_products(graph, policy.products)
+    values = {**training_values(options), "precision": precision_values(policy)}
     return graph.made_by(model.recipe.trained("inference", values)) if model.recipe else graph
 
 
@@ -55,8 +58,9 @@ def training_step(model: Graph, options: TrainingOptions | None = None, **settin
     builder, gradients, losses, outputs = _passes(forward, options, trained)
     _update(builder, options, policy, {name: gradients[name] for name in trained if name in gradients})
     step = prune(builder.build([*outputs, *losses], losses[-1], gradients))
+    step = quantise_products(step, policy.products) if policy.products else step
     step = compact_saved(step) if options.saved == "compact" else step
-    values = {**training_values(options), "precision": policy.name}
+    values = {**training_values(options), "precision": precision_values(policy)}
     return step.made_by(model.recipe.trained("training", values)) if model.recipe else step
 
 

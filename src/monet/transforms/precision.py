@@ -1,25 +1,34 @@
-"""Precision policies: which number format parameters, activations and master weights have."""
+"""Precision policies: which number format parameters, activations, master weights and operands of products have."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
 
 from monet.errors import OptionError, nearest
 from monet.formats import FORMATS, format_named
 from monet.graph import Graph
 from monet.graph.rewrite import replay_op, with_roots
+from monet.nesting import check_nesting
+from monet.transforms.product_formats import NAMED, PolicyError, ProductFormats, plain_values, product_formats_of
 
 
 @dataclass(frozen=True, slots=True)
 class Precision:
     """``working`` is the format of weights, activations and gradients; ``master`` that of the copy the optimizer keeps.
 
-    Norm statistics, log-sum-exp and losses stay in fp32 under every policy, as do optimizer states.
+    Norm statistics, log-sum-exp and losses stay in fp32 under every policy, as do optimizer states. ``products`` says
+    what operands of products are rounded to before they are multiplied; none: they are multiplied as they are.
     """
 
     name: str
     working: str
     master: str = ""
+    products: ProductFormats | None = None
 
     def __post_init__(self) -> None:
         for name in filter(None, (self.working, self.master)):
@@ -40,16 +49,57 @@ POLICIES = {
         Precision("fp16", "fp16", master="fp32"),
         Precision("int16", "int16"),
         Precision("int8", "int8"),
+        *(Precision(name, "fp32", products=products) for name, products in NAMED.items()),
     )
 }
 
 
-def precision_named(name: str) -> Precision:
-    """The policy called ``name``."""
+def precision_named(given: str | Mapping[str, Any]) -> Precision:
+    """The policy called so, of a YAML file, or of the content of such a file."""
+    if isinstance(given, Mapping):
+        return precision_of(given)
+    if given.endswith((".yaml", ".yml")):
+        return load_precision(given)
     try:
-        return POLICIES[name]
+        return POLICIES[given]
     except KeyError:
-        raise OptionError("precision", name, nearest(name, POLICIES)) from None
+        raise OptionError("precision", given, nearest(given, POLICIES)) from None
+
+
+def load_precision(path: str) -> Precision:
+    """A policy of microscaling training from a YAML file."""
+    try:
+        text = Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise PolicyError(f"cannot read precision policy {path!r}: {error}") from None
+    check_nesting(text, path)
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise PolicyError(f"{path}: not YAML: {error}") from None
+    if not isinstance(values, Mapping):
+        raise PolicyError(f"{path}: expected a mapping with wide, master, like, forward …, got {values!r}")
+    return precision_of(values, path)
+
+
+def precision_of(values: Mapping[str, Any], source: str = "precision") -> Precision:
+    """A policy from plain values: ``wide`` and ``master`` formats, and those of operands (see ``ProductFormats``)."""
+    rest = {str(key): value for key, value in values.items() if key not in ("name", "wide", "master")}
+    wide, master = (values.get(key) or usual for key, usual in (("wide", "fp32"), ("master", "")))
+    for key, name in (("wide", wide), ("master", master)):
+        allowed = [policy.working for policy in POLICIES.values() if policy.trainable and not policy.products]
+        if name and name not in allowed:
+            raise PolicyError(f"{source}: {key} {name!r}: allowed are {', '.join(allowed)}")
+    name = str(values.get("name") or Path(source).stem)
+    return Precision(name, wide, master, product_formats_of(rest, source))
+
+
+def precision_values(precision: Precision) -> str | dict[str, Any]:
+    """What ``precision_named`` makes the same policy of: its name, or the whole of it."""
+    if POLICIES.get(precision.name) == precision or precision.products is None:
+        return precision.name
+    head = {"name": precision.name, "wide": precision.working, "master": precision.master}
+    return head | plain_values(precision.products)
 
 
 def set_precision(graph: Graph, precision: Precision) -> Graph:

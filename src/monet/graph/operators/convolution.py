@@ -17,9 +17,10 @@ import numpy as np
 
 from monet.errors import ModelError
 from monet.graph.backward import Backward
-from monet.graph.kind import BACKWARD, Array, Call, Factor, Family, OpKind, Output, convolves, register
+from monet.graph.kind import BACKWARD, Array, Call, Contracted, Factor, Family, OpKind, Output, convolves, register
 from monet.graph.loop_nest import LoopNest, Operand, index
 from monet.graph.op import Attributes
+from monet.graph.operators.products import accumulate, product
 from monet.graph.tensor import Tensor
 
 SPATIAL = ("Z", "Y", "X")
@@ -62,18 +63,18 @@ def _infer_conv(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, 
     spatial = _visited(x.shape, w.shape, attrs)
     if min(spatial) < 1:
         raise ModelError(f"a window of {list(w.shape[2:])} does not fit the padded input {list(x.shape[2:])}")
-    return (Output((x.shape[0], w.shape[0], *spatial), x.dtype),)
+    return (Output((x.shape[0], w.shape[0], *spatial), attrs.get("dtype", x.dtype)),)
 
 
 def _infer_transpose(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
     g, w = inputs[:2]
     _check(g, w, attrs, g.shape[1], w.shape[0])
-    return (Output((g.shape[0], w.shape[1] * attrs["groups"], *attrs["spatial"]), g.dtype),)
+    return (Output((g.shape[0], w.shape[1] * attrs["groups"], *attrs["spatial"]), attrs.get("dtype", g.dtype)),)
 
 
 def _infer_weight_gradient(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
     x, g = inputs
-    return (Output((g.shape[1], x.shape[1] // attrs["groups"], *attrs["taps"]), x.dtype),)
+    return (Output((g.shape[1], x.shape[1] // attrs["groups"], *attrs["taps"]), attrs.get("dtype", x.dtype)),)
 
 
 # --- loop nests: x is the wide (windowed) side, y the convolved side, whichever is read or written -----------------
@@ -179,7 +180,7 @@ def _evaluate_conv(attrs: Attributes, x: Array, w: Array, bias: Array | None = N
     out = np.zeros((x.shape[0], groups, weight.shape[1], math.prod(spatial)), x.dtype)
     for tap, patch in _taps(_padded(x, attrs), spatial, w.shape[2:], attrs):
         columns = patch.reshape(x.shape[0], groups, -1, math.prod(spatial))
-        out += weight[(Ellipsis, *tap)] @ columns
+        out = accumulate(attrs, out, weight[(Ellipsis, *tap)], columns)
     out = out.reshape(x.shape[0], w.shape[0], *spatial)
     return out if bias is None else out + bias.reshape(-1, *([1] * len(spatial)))
 
@@ -192,19 +193,26 @@ def _evaluate_transpose(attrs: Attributes, g: Array, w: Array, bias: Array | Non
     out = np.zeros((g.shape[0], w.shape[1] * groups, *sizes), g.dtype)
     columns = g.reshape(g.shape[0], groups, -1, math.prod(spatial))
     for tap, patch in _taps(out, spatial, w.shape[2:], attrs):
-        patch += (np.swapaxes(weight[(Ellipsis, *tap)], -1, -2) @ columns).reshape(patch.shape)
+        earlier = patch.reshape(g.shape[0], groups, -1, math.prod(spatial))
+        left = np.swapaxes(weight[(Ellipsis, *tap)], -1, -2)
+        patch[...] = accumulate(attrs, earlier, left, columns).reshape(patch.shape)
     inner = tuple(slice(low, low + size) for size, (low, _) in zip(attrs["spatial"], attrs["padding"], strict=True))
     out = out[(slice(None), slice(None), *inner)]
     return out if bias is None else out + bias.reshape(-1, *([1] * len(spatial)))
 
 
+def _by_position(x: Array, groups: int) -> Array:
+    """(groups, channels of a group, all positions of all samples)."""
+    by_group = x.reshape(x.shape[0], groups, -1, math.prod(x.shape[2:]))
+    return np.moveaxis(by_group, 0, 2).reshape(groups, by_group.shape[2], -1)
+
+
 def _evaluate_weight_gradient(attrs: Attributes, x: Array, g: Array) -> Array:
     groups, spatial = attrs["groups"], g.shape[2:]
-    columns = g.reshape(g.shape[0], groups, -1, math.prod(spatial))
-    out = np.zeros((groups, columns.shape[2], x.shape[1] // groups, *attrs["taps"]), x.dtype)
+    columns = _by_position(g, groups)
+    out = np.zeros((groups, columns.shape[1], x.shape[1] // groups, *attrs["taps"]), x.dtype)
     for tap, patch in _taps(_padded(x, attrs), spatial, attrs["taps"], attrs):
-        rows = patch.reshape(x.shape[0], groups, -1, math.prod(spatial))
-        out[(Ellipsis, *tap)] = (columns @ np.swapaxes(rows, -1, -2)).sum(axis=0)
+        out[(Ellipsis, *tap)] = product(attrs, columns, np.swapaxes(_by_position(patch, groups), -1, -2))
     return out.reshape(g.shape[1], x.shape[1] // groups, *attrs["taps"])
 
 
@@ -235,17 +243,30 @@ def _low_rank(call: Call, rank: int) -> tuple[Factor, Factor]:
     return down, Factor((weight[0], rank, *([1] * axes)), plain)
 
 
+def _contracted_conv(_: Call) -> tuple[Contracted, Contracted]:
+    return Contracted(1, 0), Contracted(1, 0)
+
+
+def _contracted_transpose(_: Call) -> tuple[Contracted, Contracted]:
+    return Contracted(1, 0), Contracted(0, 1)
+
+
+def _contracted_weight_gradient(_: Call) -> tuple[Contracted, Contracted]:
+    return Contracted(0, 1), Contracted(0, 1)
+
+
 register(
     OpKind(
         "conv", Family.CONVOLUTION, _infer_conv, _evaluate_conv, _nest_conv, convolves, _work(_nest_conv),
-        _gradient, ("Conv",), low_rank=_low_rank,
+        _gradient, ("Conv",), low_rank=_low_rank, contraction=_contracted_conv,
     ),
     OpKind(
         "conv_transpose", Family.CONVOLUTION, _infer_transpose, _evaluate_transpose, _nest_transpose, convolves,
-        _work(_nest_transpose), _gradient, ("ConvTranspose",),
+        _work(_nest_transpose), _gradient, ("ConvTranspose",), contraction=_contracted_transpose,
     ),
     OpKind(
         "conv_weight_gradient", Family.CONVOLUTION, _infer_weight_gradient, _evaluate_weight_gradient,
         _nest_weight_gradient, convolves, lambda call: {"mac": _nest_weight_gradient(call).points}, no_onnx=BACKWARD,
+        contraction=_contracted_weight_gradient,
     ),
 )  # fmt: skip

@@ -2,6 +2,9 @@
 
 Dimensions: N rows (tokens), K output columns, C the contraction, B… batch axes. ``linear`` is closed under
 differentiation for its input; its weight gradient reduces over N directly, with no per-sample gradients.
+
+Optional attributes that precision policies set: ``dtype`` of the result where operands are narrower, ``rows``, the axes
+that the rows of a matrix stand for (``channels``: where the columns go among them), ``shape`` of a weight gradient.
 """
 
 from __future__ import annotations
@@ -12,9 +15,10 @@ import numpy as np
 
 from monet.errors import ModelError
 from monet.graph.backward import Backward
-from monet.graph.kind import BACKWARD, Array, Call, Factor, Family, OpKind, Output, register, sums
+from monet.graph.kind import BACKWARD, Array, Call, Contracted, Factor, Family, OpKind, Output, register, sums
 from monet.graph.loop_nest import Index, LoopNest, Operand, index
 from monet.graph.op import Attributes
+from monet.graph.operators.products import product
 from monet.graph.tensor import Tensor
 
 # --- linear: y[…, k] = Σ_c x[…, c] · w[k, c] + b[k]; with transpose, w is stored as [c, k] ----------------------------
@@ -27,21 +31,23 @@ def _infer_linear(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output
     out, contracted = (w.shape[1], w.shape[0]) if attrs["transpose"] else w.shape
     if not x.shape or x.shape[-1] != contracted:
         raise ModelError(f"the last axis of the input must be {contracted} long to meet the weight {list(w.shape)}")
-    return (Output((*x.shape[:-1], out), x.dtype),)
+    rows = attrs.get("rows", x.shape[:-1])
+    if math.prod(rows) != math.prod(x.shape[:-1]):
+        raise ModelError(f"{math.prod(x.shape[:-1])} rows cannot stand for {list(rows)}")
+    at = attrs.get("channels", len(rows))
+    return (Output((*rows[:at], out, *rows[at:]), attrs.get("dtype", x.dtype)),)
 
 
 def _nest_linear(call: Call) -> LoopNest:
     x, w = call.inputs[:2]
     y, rows = call.out, math.prod(x.shape[:-1])
-    weight_dims = ("C", "K") if call.attrs["transpose"] else ("K", "C")
+    weight_dims, columns = ("C", "K") if call.attrs["transpose"] else ("K", "C"), y.elements // rows
     operands = [
         Operand("x", 0, x.dtype, (rows, x.shape[-1]), (index("N"), index("C")), False, x.bits_per_element),
         Operand("w", 1, w.dtype, w.shape, tuple(map(index, weight_dims)), False),
-        Operand(
-            "y", len(call.inputs), y.dtype, (rows, y.shape[-1]), (index("N"), index("K")), True, y.bits_per_element
-        ),
+        Operand("y", len(call.inputs), y.dtype, (rows, columns), (index("N"), index("K")), True, y.bits_per_element),
     ]
-    return LoopNest((("N", rows), ("K", y.shape[-1]), ("C", x.shape[-1])), tuple(operands))
+    return LoopNest((("N", rows), ("K", columns), ("C", x.shape[-1])), tuple(operands))
 
 
 def _work_linear(call: Call) -> dict[str, int]:
@@ -52,8 +58,15 @@ def _work_linear(call: Call) -> dict[str, int]:
 
 
 def _evaluate_linear(attrs: Attributes, x: Array, w: Array, bias: Array | None = None) -> Array:
-    y: Array = x @ (w if attrs["transpose"] else w.T)
-    return y if bias is None else y + bias
+    y: Array = product(attrs, x, w if attrs["transpose"] else w.T)
+    y = y if bias is None else y + bias
+    if "rows" not in attrs:
+        return y
+    return np.moveaxis(y.reshape(*attrs["rows"], y.shape[-1]), -1, attrs.get("channels", -1))
+
+
+def _contracted_linear(call: Call) -> tuple[Contracted, Contracted]:
+    return Contracted(-1, -2), Contracted(0, 1) if call.attrs["transpose"] else Contracted(1, 0)
 
 
 def _gradient_linear(b: Backward) -> tuple[str | None, ...]:
@@ -74,24 +87,32 @@ def _gradient_linear(b: Backward) -> tuple[str | None, ...]:
 def _infer_weight_gradient(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
     x, g = inputs
     shape = (g.shape[-1], x.shape[-1])
-    return (Output(shape[::-1] if attrs["transpose"] else shape, x.dtype),)
+    made = tuple(attrs.get("shape", shape[::-1] if attrs["transpose"] else shape))
+    if math.prod(made) != math.prod(shape):
+        raise ModelError(f"a gradient of {list(shape)} cannot have the shape {list(made)}")
+    return (Output(made, attrs.get("dtype", x.dtype)),)
 
 
 def _nest_weight_gradient(call: Call) -> LoopNest:
     x, g = call.inputs
     rows, weight_dims = math.prod(x.shape[:-1]), ("C", "K") if call.attrs["transpose"] else ("K", "C")
+    made = (x.shape[-1], g.shape[-1]) if call.attrs["transpose"] else (g.shape[-1], x.shape[-1])
     operands = (
         Operand("x", 0, x.dtype, (rows, x.shape[-1]), (index("N"), index("C")), False, x.bits_per_element),
         Operand("y", 1, g.dtype, (rows, g.shape[-1]), (index("N"), index("K")), False, g.bits_per_element),
-        Operand("w", 2, call.out.dtype, call.out.shape, tuple(map(index, weight_dims)), True),
+        Operand("w", 2, call.out.dtype, made, tuple(map(index, weight_dims)), True, call.out.bits_per_element),
     )
     return LoopNest((("N", rows), ("K", g.shape[-1]), ("C", x.shape[-1])), operands)
 
 
 def _evaluate_weight_gradient(attrs: Attributes, x: Array, g: Array) -> Array:
     rows, columns = x.reshape(-1, x.shape[-1]), g.reshape(-1, g.shape[-1])
-    out: Array = rows.T @ columns if attrs["transpose"] else columns.T @ rows
-    return out
+    out = product(attrs, rows.T, columns) if attrs["transpose"] else product(attrs, columns.T, rows)
+    return out.reshape(attrs.get("shape", out.shape))
+
+
+def _contracted_weight_gradient(_: Call) -> tuple[Contracted, Contracted]:
+    return Contracted(-2, -1), Contracted(-2, -1)
 
 
 # --- matmul: batched, broadcasting, either operand transposed ---------------------------------------------------------
@@ -113,7 +134,7 @@ def _infer_matmul(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     except ValueError:
         raise ModelError(f"batch axes {list(a.shape[:-2])} and {list(b.shape[:-2])} do not broadcast") from None
-    return (Output((*batch, rows, columns), a.dtype),)
+    return (Output((*batch, rows, columns), attrs.get("dtype", a.dtype)),)
 
 
 def _nest_matmul(call: Call) -> LoopNest:
@@ -139,8 +160,12 @@ def _nest_matmul(call: Call) -> LoopNest:
 def _evaluate_matmul(attrs: Attributes, a: Array, b: Array) -> Array:
     left = np.swapaxes(a, -1, -2) if attrs["transpose_a"] else a
     right = np.swapaxes(b, -1, -2) if attrs["transpose_b"] else b
-    out: Array = left @ right
-    return out
+    return product(attrs, left, right)
+
+
+def _contracted_matmul(call: Call) -> tuple[Contracted, Contracted]:
+    left, right = call.attrs["transpose_a"], call.attrs["transpose_b"]
+    return Contracted(-2, -1) if left else Contracted(-1, -2), Contracted(-1, -2) if right else Contracted(-2, -1)
 
 
 def _gradient_matmul(b: Backward) -> tuple[str | None, ...]:
@@ -165,20 +190,24 @@ def _gradient_matmul(b: Backward) -> tuple[str | None, ...]:
 def _low_rank(call: Call, rank: int) -> tuple[Factor, Factor]:
     """Down to ``rank`` columns, and up again."""
     plain = {"transpose": False}
-    return Factor((rank, call.inputs[0].shape[-1]), plain), Factor((call.out.shape[-1], rank), plain)
+    stands_for = {name: call.attrs[name] for name in ("rows", "channels") if name in call.attrs}
+    columns = call.inputs[1].shape[1 if call.attrs["transpose"] else 0]
+    return Factor((rank, call.inputs[0].shape[-1]), plain), Factor((columns, rank), {**plain, **stands_for})
 
 
 register(
     OpKind(
         "linear", Family.MATMUL, _infer_linear, _evaluate_linear, _nest_linear, sums, _work_linear, _gradient_linear,
-        ("Gemm",), low_rank=_low_rank,
+        ("Gemm",), low_rank=_low_rank, contraction=_contracted_linear,
     ),
     OpKind(
         "linear_weight_gradient", Family.MATMUL, _infer_weight_gradient, _evaluate_weight_gradient,
         _nest_weight_gradient, sums, lambda call: {"mac": _nest_weight_gradient(call).points}, no_onnx=BACKWARD,
+        contraction=_contracted_weight_gradient,
     ),
     OpKind(
         "matmul", Family.MATMUL, _infer_matmul, _evaluate_matmul, _nest_matmul, sums,
         lambda call: {"mac": _nest_matmul(call).points}, _gradient_matmul, ("MatMul",),
+        contraction=_contracted_matmul,
     ),
 )  # fmt: skip

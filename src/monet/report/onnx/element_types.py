@@ -25,7 +25,10 @@ def element_type(dtype: str) -> int:
 
 
 def stored_type(dtype: str) -> str:
-    """The dtype that ``dtype`` has in an ONNX file: ``bit`` becomes ``bool``, as ONNX packs no bits."""
+    """The dtype that ``dtype`` has in an ONNX file: ``bit`` becomes ``bool``, as ONNX packs no bits, and what shares
+    scales becomes the numbers themselves."""
+    if FORMATS[dtype].element:
+        return "fp64"
     return "bool" if dtype == "bit" else dtype
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from monet.report.onnx.body import Body, Value
+from monet.report.onnx.operators.matmul import exact_sums
 from monet.report.onnx.table import writes
 
 
@@ -21,6 +22,7 @@ def window_attributes(taps: Sequence[int], attrs: Mapping[str, Any]) -> dict[str
 
 @writes("conv")
 def _conv(b: Body) -> Value:
+    exact_sums(b)
     attrs, window = b.call.attrs, window_attributes(b.shape(1)[2:], b.call.attrs)
     return b.node("Conv", *b.native("Conv"), pads=_pads(attrs["padding"]), group=attrs["groups"], **window)
 
@@ -50,6 +52,7 @@ def scatter_windows(
 
 @writes("conv_transpose")
 def _conv_transpose(b: Body) -> Value:
+    exact_sums(b)
     attrs = b.call.attrs
     operands = b.native("ConvTranspose")
     return scatter_windows(b, operands, b.shape(0)[2:], b.shape(1)[2:], attrs["spatial"], attrs, attrs["groups"])
@@ -62,6 +65,7 @@ def _conv_weight_gradient(b: Body) -> Value:
     dW[k, c, t] = Σ x[n, c, t·dilation + o·stride] · g[n, k, o]: stride and dilation change places. The samples of one
     group are the channels of one group of that convolution, so any number of groups is a single operator.
     """
+    exact_sums(b)
     x, g = b.native("Conv")
     attrs, groups, taps = b.call.attrs, b.call.attrs["groups"], b.call.attrs["taps"]
     batch, channels, *spatial = b.shape(0)
