@@ -16,6 +16,7 @@ from monet.nesting import check_nesting
 
 BOUNDARIES = ("keep", "local", "dram")
 HALOS = ("cached", "recomputed")
+TILES = ("latency", "throughput")
 MOST_SPLIT = 2  # dimensions of an operator that are cut at once
 
 
@@ -85,7 +86,8 @@ class Plan(Displayed):
     number, as soon as there is room, results may wait behind the reads of so many tiles (of every operator, on every
     core of a group), and in a group over several cores those that come first run so many tiles ahead.
     ``buffer_share``: share of a memory that an operator alone may take for its own tiles, so that results of others
-    can stay there.
+    can stay there. ``tiles``: what the tiles of an operator alone are chosen for: ``latency``, it is done soonest on an
+    idle machine; ``throughput``, core and wires together have the least to do, whichever of them it waits for.
     """
 
     groups: tuple[Group, ...] = ()
@@ -93,6 +95,7 @@ class Plan(Displayed):
     boundary: str = "keep"
     prefetch: int | None = None
     buffer_share: float = 1.0
+    tiles: str = "latency"
 
     @property
     def share(self) -> float:
@@ -105,6 +108,7 @@ class Plan(Displayed):
             "boundary": self.boundary,
             **({} if self.prefetch is None else {"prefetch": self.prefetch}),
             "buffer_share": self.buffer_share,
+            **({} if self.tiles == "latency" else {"tiles": self.tiles}),
             "groups": [
                 {"operators": list(group.operators)}
                 | ({"tile": dict(group.tile)} if group.tile else {})
@@ -120,7 +124,7 @@ class Plan(Displayed):
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], source: str = "plan") -> Plan:
         """A plan from plain values; anything unknown is an error that names its place."""
-        allowed = ("boundary", "prefetch", "buffer_share", "groups", "allocation")
+        allowed = ("boundary", "prefetch", "buffer_share", "tiles", "groups", "allocation")
         if not isinstance(values, Mapping):
             raise PlanError(f"{source}: expected keys {', '.join(allowed)}, got {values!r}")
         for key in values:
@@ -134,6 +138,9 @@ class Plan(Displayed):
             raise PlanError(f"{source}: prefetch {prefetch!r}: a whole number of tiles, 0 or more")
         if not isinstance(share, int | float) or isinstance(share, bool) or not 0 < share <= 1:
             raise PlanError(f"{source}: buffer_share {share!r}: more than 0, at most 1")
+        tiles = values.get("tiles", "latency")
+        if tiles not in TILES:
+            raise PlanError(f"{source}: tiles {tiles!r}: {nearest(str(tiles), TILES)}")
         listed, placed = values.get("groups") or [], values.get("allocation") or {}
         if not isinstance(listed, list | tuple):
             raise PlanError(f"{source}: groups: expected a list of groups, got {listed!r}")
@@ -141,7 +148,7 @@ class Plan(Displayed):
             raise PlanError(f"{source}: allocation: expected operator: cores, got {placed!r}")
         groups = tuple(_group(entry, f"{source}: groups.{i}") for i, entry in enumerate(listed))
         placements = {str(name): _placement(entry, f"{source}: allocation.{name}") for name, entry in placed.items()}
-        return cls(groups, placements, boundary, prefetch, float(share))
+        return cls(groups, placements, boundary, prefetch, float(share), tiles)
 
 
 def _group(values: Any, place: str) -> Group:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.measurement.figures import Figures
-from monet.schedule.plan import HALOS, Group, Plan
+from monet.schedule.plan import HALOS, TILES, Group, Plan
 from monet.schedule.planning.default_plan import default_plan
 from monet.search.allocation.bases import allocate_fused
 from monet.search.allocation.evaluator import plan_figures
@@ -150,13 +150,13 @@ def _steps(
 
 
 def improve_tiles(best: _Best, budget: int) -> None:
-    """Tile sizes and halos of groups and buffer share, one change at a time, while any helps."""
+    """Tile sizes and halos of groups, buffer share and what tiles are for, one change at a time, while any helps."""
     seen: set[tuple[object, ...]] = set()
     gained = True
     while gained:
         gained = False
         for plan in list(_other_tiles(best.scheduler, best.plan)):
-            key = (plan.groups, plan.buffer_share)
+            key = (plan.groups, plan.buffer_share, plan.tiles)
             if key in seen:
                 continue
             seen.add(key)
@@ -168,11 +168,12 @@ def improve_tiles(best: _Best, budget: int) -> None:
 
 
 def _other_tiles(scheduler: Scheduler, plan: Plan) -> Iterator[Plan]:
-    """Plans that differ in one tile, halo or buffer share."""
+    """Plans that differ in one tile or halo, buffer share, or what the tiles of operators alone are chosen for."""
     operators = {operator.op.name: operator for operator in scheduler.workload.operators}
     for share in BUFFER_SHARES:
         if share != plan.buffer_share:
             yield replace(plan, buffer_share=share)
+    yield from (replace(plan, tiles=goal) for goal in TILES if goal != plan.tiles)
     for number, group in enumerate(plan.groups):
         last = max((operators[name] for name in group.operators), key=lambda operator: operator.number)
         for other in _variants(group, last.nest.sizes):

@@ -43,7 +43,7 @@ from monet.mapping.unfused.border import Border
 from monet.mapping.unfused.border_traffic import Memories, Moved, crossed, moved_bits
 from monet.mapping.unfused.dram_route import OperandCost, UnfusedCost
 from monet.mapping.unfused.tile_candidates import SPARE, tile_arrays
-from monet.mapping.unfused.tile_ranking import rank_tiles
+from monet.mapping.unfused.tile_ranking import rank_tiles, taken_cycles
 from monet.mapping.unfused.tile_totals import TileSums, sum_tiles
 
 FINALISTS = 8
@@ -77,8 +77,10 @@ class Unfused(UnfusedCost):
         return self.compute_cycles + (tiles.first_fill_cycles if tiles else 0)
 
     def score(self, objective: str) -> float:
-        """What an objective asks to be small."""
-        return {"latency": self.cycles, "energy": self.energy_j, "edp": self.cycles * self.energy_j}[objective]
+        """What an objective asks to be small; ``throughput`` is about tiles, not about arrays to choose from."""
+        if objective in ("latency", "throughput"):
+            return self.cycles
+        return {"energy": self.energy_j, "edp": self.cycles * self.energy_j}[objective]
 
 
 def unfused(
@@ -91,28 +93,28 @@ def unfused(
     store: CostStore,
 ) -> Unfused:
     """The best way found to run ``nest`` on ``core`` from and to DRAM. A strided scatter runs as it stands or, where
-    that is better, phase by phase in every tile."""
+    that is better, phase by phase in every tile. Objective ``throughput``: every tile is done soonest, as for
+    ``latency``, but they are cut so that core and wires have the least to do together."""
     border.check_room(nest)
-    target = Target(core, objective, border.stream if core.streamed else None, constraints)
-    direct = _unfused(nest, target, border, False, store)
+    inside = "latency" if objective == "throughput" else objective
+    target = Target(core, inside, border.stream if core.streamed else None, constraints)
+    direct = _unfused(nest, target, border, objective, False, store)
     if not has_phases(nest, target):
         return direct
     try:
-        phased = _unfused(nest, target, border, True, store)
+        phased = _unfused(nest, target, border, objective, True, store)
     except DoesNotFit:
         return direct
     return min(direct, phased, key=lambda found: found.score(objective))
 
 
-def _unfused(nest: LoopNest, target: Target, border: Border, phased: bool, store: CostStore) -> Unfused:
-    core, objective, constraints = target.core, target.objective, target.constraints
+def _unfused(nest: LoopNest, target: Target, border: Border, goal: str, phased: bool, store: CostStore) -> Unfused:
+    core, constraints = target.core, target.constraints
     key = nest, target, border.memories, phased
     bench = store[BENCHES].get_or(key, lambda: _Bench(*key, store))
     frame, whole, arrays, counts = bench.frame, bench.whole, bench.arrays, bench.counts
     streams = {slot: counts.stream_bits(slot) for slot in core.streamed}
-    per_slot, scalars = arrays.prices(
-        border, objective, whole.energy_j, bench.prices.leakage_j_per_cycle, streams, counts
-    )
+    per_slot, scalars = arrays.prices(border, goal, whole.energy_j, bench.prices.leakage_j_per_cycle, streams, counts)
     # of some tiles the estimate knows less: analog cells, phases, ports that bind, inputs transposed in every tile
     uncertain = core.weights_resident or phased or counts.bound_by != "compute" or frame.transpose_cycles > 0
     keep = 3 * FINALISTS if uncertain else FINALISTS
@@ -141,7 +143,7 @@ def _unfused(nest: LoopNest, target: Target, border: Border, phased: bool, store
         except DoesNotFit as error:  # the estimate knows the cells of an analog array only as a whole
             problem = error
             continue
-        found = _score(bench, border, choice)
+        found = _score(bench, border, goal, choice)
         if best is None or found < best[0]:
             best = found, choice
     if best is None:
@@ -252,9 +254,9 @@ BENCHES = Section[_Bench]("tiles to choose from", 1024)
 TILES = Section[Tiles]("tiles of nests", 4096)
 
 
-def _score(bench: _Bench, border: Border, choice: _Choice) -> float:
+def _score(bench: _Bench, border: Border, goal: str, choice: _Choice) -> float:
     """The score of a finalist, all tiles counted as the most frequent one."""
-    core, objective = bench.target.core, bench.target.objective
+    core = bench.target.core
     across = crossed(choice.moved, border, bench.prices)
     tiles = math.prod(loop.trips for loop in choice.order)
     streamed: float = 0
@@ -264,11 +266,15 @@ def _score(bench: _Bench, border: Border, choice: _Choice) -> float:
         streamed, core_cycles = sum(counts.stream_bits(slot) for slot in core.streamed) * tiles, counts.cycles
     busy = (choice.moved.read_bits + choice.moved.write_bits + streamed) / border.bits_per_cycle
     edges = across.first_cycles + across.last_cycles
-    cycles = edges + max(core_cycles * tiles + across.serial_cycles, busy - edges)
+    in_core = core_cycles * tiles + across.serial_cycles
+    if goal == "throughput":
+        cycles = taken_cycles(in_core, busy, edges - 2 * border.latency_cycles)
+    else:
+        cycles = edges + max(in_core, busy - edges)
     joules = choice.run.energy_j * tiles + math.fsum(across.joules.values())
-    if objective == "latency":
+    if goal in ("latency", "throughput"):
         return cycles * (1 + SPARE * joules / bench.whole.energy_j)
-    return joules + bench.prices.leakage_j_per_cycle * cycles if objective == "energy" else cycles * joules
+    return joules + bench.prices.leakage_j_per_cycle * cycles if goal == "energy" else cycles * joules
 
 
 def _add_up(nest: LoopNest, choice: _Choice, totals: TileSums, core: Core, border: Border, prices: Prices) -> Unfused:

@@ -18,10 +18,11 @@ from monet.mapping.nest.mapping import Loop
 from monet.mapping.nest.tiles import tile_sizes
 from monet.mapping.unfused.border import Border
 from monet.mapping.unfused.border_traffic import Memories
-from monet.mapping.unfused.tile_ranking import SLOT_COLUMNS, Ranking
+from monet.mapping.unfused.tile_ranking import SLOT_COLUMNS, THROUGHPUT, Ranking
 
 PARTS, MOST_TILES = (2, 4, 8, 16, 64, 256), 6  # see ``tile_sizes``
 SPARE = 1e-3  # at objective latency, doubling the energy counts as 0.1 % of the cycles
+GOALS = {objective: number for number, objective in enumerate(OBJECTIVES)} | {"throughput": THROUGHPUT}
 
 
 def _in_padding(window: Window, size: int, tile: int) -> bool:
@@ -145,7 +146,7 @@ class TileArrays:
     def prices(
         self,
         border: Border,
-        objective: str,
+        goal: str,
         joules: float,
         leakage_j_per_cycle: float,
         streams: Dictionary[str, float],
@@ -180,7 +181,7 @@ class TileArrays:
                 2 * border.latency_cycles,
                 joules,
                 leakage_j_per_cycle,
-                OBJECTIVES.index(objective),
+                GOALS[goal],
                 counts.compute_cycles / self.steps,
                 frame.result_bits,
                 overhead,

@@ -83,7 +83,7 @@ class CostTable:
         self._known: dict[tuple[Any, ...], StepCost] = {}
         self._borders: dict[tuple[str, int, float, int], Border] = {}
         self._places: dict[tuple[tuple[str, ...], bool], tuple[Any, ...]] = {}
-        self._numbers: dict[tuple[bool, bool, str, int, bool, float, int], int] = {}
+        self._numbers: dict[tuple[bool, bool, str, int, bool, float, int, str], int] = {}
         self.steps: dict[tuple[Any, ...], Costed] = {}
         # a number for each (keys are slow to compare, numbers are not), its steps, storages they touch, those for sums
         self.numbered: dict[tuple[Any, ...], tuple[int, Costed, tuple[str, ...], dict[int, str]]] = {}
@@ -97,26 +97,41 @@ class CostTable:
         self.orders: dict[tuple[Any, ...], I64x2] = {}  # of the tiles of groups, by the arrays of their operators
 
     def cost(
-        self, operator: Operator, steps: StepRanges, number: int, instance: CoreInstance, held: bool, share: float
+        self,
+        operator: Operator,
+        steps: StepRanges,
+        number: int,
+        instance: CoreInstance,
+        held: bool,
+        share: float,
+        goal: str = "",
     ) -> StepCost:
         """The cost of one step of an operator on a core; ``share`` of its memory may be used for buffers. Cores that
-        share a streamed operator see their part of DRAM's bandwidth when they choose their tiles."""
+        share a streamed operator see their part of DRAM's bandwidth when they choose their tiles. ``goal``: what tiles
+        are chosen for, if not the table's objective (``goal_of``)."""
+        goal = goal or self.objective
         ranges = tuple((dim, int(low[number]), int(high[number])) for dim, (low, high) in steps.ranges.items())
         cores = steps.pieces if operator.macs and not held else 1
         instance = self.alike[instance.name]
-        key = (operator.key, ranges, instance.name, steps.pieces, held, share)
+        key = (operator.key, ranges, instance.name, steps.pieces, held, share, goal)
         found = self._known.get(key)
         if found is None and share < 1 and operator.is_matrix and not held:
-            whole = self.cost(operator, steps, number, instance, held, 1.0)
+            whole = self.cost(operator, steps, number, instance, held, 1.0, goal)
             if self._fits(whole, instance, cores, share / self.machine.sharing(instance, cores)):
                 found = self._known[key] = whole  # what is best with all of a memory, and takes less of it
         if found is None:
             share /= 1 if held else self.machine.sharing(instance, steps.pieces)
-            content = (operator.key, ranges, held, self._surroundings(operator, instance, cores, held, share))
+            content = (operator.key, ranges, held, self._surroundings(operator, instance, cores, held, share, goal))
             found = self._known[key] = self.store[STEPS].get_or(
-                content, lambda: self._compute(operator, steps, number, instance, cores, held, share)
+                content, lambda: self._compute(operator, steps, number, instance, cores, held, share, goal)
             )
         return found
+
+    def goal_of(self, operator: Operator, plan: Plan, held: bool) -> str:
+        """What a plan has the tiles of an operator chosen for: for throughput only where there are tiles to choose,
+        and time is what counts."""
+        choosing = operator.is_matrix and not held and self.objective == "latency"
+        return plan.tiles if choosing else self.objective
 
     def _fits(self, cost: StepCost, instance: CoreInstance, cores: int, share: float) -> bool:
         """Whether the buffers of a step fit a share of its core's memories."""
@@ -136,7 +151,7 @@ class CostTable:
             except MonetError:
                 return None
 
-        key = operator.key, self._surroundings(operator, instance, 1, False, 1.0)
+        key = operator.key, self._surroundings(operator, instance, 1, False, 1.0, self.objective)
         return self.store[UNFUSED_CYCLES].get_or(key, compute)
 
     def passing_cycles(self, cost: StepCost, instance: CoreInstance) -> float:
@@ -178,19 +193,21 @@ class CostTable:
             )
         return found
 
-    def _surroundings(self, operator: Operator, instance: CoreInstance, cores: int, held: bool, share: float) -> int:
+    def _surroundings(
+        self, operator: Operator, instance: CoreInstance, cores: int, held: bool, share: float, goal: str
+    ) -> int:
         """A number for the core and what its costs see beyond it: DRAM only where it streams from there, and for fused
         attention the lanes beside it."""
         is_matrix = operator.macs > 0
         supply = self.machine.supply(instance, operator.input_bytes + operator.output_bytes)
-        key = operator.is_attention, is_matrix, instance.name, cores, held, share, supply
+        key = operator.is_attention, is_matrix, instance.name, cores, held, share, supply, goal
         if key not in self._numbers:
             border = self._border(instance, cores, 1.0 if held else share, supply)
             beyond: Any = border.memories
             if is_matrix and (instance.core.streamed or not held):
                 beyond = border.stream if held else border
             lanes = lanes_beside(self.machine.accelerator, instance) if operator.is_attention else None
-            content = instance.core, beyond, self.objective if is_matrix else "", lanes and lanes.core
+            content = instance.core, beyond, goal if is_matrix else "", lanes and lanes.core
             self._numbers[key] = self.store[SURROUNDINGS].get_or(content, self.store.next_number)
         return self._numbers[key]
 
@@ -209,13 +226,14 @@ class CostTable:
         cores: int,
         held: bool,
         share: float,
+        goal: str,
     ) -> StepCost:
         nest = step_nest(operator.nest, steps, number) if steps.ranges else operator.nest
         supply = self.machine.supply(instance, operator.input_bytes + operator.output_bytes)
         border = self._border(instance, cores, 1.0 if held else share, supply)
         if operator.is_matrix:
             run = matrix_held if held else matrix_streamed
-            found = run(nest, instance, border, self.objective, self.store)
+            found = run(nest, instance, border, goal, self.store)
             return with_bias(found, nest, operator.operands[-1][0].dtype, instance.core) if operator.has_bias else found
         part = nest.points / max(1, operator.nest.points)
         work = {name: math.ceil(count * part - 1e-9) for name, count in operator.work}
@@ -257,20 +275,20 @@ def operator_steps(
     """Steps and costs of one operator under a plan, looked up if they were asked for before. ``held``: its operands lie
     in the memory; otherwise they are streamed."""
     placement = plan.placements[operator.op.name]
-    share = plan.share
-    key = (operator.identity, placement, group.identity, held, share)
+    share, goal = plan.share, table.goal_of(operator, plan, held)
+    key = (operator.identity, placement, group.identity, held, share, goal)
     found = table.numbered.get(key)
     if found is None:
-        alike = key if group.key else (operator.key, placement, None, held, share)
+        alike = key if group.key else (operator.key, placement, None, held, share, goal)
         if alike not in table.steps:
             try:
-                table.steps[alike] = _costed(operator, group, table, placement, held, share)
+                table.steps[alike] = _costed(operator, group, table, placement, held, share, goal)
             except DoesNotFit as error:
                 raise _infeasible(operator, placement, error) from None
         costed = table.steps[alike]
-        whole = table.numbered.get((*key[:-1], 1.0)) if share < 1 else None
-        if whole and whole[1].costs == costed.costs:
-            found = table.numbered[key] = whole  # a share is enough for what is best with all of a memory
+        plain = table.numbered.get((*key[:-2], 1.0, table.objective))
+        if plain and plain[1].costs == costed.costs:
+            found = table.numbered[key] = plain  # a share is enough, or throughput asks for the same tiles
     if found is None:
         sums = {position: f"sums {position} of {operator.op.name}" for position in costed.summed}
         found = table.numbered[key] = len(table.numbered), costed, (*operator.storages, *sums.values()), sums
@@ -282,7 +300,7 @@ def operator_steps(
 
 
 def _costed(
-    operator: Operator, group: TiledGroup, table: CostTable, placement: Placement, held: bool, share: float
+    operator: Operator, group: TiledGroup, table: CostTable, placement: Placement, held: bool, share: float, goal: str
 ) -> Costed:
     instances = tuple(table.machine.accelerator.instance(name) for name in placement.cores)
     pieces = len(instances)
@@ -293,7 +311,7 @@ def _costed(
         steps, classes, first = _untiled(operator, placement.split, table.store)
     some = np.all([low < high for low, high in steps.ranges.values()], axis=0) if steps.ranges else np.ones(1, bool)
     costs = {
-        int(step): table.cost(operator, steps, int(step), instances[int(step) % pieces], held, share)
+        int(step): table.cost(operator, steps, int(step), instances[int(step) % pieces], held, share, goal)
         for step in first
         if some[step]
     }

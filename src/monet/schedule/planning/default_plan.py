@@ -16,6 +16,7 @@ from dataclasses import replace
 from monet.errors import nearest
 from monet.hardware.accelerator import CoreInstance
 from monet.schedule.engine import NoSchedule, Scheduler
+from monet.schedule.plan import TILES as TILES_FOR
 from monet.schedule.plan import Group, Placement, Plan, PlanError
 from monet.schedule.planning.family import best_by_cores
 from monet.schedule.planning.grouping import common_cuts
@@ -46,15 +47,25 @@ def default_schedule(
     for plain in unfused:
         if plain.makespan > WORTH_FUSING * unfused[0].makespan:
             break
+        fused: Schedule | None = None
         for plan in fused_plans(scheduler, plain.plan, placements):
-            if not plan.groups:
-                continue
-            try:
-                found = scheduler.schedule(plan)
-            except NoSchedule:
-                continue
-            best = min(best, found, key=lambda schedule: schedule.makespan)
+            if plan.groups:
+                fused = _faster(scheduler, fused, plan)
+        if fused:  # fewer operators are left that tiles are chosen for, and beside others
+            for goal in TILES_FOR:
+                if goal != fused.plan.tiles:
+                    fused = _faster(scheduler, fused, replace(fused.plan, tiles=goal)) or fused
+            best = min(best, fused, key=lambda schedule: schedule.makespan)
     return best
+
+
+def _faster(scheduler: Scheduler, best: Schedule | None, plan: Plan) -> Schedule | None:
+    """The schedule of a plan if it can run and is faster than the best so far, else that one."""
+    try:
+        found = scheduler.schedule(plan)
+    except NoSchedule:
+        return best
+    return min(best, found, key=lambda schedule: schedule.makespan) if best else found
 
 
 def default_plan(scheduler: Scheduler, fusion: str = "auto", boundary: str = "") -> Plan:

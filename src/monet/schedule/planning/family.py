@@ -27,9 +27,17 @@ class Rule(NamedTuple):
 
     boundary: str
     buffer_share: float
+    tiles: str = "latency"
 
 
-RULES = (Rule("keep", FULL), Rule("keep", HALF), Rule("local", FULL), Rule("dram", FULL))
+RULES = (
+    Rule("keep", FULL),
+    Rule("keep", HALF),
+    Rule("local", FULL),
+    Rule("dram", FULL),
+    Rule("keep", FULL, "throughput"),
+    Rule("keep", HALF, "throughput"),
+)
 
 
 def best_unfused(scheduler: Scheduler, boundary: str = "", given: Mapping[str, Placement] | None = None) -> Schedule:
@@ -106,7 +114,7 @@ def _fastest(scheduler: Scheduler, plan: Plan, rules: Sequence[Rule]) -> Schedul
     failed: NoSchedule | None = None
     for rule in rules:
         try:
-            found = scheduler.schedule(replace(plan, boundary=rule.boundary, buffer_share=rule.buffer_share))
+            found = scheduler.schedule(replace(plan, **rule._asdict()))
         except NoSchedule as error:
             failed = failed or error
             continue
