@@ -122,7 +122,7 @@ OTHER = {
     "mobilenet": "classes=3 image=96 dropout=.5",
     "unet": "levels=2 width=8 channels=1 classes=3 image=32",
     "lstm": "layers=3 hidden=8 vocabulary=9 sequence=3 dropout=.5",
-    "mlp": "widths=3-4-5 activation=gelu dropout=.5",
+    "mlp": "widths=3-4-5 activation=gelu dropout=.5 input_gradient=yes",
 }
 SMALL = {
     "gpt": "layers=1,hidden=24,heads=4,vocabulary=20,positions=16,sequence=16",

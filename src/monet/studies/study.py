@@ -27,6 +27,9 @@ STUDIES: dict[str, tuple[str, str]] = {
     ),
     "fusion": ("fusion", "ResNet-18's fusion by length of groups, 1 to 8, against the manual plan"),
     "sweeps": ("sweeps", "one resource of an accelerator grows: does a larger machine ever look worse?"),
+    "mx-formats": ("mx_formats", "microscaling formats: bits, copies that training keeps, errors of rounding"),
+    "mx-npu": ("mx_npu", "DaCapo's execution times, and a SNAX core's throughput, use, energy and area"),
+    "mx-robotics": ("mx_robotics", "which microscaling format should a robot learn in, on which NPU?"),
     "nonadditive": ("nonadditive", "what two dropped activations cost together, against the sum of each alone"),
 }
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from monet.frontends.zoo.layers import Layers
-from monet.frontends.zoo.parameters import Family, choice, probability, repeats, whole, wholes
+from monet.frontends.zoo.parameters import Family, choice, probability, repeats, switch, whole, wholes
 
 if TYPE_CHECKING:
     from monet.graph import Graph
@@ -21,12 +21,13 @@ class Mlp(Family):
     widths: tuple[int, ...] = wholes((32, 256, 256, 8), "inputs, hidden layers and outputs", least=2)
     activation: str = choice("silu", ("silu", "elu", "relu", "gelu", "tanh"), "after every layer but the last")
     dropout: float = probability(0.0, "after every activation")
+    input_gradient: bool = switch(False, "training works out the gradient of the input too")
 
     def build(self, name: str, batch: int) -> Graph:
         """The forward graph."""
         net = Layers(name)
         net.builder.usual_loss = "mse"
-        x = net.builder.input("state", (batch, self.widths[0]))
+        x = net.builder.input("state", (batch, self.widths[0]), differentiated=self.input_gradient)
         attrs = _ATTRIBUTES.get(self.activation, {})
         for layer, width in enumerate(self.widths[1:]):
             x = net.linear(str(2 * layer), x, width)

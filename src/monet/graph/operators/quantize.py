@@ -35,13 +35,13 @@ def _evaluate(attrs: Attributes, x: Array) -> Array:
 
 
 def _work(call: Call) -> dict[str, int]:
-    """Of every element its magnitude is compared, scaled and rounded; of every group a scale is taken. Elements that
-    pad a group to its size are worked on like others."""
+    """Every element is quantised: its magnitude compared, scaled and rounded, which cores may have a unit for. Elements
+    that pad a group to its size are worked on like others; a scale that is no power of two is divided by."""
     group = FORMATS[call.out.dtype].group
     padded, count = (group.padded(call.out.shape), group.count(call.out.shape)) if group else (0, 0)
     extra = {"random": padded} if call.attrs.get("rounding") == "stochastic" else {}
-    divided = {"div": count} if group and group.scale == "e4m3" else {"add": count}  # exponents are subtracted
-    return {"max": padded, "mul": padded, "round": padded, **divided, **extra}
+    divided = {"div": count} if group and group.scale == "e4m3" else {}
+    return {"quantize": padded, **divided, **extra}
 
 
 def lost_to_padding(tensor: Tensor) -> int:

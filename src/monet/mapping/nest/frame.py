@@ -304,9 +304,17 @@ class Frame:
         """All reads and writes at and below the border."""
         return (*self._array_terms(), *self._crossing_terms())
 
+    def _fed_bits(self, slot: str) -> float:
+        """Bits that the array takes with an element. A flattening one takes whole groups of the product, which is
+        padded already, whatever pads the tensor."""
+        held = format_named(self.footprints[slot].operand.dtype)
+        if slot == "O" or self.product is None or held.group is None:
+            return self.bits[slot]
+        return held.bits + held.group.shared_bits / math.prod(held.group.shape)
+
     def _array_terms(self) -> Iterator[Term]:
         for slot in ("I", "W", "O"):
-            level, bits = self.levels[slot][0], self.bits[slot]
+            level, bits = self.levels[slot][0], self._fed_bits(slot)
             total, beat = self._array_accesses(slot)
             least = level.min_access_bits
             billed = -(-beat * bits // least) * least / (beat * bits)
