@@ -219,6 +219,7 @@ class Core:
     compute_area_m2: float
     compute_leakage_w: float
     refills_every_tile: bool = False  # nothing stays in the array from one tile of an operator to the next
+    format_switch_cycles: int = 0  # that a core waits when it goes on in other number formats
     output_tiles: OutputTiles | None = None  # what an array that works output tile by output tile pays for each
     tile_buffers: int = 0  # tiles that may have asked for operands and not be done; 0: as many as there is room for
 

@@ -325,6 +325,7 @@ class CoreModel(Model):
     axes: dict[str, AxisModel] = {}
     modes: dict[str, dict[str, WiresModel]] = Field({}, description="further modes: wires by axis")
     mode_switch_cycles: Cycles = 0
+    format_switch_cycles: Cycles = Field(0, description="to go on with products of other number formats")
     rates: dict[str, RateModel] = Field({}, description="by number format ('int8') or pair ('int8*int4')")
     vector: VectorModel | None = None
     quantiser: QuantiserModel | None = Field(

@@ -92,6 +92,7 @@ def level_line(level: MemoryLevel) -> str:
     ports = ", ".join(f"{port.name} {port.bandwidth_bits_per_cycle} bit/cycle" for port in level.ports)
     shared = f" (shared: {level.memory})" if level.memory else ""
     size = binary_bytes(level.size_bytes) + (", double-buffered" if level.double_buffered else "")
+    size += f" in {level.banks} banks of {level.bank_bits} bit" if level.banks else ""
     return (
         f"{level.name}{shared} [{' '.join(level.operands)}] {copies}{size}; {ports}; "
         f"read {si(level.read_energy_j, 'J')}, write {si(level.write_energy_j, 'J')} per {level.access_bits} bit; "
@@ -111,6 +112,19 @@ def axis_lines(core: Core) -> list[str]:
     return lines
 
 
+def tile_lines(core: Core) -> list[str]:
+    """How an array works that goes from output tile to output tile."""
+    tiles = core.output_tiles
+    if tiles is None:
+        return []
+    parts = ["flattened (im2col)" + ", input gradients by col2im" * tiles.col2im] if tiles.flatten else []
+    parts += [f"queues of {tiles.queue_steps} steps"] if tiles.queue_steps is not None else []
+    parts += [f"{tiles.overhead_cycles} cycles more each"] if tiles.overhead_cycles else []
+    parts += [f"{tiles.setup_cycles} cycles to set up"] if tiles.setup_cycles else []
+    parts += [f"first fill {tiles.first_fill_cycles} cycles"] if tiles.first_fill_cycles else []
+    return [f"output tile by output tile: {'; '.join(parts) or 'as unrolled'}"]
+
+
 def core_lines(core: Core) -> list[str]:
     """What a core can do and what it is made of."""
     lines = axis_lines(core)
@@ -120,9 +134,12 @@ def core_lines(core: Core) -> list[str]:
             f"{pair} → {rate.accumulator}: {rate.products_per_cycle:g} products/cycle and unit, "
             f"{si(rate.energy_j, 'J')} each, peak {si(2 * core.peak_macs_per_s(rate), 'op/s')}"
         )
+    lines += tile_lines(core)
     if core.lanes:
         dtypes = ", ".join(f"{rate.dtype} {si(rate.energy_j, 'J')}" for rate in core.vector_rates)
-        lines.append(f"{core.lanes} vector lanes: {dtypes} per lane-cycle")
+        only_quantises = [name for name, _ in core.functions] == ["quantize"]
+        what = f"quantiser of {core.lanes} elements" if only_quantises else f"{core.lanes} vector lanes"
+        lines.append(f"{what}: {dtypes} per lane-cycle")
     return lines
 
 

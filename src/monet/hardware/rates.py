@@ -57,8 +57,16 @@ def array_rate(rates: Sequence[Rate], first: str, second: str, *, either_way: bo
         for rate in rates:
             if rate.takes(one, other):
                 return rate
-    listed = ", ".join("×".join(rate.inputs) for rate in rates) or "none"
-    raise HardwareError(f"the array has no rate for {first}×{second}; it supports: {listed}")
+    raise HardwareError(f"the array has no rate for {first}×{second}; it supports: {_listed(rates)}")
+
+
+def _listed(rates: Sequence[Rate]) -> str:
+    """The pairs that there are rates for."""
+    pairs = {rate.inputs: None for rate in rates}
+    names = list(dict.fromkeys(name for pair in pairs for name in pair))
+    if len(names) > 1 and len(pairs) == len(names) ** 2:
+        return f"any two of {', '.join(names)}"
+    return ", ".join("×".join(pair) for pair in pairs) or "none"
 
 
 def lane_rate(rates: Sequence[VectorRate], formats: Sequence[str]) -> VectorRate:

@@ -303,6 +303,7 @@ def _core(core: CoreModel, description: Description, technology: Technology, sha
         mode_switch_cycles=core.mode_switch_cycles,
         dispatch_cycles=description.dispatch_cycles if core.dispatch_cycles is None else core.dispatch_cycles,
         refills_every_tile=core.refill == "tile",
+        format_switch_cycles=core.format_switch_cycles,
         output_tiles=_output_tiles(core, description),
         tile_buffers=core.tile_buffers or 0,
         area_m2=compute_area + sum(level.total_area_m2 for level in levels if not level.memory),

@@ -320,16 +320,24 @@ def _costed(
         costed = tuple(costs.get(int(step), nothing) for step in first)
     else:
         costed = tuple(costs.values())
-    mode, refills = _mode(table.machine, instances[0], costed[0].mode), instances[0].core.refills_every_tile
+    mode = _mode(table.machine, instances[0], costed[0].mode, operator)
+    refills = instances[0].core.refills_every_tile
     return Costed(instances, steps, classes, costed, operator.summed_up(placement.dims), mode, refills)
 
 
-def _mode(machine: Machine, instance: CoreInstance, mode: str) -> tuple[int, int]:
-    """(number of a mode among a core's, ticks of changing to it)."""
-    names = [each.name for each in instance.core.modes]
-    if len(names) < 2 or mode not in names:
+def _mode(machine: Machine, instance: CoreInstance, mode: str, operator: Operator) -> tuple[int, int]:
+    """(number of a mode among a core's, ticks of changing to it): one of its array, and one by formats if it takes time
+    to change those; both together count as one."""
+    core = instance.core
+    names = [each.name for each in core.modes]
+    if mode not in names or (len(names) < 2 and not core.format_switch_cycles):
         return -1, 0
-    return names.index(mode), machine.ticks(instance.core.mode_switch_cycles, instance)
+    number, cycles = names.index(mode), core.mode_switch_cycles if len(names) > 1 else 0
+    if core.format_switch_cycles:
+        first, second = (operand.dtype for operand in operator.nest.reads[:2])
+        number = number * len(core.rates) + core.rates.index(core.rate(first, second, either_way=True))
+        cycles += core.format_switch_cycles
+    return number, machine.ticks(cycles, instance)
 
 
 def _infeasible(operator: Operator, placement: Placement, error: DoesNotFit) -> Exception:
