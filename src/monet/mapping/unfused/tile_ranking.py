@@ -65,6 +65,8 @@ THROUGHPUT = 3  # after the mapper's objectives
 # cycles give the same plans; without edges tiles grow for nothing and steps take up to a third longer.
 HIDDEN, EDGES = 0.5, 0.1
 EQUAL = 1 - 1e-12
+SLACK = 1 + 1e-9  # a bound that is over a score by less may be so by rounding
+COARSE = 3  # every third tile of a dimension is looked at first
 
 
 class Tile(NamedTuple):
@@ -79,31 +81,114 @@ class Tile(NamedTuple):
 
 @kernel
 def rank_tiles(ranking: Ranking) -> tuple[F64, I64x2]:
-    """The ``keep`` best (score; stationary slot, sliding dim, tiles …), best first; unused rows score infinity."""
+    """The ``keep`` best (score; stationary slot, sliding dim, tiles …), best first; unused rows score infinity.
+
+    Some tiles from all over are ranked first: as many of all are at least as good as the worst of these, and what
+    cannot be is left out when all are ranked.
+    """
     dims = ranking.candidates.size
+    tile = Tile(np.zeros(dims, np.int64), np.zeros(SLOTS), np.zeros(SLOTS), np.zeros(SLOTS), sliding_dims(ranking))
+    once = bits_once(ranking)
     scores = np.full(ranking.keep, np.inf)
     ranked = np.full((ranking.keep, dims + 2), -1, np.int64)
-    sliding = np.zeros((SLOTS, dims), np.uint8)
+    rank_some(COARSE, np.inf, once, tile, scores, ranked, ranking)
+    limit = scores[ranking.keep - 1]
+    scores[:], ranked[:] = np.inf, -1
+    rank_some(1, limit, once, tile, scores, ranked, ranking)
+    return scores, ranked
+
+
+@part(allocates=True)
+def sliding_dims(ranking: Ranking) -> U8x2:
+    """[slot, dim]: whether a window of the slot slides along the dimension."""
+    found = np.zeros((SLOTS, ranking.candidates.size), np.uint8)
     for slot in range(SLOTS):
         for w in range(ranking.windows_of[slot]):
             for side in range(2):
                 if ranking.window_dims[slot, w, side] >= 0:
-                    sliding[slot, ranking.window_dims[slot, w, side]] = 1
-    tile = Tile(np.zeros(dims, np.int64), np.zeros(SLOTS), np.zeros(SLOTS), np.zeros(SLOTS), sliding)
-    more = True
-    while more:
-        if fits(tile.pick, tile.bits, ranking):
-            rank_orders(tile, scores, ranked, ranking)
-        more = next_pick(tile.pick, ranking.candidates)
-    return scores, ranked
+                    found[slot, ranking.window_dims[slot, w, side]] = 1
+    return found
+
+
+@part(allocates=True)
+def bits_once(ranking: Ranking) -> F64:
+    """[slot] bits that pass at least, whatever the tiles: every element that is touched, once."""
+    found = np.zeros(SLOTS)
+    for slot in range(SLOTS):
+        elements = ranking.per_slot[slot, PLAIN_ELEMENTS]
+        for w in range(ranking.windows_of[slot]):
+            u, v = ranking.window_dims[slot, w, 0], ranking.window_dims[slot, w, 1]
+            i = ranking.candidates[u] - 1 if u >= 0 else 0
+            elements *= ranking.total[slot, w, i, ranking.candidates[v] - 1 if v >= 0 else 0]
+        found[slot] = elements * ranking.per_slot[slot, BITS]
+    return found
 
 
 @part(allocates=False)
-def next_pick(pick: I64, candidates: I64) -> bool:
+def rank_some(
+    stride: int, limit: float, once: F64, tile: Tile, scores: F64, ranked: I64x2, ranking: Ranking
+) -> None:
+    """Rank every ``stride``-th tile of every dimension and the largest, but for those that must score over ``limit``
+    or the worst that is kept."""
+    pick, candidates = tile.pick, ranking.candidates
+    pick[:] = 0
+    more = True
+    while more:
+        most = min(limit, scores[scores.size - 1]) * SLACK
+        hopeless = hopeless_dims(most, once, pick, ranking)
+        if hopeless < 0 and fits(pick, tile.bits, ranking):
+            rank_orders(tile, scores, ranked, ranking)
+        for d in range(hopeless):
+            pick[d] = candidates[d] - 1
+        more = next_pick(pick, candidates, stride)
+
+
+@part(allocates=False)
+def hopeless_dims(most: float, once: F64, pick: I64, ranking: Ranking) -> int:
+    """Of how many dimensions, the fastest first, no tile scores up to ``most`` with the picks of the others; asked only
+    where these dimensions begin anew. -1: this tile may."""
+    if least_score(0, once, pick, ranking) <= most:
+        return -1
+    found = 0
+    while found < pick.size and pick[found] == 0 and least_score(found + 1, once, pick, ranking) > most:
+        found += 1
+    return found
+
+
+@part(allocates=False)
+def least_score(free: int, once: F64, pick: I64, ranking: Ranking) -> float:
+    """A score that no order reaches with these picks, and with any of the first ``free`` dimensions."""
+    per_slot, scalars = ranking.per_slot, ranking.scalars
+    compute, tiles = scalars[CYCLES_PER_STEP], 1.0
+    for d in range(pick.size):
+        at = ranking.candidates[d] - 1 if d < free else pick[d]
+        compute *= ranking.steps[d, at]
+        tiles *= ranking.counts[d, at]
+    compute = max(compute, scalars[BUSY_CYCLES]) + max(0.0, scalars[TILE_CYCLES]) * tiles
+    moved, stays = 0.0, 0.0
+    for slot in range(SLOTS):
+        visits = 1.0
+        for d in range(free, pick.size):
+            if not ranking.relevant[slot, d]:
+                visits *= ranking.counts[d, pick[d]]
+        if per_slot[slot, MEMORY] < 0:
+            moved += per_slot[slot, STREAMED_BITS] * visits
+            continue
+        again = (visits - 1) * (once[slot] if slot != OUTPUT else 2 * per_slot[slot, RESULTS] * per_slot[slot, BITS])
+        moved += again + (once[slot] if slot != OUTPUT else per_slot[slot, RESULTS] * scalars[RESULT_BITS])
+        stays = max(stays, again)  # one of them is stationary
+    cycles = scalars[LATENCY_CYCLES] + max(compute, (moved - stays) * scalars[CYCLES_PER_BIT])
+    if scalars[OBJECTIVE] == 1:
+        return float(scalars[JOULES_BELOW] + scalars[LEAKAGE] * cycles)
+    return float(cycles * scalars[JOULES_BELOW] if scalars[OBJECTIVE] == 2 else cycles)
+
+
+@part(allocates=False)
+def next_pick(pick: I64, candidates: I64, stride: int) -> bool:
     """Count up to the next tile, the first dimension fastest; False after the last."""
     for d in range(pick.size):
-        pick[d] += 1
-        if pick[d] < candidates[d]:
+        if pick[d] < candidates[d] - 1:
+            pick[d] = min(pick[d] + stride, candidates[d] - 1)
             return True
         pick[d] = 0
     return False
