@@ -29,13 +29,14 @@ from monet.hardware.accelerator import Core, Flow
 from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.mapper.parts import Parts, best_parts, has_phases
-from monet.mapping.mapper.search import NO_CONSTRAINTS, Mapped, Target, cached_tiling
+from monet.mapping.mapper.search import NO_CONSTRAINTS, Mapped, Target, cached_tiling, frames
 from monet.mapping.mapper.tiling import Constraints
 from monet.mapping.nest.bias import bias_bits, bias_cost, bias_elements
 from monet.mapping.nest.cost import Access, tile_elements
 from monet.mapping.nest.footprint import Extent, tables
 from monet.mapping.nest.frame import Crossing, Frame
 from monet.mapping.nest.mapping import Binding, Loop, Mapping
+from monet.mapping.nest.phases import phases
 from monet.mapping.nest.prices import Prices, known_prices, prices_of
 from monet.mapping.nest.spatial import footprints_of, frame_of, mirror_of
 from monet.mapping.nest.tiles import Tiles, TileShape, tiles_of
@@ -43,7 +44,7 @@ from monet.mapping.unfused.border import Border
 from monet.mapping.unfused.border_traffic import Memories, Moved, crossed, moved_bits
 from monet.mapping.unfused.dram_route import OperandCost, UnfusedCost
 from monet.mapping.unfused.tile_candidates import SPARE, tile_arrays
-from monet.mapping.unfused.tile_ranking import rank_tiles, taken_cycles
+from monet.mapping.unfused.tile_ranking import SLACK, rank_tiles, taken_cycles
 from monet.mapping.unfused.tile_totals import TileSums, sum_tiles
 
 FINALISTS = 8
@@ -138,6 +139,8 @@ def _unfused(nest: LoopNest, target: Target, border: Border, goal: str, phased: 
         ):
             continue  # rows and columns changed over
         last = tile
+        if best is not None and _least_score(bench, border, goal, row) > best[0] * SLACK:
+            continue
         try:
             choice = bench.choice(row)
         except DoesNotFit as error:  # the estimate knows the cells of an analog array only as a whole
@@ -227,14 +230,16 @@ class _Bench:
         self._choices: dict[tuple[int, ...], _Choice] = {}
         self._tile_sums: dict[tuple[object, ...], TileSums] = {}
 
+    def tiles(self, tile: dict[str, int]) -> Tiles:
+        """The nest cut into tiles: the same nests for every core, so what they know of themselves is found once."""
+        return self.store[TILES].get_or((self.nest, tuple(tile.items())), lambda: tiles_of(self.nest, tile))
+
     def choice(self, row: I64) -> _Choice:
         """A row of the kernel's answer, with its most frequent tile mapped."""
         key = tuple(row.tolist())
         if key not in self._choices:
             tile, order = self.arrays.tile(row), self.arrays.order(row)
-            # the same nests for every core: what they know of themselves is worked out once
-            cut = self.nest, tuple(tile.items())
-            tiles = self.store[TILES].get_or(cut, lambda: tiles_of(self.nest, tile))
+            tiles = self.tiles(tile)
             core, stream = self.target.core, self.target.stream
             run = best_parts(tiles.steady.nest, self.target, self.store, phased=self.phased)
             binding = run.frame.binding
@@ -267,11 +272,34 @@ def _score(bench: _Bench, border: Border, goal: str, choice: _Choice) -> float:
     busy = (choice.moved.read_bits + choice.moved.write_bits + streamed) / border.bits_per_cycle
     edges = across.first_cycles + across.last_cycles
     in_core = core_cycles * tiles + across.serial_cycles
+    joules = choice.run.energy_j * tiles + math.fsum(across.joules.values())
+    return _score_of(bench, border, goal, in_core, busy, edges, joules)
+
+
+def _least_score(bench: _Bench, border: Border, goal: str, row: I64) -> float:
+    """A score that a row of the kernel's answer cannot be under, whatever its mapping: the best arrays for its most
+    frequent tile, and what passes the border."""
+    arrays, target, store = bench.arrays, bench.target, bench.store
+    tile, order, binding = arrays.tile(row), arrays.order(row), bench.frame.binding
+    moved = moved_bits(bench.nest, target.core, bench.memories, target.stream, binding, order, tile, store)
+    steady, bits = bench.tiles(tile).steady.nest, moved.read_bits + moved.write_bits
+    parts = (phases(steady) if bench.phased else ()) or (steady,)
+    array = sum(frames(part, target.core, target.stream, store, target.limit)[0].compute_cycles for part in parts)
+    edges = 2 * border.latency_cycles + (sum(moved.first) + sum(moved.last)) / border.bits_per_cycle
+    joules = moved.read_bits * border.read_energy_j_per_bit + moved.write_bits * border.write_energy_j_per_bit
+    joules += bits * border.link_energy_j_per_bit
+    in_core = array * math.prod(loop.trips for loop in order)
+    return _score_of(bench, border, goal, in_core, bits / border.bits_per_cycle, edges, joules)
+
+
+def _score_of(
+    bench: _Bench, border: Border, goal: str, in_core: float, busy: float, edges: float, joules: float
+) -> float:
+    """What finalists are compared by: cycles in the core, over the wires, and of first and last tiles; joules."""
     if goal == "throughput":
         cycles = taken_cycles(in_core, busy, edges - 2 * border.latency_cycles)
     else:
         cycles = edges + max(in_core, busy - edges)
-    joules = choice.run.energy_j * tiles + math.fsum(across.joules.values())
     if goal in ("latency", "throughput"):
         return cycles * (1 + SPARE * joules / bench.whole.energy_j)
     return joules + bench.prices.leakage_j_per_cycle * cycles if goal == "energy" else cycles * joules

@@ -177,7 +177,10 @@ def least_score(free: int, once: F64, pick: I64, ranking: Ranking) -> float:
         again = (visits - 1) * (once[slot] if slot != OUTPUT else 2 * per_slot[slot, RESULTS] * per_slot[slot, BITS])
         moved += again + (once[slot] if slot != OUTPUT else per_slot[slot, RESULTS] * scalars[RESULT_BITS])
         stays = max(stays, again)  # one of them is stationary
-    cycles = scalars[LATENCY_CYCLES] + max(compute, (moved - stays) * scalars[CYCLES_PER_BIT])
+    wires = (moved - stays) * scalars[CYCLES_PER_BIT]
+    if scalars[OBJECTIVE] == THROUGHPUT:
+        return float(taken_cycles(compute, wires, 0.0))
+    cycles = scalars[LATENCY_CYCLES] + max(compute, wires)
     if scalars[OBJECTIVE] == 1:
         return float(scalars[JOULES_BELOW] + scalars[LEAKAGE] * cycles)
     return float(cycles * scalars[JOULES_BELOW] if scalars[OBJECTIVE] == 2 else cycles)
