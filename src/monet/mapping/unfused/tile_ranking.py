@@ -125,9 +125,7 @@ def bits_once(ranking: Ranking) -> F64:
 
 
 @part(allocates=False)
-def rank_some(
-    stride: int, limit: float, once: F64, tile: Tile, scores: F64, ranked: I64x2, ranking: Ranking
-) -> None:
+def rank_some(stride: int, limit: float, once: F64, tile: Tile, scores: F64, ranked: I64x2, ranking: Ranking) -> None:
     """Rank every ``stride``-th tile of every dimension and the largest, but for those that must score over ``limit``
     or the worst that is kept."""
     pick, candidates = tile.pick, ranking.candidates

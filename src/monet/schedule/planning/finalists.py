@@ -11,9 +11,10 @@ import math
 from collections.abc import Iterator
 
 from monet.errors import MonetError
+from monet.mapping.cost_store import CostStore, Section
 from monet.schedule.costs.cost_table import CostTable
 from monet.schedule.costs.step_cost import StepCost
-from monet.schedule.expansion.geometry import make_steps, step_nest
+from monet.schedule.expansion.geometry import StepRanges, make_steps, step_nest
 from monet.schedule.plan import Split
 from monet.schedule.planning.designs import Cores
 from monet.schedule.planning.splits import candidates
@@ -22,6 +23,7 @@ from monet.schedule.workload import Operator
 AGAIN = 1.25  # a piece that fetches more than this many times its operands is looked at
 MOST_PAIRS = 4  # splits along two dimensions that are mapped, those with the smallest pieces
 CLEARLY = 0.98  # another split is taken for at most this share of the time
+LONGEST = Section[tuple[StepRanges, int]]("longest pieces of splits", 10_000)
 
 
 def final_split(operator: Operator, cores: Cores, split: Split, table: CostTable, share: float) -> Split:
@@ -39,11 +41,11 @@ def _final_split(operator: Operator, cores: Cores, split: Split, table: CostTabl
         cost = _piece_cost(operator, cores, split, table, share)
     except MonetError:
         return split  # whoever costs it says why
-    fetched, once = _bytes(cost), _operand_bytes(operator, split)
+    fetched, once = _bytes(cost), _longest(operator, split, table.store)[1]
     best = _cycles(operator, cores, split, cost, table)
     if fetched <= AGAIN * once or best <= cost.cycles:
         return split
-    for other in _others(operator, len(cores), split):
+    for other in _others(operator, len(cores), split, table.store):
         try:
             cycles = _cycles(operator, cores, other, _piece_cost(operator, cores, other, table, share), table)
         except MonetError:
@@ -53,18 +55,28 @@ def _final_split(operator: Operator, cores: Cores, split: Split, table: CostTabl
     return split
 
 
+def _longest(operator: Operator, split: Split, store: CostStore) -> tuple[StepRanges, int]:
+    """The pieces of a split, and the bytes of the operands of the longest: the last one."""
+
+    def compute() -> tuple[StepRanges, int]:
+        steps = make_steps(operator.nest, {}, split)
+        return steps, sum(operand.bytes for operand in step_nest(operator.nest, steps, steps.count - 1).operands)
+
+    return store[LONGEST].get_or((operator.key, split), compute)
+
+
 def _piece_cost(operator: Operator, cores: Cores, split: Split, table: CostTable, share: float) -> StepCost:
-    steps = make_steps(operator.nest, {}, split)
-    return table.cost(operator, steps, steps.count - 1, cores[0], False, share)  # the last piece is the longest
+    steps, _ = _longest(operator, split, table.store)
+    return table.cost(operator, steps, steps.count - 1, cores[0], False, share)
 
 
-def _others(operator: Operator, cores: int, split: Split) -> Iterator[Split]:
+def _others(operator: Operator, cores: int, split: Split, store: CostStore) -> Iterator[Split]:
     """Other splits over as many cores as there are, as far as they go: all along one dimension that sums nothing up,
     and a few along two."""
     most = [way for way in candidates(operator, cores) if way and way != split and 2 * _pieces(way) > cores]
     plain = [way for way in most if not any(dim in operator.summed for dim, _ in way)]
     yield from (way for way in plain if len(way) == 1)
-    pairs = sorted((way for way in plain if len(way) > 1), key=lambda way: _operand_bytes(operator, way))
+    pairs = sorted((way for way in plain if len(way) > 1), key=lambda way: _longest(operator, way, store)[1])
     yield from pairs[:MOST_PAIRS]
 
 
@@ -74,11 +86,6 @@ def _pieces(split: Split) -> int:
 
 def _bytes(cost: StepCost) -> int:
     return sum(operand.bytes + operand.spilled for operand in cost.operands)
-
-
-def _operand_bytes(operator: Operator, split: Split) -> int:
-    steps = make_steps(operator.nest, {}, split)
-    return sum(operand.bytes for operand in step_nest(operator.nest, steps, steps.count - 1).operands)
 
 
 def _cycles(operator: Operator, cores: Cores, split: Split, cost: StepCost, table: CostTable) -> float:

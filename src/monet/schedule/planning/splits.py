@@ -42,6 +42,7 @@ ALONE = 1.02  # a split over several cores is not worth less than this
 
 WAYS = Section["Ways"]("ways to split", 10_000)
 ARRAY_CYCLES = Section[float]("array cycles of pieces", 100_000)
+CLOCKS = Section["tuple[int, Clock]"]("clocks of splits", 4096)  # with a number each, short for its key
 SPLITS = Section[Split]("splits over cores", 10_000)
 
 
@@ -85,7 +86,11 @@ def array_cycles(operator: Operator, core: Core, split: Split, store: CostStore)
 
 def arrays_key(core: Core, store: CostStore) -> tuple[object, ...]:
     """What the arrays of a core do depends on, whatever its memories hold."""
-    return known_shape(core, store), core.lanes, core.vector_rates, core.functions
+    return known_shape(core, store), *_lanes_key(core)
+
+
+def _lanes_key(core: Core) -> tuple[object, ...]:
+    return core.lanes, core.vector_rates, core.functions
 
 
 def _fewest_cycles(parts: Sequence[LoopNest], array: Core, store: CostStore) -> float:
@@ -188,6 +193,12 @@ class Ways:
         return self.pieces / self.distinct
 
     @cached_property
+    def most_sums(self) -> list[float]:
+        """The same of the way that has most, by operand."""
+        found: list[float] = self.sums.max(axis=1).tolist()
+        return found
+
+    @cached_property
     def one_way_bits(self) -> F64:
         """Bits of a piece that are read or that are written, whichever are more."""
         read: F64 = self.bytes[~self.written].sum(axis=0)
@@ -221,103 +232,143 @@ def _box(operand: Operand, sizes: dict[str, I64]) -> F64:
 
 
 @dataclass(frozen=True)
+class Wires:
+    """Between like cores and what supplies them, in bits per cycle of their clock: of one core alone, and of so many
+    together (by ``Ways.counts``)."""
+
+    alone: float
+    together: tuple[float, ...]
+    burst_bytes: int
+
+    @classmethod
+    def of(cls, operator: Operator, first: CoreInstance, table: CostTable, ways: Ways) -> Wires:
+        """Wires that an operator's operands come over to cores like this one."""
+        machine = table.machine
+        supply = machine.supply(first, operator.input_bytes + operator.output_bytes)
+        together = tuple(count * machine.border_among(first, count, supply).bits_per_cycle for count in ways.counts)
+        return cls(machine.border(first, supply).bits_per_cycle, together, machine.accelerator.dram.burst_bytes)
+
+
+@dataclass(frozen=True)
+class Owed:
+    """What pieces owe that have sums of a result in parts, by way: bits that a core takes from the others, bits that
+    pass between all of them, cycles of adding up."""
+
+    some: Bool  # of which ways there is anything
+    own_bits: F64
+    all_bits: F64
+    adding: F64
+
+    @classmethod
+    def of(cls, operator: Operator, core: Core, ways: Ways, number: int) -> Owed:
+        """Of one result. Sums that do not fit the core's memory go to DRAM and back."""
+        elements, sums, result = ways.elements[number], ways.sums[number], operator.nest.operands[number]
+        wide = _sum_bits(operator, core, result)
+        mine = elements / adding_cores(elements, sums, core)
+        times = np.where(_overfull(operator, core, ways, number), 2, 1)
+        adding = Adding.of(operator, result, core).cycles(mine, sums)
+        return cls(
+            sums > 1, (sums - 1) * mine * wide, times * (sums - 1) * elements * wide * ways.pieces / sums, adding
+        )
+
+
+def _summed(operator: Operator, ways: Ways) -> list[int]:
+    """Positions of the results that pieces of some ways have sums of."""
+    if not operator.dimensions.combine:
+        return []
+    return [number for number in np.flatnonzero(ways.written).tolist() if ways.most_sums[number] > 1]
+
+
+def _sum_bits(operator: Operator, core: Core, result: Operand) -> float:
+    return format_named(accumulator_of(operator, core, result)).bits
+
+
+def _overfull(operator: Operator, core: Core, ways: Ways, number: int) -> Bool:
+    """Of which ways the partial sums of a result do not fit the core's memory."""
+    wide = _sum_bits(operator, core, operator.nest.operands[number])
+    found: Bool = 2 * ways.elements[number] * wide > 8 * core.top("O").total_bytes
+    return found
+
+
+@dataclass(frozen=True)
 class Clock:
-    """What the clock knows of one operator on like cores: wires in bits per cycle of the core, for one core alone and
-    for so many together."""
+    """What the clock knows of ways to split an operator over cores of a design, whatever their wires."""
 
     operator: Operator
     core: Core
-    lanes: Core | None  # that do vector work: the core's own, or those beside its array
-    alone: float
-    together: dict[int, float]
-    burst_bytes: int
-    attending: float  # cycles of all of fused attention on one core, which no bound on its products comes near
+    ways: Ways
+    slowest_port: F64
+    all_ports: F64  # one after another
+    owed: tuple[Owed, ...]
+    work_cycles: float  # of the whole operator, that the array or the lanes cannot do without
+    array: dict[int, float]  # by way, what its array really takes, as far as it was asked for
 
     @classmethod
-    def of(cls, operator: Operator, instances: tuple[CoreInstance, ...], table: CostTable, ways: Ways) -> Clock:
-        """The clock of some ways to split an operator over like cores."""
-        first, machine = instances[0], table.machine
-        accelerator = machine.accelerator
-        beside = lanes_beside(accelerator, first) if operator.is_attention else first
-        supply = machine.supply(first, operator.input_bytes + operator.output_bytes)
-        together = {count: count * machine.border_among(first, count, supply).bits_per_cycle for count in ways.counts}
-        alone = machine.border(first, supply).bits_per_cycle
-        attending = (table.unfused_cycles(operator, first) or 0.0) if operator.is_attention else 0.0
-        lanes, burst_bytes = beside.core if beside else None, accelerator.dram.burst_bytes
-        return cls(operator, first.core, lanes, alone, together, burst_bytes, attending)
-
-    def key(self, ways: Ways, store: CostStore) -> tuple[object, ...]:
-        """Everything that it says of some ways depends on. Of the core's memories that is their ports, and for which
-        ways partial sums find no room."""
-        wires = self.alone, tuple(self.together.items()), self.burst_bytes, self.attending
-        core, lanes = self.core, self.lanes if not self.operator.is_matrix else None
-        beside = lanes and (lanes.lanes, lanes.vector_rates, lanes.functions, lanes.clock_hz)
-        overfull = tuple(int(self._overfull(ways, number).sum()) for number in self._summed(ways))
-        return self.operator.key, arrays_key(core, store), core.clock_hz, core.dispatch_cycles, beside, wires, overfull
-
-    def beside(self, ways: Ways) -> tuple[F64, F64, F64]:
-        """Cycles of everything beside array and lanes: the slowest, all together, and what comes afterwards."""
-        wires = self._wires(ways)
+    def of(cls, operator: Operator, core: Core, lanes: Core | None, ways: Ways) -> Clock:
+        """``lanes``: the core that does vector work, this one or one beside its array."""
         ports: dict[str, F64] = {}
-        for row, operand in zip(ways.bytes, self.operator.nest.operands, strict=True):
-            name, width = self._port(operand)
+        for row, operand in zip(ways.bytes, operator.nest.operands, strict=True):
+            name, width = _port(core, operand)
             ports[name] = ports.get(name, 0) + row * 8 / width
-        clocks = np.stack([*ports.values(), ways.one_way_bits / self.alone, ways.burst_bits(self.burst_bytes) / wires])
-        return clocks.max(axis=0), clocks.sum(axis=0), self._owed(ways, wires) + self.core.dispatch_cycles
+        clocks = np.stack([*ports.values()])
+        owed = tuple(Owed.of(operator, core, ways, number) for number in _summed(operator, ways))
+        work = _work_cycles(operator, core, lanes)
+        return cls(operator, core, ways, clocks.max(axis=0), clocks.sum(axis=0), owed, work, {})
 
-    def _wires(self, ways: Ways) -> F64:
-        """Bits per cycle of all cores together."""
-        return ways.by_count([self.together[count] for count in ways.counts])
+    @staticmethod
+    def key(operator: Operator, core: Core, lanes: Core | None, ways: Ways, store: CostStore) -> tuple[object, ...]:
+        """Everything that it depends on. Of the core's memories that is their ports, and for which ways partial sums
+        find no room."""
+        beside = None if operator.is_matrix or not lanes else (*_lanes_key(lanes), lanes.clock_hz)
+        overfull = tuple(int(_overfull(operator, core, ways, number).sum()) for number in _summed(operator, ways))
+        paces = core.clock_hz, core.dispatch_cycles
+        return operator.key, len(ways.splits), arrays_key(core, store), paces, beside, overfull
 
-    def _port(self, operand: Operand) -> tuple[str, float]:
-        """The port of the core's memory that an operand passes, and its bits per cycle."""
-        slot = "O" if operand.written else ("I" if self.core.levels_of("I") else "W")
-        level = self.core.top(slot)
-        name, bits = self.core.flow_ports[level.name, slot, Flow.COLLECT if operand.written else Flow.FEED]
-        return name, bits * level.instances
+    def beside(self, wires: Wires) -> tuple[F64, F64, F64]:
+        """Cycles of everything beside array and lanes: the slowest, all together, and what comes afterwards."""
+        ways, bits_per_cycle = self.ways, self.ways.by_count(wires.together)
+        alone = ways.one_way_bits / wires.alone
+        together = ways.burst_bits(wires.burst_bytes) / bits_per_cycle
+        after = np.zeros(len(ways.splits))
+        for owed in self.owed:
+            moved = np.maximum(owed.own_bits / wires.alone, owed.all_bits / bits_per_cycle)
+            after += np.where(owed.some, moved + owed.adding, 0)
+        slowest = np.maximum(np.maximum(self.slowest_port, alone), together)
+        return slowest, self.all_ports + alone + together, after + self.core.dispatch_cycles
 
-    def _summed(self, ways: Ways) -> list[int]:
-        """Positions of the results that pieces of some ways have sums of."""
-        if not self.operator.dimensions.combine:
-            return []
-        return [number for number in np.flatnonzero(ways.written).tolist() if ways.sums[number].max() > 1]
-
-    def _wide(self, number: int) -> float:
-        """Bits of a partial sum of a result."""
-        return format_named(accumulator_of(self.operator, self.core, self.operator.nest.operands[number])).bits
-
-    def _overfull(self, ways: Ways, number: int) -> Bool:
-        """Of which ways the partial sums of a result do not fit the core's memory."""
-        found: Bool = 2 * ways.elements[number] * self._wide(number) > 8 * self.core.top("O").total_bytes
+    def array_cycles(self, number: int, store: CostStore) -> float:
+        """Cycles that the array really takes for a way; infinite if it cannot run its pieces."""
+        found = self.array.get(number)
+        if found is None:
+            try:
+                found = array_cycles(self.operator, self.core, self.ways.splits[number], store)
+            except MappingError:
+                found = math.inf
+            self.array[number] = found
         return found
 
-    def _owed(self, ways: Ways, wires: F64) -> F64:
-        """Cycles of moving and adding up partial sums; those that do not fit the core's memory go to DRAM and back."""
-        found = np.zeros(len(ways.splits))
-        for number in self._summed(ways):
-            elements, sums, wide = ways.elements[number], ways.sums[number], self._wide(number)
-            mine = elements / adding_cores(elements, sums, self.core)
-            times = np.where(self._overfull(ways, number), 2, 1)
-            every = times * (sums - 1) * elements * wide * ways.pieces / sums / wires
-            moved = np.maximum((sums - 1) * mine * wide / self.alone, every)
-            adding = Adding.of(self.operator, self.operator.nest.operands[number], self.core).cycles(mine, sums)
-            found += np.where(sums > 1, moved + adding, 0)
-        return found
 
-    def least(self, ways: Ways) -> F64:
-        """Cycles that the array or the lanes cannot do without."""
-        operator, nest = self.operator, self.operator.nest
-        array = lanes = 0.0
-        if operator.macs:
-            first, second = (operand.dtype for operand in nest.reads[:2])
-            array = operator.macs / peak_products_per_cycle(self.core, first, second)
-        work = dict(operator.lane_work) or {"copy": max((math.prod(out.shape) for out in nest.writes), default=0)}
-        if self.lanes and not operator.is_matrix and not supports(self.lanes, work):
-            cycles = math.fsum(self.lanes.function_cycles(name) * count for name, count in work.items())
-            lane_rate = self.lanes.lane_rate(*(operand.dtype for operand in nest.operands))
-            pace = self.core.clock_hz / self.lanes.clock_hz
-            lanes = cycles * pace / (self.lanes.lanes * lane_rate.elements_per_cycle)
-        return ways.share * max(array, lanes, self.attending)
+def _port(core: Core, operand: Operand) -> tuple[str, float]:
+    """The port of the core's memory that an operand passes, and its bits per cycle."""
+    slot = "O" if operand.written else ("I" if core.levels_of("I") else "W")
+    level = core.top(slot)
+    name, bits = core.flow_ports[level.name, slot, Flow.COLLECT if operand.written else Flow.FEED]
+    return name, bits * level.instances
+
+
+def _work_cycles(operator: Operator, core: Core, beside: Core | None) -> float:
+    """Cycles of a whole operator that the array or the lanes cannot do without."""
+    nest, array, lanes = operator.nest, 0.0, 0.0
+    if operator.macs:
+        first, second = (operand.dtype for operand in nest.reads[:2])
+        array = operator.macs / peak_products_per_cycle(core, first, second)
+    work = dict(operator.lane_work) or {"copy": max((math.prod(out.shape) for out in nest.writes), default=0)}
+    if beside and not operator.is_matrix and not supports(beside, work):
+        cycles = math.fsum(beside.function_cycles(name) * count for name, count in work.items())
+        lane_rate = beside.lane_rate(*(operand.dtype for operand in nest.operands))
+        pace = core.clock_hz / beside.clock_hz
+        lanes = cycles * pace / (beside.lanes * lane_rate.elements_per_cycle)
+    return max(array, lanes)
 
 
 # --- choice -----------------------------------------------------------------------------------------------------------
@@ -326,32 +377,42 @@ class Clock:
 def best_split(operator: Operator, instances: tuple[CoreInstance, ...], table: CostTable) -> Split:
     """The split over like cores that is fastest by the rough clock, looked up if the operator was asked for before;
     none where more than one core is not worth it."""
-    store, cores = table.store, len(instances)
+    store, cores, first = table.store, len(instances), instances[0]
     if cores == 1:
         return ()
     ways = store[WAYS].get_or((operator.key, cores), lambda: Ways.of(operator, cores))
     if len(ways.splits) == 1:
         return ()
-    clock = Clock.of(operator, instances, table, ways)
-    return store[SPLITS].get_or((clock.key(ways, store), cores), lambda: _best(clock, ways, store))
+    # of fused attention no bound on its products comes near
+    attending = (table.unfused_cycles(operator, first) or 0.0) if operator.is_attention else 0.0
+    beside = lanes_beside(table.machine.accelerator, first) if operator.is_attention else first
+    lanes = beside.core if beside else None
+    key = Clock.key(operator, first.core, lanes, ways, store)
+    number, clock = store[CLOCKS].get_or(
+        (cores, key), lambda: (store.next_number(), Clock.of(operator, first.core, lanes, ways))
+    )
+    wires = Wires.of(operator, first, table, ways)
+    return store[SPLITS].get_or((number, wires, attending), lambda: _best(clock, wires, attending, store))
 
 
-def _best(clock: Clock, ways: Ways, store: CostStore) -> Split:
-    operator, splits = clock.operator, ways.splits
-    beside, array = clock.beside(ways), clock.least(ways)
+def _best(clock: Clock, wires: Wires, attending: float, store: CostStore) -> Split:
+    operator, ways = clock.operator, clock.ways
+    beside, array = clock.beside(wires), ways.share * max(clock.work_cycles, attending)
     cycles = _overlapped(*beside, array)
     if operator.is_matrix:
-        cycles = _looked_at(clock, ways, beside, array, cycles, store)
+        cycles = _looked_at(clock, beside, array, cycles, store)
     least = cycles.min()
     if cycles[0] <= ALONE * least:
         return ()
-    return splits[_simplest(ways, cycles, operator, (CLOSE - 1) * clock.core.dispatch_cycles)]
+    return ways.splits[_simplest(ways, cycles, operator, (CLOSE - 1) * clock.core.dispatch_cycles)]
+
+
+HIDDEN = 1 - 1 / STREAM_TILES  # share of a stream that passes while other tiles are worked on
 
 
 def _overlapped(slowest: F64, together: F64, after: F64, array: F64) -> F64:
     """Cycles of pieces, of everything beside their array and of the array."""
-    hidden = 1 - 1 / STREAM_TILES  # share of a stream that passes while other tiles are worked on
-    return np.asarray(hidden * np.maximum(slowest, array) + (1 - hidden) * (together + array) + after)
+    return np.asarray(HIDDEN * np.maximum(slowest, array) + (1 - HIDDEN) * (together + array) + after)
 
 
 def _simplest(ways: Ways, cycles: F64, operator: Operator, launch: float) -> int:
@@ -368,21 +429,17 @@ def _simplest(ways: Ways, cycles: F64, operator: Operator, launch: float) -> int
     return min(close.tolist(), key=order)
 
 
-def _looked_at(
-    clock: Clock, ways: Ways, beside: tuple[F64, F64, F64], array: F64, cycles: F64, store: CostStore
-) -> F64:
+def _looked_at(clock: Clock, beside: tuple[F64, F64, F64], array: F64, cycles: F64, store: CostStore) -> F64:
     """Cycles with what the array really takes of the splits that may be best. ``cycles`` with the least that it may
     take are a lower bound: those left (infinite) are out once one is found that is less. One core always: it is what
     splits are compared with."""
-    found, best = np.full(len(array), math.inf), math.inf
+    found, best = [math.inf] * len(array), math.inf
+    slowest, together, after = (part.tolist() for part in beside)
+    least, bound = array.tolist(), cycles.tolist()
     for number in dict.fromkeys((0, *np.argsort(cycles, kind="stable").tolist())):
-        if cycles[number] > best * CLOSE:
+        if bound[number] > best * CLOSE:
             break
-        try:
-            taken = max(array_cycles(clock.operator, clock.core, ways.splits[number], store), array[number])
-        except MappingError:
-            continue
-        slowest, together, after = (part[number] for part in beside)
-        found[number] = _overlapped(slowest, together, after, taken)
-        best = min(best, float(found[number]))
-    return found if math.isfinite(best) else cycles
+        taken = max(clock.array_cycles(number, store), least[number])
+        found[number] = HIDDEN * max(slowest[number], taken) + (1 - HIDDEN) * (together[number] + taken) + after[number]
+        best = min(best, found[number])
+    return np.array(found) if math.isfinite(best) else cycles
