@@ -12,6 +12,7 @@ COMMANDS = {
     "allocate": ("allocate:allocate", "Search which cores run which operators: one core, or split over several. Prints what is gained."),
     "fuse": ("fuse:fuse", "Find which operators to fuse, in what tiles: compared with unfused, the default, a manual plan and the bound."),
     "checkpoint": ("checkpoint:checkpoint", "Choose what to keep for the backward pass: exact optimum, front and baselines, with proof or gap."),
+    "train": ("train:train", "Train a small model for real, in NumPy, and draw its loss against that of fp32: does a number format learn?"),
     "explain": ("explain:explain", "Say why a step takes this long, and which single hardware parameter would help most."),
     "diff": ("diff:diff", "Show what changed from one result to another, by phase, operator, level."),
     "rerun": ("rerun:rerun", "Evaluate again from the inputs inside a result; exit code 1 when the outcome differs."),
