@@ -345,7 +345,6 @@ class Reference:
         self.flush(NEVER)
         self.ask_when_free()
         self.merge_queues()
-        self.time(len(self.machine.resource_names), lambda node: node.books)
         return self
 
     def flush(self, upto: int, pinned: set[int] | None = None) -> None:
@@ -406,7 +405,7 @@ class Reference:
 
         self.time(3 * count, relaxed)
         came = [0] * 3 * count
-        asked = {}
+        asked, decided = {}, self.nodes
         for node in self.nodes:
             lags = [event.end + (0 if any(self.buffers) else lag) for event, lag in node.waits]
             asked[id(node)] = max([0, *lags, *(came[one] for one in relaxed(node))])
@@ -414,7 +413,33 @@ class Reference:
                 asked[id(node)] = min(asked[id(node)], node.start)
             for one, ticks in relaxed(node).items():
                 came[one] = node.start + ticks if one < cores else asked[id(node)]
-        self.nodes.sort(key=lambda node: asked[id(node)])
+        self.serve(asked)
+        early, nodes = max((node.end for node in self.nodes), default=0), self.nodes
+        if any(self.buffers):
+            return
+        self.nodes = decided
+        self.serve(self.needed_by(asked, cores))
+        if max((node.end for node in self.nodes), default=0) >= early:
+            self.nodes = nodes
+            self.time(count, lambda node: node.books)
+
+    def serve(self, key: dict[int, int]) -> None:
+        """Nodes in an order, and their times."""
+        self.nodes = sorted(self.nodes, key=lambda node: key[id(node)])
+        self.time(len(self.machine.resource_names), lambda node: node.books)
+
+    def needed_by(self, asked: dict[int, int], cores: int) -> dict[int, int]:
+        """The same, but what is read comes just in time for what waits for it and for the reads behind it."""
+        late, need, behind = dict(asked), {}, {}
+        for node in reversed(self.nodes):
+            if node.kind == "read":
+                least = need.get(id(node), NEVER) - max([0, *node.books.values()]) - node.latency
+                wires = [behind.get(one, NEVER) - ticks for one, ticks in node.books.items() if one >= cores]
+                late[id(node)] = max(asked[id(node)], min([least, *wires]))
+                behind |= dict.fromkeys(node.books, late[id(node)])
+            for event, lag in node.waits:
+                need[id(event)] = min(need.get(id(event), NEVER), late[id(node)] - max(0, lag))
+        return late
 
 
 class Gang:

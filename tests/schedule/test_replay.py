@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from monet.schedule.simulation.queues import could_start
+from monet.schedule.simulation.queues import could_start, needed_by
 from monet.schedule.simulation.records import (
     COMPUTE,
     DATA,
@@ -181,3 +181,22 @@ def test_reads_and_writes_queue_apart_before_they_are_merged(strict: bool, expec
     start = np.zeros(len(given), np.int64)
     could_start(events_of(*given), start, CORES, RESOURCES, False, strict)
     assert start.tolist() == expected
+
+
+def test_what_is_read_far_ahead_comes_just_in_time() -> None:
+    """Weights of the third tile may come from the start, but are needed last: they come behind what the second tile
+    needs from another core, which takes the same wires. The first weights are needed at once."""
+    given = (
+        N(READ, {DRAM: 4, LINK: 4}),
+        N(COMPUTE, {CORE: 10}, ((0, 0, DATA),)),
+        N(READ, {DRAM: 6, LINK: 6}),  # weights of the last tile, behind those of the one before
+        N(READ, {DRAM: 5, LINK: 5}, latency=1),
+        N(MOVE, {LINK: 3}, ((1, 0, DATA),)),
+        N(COMPUTE, {CORE: 10}, ((4, 0, DATA), (2, 2, DATA))),
+        N(COMPUTE, {CORE: 10}, ((5, 0, DATA), (3, 0, DATA))),
+    )
+    start, events = np.zeros(len(given), np.int64), events_of(*given)
+    could_start(events, start, CORES, RESOURCES, False, False)
+    assert start.tolist() == [0, 4, 0, 0, 14, 17, 27]
+    needed_by(events, start, CORES, RESOURCES)
+    assert start.tolist() == [0, 4, 9, 21, 14, 17, 27]  # 17 - 2 - 6; 27 - 5 - 1

@@ -20,7 +20,7 @@ from monet.schedule.prefetch import ask_when_free
 from monet.schedule.result_rows import CATEGORIES, Infeasible
 from monet.schedule.schedule import Decided, Schedule
 from monet.schedule.simulation.decide import NOWHERE, OK, decide
-from monet.schedule.simulation.queues import could_start, reorder
+from monet.schedule.simulation.queues import could_start, needed_by, reorder
 from monet.schedule.simulation.records import (
     NEVER,
     NOT_YET,
@@ -104,8 +104,7 @@ class Scheduler:
             buffers = self.machine.tile_buffers(plan.prefetch)
             if buffers.any():
                 decided = ask_when_free(decided, expanded, buffers)
-            decided = first_come_first_served(decided, self.machine, strict=bool(buffers.any()))
-            return Schedule(plan, expanded, decided, run_replay(decided, self.machine))
+            return Schedule(plan, expanded, *served(decided, self.machine, strict=bool(buffers.any())))
 
 
 def run_decide(expanded: Expanded, machine: Machine, workload: Workload, workspace: Workspace | None = None) -> Decided:
@@ -218,20 +217,37 @@ def run_replay(decided: Decided, machine: Machine, more_resources: int = 0) -> T
     return timed
 
 
-def first_come_first_served(decided: Decided, machine: Machine, *, strict: bool = False) -> Decided:
-    """Merge reads and writes in the queues of links and DRAM by when each could start if it had the wires to itself;
-    ``strict``: by when it is asked for, so that what a core asks for after a tile comes behind that tile's results
-    however long these take to the wires.
+def served(decided: Decided, machine: Machine, *, strict: bool = False) -> tuple[Decided, Timed]:
+    """Merge the queues of links and DRAM, and time what comes out. Reads stay in order, and so do writes; but a result
+    that waits for its tile does not hold up the reads queued behind it.
 
-    Reads stay in order, and so do writes; but a result that waits for its tile no longer holds up the reads queued
-    behind it. The new order is as fixed as the old one, so timing stays a longest path.
+    Everything is served by when it could start if it had the wires to itself. Where room is the only limit of how far
+    ahead operands are fetched, this puts all that a large memory has room for before what is needed now; so reads are
+    also served by when they are needed, and the faster of the two orders is taken. ``strict``: only the first, by when
+    something is asked for, so that what a core asks for after a tile comes behind that tile's results however long
+    these take to the wires. Either order is fixed, so timing stays a longest path.
     """
-    nodes, cores = decided.events.nodes, len(machine.accelerator.cores)
-    start, place = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.int64)
-    could_start(decided.events, start, cores, len(machine.resource_names), machine.routes.depth > 0, strict)
+    events, cores, resources = decided.events, len(machine.accelerator.cores), len(machine.resource_names)
+    start = np.empty(len(events.nodes), np.int64)
+    could_start(events, start, cores, resources, machine.routes.depth > 0, strict)
+    asked = np.argsort(start, kind="stable")
+    best = _timed(decided, machine, asked)
+    if strict:
+        return best
+    needed_by(events, start, cores, resources)
+    needed = np.argsort(start, kind="stable")
+    if np.array_equal(needed, asked):
+        return best
+    return min(best, _timed(decided, machine, needed), key=lambda found: found[1].end.max(initial=0))
+
+
+def _timed(decided: Decided, machine: Machine, order: I64) -> tuple[Decided, Timed]:
+    """Nodes served in some order, and when."""
+    nodes, place = decided.events.nodes, np.empty(len(order), np.int64)
     moved = Nodes.empty(len(nodes))
-    reorder(np.argsort(start, kind="stable"), nodes, moved, place)
-    return decided.renumbered(moved, place)
+    reorder(order, nodes, moved, place)
+    found = decided.renumbered(moved, place)
+    return found, run_replay(found, machine)
 
 
 def _reason(status: int, count: Counters, machine: Machine, workload: Workload) -> Infeasible:

@@ -1,4 +1,5 @@
-"""The order in which links and DRAM serve what is queued for them, first come, first served. Compiled kernels."""
+"""The order in which links and DRAM serve what is queued for them: first come, first served, or reads no sooner than
+they are needed. Compiled kernels."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import numpy as np
 
 from monet.arrays import I64, Column
 from monet.compiled import kernel
-from monet.schedule.simulation.records import EVICT, MOVE, WRITE, Events, Nodes
+from monet.schedule.simulation.records import EVICT, MOVE, NEVER, READ, WRITE, Events, Nodes
 
 
 @kernel
@@ -37,6 +38,28 @@ def could_start(events: Events, start: I64, cores: int, resources: int, has_leve
             else:
                 free[resource] = came[resource] = ready + bookings[b].ticks
         start[number], end[number] = asked, ready + node.duration + node.latency
+
+
+@kernel
+def needed_by(events: Events, start: I64, cores: int, resources: int) -> None:
+    """Change when each node could start (``start``) to when it has to, for what is read from DRAM: as late as lets all
+    that waits for it, and the reads behind it on the same wires, start when they could. Whatever was behind what it
+    waits for still is."""
+    bookings = events.bookings
+    need, behind = np.full(start.size, NEVER, np.int64), np.full(resources, NEVER, np.int64)
+    for number in range(start.size - 1, -1, -1):
+        node = events.nodes[number]
+        if node.kind == READ or node.book_start == node.book_end:  # what only joins others takes no time of anybody
+            late = need[number] - node.duration - node.latency
+            for b in range(node.book_start, node.book_end):
+                if bookings[b].resource >= cores:
+                    late = min(late, behind[bookings[b].resource] - bookings[b].ticks)
+            start[number] = max(start[number], late)
+            for b in range(node.book_start, node.book_end):
+                behind[bookings[b].resource] = start[number]
+        for d in range(node.dep_start, node.dep_end):
+            dep = events.deps[d]
+            need[dep.node] = min(need[dep.node], start[number] - max(0, dep.lag))
 
 
 @kernel
