@@ -31,6 +31,19 @@ UNLIMITED = 2**62  # bytes
 
 
 @dataclass(frozen=True)
+class Channel:
+    """A memory or a link that supplies some of ``cores`` like cores."""
+
+    bits_per_cycle: float  # of the cores' clock
+    users: int
+    cores: int
+
+    def reached(self, cores: int) -> int:
+        """Of so many of the cores, spread evenly, those that it supplies."""
+        return max(1, -(-cores * self.users // self.cores))
+
+
+@dataclass(frozen=True)
 class Machine:
     """What the kernels know of an accelerator."""
 
@@ -242,26 +255,43 @@ class Machine:
             return self.border(instance, supply)
         key = instance.name, cores, supply
         if key not in self._borders_among:
-            self._borders_among[key] = self._border_among(instance, cores, supply)
+            pace = self.pace_among(instance, cores, supply, cores)
+            self._borders_among[key] = replace(self.border(instance, supply), bits_per_cycle=pace)
         return self._borders_among[key]
 
-    def _border_among(self, instance: CoreInstance, cores: int, supply: int) -> Border:
-        border, accelerator = self.border(instance, supply), self.accelerator
-        source = supply_of(accelerator, accelerator.memories[supply - 1] if supply else None)
-        rates = [source.bandwidth_bits_per_s / cores]
-        for index in accelerator.route(source.name, instance.endpoint):
-            users = self._users[accelerator.design_number[instance.name], index]
-            rates.append(accelerator.links[index].bandwidth_bits_per_s / self._spread(instance, cores, users))
-        return replace(border, bits_per_cycle=min(rates) / instance.core.clock_hz)
+    def pace_among(self, instance: CoreInstance, cores: int, supply: int, parts: int) -> float:
+        """Bits per cycle of the slowest of several like cores that share an operator, for an operand of which they want
+        so many different parts: what several want passes once, also over a link that only some of them use."""
+        return min(way.bits_per_cycle / min(parts, way.reached(cores)) for way in self.channels(instance, supply))
 
-    def _spread(self, instance: CoreInstance, cores: int, of_all: int) -> int:
-        """Of so many like cores, spread evenly, those in a part of the machine that has ``of_all`` like cores."""
-        number = self.accelerator.design_number[instance.name]
-        return max(1, -(-cores * of_all // len(self.accelerator.like_cores[number])))
+    def channels(self, instance: CoreInstance, supply: int) -> tuple[Channel, ...]:
+        """The memory that supplies all cores like one, and the links between it and any of them. Of links that are
+        equal the most used one."""
+        design = self.accelerator.design_number[instance.name]
+        if (design, supply) not in self._channels:
+            self._channels[design, supply] = self._channels_to(design, supply)
+        return self._channels[design, supply]
+
+    def _channels_to(self, design: int, supply: int) -> tuple[Channel, ...]:
+        accelerator, like = self.accelerator, self.accelerator.like_cores[design]
+        source = supply_of(accelerator, accelerator.memories[supply - 1] if supply else None)
+        mine = [core for core in like if supply in self.supplies(core)]
+        used: dict[float, int] = {}
+        for index in {index for core in mine for index in accelerator.route(source.name, core.endpoint)}:
+            rate = accelerator.links[index].bandwidth_bits_per_s
+            used[rate] = max(used.get(rate, 0), self._users[design, index])
+        clock, many = like[0].core.clock_hz, len(like)
+        ways = ((source.bandwidth_bits_per_s, many), *sorted(used.items()))
+        return tuple(Channel(rate / clock, users, many) for rate, users in ways)
+
+    @cached_property
+    def _channels(self) -> dict[tuple[int, int], tuple[Channel, ...]]:
+        return {}
 
     def sharing(self, instance: CoreInstance, cores: int) -> int:
         """Among how many of so many like cores the top memory of one is divided."""
-        return self._spread(instance, cores, self._beside[instance.name])
+        number = self.accelerator.design_number[instance.name]
+        return max(1, -(-cores * self._beside[instance.name] // len(self.accelerator.like_cores[number])))
 
     @cached_property
     def _beside(self) -> dict[str, int]:

@@ -29,6 +29,7 @@ class Border:
 
     ``memories``: (slot, name, level) of the top memories that the scheduler fills; streamed slots are absent.
     ``route``: the wires one by one, for what an operator alone takes; tiles are chosen by the slowest of them.
+    ``shared``: inputs that other cores want too at the same time, and bits per cycle of each: one transfer serves all.
     """
 
     bits_per_cycle: float
@@ -40,6 +41,7 @@ class Border:
     dram: str
     dram_bytes: int
     route: DramRoute
+    shared: tuple[tuple[str, float], ...] = ()
 
     @cached_property
     def _hash(self) -> int:
@@ -56,6 +58,10 @@ class Border:
             self.read_energy_j_per_bit + self.link_energy_j_per_bit,
             self.write_energy_j_per_bit + self.link_energy_j_per_bit,
         )
+
+    def pace_of(self, operand: str) -> float:
+        """Bits per cycle at which an operand comes."""
+        return dict(self.shared).get(operand, self.bits_per_cycle)
 
     def check_room(self, nest: LoopNest) -> None:
         """Raise if DRAM cannot hold the operands of a nest; the largest one is named."""

@@ -22,13 +22,13 @@ Memories = tuple[tuple[str, str, MemoryLevel], ...]  # slot, name, level: the to
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Bits between DRAM and the top memories over all tiles. ``first``: of every input's first tile; ``last``: of the
-    last results; ``serial``: of cells that are loaded while the array waits; ``copied``: of copies that an explicit
-    transpose makes, each read and written. ``operands``: the same by slot, with the room that it takes."""
+    """Bits between DRAM and the top memories over all tiles. ``first``: of every input's first tile, by slot; ``last``:
+    of the last results; ``serial``: of cells that are loaded while the array waits; ``copied``: of copies that an
+    explicit transpose makes, each read and written. ``operands``: the same by slot, with the room that it takes."""
 
     read_bits: float
     write_bits: float
-    first: tuple[float, ...]
+    first: tuple[tuple[str, float], ...]
     last: tuple[float, ...]
     serial: tuple[float, ...]
     accesses: tuple[Access, ...]
@@ -71,7 +71,7 @@ def _moved_bits(
     read: float = 0
     written: float = 0
     copied: float = 0
-    first, last, serial = list[float](), list[float](), list[float]()
+    first, last, serial = list[tuple[str, float]](), list[float](), list[float]()
     accesses: list[Access] = []
     operands: list[OperandCost] = []
     for slot in slots:
@@ -82,7 +82,7 @@ def _moved_bits(
         buffer = whole_bytes(held * bits * (1 if split.isdisjoint(flat.footprints[slot].dims) else 2))
         if slot != "O":
             read += entered * bits
-            first.append(held * bits)
+            first.append((slot, held * bits))
             if level.instances > 1:
                 serial.append((entered - held) * bits)
             accesses.append(Access(level.name, slot, Flow.FILL, entered, entered * bits, entered * bits))
@@ -109,18 +109,21 @@ def _moved_bits(
 class Crossed:
     """Cycles and joules of what passes between DRAM and the top memories."""
 
+    passing_cycles: float  # all of it, one after another
     first_cycles: float
     last_cycles: float
     joules: dict[str, float]
     serial_cycles: float  # loading cells, which the array waits for
 
 
-def crossed(moved: Moved, border: Border, prices: Prices) -> Crossed:
+def crossed(moved: Moved, border: Border, binding: Binding, prices: Prices) -> Crossed:
     """Cycles and joules of what passes a border."""
     first = last = border.latency_cycles
     serial = 0.0
-    for bits in moved.first:
-        first += bits / border.bits_per_cycle
+    pace = {operand.slot: border.pace_of(binding.operand(operand.slot)) for operand in moved.operands}
+    passing = 2 * moved.copied / border.bits_per_cycle
+    for slot, bits in moved.first:
+        first += bits / pace[slot]
     for bits in moved.last:
         last += bits / border.bits_per_cycle
     for bits in moved.serial:
@@ -133,4 +136,5 @@ def crossed(moved: Moved, border: Border, prices: Prices) -> Crossed:
     for access in moved.accesses:
         spent = access.bits * prices.per_bit(access.level, access.flow.is_read)
         joules[access.level] = joules.get(access.level, 0.0) + spent
-    return Crossed(first, last, joules, serial)
+        passing += access.bits / pace[access.slot]
+    return Crossed(passing, first, last, joules, serial)

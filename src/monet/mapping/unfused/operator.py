@@ -262,14 +262,14 @@ TILES = Section[Tiles]("tiles of nests", 4096)
 def _score(bench: _Bench, border: Border, goal: str, choice: _Choice) -> float:
     """The score of a finalist, all tiles counted as the most frequent one."""
     core = bench.target.core
-    across = crossed(choice.moved, border, bench.prices)
+    across = crossed(choice.moved, border, choice.run.frame.binding, bench.prices)
     tiles = math.prod(loop.trips for loop in choice.order)
     streamed: float = 0
     core_cycles = choice.run.cycles
     if core.streamed:
         counts = choice.run.cost
         streamed, core_cycles = sum(counts.stream_bits(slot) for slot in core.streamed) * tiles, counts.cycles
-    busy = (choice.moved.read_bits + choice.moved.write_bits + streamed) / border.bits_per_cycle
+    busy = across.passing_cycles + streamed / border.bits_per_cycle
     edges = across.first_cycles + across.last_cycles
     in_core = core_cycles * tiles + across.serial_cycles
     joules = choice.run.energy_j * tiles + math.fsum(across.joules.values())
@@ -282,14 +282,12 @@ def _least_score(bench: _Bench, border: Border, goal: str, row: I64) -> float:
     arrays, target, store = bench.arrays, bench.target, bench.store
     tile, order, binding = arrays.tile(row), arrays.order(row), bench.frame.binding
     moved = moved_bits(bench.nest, target.core, bench.memories, target.stream, binding, order, tile, store)
-    steady, bits = bench.tiles(tile).steady.nest, moved.read_bits + moved.write_bits
+    across, steady = crossed(moved, border, binding, bench.prices), bench.tiles(tile).steady.nest
     parts = (phases(steady) if bench.phased else ()) or (steady,)
     array = sum(frames(part, target.core, target.stream, store, target.limit)[0].compute_cycles for part in parts)
-    edges = 2 * border.latency_cycles + (sum(moved.first) + sum(moved.last)) / border.bits_per_cycle
-    joules = moved.read_bits * border.read_energy_j_per_bit + moved.write_bits * border.write_energy_j_per_bit
-    joules += bits * border.link_energy_j_per_bit
-    in_core = array * math.prod(loop.trips for loop in order)
-    return _score_of(bench, border, goal, in_core, bits / border.bits_per_cycle, edges, joules)
+    edges, in_core = across.first_cycles + across.last_cycles, array * math.prod(loop.trips for loop in order)
+    joules = across.joules["dram"] + across.joules["link"]
+    return _score_of(bench, border, goal, in_core, across.passing_cycles, edges, joules)
 
 
 def _score_of(
@@ -307,7 +305,7 @@ def _score_of(
 
 def _add_up(nest: LoopNest, choice: _Choice, totals: TileSums, core: Core, border: Border, prices: Prices) -> Unfused:
     """All tiles with what crosses the border for them."""
-    across = crossed(choice.moved, border, prices)
+    across = crossed(choice.moved, border, choice.run.frame.binding, prices)
     read, written = choice.moved.read_bits, choice.moved.write_bits
     for access in totals.counts.accesses:  # streams are DRAM traffic
         if access.level == "stream":

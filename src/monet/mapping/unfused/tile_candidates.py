@@ -173,11 +173,10 @@ class TileArrays:
                 plain, frame.bits[slot], memory, room, streams.get(slot, 0), source.read_energy_j_per_bit + fill,
                 source.write_energy_j_per_bit + drain, frame.distinct_results if slot == "O" else 0,
                 turning * frame.elements(slot) if slot in frame.transposed else 0.0,
-                frame.binding.operand(slot) in self.stationary,
+                frame.binding.operand(slot) in self.stationary, 1 / border.pace_of(frame.binding.operand(slot)),
             )  # fmt: skip
         scalars = np.array(
             [
-                1 / border.bits_per_cycle,
                 2 * border.latency_cycles,
                 joules,
                 leakage_j_per_cycle,

@@ -42,12 +42,12 @@ class Ranking(NamedTuple):
     RESULTS,
     TRANSPOSE_CYCLES,
     ONCE,  # 1: it may enter only once
-) = range(10)
-SLOT_COLUMNS = 10
+    CYCLES_PER_BIT,
+) = range(11)
+SLOT_COLUMNS = 11
 
 # ``scalars``
 (
-    CYCLES_PER_BIT,
     LATENCY_CYCLES,
     JOULES_BELOW,  # the border
     LEAKAGE,  # joules per cycle
@@ -57,7 +57,7 @@ SLOT_COLUMNS = 10
     TILE_CYCLES,  # that every tile adds
     SPARE_WEIGHT,  # of energy at objective latency
     BUSY_CYCLES,  # of array and ports
-) = range(10)
+) = range(9)
 
 SLOTS, OUTPUT = 3, 2
 THROUGHPUT = 3  # after the mapper's objectives
@@ -163,22 +163,22 @@ def least_score(free: int, once: F64, pick: I64, ranking: Ranking) -> float:
         compute *= ranking.steps[d, at]
         tiles *= ranking.counts[d, at]
     compute = max(compute, scalars[BUSY_CYCLES]) + max(0.0, scalars[TILE_CYCLES]) * tiles
-    moved, stays = 0.0, 0.0
+    passing, stays = 0.0, 0.0  # cycles
     for slot in range(SLOTS):
-        visits = 1.0
+        visits, per_bit = 1.0, per_slot[slot, CYCLES_PER_BIT]
         for d in range(free, pick.size):
             if not ranking.relevant[slot, d]:
                 visits *= ranking.counts[d, pick[d]]
         if per_slot[slot, MEMORY] < 0:
-            moved += per_slot[slot, STREAMED_BITS] * visits
+            passing += per_slot[slot, STREAMED_BITS] * visits * per_bit
             continue
         again = (visits - 1) * (once[slot] if slot != OUTPUT else 2 * per_slot[slot, RESULTS] * per_slot[slot, BITS])
-        moved += again + (once[slot] if slot != OUTPUT else per_slot[slot, RESULTS] * scalars[RESULT_BITS])
-        stays = max(stays, again)  # one of them is stationary
-    wires = (moved - stays) * scalars[CYCLES_PER_BIT]
+        first = once[slot] if slot != OUTPUT else per_slot[slot, RESULTS] * scalars[RESULT_BITS]
+        passing += (again + first) * per_bit
+        stays = max(stays, again * per_bit)  # one of them is stationary
     if scalars[OBJECTIVE] == THROUGHPUT:
-        return float(taken_cycles(compute, wires, 0.0))
-    cycles = scalars[LATENCY_CYCLES] + max(compute, wires)
+        return float(taken_cycles(compute, passing - stays, 0.0))
+    cycles = scalars[LATENCY_CYCLES] + max(compute, passing - stays)
     if scalars[OBJECTIVE] == 1:
         return float(scalars[JOULES_BELOW] + scalars[LEAKAGE] * cycles)
     return float(cycles * scalars[JOULES_BELOW] if scalars[OBJECTIVE] == 2 else cycles)
@@ -297,15 +297,15 @@ def slides(loop: int, stationary: int, tile: Tile, ranking: Ranking) -> bool:
 def score_of(stationary: int, loop: int, compute: float, tile: Tile, ranking: Ranking) -> float:
     """Score in the objective asked for; infinite if a slot would enter more often than it may."""
     per_slot, scalars = ranking.per_slot, ranking.scalars
-    moved, joules, first, last = 0.0, scalars[JOULES_BELOW], 0.0, 0.0
+    passing, joules, first, last = 0.0, scalars[JOULES_BELOW], 0.0, 0.0  # cycles
     for slot in range(SLOTS):
-        bits, is_streamed = per_slot[slot, BITS], per_slot[slot, MEMORY] < 0
+        bits, per_bit, is_streamed = per_slot[slot, BITS], per_slot[slot, CYCLES_PER_BIT], per_slot[slot, MEMORY] < 0
         visits = tile.visits[slot] if slot != stationary or is_streamed else 1.0
         if per_slot[slot, ONCE] > 0 and visits > 1:
             return np.inf
         if is_streamed:
             streamed = per_slot[slot, STREAMED_BITS] * visits
-            moved += streamed
+            passing += streamed * per_bit
             joules += (streamed - per_slot[slot, STREAMED_BITS]) * per_slot[slot, JOULES_IN]
             continue
         entering = tile.entries[slot]
@@ -313,21 +313,19 @@ def score_of(stationary: int, loop: int, compute: float, tile: Tile, ranking: Ra
             entering = entries_into(slot, loop, tile.pick, ranking)
         entries = visits * entering
         if slot != OUTPUT:
-            moved += entries * bits
+            passing += entries * bits * per_bit
             joules += entries * bits * per_slot[slot, JOULES_IN]
-            first += tile.bits[slot]
+            first += tile.bits[slot] * per_bit
         else:
             again = (entries - per_slot[slot, RESULTS]) * bits
             out = again + per_slot[slot, RESULTS] * scalars[RESULT_BITS]
-            moved += out + again
+            passing += (out + again) * per_bit
             joules += out * per_slot[slot, JOULES_OUT] + again * per_slot[slot, JOULES_IN]
-            last = tile.bits[slot] / bits * scalars[RESULT_BITS]
-    per_bit = scalars[CYCLES_PER_BIT]
+            last = tile.bits[slot] / bits * scalars[RESULT_BITS] * per_bit
     spare = 1 + scalars[SPARE_WEIGHT] * joules / scalars[JOULES_BELOW]
     if scalars[OBJECTIVE] == THROUGHPUT:
-        return float(taken_cycles(compute, moved * per_bit, (first + last) * per_bit) * spare)
-    middle = max(compute, (moved - first - last) * per_bit)
-    cycles = scalars[LATENCY_CYCLES] + first * per_bit + middle + last * per_bit
+        return float(taken_cycles(compute, passing, first + last) * spare)
+    cycles = scalars[LATENCY_CYCLES] + first + max(compute, passing - first - last) + last
     if scalars[OBJECTIVE] == 1:
         return float(joules + scalars[LEAKAGE] * cycles)
     if scalars[OBJECTIVE] == 2:

@@ -69,6 +69,8 @@ class Costed:
         return float(each @ times.sum(axis=1)), by_level, by_core
 
 
+Sharing = tuple[tuple[str, int], ...]  # inputs that several pieces want the same part of, and how many parts they want
+
 SURROUNDINGS = Section[int]("surroundings of steps", 1000)  # what a cost depends on outside of its step → a number
 STEPS = Section[StepCost]("costs of steps", 100_000)  # by content, for all accelerators
 UNFUSED_CYCLES = Section[float | None]("cycles of operators alone", 100_000)  # None where a core cannot run one
@@ -81,9 +83,9 @@ class CostTable:
     def __init__(self, machine: Machine, objective: str = "latency") -> None:
         self.machine, self.objective, self.store = machine, objective, machine.store
         self._known: dict[tuple[Any, ...], StepCost] = {}
-        self._borders: dict[tuple[str, int, float, int], Border] = {}
+        self._borders: dict[tuple[str, int, float, int, Sharing], Border] = {}
         self._places: dict[tuple[tuple[str, ...], bool], tuple[Any, ...]] = {}
-        self._numbers: dict[tuple[bool, bool, str, int, bool, float, int, str], int] = {}
+        self._numbers: dict[tuple[bool, bool, str, int, bool, float, str, int, Sharing], int] = {}
         self.steps: dict[tuple[Any, ...], Costed] = {}
         # a number for each (keys are slow to compare, numbers are not), its steps, storages they touch, those for sums
         self.numbered: dict[tuple[Any, ...], tuple[int, Costed, tuple[str, ...], dict[int, str]]] = {}
@@ -107,8 +109,8 @@ class CostTable:
         goal: str = "",
     ) -> StepCost:
         """The cost of one step of an operator on a core; ``share`` of its memory may be used for buffers. Cores that
-        share a streamed operator see their part of DRAM's bandwidth when they choose their tiles. ``goal``: what tiles
-        are chosen for, if not the table's objective (``goal_of``)."""
+        share a streamed operator see their part of DRAM's bandwidth when they choose their tiles, and all of it for
+        what comes for all of them. ``goal``: what tiles are chosen for, if not the table's objective (``goal_of``)."""
         goal = goal or self.objective
         ranges = tuple((dim, int(low[number]), int(high[number])) for dim, (low, high) in steps.ranges.items())
         cores = steps.pieces if operator.macs and not held else 1
@@ -121,10 +123,10 @@ class CostTable:
                 found = self._known[key] = whole  # what is best with all of a memory, and takes less of it
         if found is None:
             share /= 1 if held else self.machine.sharing(instance, steps.pieces)
-            content = (operator.key, ranges, held, self._surroundings(operator, instance, cores, held, share, goal))
-            found = self._known[key] = self.store[STEPS].get_or(
-                content, lambda: self._compute(operator, steps, number, instance, cores, held, share, goal)
-            )
+            sharing = _sharing(operator, steps) if cores > 1 and operator.is_matrix else ()
+            around = operator, instance, cores, held, share, goal, sharing
+            content = (operator.key, ranges, held, self._surroundings(*around))
+            found = self._known[key] = self.store[STEPS].get_or(content, lambda: self._compute(*around, steps, number))
         return found
 
     def goal_of(self, operator: Operator, plan: Plan, held: bool) -> str:
@@ -139,7 +141,7 @@ class CostTable:
         for operand in cost.operands:
             name = instance.memory_of(operand.slot)
             taken[name] = taken.get(name, 0) + operand.buffer
-        memories = self._border(instance, cores, share, 0).memories
+        memories = self._border(instance, cores, share, 0, ()).memories
         return all(taken.get(name, 0) <= level.total_bytes for _, name, level in memories)
 
     def unfused_cycles(self, operator: Operator, instance: CoreInstance) -> float | None:
@@ -151,16 +153,16 @@ class CostTable:
             except MonetError:
                 return None
 
-        key = operator.key, self._surroundings(operator, instance, 1, False, 1.0, self.objective)
+        key = operator.key, self._surroundings(operator, instance, 1, False, 1.0, self.objective, ())
         return self.store[UNFUSED_CYCLES].get_or(key, compute)
 
     def passing_cycles(self, cost: StepCost, instance: CoreInstance) -> float:
         """Cycles that the operands of a streamed step of a core take on their way from and to DRAM."""
-        return passing_cycles(cost, self._border(instance, 1, 1.0, 0))
+        return passing_cycles(cost, self._border(instance, 1, 1.0, 0, ()))
 
     def border_bits(self, instance: CoreInstance) -> float:
         """Bits per cycle of the way from a core to DRAM that ``passing_cycles`` counts."""
-        return self._border(instance, 1, 1.0, 0).bits_per_cycle
+        return self._border(instance, 1, 1.0, 0, ()).bits_per_cycle
 
     @cached_property
     def alike(self) -> dict[str, CoreInstance]:
@@ -194,15 +196,22 @@ class CostTable:
         return found
 
     def _surroundings(
-        self, operator: Operator, instance: CoreInstance, cores: int, held: bool, share: float, goal: str
+        self,
+        operator: Operator,
+        instance: CoreInstance,
+        cores: int,
+        held: bool,
+        share: float,
+        goal: str,
+        sharing: Sharing,
     ) -> int:
         """A number for the core and what its costs see beyond it: DRAM only where it streams from there, and for fused
         attention the lanes beside it."""
         is_matrix = operator.macs > 0
         supply = self.machine.supply(instance, operator.input_bytes + operator.output_bytes)
-        key = operator.is_attention, is_matrix, instance.name, cores, held, share, supply, goal
+        key = operator.is_attention, is_matrix, instance.name, cores, held, share, goal, supply, sharing
         if key not in self._numbers:
-            border = self._border(instance, cores, 1.0 if held else share, supply)
+            border = self._border(instance, cores, 1.0 if held else share, supply, sharing)
             beyond: Any = border.memories
             if is_matrix and (instance.core.streamed or not held):
                 beyond = border.stream if held else border
@@ -211,26 +220,31 @@ class CostTable:
             self._numbers[key] = self.store[SURROUNDINGS].get_or(content, self.store.next_number)
         return self._numbers[key]
 
-    def _border(self, instance: CoreInstance, cores: int, share: float, supply: int) -> Border:
-        key = instance.name, cores, share, supply
+    def _border(self, instance: CoreInstance, cores: int, share: float, supply: int, sharing: Sharing) -> Border:
+        key = instance.name, cores, share, supply, sharing
         if key not in self._borders:
-            self._borders[key] = smaller_border(self.machine.border_among(instance, cores, supply), share)
+            border = self.machine.border_among(instance, cores, supply)
+            shared = tuple(
+                (operand, self.machine.pace_among(instance, cores, supply, parts)) for operand, parts in sharing
+            )
+            self._borders[key] = smaller_border(replace(border, shared=shared) if shared else border, share)
         return self._borders[key]
 
     def _compute(
         self,
         operator: Operator,
-        steps: StepRanges,
-        number: int,
         instance: CoreInstance,
         cores: int,
         held: bool,
         share: float,
         goal: str,
+        sharing: Sharing,
+        steps: StepRanges,
+        number: int,
     ) -> StepCost:
         nest = step_nest(operator.nest, steps, number) if steps.ranges else operator.nest
         supply = self.machine.supply(instance, operator.input_bytes + operator.output_bytes)
-        border = self._border(instance, cores, 1.0 if held else share, supply)
+        border = self._border(instance, cores, 1.0 if held else share, supply, sharing)
         if operator.is_matrix:
             run = matrix_held if held else matrix_streamed
             found = run(nest, instance, border, goal, self.store)
@@ -241,6 +255,12 @@ class CostTable:
             lanes = lanes_beside(self.machine.accelerator, instance)
             return attention_step(nest, work, instance, lanes, border, self.objective, not held, self.store)
         return vector_step(nest, work, operator.dimensions, instance, border, not held)
+
+
+def _sharing(operator: Operator, steps: StepRanges) -> Sharing:
+    """What one transfer brings to several pieces."""
+    parts = ((operand.name, steps.parts(operand)) for operand in operator.nest.reads)
+    return tuple((name, many) for name, many in parts if many < steps.pieces)
 
 
 @dataclass(slots=True)

@@ -40,6 +40,11 @@ class StepRanges:
         """Whether there is one step only."""
         return self.count == 1
 
+    def parts(self, operand: Operand) -> int:
+        """How many different parts of an input the pieces of a tile want."""
+        mine = (low[: self.pieces] for dim, (low, _) in self.ranges.items() if dim in operand.dims)
+        return math.prod(len(set(low.tolist())) for low in mine)
+
     @cached_property
     def content(self) -> tuple[Any, ...]:
         """Equal for equal steps."""

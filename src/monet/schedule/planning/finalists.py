@@ -2,7 +2,8 @@
 
 The clock that chooses a split (``splits.py``) counts every operand of a piece once. Where a piece is too large for its
 core's memories some come again, and another split may be far better: one whose pieces keep an operand whole. So if the
-chosen split waits for operands that come again, some others are mapped too, and the one that is done first is taken.
+chosen split takes longer than its array would, and operands come again, some others are mapped too, and the one that is
+done first is taken.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from monet.schedule.costs.step_cost import StepCost
 from monet.schedule.expansion.geometry import StepRanges, make_steps, step_nest
 from monet.schedule.plan import Split
 from monet.schedule.planning.designs import Cores
-from monet.schedule.planning.splits import candidates
+from monet.schedule.planning.splits import array_cycles, candidates
 from monet.schedule.workload import Operator
 
-AGAIN = 1.25  # a piece that fetches more than this many times its operands is looked at
+AGAIN = 1.25  # a piece that fetches more than this many times its operands, and takes so much longer, is looked at
 MOST_PAIRS = 4  # splits along two dimensions that are mapped, those with the smallest pieces
 CLEARLY = 0.98  # another split is taken for at most this share of the time
 LONGEST = Section[tuple[StepRanges, int]]("longest pieces of splits", 10_000)
@@ -43,7 +44,7 @@ def _final_split(operator: Operator, cores: Cores, split: Split, table: CostTabl
         return split  # whoever costs it says why
     fetched, once = _bytes(cost), _longest(operator, split, table.store)[1]
     best = _cycles(operator, cores, split, cost, table)
-    if fetched <= AGAIN * once or best <= cost.cycles:
+    if fetched <= AGAIN * once or best <= AGAIN * array_cycles(operator, cores[0].core, split, table.store):
         return split
     for other in _others(operator, len(cores), split, table.store):
         try:
@@ -94,9 +95,11 @@ def _cycles(operator: Operator, cores: Cores, split: Split, cost: StepCost, tabl
     machine, pieces = table.machine, _pieces(split)
     supply = machine.supply(cores[0], operator.input_bytes + operator.output_bytes)
     alone = machine.border(cores[0], supply).bits_per_cycle
-    together = pieces * machine.border_among(cores[0], pieces, supply).bits_per_cycle
-    shared = 0.0
-    for part, operand in zip(cost.operands, operator.nest.operands, strict=False):  # a bias is no part of the nest
-        distinct = math.prod(parts for dim, parts in split if dim in operand.dims)
-        shared += (part.bytes + part.spilled) * distinct
-    return max(cost.cycles, 8 * _bytes(cost) / alone, 8 * shared / together)
+    shared = []
+    for way in machine.channels(cores[0], supply):
+        passing = 0
+        for part, operand in zip(cost.operands, operator.nest.operands, strict=False):  # a bias is no part of the nest
+            distinct = math.prod(parts for dim, parts in split if dim in operand.dims)
+            passing += (part.bytes + part.spilled) * min(distinct, way.reached(pieces))
+        shared.append(8 * passing / way.bits_per_cycle)
+    return max(cost.cycles, 8 * _bytes(cost) / alone, *shared)

@@ -33,6 +33,7 @@ from monet.schedule.costs.attention_cost import lanes_beside
 from monet.schedule.costs.cost_table import CostTable
 from monet.schedule.expansion.geometry import make_steps, step_nest
 from monet.schedule.expansion.split_reductions import Adding, accumulator_of, adding_cores
+from monet.schedule.machine import Channel
 from monet.schedule.plan import MOST_SPLIT, Split
 from monet.schedule.workload import Operator, overlaps
 
@@ -205,15 +206,17 @@ class Ways:
         written: F64 = self.bytes[self.written].sum(axis=0)
         return np.maximum(written, read) * 8
 
-    def burst_bits(self, burst_bytes: int) -> F64:
-        """Bits of all pieces in whole bursts, what several of them want counted once."""
-        if burst_bytes not in self._burst_bits:
+    def burst_bits(self, burst_bytes: int, way: Channel) -> F64:
+        """Bits over a channel in whole bursts, what several pieces that it supplies want counted once."""
+        key = burst_bytes, way.users, way.cores
+        if key not in self._burst_bits:
             bursts = np.ceil(self.bytes / burst_bytes) * burst_bytes
-            self._burst_bits[burst_bytes] = (self.distinct * bursts).sum(axis=0) * 8
-        return self._burst_bits[burst_bytes]
+            reached = self.by_count([float(way.reached(count)) for count in self.counts])
+            self._burst_bits[key] = (np.minimum(self.distinct, reached) * bursts).sum(axis=0) * 8
+        return self._burst_bits[key]
 
     @cached_property
-    def _burst_bits(self) -> dict[int, F64]:
+    def _burst_bits(self) -> dict[tuple[int, int, int], F64]:
         return {}
 
 
@@ -233,11 +236,12 @@ def _box(operand: Operand, sizes: dict[str, I64]) -> F64:
 
 @dataclass(frozen=True)
 class Wires:
-    """Between like cores and what supplies them, in bits per cycle of their clock: of one core alone, and of so many
-    together (by ``Ways.counts``)."""
+    """Between like cores and what supplies them, in bits per cycle of their clock: of one core alone, of so many
+    together (by ``Ways.counts``), and one by one."""
 
     alone: float
     together: tuple[float, ...]
+    channels: tuple[Channel, ...]
     burst_bytes: int
 
     @classmethod
@@ -246,7 +250,8 @@ class Wires:
         machine = table.machine
         supply = machine.supply(first, operator.input_bytes + operator.output_bytes)
         together = tuple(count * machine.border_among(first, count, supply).bits_per_cycle for count in ways.counts)
-        return cls(machine.border(first, supply).bits_per_cycle, together, machine.accelerator.dram.burst_bytes)
+        alone, channels = machine.border(first, supply).bits_per_cycle, machine.channels(first, supply)
+        return cls(alone, together, channels, machine.accelerator.dram.burst_bytes)
 
 
 @dataclass(frozen=True)
@@ -328,7 +333,8 @@ class Clock:
         """Cycles of everything beside array and lanes: the slowest, all together, and what comes afterwards."""
         ways, bits_per_cycle = self.ways, self.ways.by_count(wires.together)
         alone = ways.one_way_bits / wires.alone
-        together = ways.burst_bits(wires.burst_bytes) / bits_per_cycle
+        shared = [ways.burst_bits(wires.burst_bytes, way) / way.bits_per_cycle for way in wires.channels]
+        together: F64 = np.max(shared, axis=0)
         after = np.zeros(len(ways.splits))
         for owed in self.owed:
             moved = np.maximum(owed.own_bits / wires.alone, owed.all_bits / bits_per_cycle)
