@@ -1,9 +1,9 @@
 """Operators alone against a roofline worked out by hand (``operators_alone.py``): how far mapper and default plan
 are from what a chip could do. ``python -m tests.schedule.test_roofline`` writes docs/operators-alone.md.
 
-The bars (1.5 and 3 times, nine tenths) were set before any value was seen; the grid and the roofline were not. On the
-grid as first drawn 304 of 338 (89.9 %) were near, which misses the bar; the 54 rows of nine more kinds (``LATER``), all
-element-wise, updates or norms and all near, came after that was seen. ``CHANGED_AFTER`` lists what else did.
+The bars (1.5 and 3 times, nine tenths) were set before any value was seen; the grid and the roofline were not. The 54
+rows of nine more kinds (``LATER``), all element-wise, updates or norms and all near, came when 304 of the 338 rows
+drawn first (89.9 %) were near, so those are counted apart too. ``CHANGED_AFTER`` lists what else came later.
 """
 
 from __future__ import annotations
@@ -28,35 +28,79 @@ CHANGED_AFTER = (
     "window, rows that are looked up, memories that cores share, dispatch beside DRAM",
 )
 
-# Why an operator takes longer than CLOSE times its roofline: preset, a pattern of its name, the reason.
+# Why an operator takes longer than CLOSE times its roofline: preset, a pattern of its name, the reason, from the tiles
+# that were chosen and from where its cores and wires spend their time.
 EXPLAINED = (
     (
         "fusemax",
+        r"linear to 3072.*: linear$",
+        "its bus is busy throughout: results lie in the buffer as 32-bit sums and twice, which leaves no room to keep "
+        "an input, so it comes again (20 MB instead of 13)",
+    ),
+    (
+        "fusemax",
+        r"linear to 3072.*weight_gradient",
+        "all comes once, in tiles of 24 outputs beside all of the input: 24 of 256 columns work",
+    ),
+    (
+        "simba",
+        r"^3×3, 64→64.*weight_gradient",
+        "operands come twice past 8 KB of inputs and 3 KB of sums; the first link of the mesh is busy 87 % of the time",
+    ),
+    (
+        "simba",
+        r"3×3 stride 2.*weight_gradient",
+        "8 of 16 elements, whose operands come 2.4 times: DRAM is busy 86 %, the first link of the mesh 82 %",
+    ),
+    ("simba", r"1×1, 256→512.*weight_gradient", "operands come twice; the first link of the mesh is busy 89 %"),
+    (
+        "simba",
+        r"3×3, 512→512.*: conv(_transpose)?$",
+        "nine taps of 128 inputs for 8 outputs do not fit 32 KB twice; tiles of 4 outputs leave half of the array idle",
+    ),
+    (
+        "simba",
         r"linear to 3072",
-        "results lie in the buffer as 32-bit sums and twice: tiles that fill the array leave no room to keep an input",
+        "of 768 or 1024 inputs 8 KB hold one row twice (tiles of two are not tried, of four too large), so every "
+        "weight is read from its buffer for every product, at half the pace; inputs come 24 times, for all elements at "
+        "once",
+    ),
+    (
+        "simba",
+        r"linear to 1000.*: linear$",
+        "weights go to all elements over the mesh, whose first link (93 % busy) is narrower than DRAM; sums come back",
     ),
     (
         "micro-npu",
-        r"weight_gradient|attention_gradient",
-        "inputs are transposed by the element on their way in, again for every tile",
+        r"weight_gradient",
+        "operands come several times in tiles that fit, inputs transposed by the element each time; DRAM is busy "
+        "throughout",
+    ),
+    ("micro-npu", r"attention_gradient", "transposed operands pass the one port of the SRAM, 43 % of the time"),
+    (
+        "tpu-v3",
+        r"3×3 stride 2.*conv_transpose",
+        "four phases one after another; first tiles in and last ones out take a quarter",
+    ),
+    ("tpu-v3", r"1×1, 256→512.*weight_gradient", "14 µs of work: first tiles in and last ones out take a quarter"),
+    (
+        "tpu-v3",
+        r"depthwise 5×5.*weight_gradient",
+        "11 µs of work: the port of vector memory takes a fifth, first tiles a tenth",
     ),
     (
         "tpu-v3",
-        r"conv|weight_gradient",
-        "two matrix units load their stationary operands through one port of their vector memory; first and last tiles",
+        r"fused attention",
+        "heads of 64 leave part of the array idle, which fills and drains between their products, a third of the time",
     ),
-    ("tpu-v3", r"fused attention", "tiles of heads of 64 fill and drain the array between their products"),
-    ("a100", r"conv|attention", "of 108 multiprocessors 96 are used, as the sizes divide; launch and first tile"),
-    ("a100", r"embedding", "split along the width: parts of rows that are narrower than a burst of DRAM"),
     (
-        "simba",
-        r"",
-        "8 KB for inputs, 3 KB for sums: operands come again many times, which this roofline does not count",
+        "a100",
+        r"7×7 stride 2.*weight_gradient",
+        "32 samples times 3 channels on 96 of 108 multiprocessors; shared memory's port takes half of the time, links "
+        "a quarter",
     ),
+    ("a100", r"attention_gradient", "12 heads in threes on 96 of 108 multiprocessors; shared memory's port takes 65 %"),
 )
-
-# The bar is that none takes longer than FAR times its roofline. These miss it, for the reason above.
-MISSED = {("simba", "linear to 3072, 4×256×768: linear"), ("simba", "1×1, 256→512, 4×14²: conv_weight_gradient")}
 
 
 def explanation(row: Row) -> str:
@@ -80,6 +124,7 @@ def explanation(row: Row) -> str:
         ("edge-tpu", "batch norm"),
         ("edge-tpu", "SGD"),
         ("micro-npu", "linear to 1000"),
+        ("simba", "1×1 stride 2"),
         ("tpu-v3", "layer norm"),
     ],
 )
@@ -113,6 +158,8 @@ def test_nine_of_ten_operators_are_near_their_roofline(grid: list[Row]) -> None:
     assert len({row.operator.split(": ")[1] for row in grid}) >= 25  # kinds; with their layers more than fifty
     near = [row for row in grid if row.ratio <= CLOSE]
     assert len(near) >= MOST * len(grid), [row for row in grid if row.ratio > CLOSE]
+    first = [row for row in grid if not row.operator.startswith(LATER)]
+    assert sum(row.ratio <= CLOSE for row in first) >= MOST * len(first)
     assert min(row.ratio for row in grid) > 0.7  # else the roofline leaves something out
 
 
@@ -120,7 +167,7 @@ def test_nine_of_ten_operators_are_near_their_roofline(grid: list[Row]) -> None:
 def test_those_further_away_are_explained(grid: list[Row]) -> None:
     for row in grid:
         assert row.ratio <= CLOSE or explanation(row), row
-        assert row.ratio <= FAR or (row.hardware, row.operator) in MISSED, row
+        assert row.ratio <= FAR, row
 
 
 def _first(found: list[Row]) -> str:
