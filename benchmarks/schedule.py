@@ -68,9 +68,7 @@ def resnet18() -> None:
         0.2,
     )
     full = scheduler.complete(plan)
-    expanded = expand(
-        scheduler.workload, scheduler.machine, full, tiled_groups(scheduler.workload, full), scheduler.costs
-    )
+    expanded = expand(scheduler.workload, full, tiled_groups(scheduler.workload, full), scheduler.costs)
 
     def kernels() -> int:
         decided = first_come_first_served(

@@ -39,7 +39,7 @@ def alone_schedule(scheduler: Scheduler, operator: Operator, core: str) -> Sched
     """A group of one, boundary ``dram``, with nothing before and after it."""
     plan = Plan((), {operator.op.name: Placement((core,))}, "dram", prefetch=0)
     group = TiledGroup((operator,), {operator.number: {}}, False)
-    expanded = expand(scheduler.workload, scheduler.machine, plan, [group], scheduler.costs)
+    expanded = expand(scheduler.workload, plan, [group], scheduler.costs)
     expanded.tables.blocks.in_dram[:] = 1
     decided = run_decide(expanded, scheduler.machine, scheduler.workload)
     return Schedule(plan, expanded, decided, run_replay(decided, scheduler.machine))

@@ -11,7 +11,7 @@ from monet.graph.graph import Graph
 from monet.hardware.accelerator import Accelerator
 from monet.mapping.cost_store import CostStore, default_store
 from monet.schedule.costs.cost_table import CostTable
-from monet.schedule.expansion.expand import Expanded, expand, too_large
+from monet.schedule.expansion.expand import Draft, Expanded, draft, too_large
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Plan
 from monet.schedule.planning.grouping import tiled_groups
@@ -98,8 +98,18 @@ class Scheduler:
         """Decide and time a plan; raises ``NoSchedule`` if something does not fit."""
         with without_collecting():
             plan = self.complete(plan)
-            groups = tiled_groups(self.workload, plan)
-            expanded = expand(self.workload, self.machine, plan, groups, self.costs)
+            return self.timed(plan, self.draft(plan))
+
+    def draft(self, plan: Plan) -> Draft:
+        """Arrays of a complete plan, the same for every boundary that gives operators the same share of a memory.
+        Raises ``NoSchedule`` if an operator does not fit."""
+        return draft(self.workload, self.costs, plan, tiled_groups(self.workload, plan))
+
+    def timed(self, plan: Plan, made: Draft) -> Schedule:
+        """Decide and time a complete plan of which there is a draft; raises ``NoSchedule`` if something does not
+        fit."""
+        with without_collecting():
+            expanded = made.expanded(plan.boundary)
             decided = run_decide(expanded, self.machine, self.workload, self.workspace)
             buffers = self.machine.tile_buffers(plan.prefetch)
             if buffers.any():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from monet.arrays import U8x2
+from monet.arrays import I64, U8x2
 from monet.graph.counts import call_of
 from monet.graph.graph import Graph
 from monet.graph.kind import Call, Dimensions, Family, kind_named
@@ -148,6 +148,14 @@ class Workload:
     def dependencies(self) -> tuple[tuple[int, int], ...]:
         """Pairs (earlier, later) of operators where the later reads or overwrites what the earlier wrote or read."""
         return tuple(sorted(dependencies_among(self.graph, self.operators)))
+
+    @cached_property
+    def touched(self) -> tuple[I64, ...]:
+        """By operator: the numbers of the storages that it touches or waits for."""
+        known = self.storages
+        return tuple(
+            np.array([known[name].number for name in operator.storages], np.int64) for operator in self.operators
+        )
 
     def overwritten(self, storages: frozenset[str]) -> frozenset[str]:
         """Those of some storages that an operator writes to after another has touched them."""

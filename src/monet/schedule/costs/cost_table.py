@@ -29,7 +29,7 @@ from monet.schedule.costs.step_cost import (
 from monet.schedule.expansion.geometry import StepRanges, cut_axes, make_steps, shape_classes, step_nest
 from monet.schedule.expansion.operator_arrays import OPERATOR_ARRAYS
 from monet.schedule.machine import Machine
-from monet.schedule.plan import Group, Placement, Plan, Split
+from monet.schedule.plan import Group, Placement, Split
 from monet.schedule.planning.grouping import TiledGroup
 from monet.schedule.result_rows import Infeasible
 from monet.schedule.workload import Operator
@@ -46,6 +46,7 @@ class Costed:
     summed: tuple[int, ...]  # positions of the results that every piece has sums of its own of
     mode: tuple[int, int]  # number of the mode that the arrays are in, ticks of changing to it; -1 if there is one only
     refills: bool  # nothing stays in the arrays from tile to tile
+    dispatch_ticks: int  # that a core waits for the launch of its group
     _edges: dict[int, dict[int, I64]] = field(default_factory=dict, compare=False)
 
     def edges(self, position: int, operand: Operand, nest: LoopNest) -> dict[int, I64]:
@@ -87,8 +88,8 @@ class CostTable:
         self._places: dict[tuple[tuple[str, ...], bool], tuple[Any, ...]] = {}
         self._numbers: dict[tuple[bool, bool, str, int, bool, float, str, int, Sharing], int] = {}
         self.steps: dict[tuple[Any, ...], Costed] = {}
-        # a number for each (keys are slow to compare, numbers are not), its steps, storages they touch, those for sums
-        self.numbered: dict[tuple[Any, ...], tuple[int, Costed, tuple[str, ...], dict[int, str]]] = {}
+        # each has a number: keys are slow to compare, numbers are not
+        self.numbered: dict[tuple[Any, ...], OperatorSteps] = {}
         self.arrays = Kept(OPERATOR_ARRAYS)  # of operators whose surroundings have not changed either
         self.legal: set[tuple[str, Placement]] = set()  # (key of an operator, placement) that were checked
         self.best_designs: dict[
@@ -263,9 +264,9 @@ def _sharing(operator: Operator, steps: StepRanges) -> Sharing:
     return tuple((name, many) for name, many in parts if many < steps.pieces)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class OperatorSteps:
-    """An operator's steps on their cores, with their costs."""
+    """An operator's steps on their cores, with their costs: the same in every plan that places and cuts it so."""
 
     operator: Operator
     placement: Placement
@@ -274,14 +275,11 @@ class OperatorSteps:
     held: bool
     classes: I64
     costs: tuple[StepCost, ...]
-    group: int
     tiled: Group | None  # the plan's group
     number: int  # equal for equal operator, placement and tiles
     costed: Costed
     storages: tuple[str, ...]  # of the operator; split along a sum, also those for sums that further cores keep
     sums: dict[int, str]  # by position of a result that pieces sum up, the storage of these sums
-    base: int = 0
-    addition_costs: tuple[tuple[int, StepCost], ...] = ()  # (piece whose core adds, cost), after the steps
 
     @property
     def is_summed(self) -> bool:
@@ -290,32 +288,36 @@ class OperatorSteps:
 
 
 def operator_steps(
-    operator: Operator, group: TiledGroup, number: int, table: CostTable, plan: Plan, *, held: bool
+    operator: Operator, group: TiledGroup, table: CostTable, plan: Plan, *, held: bool
 ) -> OperatorSteps:
     """Steps and costs of one operator under a plan, looked up if they were asked for before. ``held``: its operands lie
     in the memory; otherwise they are streamed."""
-    placement = plan.placements[operator.op.name]
-    share, goal = plan.share, table.goal_of(operator, plan, held)
-    key = (operator.identity, placement, group.identity, held, share, goal)
+    placement, goal = plan.placements[operator.op.name], table.goal_of(operator, plan, held)
+    key = (operator.identity, placement, group.identity, held, plan.share, goal)
     found = table.numbered.get(key)
     if found is None:
-        alike = key if group.key else (operator.key, placement, None, held, share, goal)
-        if alike not in table.steps:
-            try:
-                table.steps[alike] = _costed(operator, group, table, placement, held, share, goal)
-            except DoesNotFit as error:
-                raise _infeasible(operator, placement, error) from None
-        costed = table.steps[alike]
-        plain = table.numbered.get((*key[:-2], 1.0, table.objective))
-        if plain and plain[1].costs == costed.costs:
-            found = table.numbered[key] = plain  # a share is enough, or throughput asks for the same tiles
-    if found is None:
-        sums = {position: f"sums {position} of {operator.op.name}" for position in costed.summed}
-        found = table.numbered[key] = len(table.numbered), costed, (*operator.storages, *sums.values()), sums
-    own, costed, storages, sums = found
+        found = table.numbered[key] = _numbered(operator, group, table, key)
+    # in another variant of the graph it may stand elsewhere
+    return found if found.operator is operator else replace(found, operator=operator)
+
+
+def _numbered(operator: Operator, group: TiledGroup, table: CostTable, key: tuple[Any, ...]) -> OperatorSteps:
+    """Steps of an operator that were not asked for before; those of an operator alike are costed once."""
+    _, placement, _, held, share, goal = key
+    alike = key if group.key else (operator.key, placement, None, held, share, goal)
+    if alike not in table.steps:
+        try:
+            table.steps[alike] = _costed(operator, group, table, placement, held, share, goal)
+        except DoesNotFit as error:
+            raise _infeasible(operator, placement, error) from None
+    costed = table.steps[alike]
+    plain = table.numbered.get((*key[:-2], 1.0, table.objective))
+    if plain and plain.costs == costed.costs:
+        return plain  # a share is enough, or throughput asks for the same tiles
+    sums = {position: f"sums {position} of {operator.op.name}" for position in costed.summed}
     return OperatorSteps(
-        operator, placement, costed.instances, costed.steps, held, costed.classes, costed.costs, number,
-        group.key, own, costed, storages, sums,
+        operator, placement, costed.instances, costed.steps, held, costed.classes, costed.costs,
+        group.key, table.store.next_number(), costed, (*operator.storages, *sums.values()), sums,
     )  # fmt: skip
 
 
@@ -340,9 +342,12 @@ def _costed(
         costed = tuple(costs.get(int(step), nothing) for step in first)
     else:
         costed = tuple(costs.values())
-    mode = _mode(table.machine, instances[0], costed[0].mode, operator)
-    refills = instances[0].core.refills_every_tile
-    return Costed(instances, steps, classes, costed, operator.summed_up(placement.dims), mode, refills)
+    first_core = instances[0]
+    return Costed(
+        instances, steps, classes, costed, operator.summed_up(placement.dims),
+        _mode(table.machine, first_core, costed[0].mode, operator), first_core.core.refills_every_tile,
+        table.machine.ticks(first_core.core.dispatch_cycles, first_core),
+    )  # fmt: skip
 
 
 def _mode(machine: Machine, instance: CoreInstance, mode: str, operator: Operator) -> tuple[int, int]:

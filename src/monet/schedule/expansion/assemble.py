@@ -35,9 +35,11 @@ class Placed(Table):
 
 class Cut(NamedTuple):
     """Where blocks are. ``shift``: by storage of each operator, how far its blocks have moved since its rows were made;
-    ``storage``: by entry, which of the storages of its operator it is in."""
+    ``leaves``: likewise, 1 where results leave the chip if nothing stays there between groups; ``storage``: by entry,
+    which of the storages of its operator it is in."""
 
     shift: I64
+    leaves: I64
     storage: I64
 
 
@@ -66,8 +68,10 @@ def number_rows(placed: Placed, cut: Cut, plan: Tables, boundary: int) -> I64:
             step.buffer_start += operator.first_buffer
             step.buffer_end += operator.first_buffer
         for e in range(operator.first_entry, operator.first_entry + operator.entries):
-            entry = plan.entries[e]
-            entry.block += cut.shift[operator.first_storage + cut.storage[e]]
+            entry, storage = plan.entries[e], operator.first_storage + cut.storage[e]
+            entry.block += cut.shift[storage]
+            if boundary == DRAM and entry.kind == KEEP_WRITE and cut.leaves[storage]:
+                entry.kind = STREAM_WRITE
             block = plan.blocks[entry.block]
             if boundary == LOCAL and entry.kind != WAIT and 0 <= maker[entry.block] != entry.memory:
                 block.through = 1  # what another core uses is written

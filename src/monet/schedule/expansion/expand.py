@@ -3,29 +3,115 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from monet.arrays import I64, U8, I64x2
+from monet.arrays import I64, I64x2, U8x2
 from monet.errors import ComputerMemoryError
 from monet.processes import free_memory_bytes
 from monet.schedule.costs.cost_table import CostTable, OperatorSteps, operator_steps
+from monet.schedule.costs.step_cost import StepCost
 from monet.schedule.expansion.assemble import DRAM, LOCAL, Cut, Placed, assemble
-from monet.schedule.expansion.operator_arrays import ALIKE, Cuts, OperatorArrays, arrays_of
+from monet.schedule.expansion.operator_arrays import ALIKE, Cuts, KnownArrays, OperatorArrays, arrays_of
 from monet.schedule.machine import Machine
 from monet.schedule.plan import BOUNDARIES, Plan
 from monet.schedule.planning.grouping import TiledGroup
 from monet.schedule.planning.ordering import gang_order
 from monet.schedule.result_rows import CATEGORIES
 from monet.schedule.simulation.records import Blocks, Buffers, Entries, Gangs, Steps, Tables, TickParts
-from monet.schedule.workload import Workload
+from monet.schedule.workload import CATEGORY, Workload
 
 ENTRY_BYTES = 1_100  # that a schedule takes per operand of a tile: 1.09 and 1.10 kB of gpt2-mini and gpt2-small on a100
 CHECKED = 1_000_000  # operands of tiles between two looks at the memory that is free
 MOST_ORDERS = 10_000  # of the tiles of groups, kept to be looked up
+STEP_FIELDS = tuple(field.name for field in fields(OperatorSteps))
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSteps(OperatorSteps):
+    """An operator's steps in a plan: the number of its group, the first of its steps, and of a split along a sum what
+    is added up after them: (piece whose core adds, cost)."""
+
+    group: int
+    base: int
+    addition_costs: tuple[tuple[int, StepCost], ...]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Arrays of a plan as far as they are the same for every boundary: rows of all operators one after another, still
+    counted from the first of each (``assemble`` numbers them)."""
+
+    workload: Workload
+    machine: Machine
+    steps_of: tuple[OperatorSteps, ...]  # by operator, in execution order
+    arrays_of: tuple[OperatorArrays, ...]
+    group_of: tuple[int, ...]
+    placed: Placed
+    cut: Cut
+    gangs: Gangs  # nothing leaves the chip
+    group_starts: I64  # the first gang of every group
+    block_bytes: I64
+    block_storage: I64
+    block_flags: U8x2
+
+    def expanded(self, boundary: str) -> Expanded:
+        """The arrays of the plan with results that stay as ``boundary`` says."""
+        try:
+            return self._expanded(BOUNDARIES.index(boundary))
+        except MemoryError:
+            entries = int(self.placed.entries.sum())
+            found = f"its operators have {entries:,} operands of tiles"
+            raise too_large(self.workload, self.machine, entries * ENTRY_BYTES, found) from None
+
+    def _expanded(self, number: int) -> Expanded:
+        rows = ((each.steps, each.parts, each.entries, each.buffers) for each in self.arrays_of)
+        steps, parts, entries, buffers = (np.concatenate(some) for some in zip(*rows, strict=True))
+        blocks = Blocks.zeros(len(self.block_bytes))
+        blocks.bytes[:] = self.block_bytes
+        blocks.in_dram[:], blocks.persistent[:], _ = self.block_flags.T
+        blocks.through[:], blocks.from_outside[:] = blocks.persistent, number == LOCAL
+        gangs = self.gangs
+        if number == DRAM:
+            gangs = gangs.copied()
+            gangs.leaves_chip[self.group_starts] = 1
+        uses = np.empty(len(entries), np.int64)
+        tables = Tables(gangs, Steps.of(steps), Buffers.of(buffers), Entries.of(entries), blocks, uses)
+        tick_parts = TickParts.of(parts)
+        used = assemble(self.placed, self.cut, tables, tick_parts, len(self.machine.core_index), number)
+        self._settle_residents(tables)
+        return Expanded(tables._replace(uses=uses[:used]), tick_parts, self.block_storage, self)
+
+    def _settle_residents(self, tables: Tables) -> None:
+        """Blocks of what stays on chip between steps lie in the level of the core that uses them first."""
+        for name in sorted(self.machine.resident):
+            home = self.machine.residence(name)[tables.entries.memory]
+            block, category = tables.entries.block, self.block_flags[:, CATEGORY]
+            mine = (home > 0) & (tables.blocks.in_dram[block] == 1) & (category[block] == CATEGORIES.index(name))
+            tables.blocks.resident[block[mine][::-1]] = home[mine][::-1]  # the first is written last
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Equal for drafts of one plan that are equal."""
+        return tuple(steps.number for steps in self.steps_of)
+
+    @property
+    def operators(self) -> tuple[PlannedSteps, ...]:
+        """The steps of every operator, in execution order."""
+        rows = zip(self.steps_of, self.arrays_of, self.group_of, self.placed.first_step.tolist(), strict=True)
+        return tuple(
+            PlannedSteps(
+                **{name: getattr(steps, name) for name in STEP_FIELDS},
+                group=group,
+                base=base,
+                addition_costs=arrays.addition_costs,
+            )
+            for steps, arrays, group, base in rows
+        )
 
 
 @dataclass(frozen=True)
@@ -35,7 +121,12 @@ class Expanded:
     tables: Tables
     parts: TickParts  # of every step
     block_storage: I64  # by block: the number of its storage
-    operators: tuple[OperatorSteps, ...]
+    draft: Draft
+
+    @cached_property
+    def operators(self) -> tuple[PlannedSteps, ...]:
+        """The steps of every operator, in execution order."""
+        return self.draft.operators
 
 
 def too_large(workload: Workload, machine: Machine, needed_bytes: float, found: str) -> ComputerMemoryError:
@@ -52,13 +143,14 @@ def too_large(workload: Workload, machine: Machine, needed_bytes: float, found: 
 class Expansion:
     """Collects arrays operator by operator."""
 
-    def __init__(self, workload: Workload, table: CostTable, plan: Plan) -> None:
-        self.workload, self.machine, self.plan, self.table = workload, table.machine, plan, table
-        self.cuts = Cuts(workload, table.machine, plan)
-        self.stays = plan.boundary != "dram"
+    def __init__(self, workload: Workload, table: CostTable, prefetch: int | None) -> None:
+        self.workload, self.machine, self.table, self.prefetch = workload, table.machine, table, prefetch
+        self.cuts = Cuts(workload, table.machine)
         self.operators: list[OperatorSteps] = []
         self.arrays: list[OperatorArrays] = []
         self.keys: list[tuple[Any, ...]] = []
+        self.first: list[int] = []  # by operator: its first step
+        self.group_of: list[int] = []  # by operator
         self.spans: list[I64x2] = []  # by group: (first step, last step) of its gangs, from its own first step
         self.groups: list[int] = []  # by group: first step
         self.ahead: list[int] = []  # gangs whose reads go ahead of a gang's writes, for so many gangs one after another
@@ -83,36 +175,33 @@ class Expansion:
         found = f"the first {done:,} of {whole:,} operators have {self.n_entries:,} operands of tiles"
         return too_large(self.workload, self.machine, needed, found)
 
-    def add(self, stepped: OperatorSteps) -> bool:
+    def add(self, stepped: OperatorSteps, group: int) -> bool:
         """Arrays of an operator's steps; those of last time if the storages it touches are cut as then. False
         if they do not fit: nothing is added."""
         cuts, storages = self.cuts, stepped.storages
-        stepped.base = self.n_steps
-        key: tuple[Any, ...] = (stepped.number, self.stays, *map(cuts.number.get, storages))
-        if not cuts.finer.keys().isdisjoint(storages):  # which of them is cut finer, and how
+        key: tuple[Any, ...] = (stepped.number, *map(cuts.number.get, storages))
+        if cuts.finer and not cuts.finer.keys().isdisjoint(storages):  # which of them is cut finer, and how
             finer = [number for number, storage in enumerate(storages) if storage in cuts.finer]
             key = (*key, *((number, self._finer(storages[number])) for number in finer))
-        arrays = self.table.arrays.get(key) or self._arrays(stepped, key)
+        arrays, new = self.table.arrays.get(key) or self._arrays(stepped, key)
         if not arrays.fits:
             return False
-        if arrays.grids:
+        if new:
             cuts.waiting.append((stepped, arrays))
-            for position, *_ in arrays.grids:
-                cuts.number[storages[position]] = stepped.number
-        stepped.addition_costs = arrays.addition_costs
+            for position, number in new:
+                cuts.number[storages[position]] = number
         self.operators.append(stepped)
         self.arrays.append(arrays)
         self.keys.append(key)
-        self.n_steps += arrays.counts[0]
-        self._check_memory(arrays.counts[1])
+        self.first.append(self.n_steps)
+        self.group_of.append(group)
+        steps, entries, *_ = arrays.counts
+        self.n_steps += steps
+        self._check_memory(entries)
         return True
 
-    def _arrays(self, stepped: OperatorSteps, key: tuple[Any, ...]) -> OperatorArrays:
+    def _arrays(self, stepped: OperatorSteps, key: tuple[Any, ...]) -> KnownArrays:
         """Arrays that were not made for these surroundings before; those of an operator alike if there is one."""
-        if not self.stays and stepped.tiled is None and not stepped.is_summed:
-            staying = self.table.arrays.get((key[0], True, *key[2:]))
-            if staying is not None:  # the same plan was expanded with results that stay
-                return self.table.arrays.keep(key, staying.leaving_chip())
         self.cuts.catch_up()
         alike = self._content(stepped)
         kept = self.table.store[ALIKE]
@@ -121,8 +210,12 @@ class Expansion:
             arrays = arrays_of(self.cuts, stepped)
             self.cuts.forget_new()  # they are noted in their turn
             kept.keep(alike, arrays)
-        self.table.arrays.keep(key, arrays)
-        return arrays
+        known = self.table.contents
+        cuts = tuple(
+            (position, known.setdefault((grid.content, stepped.tiled), len(known)))
+            for position, grid, _ in arrays.grids
+        )
+        return self.table.arrays.keep(key, KnownArrays(arrays, cuts))
 
     def _finer(self, storage: str) -> int:
         """A number for how groups cut a storage more finely; what it stands for is slow to compare."""
@@ -145,47 +238,42 @@ class Expansion:
         pace = self.machine.accelerator.clock_hz / stepped.instances[0].core.clock_hz
         return (
             operator.alike, steps.content, stepped.held, group is not None and group.halo,
-            stepped.placement.split, self.stays, stepped.costs, places, pace, tuple(storages),
+            stepped.placement.split, stepped.costs, places, pace, tuple(storages),
             stepped.instances[0].core if stepped.is_summed else None,
         )  # fmt: skip
 
     def close_group(self, count: int) -> None:
         """The last operators, ``count`` of them, are a group: order its tiles."""
-        if count == 1:
-            stepped, spans = self.operators[-1], self.arrays[-1].spans
-            self.spans.append(spans)
-            self.groups.append(stepped.base)
-            self.ahead.append(self._ahead(stepped.placement.cores))
-            self.alike.append(len(spans))
-            return
-        members, spans = self.operators[-count:], self._order(count)
+        first, members = self.first[-count:], self.operators[-count:]
+        spans = self.arrays[-1].spans if count == 1 else self._order(count)
         self.spans.append(spans)
-        self.groups.append(members[0].base)
-        if members[0].tiled:
+        self.groups.append(first[0])
+        if count == 1 or members[0].tiled:
             # a pipeline over several cores has a tile of every operator in flight on each of them
-            self.ahead.append(count * self._ahead(_cores(members)))
+            cores = members[0].placement.cores if count == 1 else _cores(members)
+            self.ahead.append(count * self._ahead(cores))
             self.alike.append(len(spans))
         else:  # one after another, as alone
-            first = [member.base - members[0].base for member in members]
-            for number in (np.searchsorted(first, spans[:, 0], side="right") - 1).tolist():
+            for number in (np.searchsorted(first, spans[:, 0] + first[0], side="right") - 1).tolist():
                 self.ahead.append(self._ahead(members[number].placement.cores))
                 self.alike.append(1)
 
     def _ahead(self, cores: Collection[str]) -> int:
         """Steps of some cores whose reads may go before the writes of one of them."""
-        return len(cores) * self.machine.tiles_ahead(self.plan.prefetch, cores)
+        return len(cores) * self.machine.tiles_ahead(self.prefetch, cores)
 
     def _order(self, count: int) -> I64x2:
         """Spans of the gangs of the last operators in execution order; that of last time for the same arrays."""
-        ahead = self.machine.tiles_ahead(self.plan.prefetch, _cores(self.operators[-count:]))
+        members, first = self.operators[-count:], self.first[-count:]
+        ahead = self.machine.tiles_ahead(self.prefetch, _cores(members))
         orders = self.table.orders
         key = (ahead, *self.keys[-count:])
         found = orders.get(key)
         if found is None:
             if len(orders) >= MOST_ORDERS:
                 orders.clear()
-            entries = self.entries(count)
-            found = gang_order(self.operators[-count:], self.arrays[-count:], entries, self.cuts.n_blocks, ahead)
+            begins = [step - first[0] for step in first]
+            found = gang_order(members, self.arrays[-count:], begins, self.entries(count), self.cuts.n_blocks, ahead)
             orders[key] = found
         return found
 
@@ -209,62 +297,63 @@ class Expansion:
         entries.block[:] += self._shifts(last)[np.concatenate([arrays.storage for arrays in by_operator]) + before]
         return entries
 
-    def finish(self) -> Expanded:
-        """All arrays, with blocks and their uses in gang order."""
-        by_operator, boundary = self.arrays, BOUNDARIES.index(self.plan.boundary)
-        where = Cut(self._shifts(len(by_operator)), np.concatenate([arrays.storage for arrays in by_operator]))
-        about = (
-            (
-                *arrays.counts,
-                stepped.operator.number,
-                stepped.group,
-                stepped.held and not stepped.costed.refills,
-                *stepped.costed.mode,
-                self.machine.ticks(stepped.instances[0].core.dispatch_cycles, stepped.instances[0]),
-            )
-            for stepped, arrays in zip(self.operators, by_operator, strict=True)
-        )
-        table = np.fromiter(chain.from_iterable(about), np.int64).reshape(len(by_operator), -1)
+    def draft(self) -> Draft:
+        """All arrays, with blocks numbered in the order in which they are cut."""
+        rows = (
+            (*each.counts, steps.operator.number, group, steps.held and not costed.refills, *costed.mode,
+             costed.dispatch_ticks)
+            for steps, each, group in zip(self.operators, self.arrays, self.group_of, strict=True)
+            for costed in (steps.costed,)
+        )  # fmt: skip
+        table = np.fromiter(chain.from_iterable(rows), np.int64).reshape(len(self.arrays), -1)
         first = np.cumsum(table[:, :4], axis=0) - table[:, :4]
         placed = Placed.of(np.concatenate([first, table], axis=1))
-        steps, parts, entries, buffers = (
-            np.concatenate(some)
-            for some in zip(*((o.steps, o.parts, o.entries, o.buffers) for o in by_operator), strict=True)
-        )
-        _, cut, numbers, flagged = zip(*self.cuts.noted, strict=True)
-        sizes, many = np.concatenate(cut), list(map(len, cut))
-        owner, flags = np.repeat(np.array(numbers, np.int64), many), np.repeat(np.array(flagged, np.int64), many)
-        blocks = Blocks.zeros(len(sizes))
-        blocks.bytes[:] = sizes
-        blocks.in_dram[:], blocks.persistent[:], _ = self.workload.storage_flags[flags].T
-        blocks.through[:], blocks.from_outside[:] = blocks.persistent, boundary == LOCAL
-        uses = np.empty(len(entries), np.int64)
-        gangs = self._gangs(boundary == DRAM)
-        tables = Tables(gangs, Steps.of(steps), Buffers.of(buffers), Entries.of(entries), blocks, uses)
-        tick_parts = TickParts.of(parts)
-        used = assemble(placed, where, tables, tick_parts, len(self.machine.core_index), boundary)
-        self._settle_residents(tables, self.workload.storage_flags[flags][:, 2])
-        return Expanded(tables._replace(uses=uses[:used]), tick_parts, owner, tuple(self.operators))
+        slot, leaves, owner, flags = self._storages()
+        cut = [each.cut for each in self.arrays]
+        new = slot[np.concatenate(cut) + np.repeat(first[:, 3], list(map(len, cut)))]
+        sizes = [size for each in self.arrays for _, _, size in each.grids]
+        many = np.array(list(map(len, sizes)))
+        base = np.zeros(len(owner), np.int64)
+        base[new] = np.cumsum(many) - many
+        shift = base[slot] - np.concatenate([each.bases for each in self.arrays])
+        where = Cut(shift, leaves, np.concatenate([each.storage for each in self.arrays]))
+        gangs, starts = self._gangs()
+        return Draft(
+            self.workload, self.machine, tuple(self.operators), tuple(self.arrays), tuple(self.group_of), placed, where,
+            gangs, starts, np.concatenate(sizes), np.repeat(owner[new], many),
+            self.workload.storage_flags[np.repeat(flags[new], many)],
+        )  # fmt: skip
 
-    def _settle_residents(self, tables: Tables, category: U8) -> None:
-        """Blocks of what stays on chip between steps lie in the level of the core that uses them first."""
-        for name in sorted(self.machine.resident):
-            home = self.machine.residence(name)[tables.entries.memory]
-            block = tables.entries.block
-            mine = (home > 0) & (tables.blocks.in_dram[block] == 1) & (category[block] == CATEGORIES.index(name))
-            tables.blocks.resident[block[mine][::-1]] = home[mine][::-1]  # the first is written last
+    def _storages(self) -> tuple[I64, I64, I64, I64]:
+        """Of all storages that operators touch, one operator after another: a number for each, and whether results in
+        it leave the chip where nothing stays there. By that number: that of the storage, and the row of its flags."""
+        count, numbers = len(self.workload.storages), list[I64]()
+        leaves, owner, flags = list[int](), list(range(count)), list(range(count))
+        for steps in self.operators:
+            touched = self.workload.touched[steps.operator.number]
+            leaves += [steps.tiled is None] * len(steps.storages)
+            if steps.sums:
+                summed = [steps.operator.operands[position][1].storage for position in steps.sums]
+                stay = {*summed, *steps.sums.values()}
+                leaves[-len(steps.storages) :] = [
+                    steps.tiled is None and storage not in stay for storage in steps.storages
+                ]
+                touched = np.concatenate([touched, len(owner) + np.arange(len(summed))])
+                owner += [self.workload.storages[storage].number for storage in summed]
+                flags += [count] * len(summed)  # sums that cores keep for themselves
+            numbers.append(touched)
+        return np.concatenate(numbers), np.array(leaves, np.int64), np.array(owner), np.array(flags)
 
-    def _gangs(self, is_dram: bool) -> Gangs:
-        """One row per gang, in execution order."""
-        many = [len(spans) for spans in self.spans]
+    def _gangs(self) -> tuple[Gangs, I64]:
+        """One row per gang, in execution order, and the first gang of every group."""
+        many = np.array([len(spans) for spans in self.spans], np.int64)
         ends = np.cumsum(many)
         gangs = Gangs.zeros(ends[-1])
         first_step = np.repeat(self.groups, many)
         spans = np.concatenate(self.spans)
         gangs.first_step[:], gangs.last_step[:] = spans[:, 0] + first_step, spans[:, 1] + first_step
         gangs.ahead[:] = np.repeat(self.ahead, self.alike)
-        gangs.leaves_chip[ends - many] = is_dram
-        return gangs
+        return gangs, ends - many
 
 
 def _cores(members: Iterable[OperatorSteps]) -> frozenset[str]:
@@ -272,27 +361,36 @@ def _cores(members: Iterable[OperatorSteps]) -> frozenset[str]:
     return frozenset(chain.from_iterable(member.placement.cores for member in members))
 
 
-def expand(
-    workload: Workload, machine: Machine, plan: Plan, groups: Sequence[TiledGroup], table: CostTable
-) -> Expanded:
-    """All arrays of a plan. ``groups`` are in execution order, with tiles for every operator."""
-    building = Expansion(workload, table, plan)
+def draft(workload: Workload, table: CostTable, plan: Plan, groups: Sequence[TiledGroup]) -> Draft:
+    """Arrays of a plan for any boundary. ``groups`` are in execution order, with tiles for every operator."""
+    building = Expansion(workload, table, plan.prefetch)
     by_group = [
-        [operator_steps(operator, group, number, table, plan, held=group.held) for operator in group.operators]
-        for number, group in enumerate(groups)
+        [operator_steps(operator, group, table, plan, held=group.held) for operator in group.operators]
+        for group in groups
     ]
-    held = [here for here in by_group if here[0].held]
-    made = [frozenset(storage for stepped in here for storage in stepped.operator.written) for here in held]
-    overwritten = workload.overwritten(frozenset().union(*made))
-    for here, own in zip(held, made, strict=True):
-        for stepped in here:
-            building.cuts.cut_finer(stepped, own, overwritten)
+    _cut_finer(building.cuts, [here for here in by_group if here[0].held])
     for number, (group, here) in enumerate(zip(groups, by_group, strict=True)):
-        for stepped in here:
-            if not building.add(stepped):  # its weights are then read again with every tile, its sums written and read
-                building.add(operator_steps(stepped.operator, group, number, table, plan, held=False))
+        for steps in here:
+            if not building.add(steps, number):  # its weights are then read again with every tile, its sums too
+                building.add(operator_steps(steps.operator, group, table, plan, held=False), number)
         building.close_group(len(here))
     try:
-        return building.finish()
+        return building.draft()
     except MemoryError:
         raise building.too_large() from None
+
+
+def _cut_finer(cuts: Cuts, held: Sequence[Sequence[OperatorSteps]]) -> None:
+    """Note how groups cut what lies outside of them."""
+    if not held:
+        return
+    made = [frozenset(storage for steps in here for storage in steps.operator.written) for here in held]
+    overwritten = cuts.workload.overwritten(frozenset().union(*made))
+    for here, own in zip(held, made, strict=True):
+        for steps in here:
+            cuts.cut_finer(steps, own, overwritten)
+
+
+def expand(workload: Workload, plan: Plan, groups: Sequence[TiledGroup], table: CostTable) -> Expanded:
+    """All arrays of a plan. ``groups`` are in execution order, with tiles for every operator."""
+    return draft(workload, table, plan, groups).expanded(plan.boundary)

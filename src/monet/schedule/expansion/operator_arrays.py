@@ -8,8 +8,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -40,7 +41,6 @@ from monet.schedule.expansion.split_reductions import (
     cut_for_additions,
 )
 from monet.schedule.machine import Machine
-from monet.schedule.plan import Plan
 from monet.schedule.simulation.records import (
     HOLD_READ,
     HOLD_WRITE,
@@ -78,11 +78,10 @@ class OperatorArrays:
     addition_costs: tuple[tuple[int, StepCost], ...]  # of a split along a sum: (piece whose core adds, cost)
     fits: bool  # whether every memory has room for all that a tile holds in it
 
-    def leaving_chip(self) -> OperatorArrays:
-        """The same for an operator alone, split along no sum, whose results leave the chip."""
-        entries = Entries.of(self.entries.copy())
-        entries.kind[entries.kind == KEEP_WRITE] = STREAM_WRITE
-        return replace(self, entries=entries.plain)
+    @cached_property
+    def cut(self) -> I64:
+        """Positions of the storages that it is the first to touch."""
+        return np.array([position for position, *_ in self.grids], np.int64)
 
     @property
     def bytes(self) -> int:
@@ -92,18 +91,27 @@ class OperatorArrays:
 
 # arrays of operators that are alike in one graph, on other machines or under other plans
 ALIKE = Section[OperatorArrays]("rows of operators", 64 * 2**20, lambda arrays: arrays.bytes)
-OPERATOR_ARRAYS = Section[OperatorArrays]("rows under one scheduler", 128 * 2**20, lambda arrays: arrays.bytes)
+
+
+class KnownArrays(NamedTuple):
+    """Arrays of an operator under one scheduler, and its cuts: (position of a storage, number of how it is cut)."""
+
+    arrays: OperatorArrays
+    cuts: tuple[tuple[int, int], ...]
+
+
+OPERATOR_ARRAYS = Section[KnownArrays]("rows under one scheduler", 128 * 2**20, lambda known: known.arrays.bytes)
 
 
 class Cuts:
     """How every storage touched so far is cut into blocks, and by whom."""
 
-    def __init__(self, workload: Workload, machine: Machine, plan: Plan) -> None:
-        self.workload, self.machine, self.plan = workload, machine, plan
+    def __init__(self, workload: Workload, machine: Machine) -> None:
+        self.workload, self.machine = workload, machine
         self.grids: dict[str, Grid] = {}  # of every storage touched; where its blocks start is in ``base``
         self.base: dict[str, int] = {}
         self.origin: dict[str, OperatorSteps] = {}  # storage → who cut it
-        self.number: dict[str, int] = {}  # storage → number of who cut it
+        self.number: dict[str, int] = {}  # storage → number of how it is cut, and by which group
         self.finer: dict[
             str, tuple[tuple[Tensor, Mapping[int, I64]], ...]
         ] = {}  # cuts of groups that it has to be as fine as
@@ -475,10 +483,8 @@ class _Building:
                 rows = box_rows(operand, tensor, stepped.operator.nest, stepped.steps)
                 entries.rows[:] = np.ceil(np.repeat(rows, np.diff(touch.pointer)) * touch.share)
             return entries.plain, owner
-        is_summed = position in stepped.sums
-        persistent = self.cuts.workload.storages[tensor.storage].persistent and not is_summed
-        stays = self.cuts.plan.boundary != "dram" or stepped.tiled is not None or is_summed
-        keep = stays and not persistent and not streams and not _shared_blocks(entries, stepped)
+        persistent = self.cuts.workload.storages[tensor.storage].persistent and position not in stepped.sums
+        keep = not persistent and not streams and not _shared_blocks(entries, stepped)
         entries.kind[:] = KEEP_WRITE if keep else STREAM_WRITE
         spilled = np.array([part.spilled for part in parts])[classes]
         if not spilled.any():

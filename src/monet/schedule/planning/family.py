@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from monet.schedule.engine import NoSchedule, Scheduler
+from monet.schedule.expansion.expand import Draft
 from monet.schedule.plan import Placement, Plan
 from monet.schedule.schedule import Schedule
 
@@ -109,12 +110,22 @@ def core_counts(scheduler: Scheduler) -> Iterator[int]:
 
 
 def _fastest(scheduler: Scheduler, plan: Plan, rules: Sequence[Rule]) -> Schedule:
-    """The fastest schedule of a plan by some rules."""
+    """The fastest schedule of a plan by some rules; of equal ones that of the first rule."""
     best: Schedule | None = None
     failed: NoSchedule | None = None
+    drafts: dict[tuple[float, str], Draft] = {}  # one for all rules that differ in where results stay
+    seen: set[tuple[str, tuple[int, ...]]] = set()
     for rule in rules:
+        member = replace(plan, **rule._asdict())
+        cut = member.share, member.tiles
         try:
-            found = scheduler.schedule(replace(plan, **rule._asdict()))
+            if cut not in drafts:
+                drafts[cut] = scheduler.draft(member)
+            made = drafts[cut]
+            if (rule.boundary, made.numbers) in seen:
+                continue  # operators take less than their share, tiles are best for both: it is the same plan
+            seen.add((rule.boundary, made.numbers))
+            found = scheduler.timed(member, made)
         except NoSchedule as error:
             failed = failed or error
             continue

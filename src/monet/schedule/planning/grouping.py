@@ -39,13 +39,19 @@ class TiledGroup(NamedTuple):
 
 def tiled_groups(workload: Workload, plan: Plan) -> tuple[TiledGroup, ...]:
     """All groups of a plan in execution order, operators that it leaves out as groups of one."""
-    operators, ordered = workload.operators, _group_order(workload, _members(workload, plan))
-    return tuple(
-        [
-            TiledGroup((operators[ops[0]],), {}, False) if group is None else _tiled(workload, group, ops)
-            for group, ops in ordered
-        ]
-    )
+    alone = _alone(workload)
+    if not plan.groups:
+        return alone
+    ordered = _group_order(workload, _members(workload, plan))
+    return tuple([alone[ops[0]] if group is None else _tiled(workload, group, ops) for group, ops in ordered])
+
+
+def _alone(workload: Workload) -> tuple[TiledGroup, ...]:
+    """Every operator as a group of its own."""
+    known = workload.planned
+    if "alone" not in known:
+        known["alone"] = tuple(TiledGroup((operator,), {}, False) for operator in workload.operators)
+    return known["alone"]
 
 
 def _members(workload: Workload, plan: Plan) -> list[Members]:

@@ -14,18 +14,21 @@ from monet.schedule.simulation.records import WRITES, Entries, Steps
 
 
 def gang_order(
-    members: Sequence[OperatorSteps], by_operator: Sequence[OperatorArrays], entries: Entries, n_blocks: int, ahead: int
+    members: Sequence[OperatorSteps],
+    by_operator: Sequence[OperatorArrays],
+    begins: Sequence[int],
+    entries: Entries,
+    n_blocks: int,
+    ahead: int,
 ) -> I64x2:
-    """(first step, last step) of every gang of a group in execution order, counted from its first step; cores run
-    ``ahead`` tiles for every change of cores that follows."""
+    """(first step, last step) of every gang of a group in execution order, counted from its first step; ``begins``:
+    where the steps of its operators begin. Cores run ``ahead`` tiles for every change of cores that follows."""
     need = np.concatenate(needed_by(members, by_operator, entries, n_blocks))
     many = [len(arrays.spans) for arrays in by_operator]
     position = np.repeat(np.arange(len(members)), many)
     within = np.concatenate([np.arange(count) for count in many])
     order = np.lexsort((within, position, need + ahead * np.array(stages(members))[position]))
-    spans = np.concatenate(
-        [arrays.spans + member.base - members[0].base for arrays, member in zip(by_operator, members, strict=True)]
-    )
+    spans = np.concatenate([arrays.spans + begin for arrays, begin in zip(by_operator, begins, strict=True)])
     return np.asarray(spans[order])
 
 
