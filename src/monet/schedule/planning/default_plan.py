@@ -18,7 +18,7 @@ from monet.hardware.accelerator import CoreInstance
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.plan import TILES as TILES_FOR
 from monet.schedule.plan import Group, Placement, Plan, PlanError
-from monet.schedule.planning.family import best_by_cores
+from monet.schedule.planning.family import NEAR, best_by_cores
 from monet.schedule.planning.grouping import common_cuts
 from monet.schedule.schedule import Schedule
 from monet.schedule.workload import STAYS, Operator
@@ -27,7 +27,6 @@ FUSIONS = ("auto", "none")
 LONGEST = 8  # operators in a run
 TILES = (4, 8, 16, 32, 64, 128)  # a run is cut into the fewest of these that fit; four let transfers overlap
 MOST_PIECES = 256  # transfers that gathering the tiles of a run may take
-WORTH_FUSING = 1.1  # unfused plans are fused, too, if they are at most so much slower than the fastest
 Run = list[Operator]
 ROOM = 0.5  # share of the memory that the blocks of a tile may take; the rest is for the next tile
 
@@ -45,7 +44,7 @@ def default_schedule(
     unfused = sorted(best_by_cores(scheduler, boundary, placements), key=lambda schedule: schedule.makespan)
     best = unfused[0]
     for plain in unfused:
-        if plain.makespan > WORTH_FUSING * unfused[0].makespan:
+        if plain.makespan > NEAR * unfused[0].makespan:
             break
         fused: Schedule | None = None
         for plan in fused_plans(scheduler, plain.plan, placements):

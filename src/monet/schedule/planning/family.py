@@ -18,6 +18,7 @@ import numpy as np
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.expansion.expand import Draft
 from monet.schedule.plan import Placement, Plan
+from monet.schedule.planning.floors import whole_floor
 from monet.schedule.schedule import Schedule
 
 FULL, HALF = 1.0, 0.5  # shares of a memory for an operator's own tiles
@@ -31,6 +32,7 @@ class Rule(NamedTuple):
     tiles: str = "latency"
 
 
+NEAR = 1.1  # members at most so much slower than the fastest are fused, too; others need not be found
 RULES = (
     Rule("keep", FULL),
     Rule("keep", HALF),
@@ -50,9 +52,9 @@ def best_unfused(scheduler: Scheduler, boundary: str = "", given: Mapping[str, P
 def best_by_cores(
     scheduler: Scheduler, boundary: str = "", given: Mapping[str, Placement] | None = None
 ) -> list[Schedule]:
-    """The fastest member on all like cores, on half of them, a quarter … until their arithmetic alone
-    takes longer; last, every operator whole, on cores in turn and on one.
-    Raises as ``best_unfused`` does."""
+    """The fastest member on all like cores, on half of them, a quarter … until their arithmetic alone takes longer; last,
+    every operator whole, on cores in turn and on one, unless these surely take more than ``NEAR`` times as long as the
+    fastest. Raises as ``best_unfused`` does."""
     found: list[Schedule] = []
     failed: NoSchedule | None = None
     rules = tuple(rule for rule in RULES if boundary in ("", rule.boundary))
@@ -70,7 +72,11 @@ def best_by_cores(
         assert failed is not None
         raise failed
     for whole in (one_core_per_layer, one_core):
-        placements = whole(scheduler, found[0].plan) | dict(given or {})
+        placements = whole(scheduler, found[0].plan)
+        fastest = min(schedule.makespan for schedule in found)
+        if not given and whole_floor(scheduler, placements) > NEAR * fastest:
+            continue
+        placements |= dict(given or {})
         if all(placements != schedule.plan.placements for schedule in found):
             with suppress(NoSchedule):
                 found.append(_fastest(scheduler, replace(found[0].plan, placements=placements), rules))
