@@ -1,4 +1,4 @@
-"""What a plan of whole operators takes at least is never more than what it takes, and close where arithmetic decides."""
+"""What a plan of whole operators takes at least is never more than it takes, and close where arithmetic decides."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from monet.schedule.costs.step_cost import (
 from monet.schedule.expansion.geometry import StepRanges, cut_axes, make_steps, shape_classes, step_nest
 from monet.schedule.expansion.operator_arrays import OPERATOR_ARRAYS
 from monet.schedule.machine import Machine
-from monet.schedule.plan import Group, Placement, Split
+from monet.schedule.plan import Group, Placement, Plan, Split
 from monet.schedule.planning.grouping import TiledGroup
 from monet.schedule.result_rows import Infeasible
 from monet.schedule.workload import Operator
@@ -287,9 +287,7 @@ class OperatorSteps:
         return bool(self.sums)
 
 
-def operator_steps(
-    operator: Operator, group: TiledGroup, table: CostTable, plan: Plan, *, held: bool
-) -> OperatorSteps:
+def operator_steps(operator: Operator, group: TiledGroup, table: CostTable, plan: Plan, *, held: bool) -> OperatorSteps:
     """Steps and costs of one operator under a plan, looked up if they were asked for before. ``held``: its operands lie
     in the memory; otherwise they are streamed."""
     placement, goal = plan.placements[operator.op.name], table.goal_of(operator, plan, held)

@@ -16,7 +16,8 @@ from monet.processes import free_memory_bytes
 from monet.schedule.costs.cost_table import CostTable, OperatorSteps, operator_steps
 from monet.schedule.costs.step_cost import StepCost
 from monet.schedule.expansion.assemble import DRAM, LOCAL, Cut, Placed, assemble
-from monet.schedule.expansion.operator_arrays import ALIKE, Cuts, KnownArrays, OperatorArrays, arrays_of
+from monet.schedule.expansion.cuts import Cuts
+from monet.schedule.expansion.operator_arrays import ALIKE, KnownArrays, OperatorArrays, arrays_of
 from monet.schedule.machine import Machine
 from monet.schedule.plan import BOUNDARIES, Plan
 from monet.schedule.planning.grouping import TiledGroup
@@ -203,11 +204,12 @@ class Expansion:
     def _arrays(self, stepped: OperatorSteps, key: tuple[Any, ...]) -> KnownArrays:
         """Arrays that were not made for these surroundings before; those of an operator alike if there is one."""
         self.cuts.catch_up()
-        alike = self._content(stepped)
-        kept = self.table.store[ALIKE]
+        store, surroundings = self.table.store, self._surroundings(stepped)
+        pace = self.machine.accelerator.clock_hz / stepped.instances[0].core.clock_hz
+        alike, kept = (surroundings, stepped.costs, pace), store[ALIKE]
         arrays = kept.get(alike)
         if arrays is None:
-            arrays = arrays_of(self.cuts, stepped)
+            arrays = arrays_of(self.cuts, stepped, surroundings, store)
             self.cuts.forget_new()  # they are noted in their turn
             kept.keep(alike, arrays)
         known = self.table.contents
@@ -225,8 +227,8 @@ class Expansion:
             number = self.finer[storage] = known.setdefault(content, len(known))
         return number
 
-    def _content(self, stepped: OperatorSteps) -> tuple[Any, ...]:
-        """Everything that an operator's arrays depend on; no names, so that it is equal for operators alike."""
+    def _surroundings(self, stepped: OperatorSteps) -> tuple[Any, ...]:
+        """Everything that an operator's arrays depend on but its costs; no names: it is equal for operators alike."""
         operator, group, steps = stepped.operator, stepped.tiled, stepped.steps
         storages = []
         for storage in operator.storages:
@@ -235,11 +237,9 @@ class Expansion:
             owner = self.workload.storages[storage]
             storages.append((cut, owner.persistent, owner.tensor.shape, owner.tensor.strides, owner.tensor.dtype))
         places = self.table.places(stepped.placement.cores, stepped.held or stepped.is_summed)
-        pace = self.machine.accelerator.clock_hz / stepped.instances[0].core.clock_hz
         return (
             operator.alike, steps.content, stepped.held, group is not None and group.halo,
-            stepped.placement.split, stepped.costs, places, pace, tuple(storages),
-            stepped.instances[0].core if stepped.is_summed else None,
+            stepped.placement.split, places, tuple(storages), stepped.instances[0].core if stepped.is_summed else None,
         )  # fmt: skip
 
     def close_group(self, count: int) -> None:

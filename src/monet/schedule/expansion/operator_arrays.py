@@ -5,12 +5,10 @@ They name neither operator nor storages, so that operators alike share them, und
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,13 +16,13 @@ from monet.arrays import I64, I64x2
 from monet.formats import format_named
 from monet.graph.loop_nest import Operand
 from monet.graph.tensor import Tensor
-from monet.mapping.cost_store import Section
+from monet.mapping.cost_store import CostStore, Section
 from monet.schedule.costs.step_cost import STREAM_SHARE, StepCost
+from monet.schedule.expansion.cuts import Cuts
 from monet.schedule.expansion.geometry import (
     Grid,
     StepRanges,
     Touch,
-    axis_map,
     box_elements,
     box_rows,
     cut_axes,
@@ -40,7 +38,6 @@ from monet.schedule.expansion.split_reductions import (
     additions_of,
     cut_for_additions,
 )
-from monet.schedule.machine import Machine
 from monet.schedule.simulation.records import (
     HOLD_READ,
     HOLD_WRITE,
@@ -55,7 +52,6 @@ from monet.schedule.simulation.records import (
     Steps,
     TickParts,
 )
-from monet.schedule.workload import Workload
 
 if TYPE_CHECKING:
     from monet.schedule.costs.cost_table import OperatorSteps
@@ -103,174 +99,131 @@ class KnownArrays(NamedTuple):
 OPERATOR_ARRAYS = Section[KnownArrays]("rows under one scheduler", 128 * 2**20, lambda known: known.arrays.bytes)
 
 
-class Cuts:
-    """How every storage touched so far is cut into blocks, and by whom."""
+class Streamed(NamedTuple):
+    """A streamed operand: of every entry the class of its step's shape; whether each spills, right behind it."""
 
-    def __init__(self, workload: Workload, machine: Machine) -> None:
-        self.workload, self.machine = workload, machine
-        self.grids: dict[str, Grid] = {}  # of every storage touched; where its blocks start is in ``base``
-        self.base: dict[str, int] = {}
-        self.origin: dict[str, OperatorSteps] = {}  # storage → who cut it
-        self.number: dict[str, int] = {}  # storage → number of how it is cut, and by which group
-        self.finer: dict[
-            str, tuple[tuple[Tensor, Mapping[int, I64]], ...]
-        ] = {}  # cuts of groups that it has to be as fine as
-        self.new: list[tuple[str, Grid, I64]] = []  # those that the operator at hand cuts
-        self.waiting: list[
-            tuple[OperatorSteps, OperatorArrays]
-        ] = []  # operators whose cuts are known but not noted yet
-        self.noted: list[tuple[int, I64, int, int]] = []  # by storage: first block, sizes, number, row of its flags
-        self.n_blocks = 0
+    position: int
+    classes: I64
+    touch: Touch
+    spills: bool
 
-    def cut_finer(self, stepped: OperatorSteps, made: frozenset[str], overwritten: frozenset[str]) -> None:
-        """Remember how an operator of a group cuts what lies outside of it (``made``: what the group itself makes), so
-        that blocks are as fine as that, whoever touches them first: storages that are ``overwritten`` by tiles (an
-        update its weights), and what each core reads the same part of in every tile, and so can hold."""
-        if stepped.steps.pieces == 1 and overwritten.isdisjoint(stepped.operator.written):
-            return
-        for position, (operand, tensor) in enumerate(stepped.operator.operands):
-            overwrites = operand.written and tensor.storage in overwritten
-            if overwrites or (
-                not operand.written and tensor.storage not in made and self._same_in_all_tiles(stepped, operand)
-            ):
-                edges = stepped.costed.edges(position, operand, stepped.operator.nest)
-                if edges:
-                    self.finer[tensor.storage] = (*self.finer.get(tensor.storage, ()), (tensor, edges))
-
-    def _same_in_all_tiles(self, stepped: OperatorSteps, operand: Operand) -> bool:
-        split = stepped.placement.dims
-        return bool(split & operand.dims) and not (stepped.steps.ranges.keys() - split) & operand.dims
-
-    def _merged(self, tensor: Tensor, edges: Mapping[int, I64]) -> Mapping[int, I64]:
-        """Edges of a storage's axes, with those of all who overwrite it by tiles."""
-        merged = dict(edges)
-        for seen, more in self.finer.get(tensor.storage, ()):
-            for axis, there in (axis_map(seen, tensor) or {}).items():
-                if there in more:
-                    merged[axis] = np.union1d(merged[axis], more[there]) if axis in merged else more[there]
-        return merged
-
-    def finer_content(self, storage: str) -> tuple[Any, ...]:
-        """How those who overwrite a storage by tiles cut it."""
-        return tuple(
-            (seen.shape, seen.strides, *((axis, edge.tobytes()) for axis, edge in more.items()))
-            for seen, more in self.finer.get(storage, ())
-        )
-
-    def grid_of(self, tensor: Tensor, edges: Mapping[int, I64], stepped: OperatorSteps) -> Grid:
-        """The blocks of a storage, cut by whoever touches it first."""
-        storage = tensor.storage
-        if storage not in self.grids:
-            found = self.workload.storages[storage]
-            if tensor.elements != found.tensor.elements:
-                tensor, edges = found.tensor, {}
-            grid = Grid(tensor, self._merged(tensor, edges) if self.finer else edges, self.n_blocks)
-            self.cut(storage, grid, grid.sizes(found.tensor.bytes), stepped)
-        return self.grid(storage)
-
-    def grid(self, storage: str) -> Grid:
-        """The blocks of a storage touched before, counted from where they start now."""
-        grid = self.grids[storage]
-        if grid.base != self.base[storage]:
-            grid = self.grids[storage] = replace(grid, base=self.base[storage])
-        return grid
-
-    def cut(self, storage: str, grid: Grid, sizes: I64, stepped: OperatorSteps) -> None:
-        """The operator at hand cuts a storage that nobody has touched before."""
-        self.new.append((storage, grid, sizes))
-        self._note(storage, grid, sizes, stepped)
-
-    def _note(self, storage: str, grid: Grid, sizes: I64, stepped: OperatorSteps) -> None:
-        """The blocks of a storage that nobody has touched before."""
-        found, start = self.workload.storages.get(storage), self.n_blocks
-        self.grids[storage], self.base[storage] = grid, start
-        if found is not None:
-            number = flags = found.number
-        else:  # sums that cores keep for themselves
-            known, position = self.workload.storages, next(p for p, name in stepped.sums.items() if name == storage)
-            number, flags = known[stepped.operator.operands[position][1].storage].number, len(known)
-        self.noted.append((start, sizes, number, flags))
-        self.n_blocks = start + len(sizes)
-
-    def catch_up(self) -> None:
-        """Note the cuts of operators whose arrays were looked up: only now is asked where blocks start."""
-        for stepped, arrays in self.waiting:
-            for position, grid, sizes in arrays.grids:
-                storage = stepped.storages[position]
-                self.origin[storage] = stepped
-                self._note(storage, grid, sizes, stepped)
-        self.waiting = []
-
-    def forget_new(self) -> None:
-        """Undo the cuts of the operator at hand."""
-        for storage, _, sizes in reversed(self.new):
-            del self.grids[storage], self.base[storage]
-            self.noted.pop()
-            self.n_blocks -= len(sizes)
-        self.new = []
-
-    def same_group(self, stepped: OperatorSteps, storage: str) -> bool:
-        """Whether a storage was cut by the group of an operator, or by nobody yet."""
-        return storage not in self.origin or self.origin[storage].tiled == stepped.tiled
-
-    def sizes_of(self, grid: Grid) -> I64:
-        """Bytes of the blocks of a storage."""
-        return self._noted(grid.base)[1]
-
-    def bytes_of(self, blocks: I64) -> int:
-        """Bytes of some blocks of one storage."""
-        base, sizes, *_ = self._noted(int(blocks[0]))
-        return int(sizes[blocks - base].sum())
-
-    def _noted(self, block: int) -> tuple[int, I64, int, int]:
-        """What was noted of the storage of a block."""
-        return self.noted[bisect_right(self.noted, block, key=itemgetter(0)) - 1]
+    def bytes(self, costs: Sequence[StepCost]) -> tuple[I64, I64]:
+        """(bytes, first of them) of its entries, then of what they spill."""
+        parts = [cost.operands[self.position] for cost in costs]
+        size, first, spilled = np.array([(part.bytes, part.first, part.spilled) for part in parts], np.int64).T
+        size = _shares(size[self.classes], self.touch)
+        first = np.minimum(_shares(first[self.classes], self.touch), size)
+        if not self.spills:
+            return size, first
+        return np.concatenate([size, _shares(spilled[self.classes], self.touch)]), np.append(first, np.zeros_like(size))
 
 
-def arrays_of(cuts: Cuts, stepped: OperatorSteps) -> OperatorArrays:
-    """Arrays of one operator, given how the storages it touches are cut; those that nobody has cut it cuts itself."""
-    return _Building(cuts, stepped).arrays()
+@dataclass(frozen=True)
+class Pattern:
+    """Arrays of an operator but for what its steps cost: operators alike share it, whatever a core's memories hold."""
+
+    entries: I64x2  # plain rows of ``Entries``; those that stream have no bytes yet
+    per_step: I64  # entries of every step
+    streamed: tuple[Streamed, ...]
+    rows: I64  # entries that stream
+    source: I64  # of each, which of the bytes of all streamed operands it has
+    regions: Mapping[str, I64]  # by slot: bytes that every step reads into buffers
+    additions: tuple[Addition, ...]
+    grids: tuple[tuple[int, Grid, I64], ...]  # as in ``OperatorArrays``, like the rest
+    storage: I64
+    bases: I64
+
+    @property
+    def weight(self) -> int:
+        """Bytes that keeping it takes."""
+        return 1000 + 2 * self.entries.nbytes
+
+    def filled(self, costs: Sequence[StepCost]) -> I64x2:
+        """Entries with the bytes that steps of such costs stream."""
+        entries = self.entries.copy()
+        if self.streamed:
+            size, first = zip(*(operand.bytes(costs) for operand in self.streamed), strict=True)
+            table = Entries.of(entries)
+            table.bytes[self.rows] = np.concatenate(size)[self.source]
+            table.first[self.rows] = np.concatenate(first)[self.source]
+        return entries
+
+
+PATTERNS = Section[Pattern]("patterns of operators", 64 * 2**20, lambda pattern: pattern.weight)
+
+
+def arrays_of(cuts: Cuts, stepped: OperatorSteps, key: Hashable, store: CostStore) -> OperatorArrays:
+    """Arrays of one operator, given how the storages it touches are cut; those that nobody has cut it cuts itself.
+    ``key``: all that an operator alone depends on besides its costs; such patterns are looked up in ``store``."""
+    building = _Building(cuts, stepped)
+    if stepped.held or stepped.tiled or stepped.is_summed:
+        return building.arrays(building.pattern())
+    costs = tuple(tuple((part.slot, part.streams) for part in cost.operands) for cost in stepped.costs)
+    spills = tuple(
+        any(part.spilled for part in parts) for parts in zip(*(c.operands for c in stepped.costs), strict=True)
+    )
+    return building.arrays(store[PATTERNS].get_or((key, costs, spills), building.pattern))
 
 
 class _Building:
     def __init__(self, cuts: Cuts, stepped: OperatorSteps) -> None:
         self.cuts, self.stepped, self.machine = cuts, stepped, cuts.machine
-        self.regions: dict[str, I64] = {}  # by slot: bytes that every step reads into buffers
+        self.regions: dict[str, I64] = {}
         self.additions: list[Addition] = []
+        self.streamed: list[Streamed] = []
+        self.n_bytes = 0  # of streamed operands so far, one for each entry
         self.core = stepped.instances[0].core
 
-    def arrays(self) -> OperatorArrays:
+    def pattern(self) -> Pattern:
         stepped = self.stepped
-        entries, per_step = self._entries()
-        buffers, many = self._buffers()
+        entries, per_step, source = self._entries()
         added = self.additions
+        fits_in = [addition.entries for addition in added]
+        bases = np.array([self.cuts.base[storage] for storage in stepped.storages], np.int64)
+        order = np.argsort(bases)
+        every = np.concatenate([entries, *fits_in])
+        storage = order[np.searchsorted(bases[order], Entries.of(every).block, side="right") - 1]
+        position = {name: place for place, name in enumerate(stepped.storages)}
+        new = tuple((position[name], grid, sizes) for name, grid, sizes in self.cuts.new)
+        rows = np.flatnonzero(source >= 0)
+        return Pattern(
+            entries, per_step, tuple(self.streamed), rows, source[rows], self.regions, tuple(added), new, storage, bases
+        )
+
+    def arrays(self, pattern: Pattern) -> OperatorArrays:
+        """The pattern with what steps cost."""
+        stepped, added = self.stepped, pattern.additions
+        entries, per_step = pattern.filled(stepped.costs), pattern.per_step
+        buffers, many = self._buffers(pattern.regions)
         fits = not stepped.held or self._fits(per_step, many, Entries.of(entries), Buffers.of(buffers))
+        parts = self._parts(stepped.costs)[stepped.classes]
         if added:
             entries = np.concatenate([entries, *(addition.entries for addition in added)])
             per_step = np.concatenate([per_step, [len(addition.entries) for addition in added]])
             buffers = np.concatenate([buffers, [(addition.memory, addition.buffer) for addition in added]])
             many = np.concatenate([many, np.ones(len(added), np.int64)])
-        addition_costs = tuple((addition.piece, addition.cost) for addition in added)
-        adding = self._parts([addition.cost for addition in added])
-        parts = np.concatenate([self._parts(stepped.costs)[stepped.classes], adding])
-        bases = np.array([self.cuts.base[storage] for storage in stepped.storages], np.int64)
-        order = np.argsort(bases)
-        storage = order[np.searchsorted(bases[order], Entries.of(entries).block, side="right") - 1]
-        position = {name: place for place, name in enumerate(stepped.storages)}
-        new = tuple((position[name], grid, sizes) for name, grid, sizes in self.cuts.new)
-        counts = len(per_step), len(entries), len(buffers), len(bases)
-        steps = self._steps(per_step, many)
+            parts = np.concatenate([parts, self._parts([addition.cost for addition in added])])
         return OperatorArrays(
-            steps.plain, parts, entries, buffers, new, storage, bases, counts, self._spans(), addition_costs, fits
+            self._steps(per_step, many, added).plain,
+            parts,
+            entries,
+            buffers,
+            pattern.grids,
+            pattern.storage,
+            pattern.bases,
+            (len(per_step), len(entries), len(buffers), len(pattern.bases)),
+            self._spans(added),
+            tuple((addition.piece, addition.cost) for addition in added),
+            fits,
         )
 
-    def _steps(self, entries: I64, buffers: I64) -> Steps:
+    def _steps(self, entries: I64, buffers: I64, additions: Sequence[Addition]) -> Steps:
         """Rows of the steps, given how many entries and buffers each has; ticks and operator come later."""
         stepped, tiles = self.stepped, self.stepped.steps.count
         cores = np.array([self.machine.core_index[instance.name] for instance in stepped.instances])
         steps = Steps.zeros(len(entries))
         steps.core[:tiles] = np.tile(cores, tiles // len(cores))
-        steps.core[tiles:] = [cores[addition.piece] for addition in self.additions]
+        steps.core[tiles:] = [cores[addition.piece] for addition in additions]
         ports = self._ports(stepped.costs)[stepped.classes, np.arange(tiles) % len(cores)]
         steps.port_memory[:tiles], steps.port_ticks[:tiles] = ports.T
         np.cumsum(entries, out=steps.entry_end)
@@ -278,14 +231,14 @@ class _Building:
         steps.entry_start[:], steps.buffer_start[:] = steps.entry_end - entries, steps.buffer_end - buffers
         return steps
 
-    def _spans(self) -> I64x2:
+    def _spans(self, additions: Sequence[Addition]) -> I64x2:
         """(first step, last step) of the gangs in order."""
         pieces, count = self.stepped.steps.pieces, self.stepped.steps.count
         first = np.arange(self.stepped.steps.tiles) * pieces
         spans = np.stack([first, first + pieces], axis=1)
-        if not self.additions:
+        if not additions:
             return spans
-        after = np.array([addition.tile for addition in self.additions]) + 1
+        after = np.array([addition.tile for addition in additions]) + 1
         where = count + np.arange(len(after))
         return np.insert(spans, after, np.stack([where, where + 1], axis=1), axis=0)
 
@@ -329,39 +282,39 @@ class _Building:
             row[:] = useful, under, stall, total - useful - under - stall
         return table
 
-    def _buffers(self) -> tuple[I64x2, I64]:
-        """Buffers of every step, one row per memory, and how many each has."""
-        stepped = self.stepped
-        count, buffers = stepped.steps.count, list[tuple[int, int]]()
-        per_step = np.zeros(count, np.int64)
-        needed = {slot: size.copy() for slot, size in self.regions.items()}
+    def _buffers(self, regions: Mapping[str, I64]) -> tuple[I64x2, I64]:
+        """Buffers of every step, one row per memory, and how many each has. ``regions``: by slot, bytes that every step
+        reads into them."""
+        stepped, index = self.stepped, self.machine.memory_index
+        needed = {slot: size.copy() for slot, size in regions.items()}
         for position in range(len(stepped.operator.operands)):
-            slot = stepped.costs[0].operands[position].slot
-            size = np.array([cost.operands[position].buffer for cost in stepped.costs], np.int64)[stepped.classes]
+            size = np.array([cost.operands[position].buffer for cost in stepped.costs], np.int64)
             if size.any():
-                needed[slot] = needed.get(slot, 0) + size
-        if not needed:
-            return Buffers.zeros(0).plain, per_step
-        memories = [
-            {slot: self.machine.memory_index[instance.memory_of(slot)] for slot, _ in instance.memories}
-            for instance in stepped.instances
-        ]
-        for step in range(count):
-            found: dict[int, int] = {}
-            for slot, where in memories[step % len(memories)].items():
-                if slot in needed and needed[slot][step]:
-                    found[where] = found.get(where, 0) + int(needed[slot][step])
-            per_step[step] = len(found)
-            buffers += found.items()
-        return np.array(buffers, np.int64), per_step
+                slot = stepped.costs[0].operands[position].slot
+                needed[slot] = needed.get(slot, 0) + size[stepped.classes]
+        slots = [slot for slot, _ in stepped.instances[0].memories if slot in needed]
+        if not slots:
+            return Buffers.zeros(0).plain, np.zeros(stepped.steps.count, np.int64)
+        cores = np.arange(stepped.steps.count) % len(stepped.instances)
+        where = np.array([[index[instance.memory_of(slot)] for instance in stepped.instances] for slot in slots])
+        memory, sizes = where[:, cores], np.stack([needed[slot] for slot in slots])
+        for later in range(1, len(slots)):
+            for first in range(later):  # slots in one memory have one buffer
+                same = (memory[first] == memory[later]) & (sizes[first] > 0)
+                sizes[first] += np.where(same, sizes[later], 0)
+                sizes[later] = np.where(same, 0, sizes[later])
+        taken = sizes.T > 0
+        return np.stack([memory.T[taken], sizes.T[taken]], axis=1), taken.sum(axis=1)
 
-    def _entries(self) -> tuple[I64x2, I64]:
-        """Entries of every step, operand by operand; merged so that a step's entries stand together."""
+    def _entries(self) -> tuple[I64x2, I64, I64]:
+        """Entries of every step, operand by operand, merged so that a step's entries stand together; how many each step
+        has; and which of the bytes of streamed operands each entry gets, -1 if it streams nothing."""
         stepped = self.stepped
         count, operator = stepped.steps.count, stepped.operator
         pieces_may_be_empty = stepped.steps.pieces > 1 and stepped.steps.tiles > 1
         tables: list[I64x2] = []
         owners: list[I64] = []
+        sources: list[I64] = []
         for position, (operand, tensor) in enumerate(operator.operands):
             known = tensor.storage in self.cuts.grids
             grid = self.cuts.grid(tensor.storage) if known else self._cut(position, operand, tensor)
@@ -380,9 +333,10 @@ class _Building:
                 touch = self._own_sums(position, touch, grid)
             elif not operand.written and pieces_may_be_empty:
                 touch = _without_idle(touch, stepped.steps)
-            table, owner = self._operand_entries(position, touch)
+            table, owner, source = self._operand_entries(position, touch)
             tables.append(table)
             owners.append(owner)
+            sources.append(source)
         for tensor in (*operator.waits, *operator.untouched):
             grid = self.cuts.grid_of(tensor, {}, stepped)
             written = tensor in operator.untouched
@@ -393,11 +347,12 @@ class _Building:
                 entries.memory[:] = self._memories("O")[0]
             tables.append(entries.plain)
             owners.append(np.repeat(np.arange(count), grid.count))
+            sources.append(np.full(len(entries), -1))
         if not tables:
-            return Entries.zeros(0).plain, np.zeros(count, np.int64)
+            return Entries.zeros(0).plain, np.zeros(count, np.int64), np.zeros(0, np.int64)
         owner = np.concatenate(owners)
         order = np.argsort(owner, kind="stable")
-        return np.concatenate(tables)[order], np.bincount(owner, minlength=count)
+        return np.concatenate(tables)[order], np.bincount(owner, minlength=count), np.concatenate(sources)[order]
 
     def _own_sums(self, position: int, touch: Touch, grid: Grid) -> Touch:
         """Split along a sum: every core but the one that adds up a block has one of its own for its sums. Notes what is
@@ -459,11 +414,12 @@ class _Building:
             [index[instance.memory_of(slot) or instance.memories[0][1]] for instance in stepped.instances], np.int64
         )
 
-    def _operand_entries(self, position: int, touch: Touch) -> tuple[I64x2, I64]:
+    def _operand_entries(self, position: int, touch: Touch) -> tuple[I64x2, I64, I64]:
+        """Entries of an operand, their steps, and where the bytes of each come from, as ``_entries`` says."""
         stepped = self.stepped
         operand, tensor = stepped.operator.operands[position]
         owner = np.repeat(np.arange(stepped.steps.count), np.diff(touch.pointer))
-        entries = Entries.zeros(len(owner))
+        entries, fixed = Entries.zeros(len(owner)), np.full(len(owner), -1)
         classes, parts = stepped.classes[owner], [cost.operands[position] for cost in stepped.costs]
         memories = np.stack([self._memories(part.slot) for part in parts])
         entries.block[:], entries.memory[:] = touch.block, memories[classes, owner % len(stepped.instances)]
@@ -471,35 +427,39 @@ class _Building:
         if stepped.held and not streams:
             entries.kind[:] = HOLD_WRITE if operand.written else HOLD_READ
             if self._region(position, touch, entries) and operand.written:
-                return self._read_back(position, touch, entries.plain, owner)
-            return entries.plain, owner
-        entries.bytes[:] = _shares(np.array([part.bytes for part in parts])[classes], touch)
-        first = _shares(np.array([part.first for part in parts])[classes], touch)
-        entries.first[:] = np.minimum(first, entries.bytes)
+                return self._read_back(position, touch, entries.plain, owner, fixed)
+            return entries.plain, owner, fixed
         if not operand.written:
             entries.kind[:] = STREAM_READ
             entries.share[:] = self._shares_of(position)[owner % stepped.steps.pieces]
             if operand.picks:
                 rows = box_rows(operand, tensor, stepped.operator.nest, stepped.steps)
                 entries.rows[:] = np.ceil(np.repeat(rows, np.diff(touch.pointer)) * touch.share)
-            return entries.plain, owner
+            return entries.plain, owner, self._stream(position, classes, touch, False)
         persistent = self.cuts.workload.storages[tensor.storage].persistent and position not in stepped.sums
         keep = not persistent and not streams and not _shared_blocks(entries, stepped)
         entries.kind[:] = KEEP_WRITE if keep else STREAM_WRITE
-        spilled = np.array([part.spilled for part in parts])[classes]
-        if not spilled.any():
-            return self._read_back(position, touch, entries.plain, owner)
+        spills = bool(np.array([part.spilled for part in parts])[classes].any())
+        source = self._stream(position, classes, touch, spills)
+        if not spills:
+            return self._read_back(position, touch, entries.plain, owner, source)
         both = np.repeat(entries.plain, 2, axis=0)  # each with what it spills right behind it
-        extra = Entries.of(both).some(slice(1, None, 2))
-        extra.kind[:], extra.bytes[:], extra.first[:] = SPILL, _shares(spilled, touch), 0
-        return self._read_back(position, touch, both, np.repeat(owner, 2))
+        Entries.of(both).some(slice(1, None, 2)).kind[:] = SPILL
+        return self._read_back(position, touch, both, np.repeat(owner, 2), source)
 
-    def _read_back(self, position: int, touch: Touch, table: I64x2, owner: I64) -> tuple[I64x2, I64]:
+    def _stream(self, position: int, classes: I64, touch: Touch, spills: bool) -> I64:
+        """Note a streamed operand; of its entries, each with what it spills, which of all bytes they get."""
+        count, first = len(classes), self.n_bytes
+        self.streamed.append(Streamed(position, classes, touch, spills))
+        self.n_bytes += (1 + spills) * count
+        return first + np.arange((1 + spills) * count).reshape(1 + spills, count).T.ravel()
+
+    def _read_back(self, position: int, touch: Touch, table: I64x2, owner: I64, source: I64) -> tuple[I64x2, I64, I64]:
         """Tiles of a sum read what tiles before them have summed up, unless it lies where they continue it."""
         stepped, operator = self.stepped, self.stepped.operator
         operand, _ = operator.operands[position]
         if not (operator.tileable - operator.splittable) & stepped.steps.ranges.keys() or stepped.steps.tiles == 1:
-            return table, owner
+            return table, owner, source
         entries = Entries.of(table)
         writes = np.isin(entries.kind, WRITES)
         tile, block = owner[writes] // stepped.steps.pieces, entries.block[writes]
@@ -511,7 +471,8 @@ class _Building:
         extra.kind[:] = STREAM_READ
         extra.bytes[:] = _shares(np.repeat(region, np.diff(touch.pointer)), touch)[again]
         extra.first[:] = extra.bytes // STREAM_SHARE
-        return np.concatenate([more, table]), np.concatenate([owner[writes][again], owner])
+        owner, source = np.concatenate([owner[writes][again], owner]), np.concatenate([np.full(len(more), -1), source])
+        return np.concatenate([more, table]), owner, source
 
     def _box_bytes(self, operand: Operand) -> I64:
         """Bytes of an operand that every step touches."""

@@ -52,8 +52,8 @@ def best_unfused(scheduler: Scheduler, boundary: str = "", given: Mapping[str, P
 def best_by_cores(
     scheduler: Scheduler, boundary: str = "", given: Mapping[str, Placement] | None = None
 ) -> list[Schedule]:
-    """The fastest member on all like cores, on half of them, a quarter … until their arithmetic alone takes longer; last,
-    every operator whole, on cores in turn and on one, unless these surely take more than ``NEAR`` times as long as the
+    """The fastest member on all like cores, on half of them, a quarter … until their arithmetic alone takes longer;
+    last, every operator whole, on cores in turn and on one, unless these surely take over ``NEAR`` times as long as the
     fastest. Raises as ``best_unfused`` does."""
     found: list[Schedule] = []
     failed: NoSchedule | None = None
