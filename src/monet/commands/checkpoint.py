@@ -8,6 +8,7 @@ import typer
 
 from monet.commands import INFEASIBLE, INTERRUPTED, MOST_SEED
 from monet.commands.checkpoint_peak import by_peak
+from monet.commands.checkpoint_policies import Find, by_policy, table
 from monet.commands.checkpoint_schedule import Asked, by_schedule
 from monet.commands.options import refuse_unused, with_request
 from monet.commands.progress import bars, counted
@@ -68,6 +69,7 @@ def checkpoint(
     effort: Annotated[int, typer.Option(min=1, max=10, help="1: a quick look, 10: as thorough as it gets (--method ga).")] = 5,
     seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Seed of all random choices; the same seed gives the same front.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Processes; does not change the answer.")] = 1,
+    policies: Annotated[str, typer.Option(help="Precision policies to compare, divided by commas, with the error of their gradients against fp32.")] = "",
     save_plan: Annotated[str, typer.Option(metavar="FILE", help="Write the chosen plan as YAML, - for standard output; monet run --checkpoint takes it.")] = "",
     save_schedule: Annotated[str, typer.Option(metavar="FILE", help="Write the schedule's plan as YAML; monet run --checkpoint … --fusion takes it (--cost schedule).")] = "",
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
@@ -94,14 +96,26 @@ def checkpoint(
         refuse_unused("unless a population evolves (--method ga)", {"--seed": seed, "--effort": effort != 5})
     if method not in ("auto", "exact", "ga"):
         refuse_unused(f"on the plan of --method {method}", {"--budget": budget, "--pareto": pareto})
+
+    def found(asked: Request, step: Graph) -> dict[str, Any]:
+        if memory == "peak":
+            return by_peak(step, budget, pareto, method, allowed)
+        if cost == "flops":
+            return _by_flops(step, budget, pareto, method, allowed, seed, effort)
+        return by_schedule(step, Asked(asked, budget, method, allowed, seed, effort, jobs, joint))
+
+    if policies:
+        _compare(
+            request,
+            policies,
+            found,
+            json,
+            {"--save-plan": save_plan, "--save-schedule": save_schedule, "--report": report},
+        )
+        return
     step = request.graph()
     try:
-        if memory == "peak":
-            values = by_peak(step, budget, pareto, method, allowed)
-        elif cost == "flops":
-            values = _by_flops(step, budget, pareto, method, allowed, seed, effort)
-        else:
-            values = by_schedule(step, Asked(request, budget, method, allowed, seed, effort, jobs, joint))
+        values = found(request, step)
     except Impossible as error:
         _refuse(error, step.name, cost, budget, json)
         raise typer.Exit(INFEASIBLE) from None
@@ -117,6 +131,16 @@ def checkpoint(
         screen().print((checkpoint_schedule.render if cost == "schedule" else render)(values))
     if values.get("interrupted"):
         raise typer.Exit(INTERRUPTED)
+    if not values["feasible"]:
+        raise typer.Exit(INFEASIBLE)
+
+
+def _compare(request: Request, policies: str, found: Find, json: str, unused: dict[str, object]) -> None:
+    values = by_policy(request, policies, found, unused)
+    if json:
+        write_json(json, values)
+    if json != "-":
+        screen().print(table(values))
     if not values["feasible"]:
         raise typer.Exit(INFEASIBLE)
 

@@ -26,7 +26,7 @@ from monet.report.table import Heading, TextTable
 from monet.request import Request
 from monet.search.hardware.analysis import objectives_of, scopes
 from monet.search.hardware.exploration import Exploration, Progress, explore, objective_values, pareto
-from monet.search.hardware.objectives import Objective, parse_objective, shown
+from monet.search.hardware.objectives import EXECUTED, Objective, parse_objective, shown
 from monet.search.hardware.record import Record
 from monet.search.hardware.samplers import SEARCHES
 from monet.search.hardware.space import Space, load_space, space_names, space_schema
@@ -81,6 +81,8 @@ def search(
     loaded = load_space(space)
     modes = {name: workload.mode for name, workload in loaded.workloads.items()}
     chosen = tuple(parse_objective(text, modes) for text in objective or ()) or loaded.objectives
+    if any(goal.figure == EXECUTED for goal in chosen) and not loaded.executes:
+        raise MonetError(f"--objective {EXECUTED}: steps are executed only for spaces that list it in their objectives")
     path = store or f"{loaded.name}.sqlite"
     check_outputs({"--report": report}, {"--csv": csv, "--json": json}, (space, *_files_of(path)))
     with _display(chosen) as show:

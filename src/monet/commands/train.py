@@ -10,8 +10,8 @@ import typer
 from monet.commands import MOST_SEED
 from monet.commands.options import with_request
 from monet.commands.progress import counted
-from monet.errors import MonetError, OptionError
-from monet.graph.counts import macs_of
+from monet.errors import OptionError
+from monet.numerics.gradient_error import check_executable
 from monet.numerics.learning import LossCurve, data_for, learn
 from monet.report.files import check_outputs, write_json
 from monet.report.html.study import write_study
@@ -21,7 +21,6 @@ from monet.request import Request
 from monet.transforms.precision import precision_named
 
 BATCH = 32
-MOST_STEP_MACS = 20e9  # of a step: a minute or so in NumPy
 
 
 @with_request("model", "training", without=("mode", "micro_batches", "optimizer"))
@@ -58,12 +57,7 @@ def _curve(request: Request, name: str, steps: int, data: str, seed: int) -> Los
     if not isinstance(request.model, str):
         raise OptionError("model", request.model, "the name or file of a model is needed")
     step = request.graph()
-    macs = sum(macs_of(step, op) for op in step.ops)
-    if macs > MOST_STEP_MACS:
-        raise MonetError(
-            f"{step.name}: a step takes {macs / 1e9:,.0f} G multiply-accumulates, too many for NumPy (at most "
-            f"{MOST_STEP_MACS / 1e9:.0f} G); give a smaller model, batch or image"
-        )
+    check_executable(step)
     samples = data_for(step, data, seed)
     with counted(name, steps) as watch:
         return learn(step, samples, steps, seed=seed, precision=name, say=lambda number, _: watch(number + 1))

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from monet.report.columns import Column, rows_table
-from monet.report.info import critical_path, energy, headline, operators, time_partition
+from monet.report.info import critical_path, energy, headline, operators, quantisation, time_partition
 from monet.report.info.memory import by_fullness
 from monet.report.quantities import joules, percent, seconds, step_name, times
 from monet.report.table import Bar, Heading, TextTable
@@ -36,6 +36,15 @@ MEMORIES: tuple[Column[MemoryTrace], ...] = (
     Column("full", "%", lambda memory: memory.full),
     Column("at", "s", lambda memory: memory.peak_time_s),
     Column("in", "", lambda memory: memory.peak_operator or "(the start)", holds="words"),
+)
+COPIES: tuple[Column[quantisation.Copies], ...] = (
+    Column("of", "", lambda row: row.of),
+    Column("format", "", lambda row: row.format, holds="words"),
+    Column("values", "n", lambda row: row.values),
+    Column("copies", "n", lambda row: row.count),
+    Column("size", "B", lambda row: row.bytes),
+    Column("padding", "B", lambda row: row.padding_bytes),
+    Column("lost", "%", lambda row: row.padding_bytes / row.bytes),
 )
 OPERATORS = ("operator", "phase", "core", "time", "share", "used", "energy", "off-chip", "bound by")
 # one style per cause of time, in the order of TIME_PARTS
@@ -95,6 +104,16 @@ def _memory(result: Result) -> TextTable:
     return rows_table("Memory at its peak", MEMORIES, traces[:FULLEST], more=more)
 
 
+def copies_table(result: Result) -> TextTable:
+    """Narrow copies of operands, and what it takes to make them."""
+    spent = quantisation.quantising(result)
+    took = (
+        f"Quantising: {spent.operators} operators, {seconds(spent.busy_s)} of cores' time ({percent(spent.busy_share)} "
+        f"of all), {joules(spent.energy_j)} ({percent(spent.energy_share)} of the dynamic energy)"
+    )
+    return rows_table("Narrow copies of operands", COPIES, quantisation.copies(result), more=took)
+
+
 def limits_line(result: Result) -> Text:
     """What bounds the operators, and what the critical path is made of."""
     whole = sum(took for took, _ in headline.limits(result).values()) or 1.0
@@ -141,6 +160,7 @@ def render(result: Result) -> RenderableType:
         Beside(time_table(result), energy_table(result)),
         limits_line(result),
         _memory(result),
+        *((copies_table(result),) if result.copies else ()),
         operators_table(result),
     ):
         blocks += [Text(), part]

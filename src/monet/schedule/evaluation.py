@@ -18,6 +18,7 @@ from monet.hardware.summary import hardware_summary
 from monet.mapping.cost_store import CostStore
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.lower_bound.bound import bounds_of
+from monet.schedule.measurement.copies import narrow_copies
 from monet.schedule.measurement.energy import energy_of
 from monet.schedule.measurement.measure import Measures
 from monet.schedule.measurement.occupancy import traces
@@ -129,6 +130,7 @@ def measure(scheduler: Scheduler, schedule: Schedule, inputs: Mapping[str, Any],
         cores=measures.cores(),
         links=measures.links(),
         operators=operators,
+        copies=narrow_copies(workload.graph),
         memory=memory,
         timeline=measures.timeline(),
         bounds=bounds_of(workload, accelerator),

@@ -40,6 +40,7 @@ class Result(Displayed):
     cores: tuple[rows.CoreRow, ...] = ()
     links: tuple[rows.LinkRow, ...] = ()  # DRAM is a row too
     operators: tuple[rows.OperatorRow, ...] = ()  # in execution order
+    copies: tuple[rows.CopyRow, ...] = ()  # of operands, in formats that share scales
     memory: tuple[rows.MemoryTrace, ...] = ()  # DRAM first
     timeline: rows.Timeline
     bounds: rows.Bounds = field(default_factory=rows.Bounds)  # of every plan

@@ -70,6 +70,19 @@ class OperatorRow:
 
 
 @dataclass(frozen=True, slots=True)
+class CopyRow:
+    """A copy of a value in a format whose elements share scales."""
+
+    operator: str  # that makes it
+    value: str  # that it is of
+    of: str  # input, weight or gradient
+    layer: str
+    format: str
+    bytes: int  # scales and padding included
+    padding_bytes: int  # that only fill groups
+
+
+@dataclass(frozen=True, slots=True)
 class CoreRow:
     """One core over the whole step."""
 

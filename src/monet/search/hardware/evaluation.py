@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from monet.errors import MonetError
 from monet.graph.graph import Graph
 from monet.hardware.accelerator import Accelerator
 from monet.mapping.cost_store import Section, default_store
+from monet.numerics.gradient_error import gradient_error
 from monet.options import options_of
 from monet.request import Request
 from monet.request.evaluation import schedule_of
@@ -23,6 +25,7 @@ from monet.search.hardware.space import Space, numeric, space_from_text
 from monet.search.hardware.workload import Workload
 
 SPACES, GRAPHS = Section[Space]("spaces", 4), Section[Graph]("graphs of workloads", 64)
+ERRORS = Section[float]("gradient errors of workloads", 4096)
 
 
 class _Infeasible(Exception):
@@ -62,6 +65,8 @@ def _evaluate(space: Space, values: Mapping[str, Any], metrics: dict[str, float]
             f"{name}.dram_bytes": figures.dram_bytes,
             f"{name}.memory_bytes": figures.dram_peak_bytes,
         }
+        if space.executes and workload.mode == "training":
+            metrics[f"{name}.gradient_error"] = _gradient_error(name, workload)
         capacity = accelerator.dram.capacity_bytes
         if figures.dram_peak_bytes > capacity:
             short = figures.dram_peak_bytes - capacity
@@ -89,13 +94,30 @@ def _run(name: str, workload: Workload, accelerator: Accelerator) -> Figures:
     return figures_of(scheduler, schedule)
 
 
+def _gradient_error(name: str, workload: Workload) -> float:
+    """Hardware and schedule change nothing of it, so it is found once per process for a graph."""
+    narrow = replace(workload, checkpoint="", phases=())
+    exact = replace(narrow, precision="fp32")
+    try:
+        return default_store()[ERRORS].get_or(
+            _shaping(narrow), lambda: gradient_error(graph_of(narrow), graph_of(exact))
+        )
+    except MonetError as error:
+        raise _Infeasible(f"{name}: gradient_error: {' '.join(str(error).split())}") from None
+
+
 def graph_of(workload: Workload) -> Graph:
     """The graph of a workload, built once per process for all that schedule it differently."""
+    text = _shaping(workload)
+    return default_store()[GRAPHS].get_or(text, lambda: _graph(text))
+
+
+def _shaping(workload: Workload) -> str:
+    """All that decides what the graph is."""
     options = options_of(Workload).items()
     shaping = [name for name, option in options if option.group not in ("hardware", "schedule")]
     kept = {name: getattr(workload, name) for name in (*shaping, "phases", "model_digest")}
-    text = json.dumps(kept, sort_keys=True)
-    return default_store()[GRAPHS].get_or(text, lambda: _graph(text))
+    return json.dumps(kept, sort_keys=True)
 
 
 def _graph(text: str) -> Graph:

@@ -30,15 +30,25 @@ WORKLOAD_FIGURES = {
     "power_w": "average, energy ÷ latency",
     "dram_bytes": "moved to and from DRAM in one step",
     "memory_bytes": "in DRAM at the fullest moment",
+    "gradient_error": "of one executed step against fp32, over all gradients; only where a space asks for it",
 }
+EXECUTED = "gradient_error"  # takes a run of the step in NumPy
 OBJECTIVES = {
     "latency": "latency_s",
     "energy": "energy_j",
     "edp": "edp_js",
     "memory": "memory_bytes",
     "area": "area_mm2",
+    "gradient_error": "gradient_error",
 }
-UNITS = {"latency_s": "s", "energy_j": "J", "edp_js": "J·s", "memory_bytes": "B", "area_mm2": "mm²"}
+UNITS = {
+    "gradient_error": "",
+    "latency_s": "s",
+    "energy_j": "J",
+    "edp_js": "J·s",
+    "memory_bytes": "B",
+    "area_mm2": "mm²",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +63,8 @@ class Objective:
         """The figure of a point: one workload's, or the weighted geometric mean over several."""
         if not self.workloads:
             return metrics[self.figure]
+        if any(not metrics[f"{name}.{self.figure}"] for name in self.workloads):
+            return 0.0
         whole = math.fsum(weights.get(name, 1.0) for name in self.workloads)
         logs = (weights.get(name, 1.0) * math.log(metrics[f"{name}.{self.figure}"]) for name in self.workloads)
         return math.exp(math.fsum(logs) / whole) if len(self.workloads) > 1 else metrics[self._only]
@@ -81,11 +93,15 @@ def parse_objective(text: str, modes: Mapping[str, str]) -> Objective:
         raise MonetError(f"objective {text!r}: no workload or mode {scope!r}; {nearest(scope, scopes)}")
     named = scope if scope in modes else ""
     chosen = tuple(name for name, mode in modes.items() if named == name or (not named and scope in ("", mode)))
+    if OBJECTIVES[name] == EXECUTED and any(modes[workload] == "inference" for workload in chosen):
+        raise MonetError(f"objective {text!r}: inference has no gradients; write training.{name}")
     return Objective(text, OBJECTIVES[name], chosen)
 
 
 def shown(objective: Objective, value: float) -> str:
-    """A value of an objective with its unit: ``12.3 ms``, ``41.2 mm²``."""
+    """A value of an objective with its unit: ``12.3 ms``, ``41.2 mm²``; an error as a share."""
+    if objective.figure == EXECUTED:
+        return f"{100 * value:.3g} %"
     return f"{value:.1f} mm²" if objective.figure == "area_mm2" else si(value, objective.unit)
 
 
@@ -109,6 +125,8 @@ def means(metrics: Mapping[str, float], weights: Mapping[str, float]) -> dict[st
     """Figures over all workloads: geometric means, and the largest memory."""
     found = {}
     for figure in WORKLOAD_FIGURES:
+        if any(f"{name}.{figure}" not in metrics for name in weights):
+            continue
         each = [metrics[f"{name}.{figure}"] for name in weights]
         if figure == "memory_bytes":
             found[figure] = max(each)

@@ -28,7 +28,13 @@ from monet.quantities import plain_number
 from monet.request.files import inlined
 from monet.search.hardware.description import WHOLE_LIMIT, ParameterModel, SpaceModel
 from monet.search.hardware.expressions import Comparison, ExpressionError, parse_comparison
-from monet.search.hardware.objectives import HARDWARE_FIGURES, WORKLOAD_FIGURES, Objective, parse_objective
+from monet.search.hardware.objectives import (
+    EXECUTED,
+    HARDWARE_FIGURES,
+    WORKLOAD_FIGURES,
+    Objective,
+    parse_objective,
+)
 from monet.search.hardware.workload import Workload, knobs
 
 SPACES = Path(__file__).parent.parent / "spaces"
@@ -117,6 +123,13 @@ class Space:
         return [objective.value(metrics, weights) for objective in objectives]
 
     @property
+    def executes(self) -> bool:
+        """Whether gradient errors are asked for, so that steps are executed."""
+        asked = {name for constraint in self.constraints for name in constraint.names}
+        named = any(name.rpartition(".")[2] == EXECUTED for name in asked)
+        return named or any(objective.figure == EXECUTED for objective in self.objectives)
+
+    @property
     def size(self) -> int | None:
         """Number of points; None if a parameter is continuous."""
         if any(parameter.is_continuous for parameter in self.parameters):
@@ -177,6 +190,7 @@ class Space:
             "sets": {parameter.name: parameter.sets for parameter in self.parameters},
             "workloads": {name: [workload.to_json(), workload.weight] for name, workload in self.workloads.items()},
             "constraints": [constraint.text for constraint in self.constraints],
+            **({"executed": EXECUTED} if self.executes else {}),
         }
 
     @cached_property

@@ -1,0 +1,55 @@
+"""What microscaling takes of a step: narrow copies by what they are of, padding, time and energy of making them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from monet.formats import FORMATS
+from monet.schedule.result import Result
+
+PLURAL = {"input": "inputs of layers", "weight": "weights", "gradient": "gradients"}
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """All copies of one kind of value in one format."""
+
+    of: str
+    format: str
+    count: int
+    values: int  # different ones: with two copies of each, half as many
+    bytes: int
+    padding_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quantising:
+    """The operators that make copies, and their shares of all cores' busy time and of the step's dynamic energy."""
+
+    operators: int
+    busy_s: float
+    busy_share: float
+    energy_j: float
+    energy_share: float
+
+
+def copies(result: Result) -> tuple[Copies, ...]:
+    """By what they are of and by format, the most bytes first; runs along any axis are one format."""
+    found: dict[tuple[str, str], list[int]] = {}
+    values: dict[tuple[str, str], set[str]] = {}
+    for row in result.copies:
+        key = PLURAL[row.of], FORMATS[row.format].mode
+        sums = found.setdefault(key, [0, 0, 0])
+        sums[0], sums[1], sums[2] = sums[0] + 1, sums[1] + row.bytes, sums[2] + row.padding_bytes
+        values.setdefault(key, set()).add(row.value)
+    made = [Copies(*key, count, len(values[key]), size, padding) for key, (count, size, padding) in found.items()]
+    return tuple(sorted(made, key=lambda row: -row.bytes))
+
+
+def quantising(result: Result) -> Quantising:
+    """What making the copies takes."""
+    rows = [row for row in result.operators if row.kind == "quantize"]
+    busy, energy = sum(row.busy_s for row in rows), sum(row.energy_j for row in rows)
+    whole = sum(row.busy_s for row in result.operators) or 1.0
+    dynamic = sum(row.energy_j for row in result.operators) or 1.0
+    return Quantising(len(rows), busy, busy / whole, energy, energy / dynamic)
