@@ -59,7 +59,7 @@ def test_a_result_of_the_first_release_is_read_and_written_as_it_was() -> None:
     path = Path(__file__).parent / "data" / "result-0.1.0.json"
     read, written = read_result(str(path)).to_json(), json.loads(path.read_text())
     bounds = written["bounds"]  # its longest chain was one of them; they knew no ports or links
-    written["longest_chain_s"] = bounds.pop("critical_path_s")
+    written |= {"longest_chain_s": bounds.pop("critical_path_s"), "copies": []}  # no format shared scales
     assert read | {"bounds": {name: read["bounds"][name] for name in bounds}} == written
 
 

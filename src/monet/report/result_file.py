@@ -12,6 +12,13 @@ from monet.report.files import write_text
 from monet.schedule.result import Result
 from monet.schedule.result_rows import CATEGORIES, EVENT_KINDS
 
+LATER = (
+    "reason",
+    "notes",
+    "longest_chain_s",
+    "copies",
+)  # what a result may lack: some were written before it was there
+
 
 def read_result(path: str) -> Result:
     """The result in a JSON file that ``monet run --json`` wrote."""
@@ -28,7 +35,7 @@ def read_result(path: str) -> Result:
 
 def result_from(values: Any, source: str) -> Result:
     """A result from plain values; anything else is an error that says what is missing."""
-    wanted = [field.name for field in fields(Result) if field.name not in ("reason", "notes", "longest_chain_s")]
+    wanted = [field.name for field in fields(Result) if field.name not in LATER]
     if not isinstance(values, dict):
         raise MonetError(f"{source}: not a result of monet run: a JSON object is expected")
     if missing := [key for key in wanted if key not in values]:
