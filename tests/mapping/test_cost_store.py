@@ -17,7 +17,7 @@ import pytest
 from monet import sources
 from monet.graph.loop_nest import LoopNest, Operand, index
 from monet.mapping import cost_store
-from monet.mapping.cost_store import CostStore, Kept, Section
+from monet.mapping.cost_store import CostStore, Kept, Key, Section
 from monet.mapping.mapper.canonical import pack, unpack
 from monet.mapping.mapper.search import search
 from monet.mapping.mapper.tiling import Constraints
@@ -44,7 +44,7 @@ def lasting(store: CostStore, key: str, value: dict[str, int]) -> dict[str, int]
     return store.lasting(PLAIN, key, lambda: value, dict, dict)
 
 
-def key_of(nest: LoopNest, core, *rest, by_name: bool = False) -> str:
+def key_of(nest: LoopNest, core, *rest, by_name: bool = False) -> Key:
     return CostStore().key("tiling", nest, core, *rest, by_name=by_name)
 
 

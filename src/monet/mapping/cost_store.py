@@ -29,7 +29,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import Core
@@ -83,9 +83,19 @@ class Kept(Generic[V]):
         return len(self._values)
 
 
+CORES = Section[str]("digests of cores", 1024)
 RESTS = Section[str]("digests of what else is in keys", 4096)
-CORES = Section[tuple[str, bool]]("digests of cores", 1024)
 NESTS = Section[str]("digests of nests", 65536)
+
+
+class Key(NamedTuple):
+    """All that something depends on that lasts."""
+
+    what: str
+    nest: str  # a digest of it
+    names: tuple[str, ...]  # of its dimensions and operands, where they matter
+    core: Core
+    rest: tuple[Hashable, ...]
 
 
 class CostStore:
@@ -116,7 +126,7 @@ class CostStore:
     def lasting(
         self,
         section: Section[V],
-        key: str,
+        key: Key | str,
         compute: Callable[[], V],
         pack: Callable[[V], Stored],
         unpack: Callable[[Stored], V],
@@ -137,15 +147,21 @@ class CostStore:
         self.hits += 1
         return found
 
-    def key(self, what: str, nest: LoopNest, core: Core, *rest: Hashable, by_name: bool = False) -> str:
+    def key(self, what: str, nest: LoopNest, core: Core, *rest: Hashable, by_name: bool = False) -> Key:
         """The key of something that lasts. ``by_name``: ``rest`` names dimensions or operands of the nest."""
-        core_digest, wired = self[CORES].get_or(core, lambda: _core_digest(core))
-        nest_digest = self[NESTS].get_or(nest, lambda: _digest(json.dumps(plain((nest.canonical(), _order(nest))))))
-        rest_digest = self[RESTS].get_or(rest, lambda: _digest(json.dumps(plain(rest), sort_keys=True)))
+        digest = self[NESTS].get_or(nest, lambda: _digest(json.dumps(plain((nest.canonical(), _order(nest))))))
         names: tuple[str, ...] = ()
-        if by_name or wired:
+        if by_name or any(axis.dims is not None for mode in core.modes for axis in mode.axes):
             names = (*(name for name, size in nest.dims if size > 1), *(operand.name for operand in nest.operands))
-        return "\n".join((what, nest_digest, core_digest, rest_digest, *names))
+        return Key(what, digest, names, core, rest)
+
+    def _text(self, key: Key | str) -> str:
+        """A key as it is on disk."""
+        if isinstance(key, str):
+            return _digest(key)
+        core = self[CORES].get_or(key.core, lambda: _json_digest(key.core))
+        rest = self[RESTS].get_or(key.rest, lambda: _json_digest(key.rest))
+        return _digest("\n".join((key.what, key.nest, core, rest, *key.names)))
 
     # --- on disk ------------------------------------------------------------------------------------------------------
 
@@ -167,22 +183,22 @@ class CostStore:
             self._database, self._process = database, os.getpid()
         return self._database
 
-    def _read(self, key: str) -> Stored | None:
+    def _read(self, key: Key | str) -> Stored | None:
         database = self._connection()
         if database is None:
             return None
         try:
-            row = database.execute("SELECT value FROM results WHERE key = ?", (_digest(key),)).fetchone()
+            row = database.execute("SELECT value FROM results WHERE key = ?", (self._text(key),)).fetchone()
             return json.loads(row[0]) if row else None
         except (sqlite3.Error, ValueError):
             return None
 
-    def _write(self, key: str, value: Stored) -> None:
+    def _write(self, key: Key | str, value: Stored) -> None:
         database = self._connection()
         if database is None:
             return
         try:
-            database.execute("INSERT OR REPLACE INTO results VALUES (?, ?)", (_digest(key), json.dumps(value)))
+            database.execute("INSERT OR REPLACE INTO results VALUES (?, ?)", (self._text(key), json.dumps(value)))
         except sqlite3.Error:
             return
 
@@ -220,10 +236,8 @@ def _order(nest: LoopNest) -> list[int]:
     return sorted(range(len(kept)), key=kept.__getitem__)
 
 
-def _core_digest(core: Core) -> tuple[str, bool]:
-    """A digest of everything about a core, and whether its axes ask for dimensions by name."""
-    wired = any(axis.dims is not None for mode in core.modes for axis in mode.axes)
-    return _digest(json.dumps(plain(core), sort_keys=True)), wired
+def _json_digest(value: object) -> str:
+    return _digest(json.dumps(plain(value), sort_keys=True))
 
 
 def _digest(text: str) -> str:

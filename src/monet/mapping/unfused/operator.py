@@ -37,11 +37,11 @@ from monet.mapping.nest.footprint import Extent, tables
 from monet.mapping.nest.frame import Crossing, Frame
 from monet.mapping.nest.mapping import Binding, Loop, Mapping
 from monet.mapping.nest.phases import phases
-from monet.mapping.nest.prices import Prices, known_prices, prices_of
+from monet.mapping.nest.prices import known_prices, prices_of
 from monet.mapping.nest.spatial import footprints_of, frame_of, mirror_of
 from monet.mapping.nest.tiles import Tiles, TileShape, tiles_of
 from monet.mapping.unfused.border import Border
-from monet.mapping.unfused.border_traffic import Memories, Moved, crossed, moved_bits
+from monet.mapping.unfused.border_traffic import Crossed, Memories, Moved, crossed, moved_bits
 from monet.mapping.unfused.dram_route import OperandCost, UnfusedCost
 from monet.mapping.unfused.tile_candidates import SPARE, tile_arrays
 from monet.mapping.unfused.tile_ranking import SLACK, rank_tiles, taken_cycles
@@ -124,7 +124,7 @@ def _unfused(nest: LoopNest, target: Target, border: Border, goal: str, phased: 
         if constraints != NO_CONSTRAINTS:
             raise MappingError(f"no tile that fits satisfies the constraints: {nest}")
         raise _does_not_fit(nest, frame, border)
-    best: tuple[float, _Choice] | None = None
+    best: tuple[float, _Choice, Crossed] | None = None
     problem: DoesNotFit | None = None
     mirror, last = mirror_of(frame.footprints, frame.sizes), dict[str, int]()
     for number, (score, row) in enumerate(zip(scores, ranked, strict=True)):
@@ -139,20 +139,21 @@ def _unfused(nest: LoopNest, target: Target, border: Border, goal: str, phased: 
         ):
             continue  # rows and columns changed over
         last = tile
-        if best is not None and _least_score(bench, border, goal, row) > best[0] * SLACK:
+        if uncertain and best is not None and _least_score(bench, border, goal, row) > best[0] * SLACK:
             continue
         try:
             choice = bench.choice(row)
         except DoesNotFit as error:  # the estimate knows the cells of an analog array only as a whole
             problem = error
             continue
-        found = _score(bench, border, goal, choice)
+        across = crossed(choice.moved, border, choice.run.frame.binding, bench.prices)
+        found = _score(bench, border, goal, choice, across)
         if best is None or found < best[0]:
-            best = found, choice
+            best = found, choice, across
     if best is None:
         assert problem is not None
         raise problem
-    return _add_up(nest, best[1], bench.tile_sums(best[1]), core, border, bench.prices)
+    return _add_up(nest, best[1], bench.tile_sums(best[1]), core, border, best[2])
 
 
 def unfused_as(
@@ -183,7 +184,8 @@ def unfused_as(
     choice = _Choice(loops, whole, tiles, Parts(((frame, mapping),), 0.0, 0.0), moved)
     totals = sum_tiles(nest, tiles, choice.run, Target(core, "", border.stream), store)
     prices = prices_of(core, border.stream if core.streamed else None)
-    return _add_up(nest, choice, totals, core, border, prices)
+    across = crossed(moved, border, mapping.binding, prices)
+    return _add_up(nest, choice, totals, core, border, across)
 
 
 def _check_room(
@@ -259,10 +261,9 @@ BENCHES = Section[_Bench]("tiles to choose from", 1024)
 TILES = Section[Tiles]("tiles of nests", 4096)
 
 
-def _score(bench: _Bench, border: Border, goal: str, choice: _Choice) -> float:
+def _score(bench: _Bench, border: Border, goal: str, choice: _Choice, across: Crossed) -> float:
     """The score of a finalist, all tiles counted as the most frequent one."""
     core = bench.target.core
-    across = crossed(choice.moved, border, choice.run.frame.binding, bench.prices)
     tiles = math.prod(loop.trips for loop in choice.order)
     streamed: float = 0
     core_cycles = choice.run.cycles
@@ -303,9 +304,8 @@ def _score_of(
     return joules + bench.prices.leakage_j_per_cycle * cycles if goal == "energy" else cycles * joules
 
 
-def _add_up(nest: LoopNest, choice: _Choice, totals: TileSums, core: Core, border: Border, prices: Prices) -> Unfused:
+def _add_up(nest: LoopNest, choice: _Choice, totals: TileSums, core: Core, border: Border, across: Crossed) -> Unfused:
     """All tiles with what crosses the border for them."""
-    across = crossed(choice.moved, border, choice.run.frame.binding, prices)
     read, written = choice.moved.read_bits, choice.moved.write_bits
     for access in totals.counts.accesses:  # streams are DRAM traffic
         if access.level == "stream":

@@ -18,7 +18,22 @@ from monet.mapping.nest.mapping import Loop
 from monet.mapping.nest.tiles import tile_sizes
 from monet.mapping.unfused.border import Border
 from monet.mapping.unfused.border_traffic import Memories
-from monet.mapping.unfused.tile_ranking import SLOT_COLUMNS, THROUGHPUT, Ranking
+from monet.mapping.unfused.tile_ranking import (
+    BITS,
+    CYCLES_PER_BIT,
+    JOULES_IN,
+    JOULES_OUT,
+    MEMORY,
+    ONCE,
+    PLAIN_ELEMENTS,
+    RESULTS,
+    ROOM,
+    SLOT_COLUMNS,
+    STREAMED_BITS,
+    THROUGHPUT,
+    TRANSPOSE_CYCLES,
+    Ranking,
+)
 
 PARTS, MOST_TILES = (2, 4, 8, 16, 64, 256), 6  # see ``tile_sizes``
 SPARE = 1e-3  # at objective latency, doubling the energy counts as 0.1 % of the cycles
@@ -38,7 +53,9 @@ def tile_arrays(
 ) -> TileArrays:
     """Arrays for the tiles of a frame's nest; remembered with the frame, since sizes of the memories come in later.
     ``factors``: how far its dimensions are unrolled."""
-    key = ("tile arrays", tuple((slot, level.name) for slot, _, level in memories), constraints, tuple(factors.items()))
+    names = [name for _, name, _ in memories]
+    places = tuple((slot, level.name, names.index(name)) for slot, name, level in memories)
+    key = ("tile arrays", places, constraints, tuple(factors.items()))
     known: TileArrays | None = frame.known.get(key)
     if known is None:
         known = frame.known[key] = TileArrays(frame, memories, constraints, factors)
@@ -89,6 +106,7 @@ class TileArrays:
                         largest[s, w, :, : len(forbidden)][:, forbidden] = np.inf
         relevant = np.array([[dim in footprint.dims for dim in self.dims] for footprint in touched], np.uint8)
         plain = np.array([[dim in footprint.plain for dim in self.dims] for footprint in touched], np.uint8)
+        self._per_slot = self._priceless(memories)
         self.ranking = Ranking(
             candidates=np.array([len(sizes) for sizes in self.tiles], np.int64),
             counts=counts,
@@ -102,7 +120,7 @@ class TileArrays:
             total=total,
             kept_u=kept_u,
             kept_v=kept_v,
-            per_slot=np.zeros((3, SLOT_COLUMNS)),  # these come with the prices
+            per_slot=np.zeros((0, SLOT_COLUMNS)),  # these come with the prices
             scalars=np.zeros(0),
             keep=0,
         )
@@ -143,6 +161,20 @@ class TileArrays:
             if level is not None and name in ("", level.name) and dim in dims and dim in self.dims
         ]
 
+    def _priceless(self, memories: Memories) -> F64x2:
+        """``per_slot`` of the ranking, as far as it is the same for every border with these memories."""
+        frame, memory_name = self.frame, {slot: name for slot, name, _ in memories}
+        names, found = list(memory_name.values()), np.zeros((3, SLOT_COLUMNS))
+        turning = frame.core.transposed_read.cycles_per_element if frame.transpose_cycles else 0.0
+        for s, slot in enumerate(OPERANDS):
+            found[s, PLAIN_ELEMENTS] = math.prod(frame.sizes[dim] for dim in frame.footprints[slot].plain)
+            found[s, BITS] = frame.bits[slot]
+            found[s, MEMORY] = names.index(memory_name[slot]) if slot in memory_name else -1
+            found[s, RESULTS] = frame.distinct_results if slot == "O" else 0
+            found[s, TRANSPOSE_CYCLES] = turning * frame.elements(slot) if slot in frame.transposed else 0.0
+            found[s, ONCE] = frame.binding.operand(slot) in self.stationary
+        return found
+
     def prices(
         self,
         border: Border,
@@ -155,26 +187,20 @@ class TileArrays:
         """``per_slot`` and ``scalars`` of the ranking."""
         overhead = counts.fill_cycles + counts.drain_cycles - self.frame.transpose_cycles
         busy = counts.cycles - counts.fill_cycles - counts.drain_cycles
-        frame, memory_name = self.frame, {slot: name for slot, name, _ in border.memories}
-        names = list(memory_name.values())
-        per_slot = np.zeros((3, SLOT_COLUMNS))
-        turning = frame.core.transposed_read.cycles_per_element if frame.transpose_cycles else 0.0
-        source = border.stream
+        frame, source, per_slot = self.frame, border.stream, self._per_slot.copy()
+        levels = {slot: level for slot, _, level in border.memories}
         for s, slot in enumerate(OPERANDS):
-            level = border.memory_of(slot)
-            plain = math.prod(frame.sizes[dim] for dim in frame.footprints[slot].plain)
-            memory = -1 if level is None else names.index(memory_name[slot])
-            room = 0 if level is None else level.total_bytes * 8
-            if level is not None and level.instances > 1:  # analog cells: those in use, one tile, no second to fill
-                room = 2 * level.size_bytes * 8 * frame.used_instances(level)
-            fill = level.write_energy_j_per_bit if level else 0.0
-            drain = level.read_energy_j_per_bit if level else 0.0
-            per_slot[s] = (
-                plain, frame.bits[slot], memory, room, streams.get(slot, 0), source.read_energy_j_per_bit + fill,
-                source.write_energy_j_per_bit + drain, frame.distinct_results if slot == "O" else 0,
-                turning * frame.elements(slot) if slot in frame.transposed else 0.0,
-                frame.binding.operand(slot) in self.stationary, 1 / border.pace_of(frame.binding.operand(slot)),
-            )  # fmt: skip
+            level = levels.get(slot)
+            fill = drain = 0.0
+            if level is not None:
+                room = level.total_bytes * 8
+                if level.instances > 1:  # analog cells: those in use, one tile, no second to fill
+                    room = 2 * level.size_bytes * 8 * frame.used_instances(level)
+                fill, drain, per_slot[s, ROOM] = level.write_energy_j_per_bit, level.read_energy_j_per_bit, room
+            per_slot[s, STREAMED_BITS] = streams.get(slot, 0)
+            per_slot[s, JOULES_IN] = source.read_energy_j_per_bit + fill
+            per_slot[s, JOULES_OUT] = source.write_energy_j_per_bit + drain
+            per_slot[s, CYCLES_PER_BIT] = 1 / border.pace_of(frame.binding.operand(slot))
         scalars = np.array(
             [
                 2 * border.latency_cycles,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from monet.arrays import I64, Bool
+from monet.arrays import F64, I64, Bool
 from monet.graph.op import Phase
 from monet.hardware.accelerator import Core
 from monet.schedule import result_rows as r
@@ -28,6 +28,19 @@ def unit_cycles(operator: Operator, core: Core, macs: float) -> float:
     if not macs or not core.units or core.cannot_multiply(first, second):
         return 0.0
     return macs / core.rate(first, second, either_way=True).products_per_cycle
+
+
+class _Figures(NamedTuple):
+    """Sums over the nodes of one operator: ticks, bytes, joules."""
+
+    first: int
+    last: int
+    busy: float
+    longest: float  # on its busiest core
+    read: int
+    written: int
+    moved: int
+    joules: float
 
 
 class Measures:
@@ -75,13 +88,14 @@ class Measures:
 
     def operators(self) -> tuple[r.OperatorRow, ...]:
         """One row per executed operator, in execution order."""
-        return tuple(self._operator(stepped) for stepped in self.schedule.expanded.operators)
+        return tuple(map(self._operator, self.schedule.expanded.operators, self._unit_cycles))
 
-    def _operator(self, stepped: Any) -> r.OperatorRow:
+    def _operator(self, stepped: Any, cycles: float) -> r.OperatorRow:
         operator: Operator = stepped.operator
         number, op = operator.number, operator.op
-        seconds = float(self.last[number] - self.first[number]) * self.seconds
-        peak = sum(instance.core.units * instance.core.clock_hz for instance in stepped.instances)
+        of = self._figures[number]
+        seconds = float(of.last - of.first) * self.seconds
+        peak = self._peak(stepped)
         return r.OperatorRow(
             name=op.name,
             kind=op.kind,
@@ -89,45 +103,69 @@ class Measures:
             phase=op.phase.value,
             layer=op.layer,
             group=stepped.group,
-            cores=tuple(instance.name for instance in stepped.instances),
+            cores=stepped.placement.cores,
             split=split_text(stepped.placement.split),
             tiles=stepped.steps.count,
-            start_s=float(self.first[number] * self.seconds),
-            end_s=float(self.last[number] * self.seconds),
+            start_s=of.first * self.seconds,
+            end_s=of.last * self.seconds,
             latency_s=seconds,
-            busy_s=float(self.busy[number] * self.seconds),
+            busy_s=of.busy * self.seconds,
             cycles=math.ceil(seconds * self.machine.accelerator.clock_hz - 1e-6),
             macs=operator.macs,
             work=dict(operator.work),
-            utilisation=sum(self._unit_cycles(stepped)) / (peak * seconds) if peak and seconds else 0.0,
-            energy_j=float(self.energy.by_operator[number]),
-            dram_read_bytes=int(self.read[number]),
-            dram_write_bytes=int(self.written[number]),
-            link_bytes=int(self.moved[number]),
+            utilisation=sum([cycles] * len(stepped.instances)) / (peak * seconds) if peak and seconds else 0.0,
+            energy_j=of.joules,
+            dram_read_bytes=of.read,
+            dram_write_bytes=of.written,
+            link_bytes=of.moved,
             input_bytes=operator.input_bytes,
             output_bytes=operator.output_bytes,
-            bound_by=self._bound(stepped, number),
+            bound_by=self._bound(stepped, of),
             recompute=op.recompute,
         )
 
-    def _unit_cycles(self, stepped: Any) -> list[float]:
-        """By core of an operator, all of one design: cycles of units of its array that multiply."""
-        operator, instances = stepped.operator, stepped.instances
-        if not operator.macs:
-            return [0.0] * len(instances)
-        return [unit_cycles(operator, instances[0].core, operator.macs / len(instances))] * len(instances)
+    @cached_property
+    def _figures(self) -> list[_Figures]:
+        """By operator."""
+        sums = self.first, self.last, self.busy, self.longest, self.read, self.written, self.moved
+        columns = [column.tolist() for column in (*sums, self.energy.by_operator)]
+        return [_Figures(*row) for row in zip(*columns, strict=True)]
+
+    @cached_property
+    def _peaks(self) -> dict[tuple[str, ...], float]:
+        return {}
+
+    def _peak(self, stepped: Any) -> float:
+        """Multiply-accumulate units of the cores of an operator, times their clocks."""
+        cores = stepped.placement.cores
+        if cores not in self._peaks:
+            self._peaks[cores] = sum(each.core.units * each.core.clock_hz for each in stepped.instances)
+        return self._peaks[cores]
+
+    @cached_property
+    def _unit_cycles(self) -> list[float]:
+        """By operator in execution order, cycles of units of the array of each of its cores, all of one design, that
+        multiply."""
+        return [
+            unit_cycles(stepped.operator, stepped.instances[0].core, stepped.operator.macs / len(stepped.instances))
+            if stepped.operator.macs
+            else 0.0
+            for stepped in self.schedule.expanded.operators
+        ]
 
     @cached_property
     def unit_cycles(self) -> float:
         """Cycles of units of all arrays that multiply."""
+        operators = self.schedule.expanded.operators
         return math.fsum(
-            cycles for stepped in self.schedule.expanded.operators for cycles in self._unit_cycles(stepped)
+            each
+            for stepped, cycles in zip(operators, self._unit_cycles, strict=True)
+            for each in (cycles,) * len(stepped.instances)
         )
 
-    def _bound(self, stepped: Any, number: int) -> str:
-        machine = self.machine
-        per_byte = 8 / machine.accelerator.dram.bandwidth_bits_per_s / self.seconds
-        if (self.read[number] + self.written[number]) * per_byte > self.longest[number]:
+    def _bound(self, stepped: Any, of: _Figures) -> str:
+        per_byte = 8 / self.machine.accelerator.dram.bandwidth_bits_per_s / self.seconds
+        if (of.read + of.written) * per_byte > of.longest:
             return "dram"
         return str(stepped.costs[0].bound_by) if stepped.costs[0].bound_by != "dram" else "compute"
 
@@ -136,11 +174,7 @@ class Measures:
         schedule, machine, makespan = self.schedule, self.machine, self.schedule.timed.makespan
         steps = schedule.expanded.tables.steps
         found = []
-        macs, used_cycles = np.zeros((2, len(machine.accelerator.cores)))
-        for stepped in schedule.expanded.operators:
-            for instance, cycles in zip(stepped.instances, self._unit_cycles(stepped), strict=True):
-                macs[machine.core_index[instance.name]] += stepped.operator.macs / len(stepped.instances)
-                used_cycles[machine.core_index[instance.name]] += cycles
+        macs, used_cycles = self._by_core()
         for number, instance in enumerate(machine.accelerator.cores):
             here = steps.core == number
             parts = [int(ticks) for ticks in schedule.expanded.parts.plain[here].sum(axis=0)]
@@ -166,6 +200,18 @@ class Measures:
                 )
             )
         return tuple(found)
+
+    def _by_core(self) -> tuple[F64, F64]:
+        """By core, multiply-accumulates and cycles of units that multiply."""
+        operators, index = self.schedule.expanded.operators, self.machine.core_index
+        many = [len(stepped.instances) for stepped in operators]
+        numbers = {cores: [index[core] for core in cores] for cores in {each.placement.cores for each in operators}}
+        places = [number for stepped in operators for number in numbers[stepped.placement.cores]]
+        where = np.array(places, np.int64)
+        macs = [stepped.operator.macs / count for stepped, count in zip(operators, many, strict=True)]
+        found = (np.bincount(where, np.repeat(each, many), len(index)) for each in (macs, self._unit_cycles))
+        share, cycles = (each.astype(np.float64) for each in found)
+        return share, cycles
 
     def links(self) -> tuple[r.LinkRow, ...]:
         """One row per link direction, per port of a shared level, and one for DRAM: bytes, busy time, energy."""
