@@ -179,7 +179,7 @@ def test_every_value_of_table_2_loads() -> None:
         # arXiv 2511.06313; casys-kaist/DaCapo; 4096 units at the 400 MHz of the later version of arXiv 2505.22404
         ("snax-mx", 500e6, {"mxint8": 64, "mxfp8_e4m3": 256, "mxfp6_e2m3": 256, "mxfp4_e2m1": 512}),
         ("dacapo", 500e6, {"mx9": 256, "mx6": 1024, "mx4": 4096}),
-        ("mx-square", 400e6, {"mxint8": 3276.8, "mxfp8_e4m3": 13107.2, "mxfp4_e2m1": 26214.4}),
+        ("mx-square", 400e6, {"mxint8[8x8]": 3276.8, "mxfp8_e4m3[8x8]": 13107.2, "mxfp4_e2m1[8x8]": 26214.4}),
     ],
 )
 def test_microscaling_cores_have_their_published_throughput(name: str, clock_hz: float, gops: dict[str, float]) -> None:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from monet.cli import app
 from monet.hardware import load_hardware
 from monet.request import Request
-from monet.studies import mx_formats, mx_npu, mx_robotics
+from monet.studies import mx_formats, mx_learning, mx_npu, mx_robotics
 from monet.studies.mx_arrays import array_cycles, products_of
 from monet.studies.study import Options
 
@@ -73,3 +73,25 @@ def test_a_page_of_formats(tmp_path: Path) -> None:
     outcome = mx_formats.run(Options(effort=1))
     assert len(outcome.tables) == 2
     assert {row["format"] for row in outcome.values["formats"]} == set(mx_formats.FAMILIES)
+
+
+def test_formats_learn_and_npus_say_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two steps: every format has a curve, and only those NPUs that multiply a format have its energy."""
+    monkeypatch.setattr(mx_learning, "STEPS_PER_EFFORT", 2)
+    monkeypatch.setattr(mx_learning, "POLICIES", ("fp32", "mxfp8", "mxfp8-square", "nvfp4", "mx6"))
+    rows = {row["policy"]: row for row in mx_learning.learning_rows(Options(effort=1))}
+    assert {policy: sorted(row["step_energy_j"]) for policy, row in rows.items()} == {
+        "fp32": ["dacapo", "mx-square", "snax-mx"],
+        "mxfp8": ["snax-mx"],
+        "mxfp8-square": ["mx-square", "snax-mx"],
+        "nvfp4": [],
+        "mx6": ["dacapo"],
+    }
+    assert all(len(row["losses"]) == 2 and row["losses"][1] < 10 for row in rows.values())
+    assert len(mx_learning.learning_table(list(rows.values())).rows) == len(rows)
+
+
+def test_products_of_both_by_one_technology() -> None:
+    """With units of both derived the square array's products take a few times DaCapo's; as published, far more."""
+    for row in (mx_robotics.energy_row(*pair[:2]) for pair in mx_robotics.PAIRS):
+        assert 1 < row["derived_ratio"] < 5 < row["published_ratio"]

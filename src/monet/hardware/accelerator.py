@@ -310,11 +310,19 @@ class Core:
 
     def cannot_multiply(self, first: str, second: str) -> str:
         """Why the array cannot multiply these formats, in either order; empty if it can."""
-        try:
-            self.rate(first, second, either_way=True)
-        except HardwareError as error:
-            return str(error)
-        return ""
+        known = self._refusals.get((first, second))
+        if known is None:
+            try:
+                self.rate(first, second, either_way=True)
+                known = ""
+            except HardwareError as error:
+                known = str(error)
+            self._refusals[first, second] = known
+        return known
+
+    @cached_property
+    def _refusals(self) -> dict[tuple[str, str], str]:
+        return {}
 
     def lane_rate(self, *formats: str) -> VectorRate:
         """Rate in which the lanes compute operands of these formats (see ``rates.lane_rate``)."""
@@ -562,7 +570,7 @@ class Accelerator(Displayed):
             instance.core.peak_macs_per_s(rate)
             for instance in self.cores
             for rate in instance.core.rates
-            if rate.inputs == (dtype, dtype)
+            if rate.takes(dtype, dtype)
         )
 
     @cached_property

@@ -16,7 +16,9 @@ from monet.report.table import Heading, TextTable
 from monet.request import Request
 from monet.studies.mx_arrays import ArrayWork, array_core, percent, work_of
 from monet.studies.mx_formats import operand_bytes
+from monet.studies.mx_learning import NETWORK, best, learning_rows, learning_table, loss_against_energy
 from monet.studies.study import Options, Outcome
+from monet.transforms.product_formats import NAMED
 
 NETWORKS = ("mlp-cartpole", "mlp-reacher", "mlp-pusher", "mlp-halfcheetah")
 BATCH = 32  # of PETS (kchua/handful-of-trials)
@@ -25,10 +27,12 @@ BATCH = 32  # of PETS (kchua/handful-of-trials)
 PAIRS = (("mxint8-square", "mx9", 64, 64), ("mxfp6-square", "mx6", 64, 64), ("mxfp4-square", "mx4", 64, 32))
 CLAIMS = {"throughput": 4.0, "footprint": 0.51, "area": 0.256}  # and "comparable" energy
 GRIDS = ((8, 512), (16, 256), (32, 128), (64, 64), (128, 32))  # rows and columns of 4096 units
+NODE_NM = 16  # of the square array, for what is derived
 SMALL_ARRAYS = 16  # of 16×16 engines, in place of one of 64×64
 NPUS = {"snax-mx": "-square", "mx-square": "-square", "dacapo": ""}
 POLICIES = {"snax-mx": ("mxint8", "mxfp8", "mxfp6", "mxfp4"), "dacapo": ("mx9", "mx6", "mx4")}
 
+LEARNING = "Every format and group shape on every NPU that multiplies it; the same weights and batches for all."
 ASSUMPTIONS = (
     "Networks: the dynamics models of PETS, batch 32; the paper's own layer sizes are not known to us.",
     "Grid: 4×16 blocks of 8×8, at 500 MHz as in the abstract; other grids in the table. DaCapo: one array of "
@@ -47,17 +51,24 @@ def run(options: Options) -> Outcome:
     moved = influence_rows(NETWORKS if options.effort > 2 else NETWORKS[:1])
     options.say("whole steps by NPU and format")
     steps = [step_row(network, npu, policy) for network in NETWORKS for npu in NPUS for policy in policies_of(npu)]
-    area = area_row()
-    values = {"claims": CLAIMS, "pairs": ratios, "assumptions": moved, "steps": steps, "area": area}
-    tables = (_ratio_table(ratios), _influence_table(moved), _area_table(area), _step_table(steps))
+    options.say("learning")
+    learnt = learning_rows(options)
+    area, energy = area_row(), [energy_row(*pair[:2]) for pair in PAIRS]
+    values = {"claims": CLAIMS, "pairs": ratios, "assumptions": moved, "steps": steps, "area": area, "energy": energy}
+    values["learning"] = learnt
+    tables = (
+        _ratio_table(ratios), _influence_table(moved), _energy_table(energy), _area_table(area), _step_table(steps),
+        learning_table(learnt),
+    )  # fmt: skip
     panels = (
+        Panel("Loss against energy", LEARNING, figure=loss_against_energy(learnt), height_px=620),
         Panel(
             "Energy and time of a training step", "mlp-cartpole, batch 32, vector work included.", figure=_plot(steps)
         ),
         *(table_panel(made) for made in tables),
         words_panel("Assumptions", ASSUMPTIONS),
     )
-    return Outcome("Robots that learn: formats and NPUs", values, tables, _facts(ratios, area), panels)
+    return Outcome("Robots that learn: formats and NPUs", values, tables, _facts(ratios, area, learnt), panels)
 
 
 def policies_of(npu: str) -> tuple[str, ...]:
@@ -131,10 +142,29 @@ def influence_rows(networks: tuple[str, ...]) -> list[dict[str, Any]]:
     return found
 
 
+def energy_row(square: str, dacapo: str) -> dict[str, Any]:
+    """Picojoules of a product, units alone: as published of the square array, and of both by one technology at 16 nm. A
+    unit of the square array has a multiplier's worth of two-bit ones, an adder, and an fp32 adder for its cycle."""
+    published, theirs = (
+        array_core(load_hardware(name)).core.rate(*[NAMED[policy].format_of("forward", "input")] * 2)
+        for name, policy in (("mx-square", square), ("dacapo", dacapo))
+    )
+    technology = Technology(NODE_NM)
+    multiply, add, wide = (
+        1e12 * technology.energy_j(*unit) for unit in (("multiply", "int8", "int8"), ("add", "int16"), ("add", "fp32"))
+    )
+    ours = multiply / published.products_per_cycle + add + wide / published.products_per_cycle
+    other = multiply / theirs.products_per_cycle + add + wide / theirs.products_per_step
+    return {
+        "square": square, "dacapo": dacapo, "published_pj": 1e12 * published.energy_j, "square_derived_pj": ours,
+        "dacapo_derived_pj": other, "published_ratio": 1e12 * published.energy_j / other, "derived_ratio": ours / other,
+    }  # fmt: skip
+
+
 def area_row() -> dict[str, Any]:
     """Square millimetres of both in the node of the square array, memories for the largest network's operands."""
     square = array_core(load_hardware("mx-square")).core
-    technology = Technology(16)
+    technology = Technology(NODE_NM)
     engine = technology.area_m2("multiply", "int8", "int8") + 15 * technology.area_m2("add", "int16")
     engine += technology.area_m2("add", "fp32") + technology.register_area_m2(2 * 16 * 9 + 32)
     queues = technology.register_area_m2((64 + 64) * 16 * 16 * 9)
@@ -169,12 +199,15 @@ def step_row(network: str, npu: str, policy: str) -> dict[str, Any]:
 # --- shown ------------------------------------------------------------------------------------------------------------
 
 
-def _facts(ratios: list[dict[str, Any]], area: dict[str, Any]) -> tuple[str, ...]:
+def _facts(ratios: list[dict[str, Any]], area: dict[str, Any], learnt: list[dict[str, Any]]) -> tuple[str, ...]:
     eight = [row for row in ratios if row["dacapo"] == "mx9"]
     throughput = [row["throughput"] for row in eight]
     saved = [row["footprint"] for row in ratios]
     energy = [row["energy"] for row in ratios]
+    cheapest = best(learnt)
+    answer = f"{cheapest[0]} on {cheapest[1]}, {1e3 * cheapest[2]:.2f} mJ" if cheapest else "none in these steps"
     return (
+        f"least energy to learn {NETWORK}: {answer}",
         f"throughput at equal peak, 8 bits: {min(throughput):.1f} to {max(throughput):.1f}×, claimed 4×",
         f"footprint: {percent(min(saved))} to {percent(max(saved))} less, claimed 51 %",
         f"area: {percent(area['saved'])} less, claimed 25.6 %",
@@ -202,6 +235,21 @@ def _influence_table(rows: list[dict[str, Any]]) -> TextTable:
     policies = [square for square, *_ in PAIRS]
     cells = [(row["assumption"], *(f"{row[policy]:.1f}×" for policy in policies)) for row in rows]
     return TextTable("Throughput against DaCapo's under other assumptions", ("assumption", *policies), cells)
+
+
+def _energy_table(rows: list[dict[str, Any]]) -> TextTable:
+    keys = ("published_pj", "square_derived_pj", "dacapo_derived_pj")
+    cells = [
+        (
+            f"{row['square']} / {row['dacapo']}", *(f"{row[key]:.3f}" for key in keys),
+            f"{row['published_ratio']:.1f}×", f"{row['derived_ratio']:.1f}×",
+        )
+        for row in rows
+    ]  # fmt: skip
+    heads = (
+        "formats", "square, published", "square, derived", "DaCapo, derived", "published / derived", "both derived",
+    )  # fmt: skip
+    return TextTable("Energy of a product at 16 nm, units alone, pJ; claimed: comparable", heads, cells)
 
 
 def _area_table(area: dict[str, Any]) -> TextTable:
