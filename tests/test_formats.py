@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from monet.errors import MonetError
-from monet.formats import FORMATS, Format, format_named, whole_bytes
+from monet.formats import FORMATS, Format, format_named, is_format, whole_bytes
 from monet.graph import GraphBuilder, Role
 from monet.grouping import Group
 from monet.hardware import load_description, preset_names
@@ -101,7 +101,7 @@ def test_policies_and_presets_name_formats_of_the_table() -> None:
     for name in preset_names():
         for core in load_description(name).cores.values():
             listed = {part for pair in core.rates for part in pair.split("*")}
-            assert listed | set(core.vector.dtypes if core.vector else ()) <= FORMATS.keys()
+            assert all(map(is_format, listed | set(core.vector.dtypes if core.vector else ())))
 
 
 def test_the_executor_rounds_to_a_format_that_numpy_lacks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,6 +105,15 @@ class Format:
         """The same elements and scale, shared in groups of another shape."""
         return format_named(self.family + _suffix(shape))
 
+    def along(self, rank: int, summed: int, kept: int) -> Format:
+        """The format of an operand with so many axes, for a product that sums over one of them: a run lies along that
+        one, a square over it and the one across that the result keeps."""
+        if self.group is None:
+            return self
+        shared = {summed % rank, kept % rank} if self.group.is_square else {summed % rank}
+        size = self.group.extents[0]
+        return self.grouped(tuple(size if axis in shared else 1 for axis in range(min(shared), rank)))
+
     # --- what it may be used for --------------------------------------------------------------------------------------
 
     @property

@@ -20,6 +20,7 @@ from monet.graph import Graph
 from monet.numerics import execute, random_values
 from monet.numerics.gradient_error import gradient_error
 from monet.numerics.learning import initial_values
+from monet.report.html.page import page
 from monet.report.info.quantisation import copies, quantising
 from monet.report.terminal import render
 from monet.schedule.result import Result
@@ -135,4 +136,5 @@ def test_a_result_explains_what_quantising_takes() -> None:
     assert Result.from_json(json.loads(json.dumps(result.to_json()))).copies == result.copies
     assert "Narrow copies of operands" in shown_of(result)
     assert "Quantising: 9 operators" in shown_of(result)
+    assert "3 of 3 weights in mxfp8_e4m3[8x8]" in page(result)
     assert "Narrow copies" not in shown_of(monet.Request(MLP, "edge-tpu", batch=30).evaluate())

@@ -18,6 +18,7 @@ from monet.graph.operators.quantize import lost_to_padding
 from monet.graph.verify import verify
 from monet.hardware.loading import describe_text
 from monet.hardware.resolve import resolve
+from monet.mapping.text.operator_arguments import operator_nest, with_formats
 from monet.numerics import execute
 from monet.search.checkpoint.liveness import peak_of
 from monet.transforms.precision import POLICIES, precision_named, precision_of, precision_values
@@ -107,6 +108,26 @@ def test_gradients_have_formats_of_their_own_and_layers_are_exempt() -> None:
     }
     assert by_layer["0"] == by_layer["6"] == ["fp32", "fp32"]
     assert by_layer["2"] == ["mxfp8_e4m3[32x1]", "mxfp8_e5m2[32x1]"]
+
+
+def test_words_exempt_what_they_mean() -> None:
+    gpt = load_model("gpt2-mini", batch=1, sequence=8)
+    step = monet.training_step(gpt, precision={"like": "mxfp8", "exempt": ["embeddings", "norms"]})
+    wide = {op.layer for op in step.ops if op.kind == "linear" and step.tensors[op.inputs[0]].dtype == "fp32"}
+    assert wide == {"lm_head"}  # its weight is the table of tokens
+
+
+def test_one_operator_is_mapped_in_the_formats_of_its_product() -> None:
+    policy = precision_named("mxfp8-mixed-square").products
+    assert policy is not None
+    nest = operator_nest("conv_weight_gradient", "N=16,K=16,C=24,OY=4,OX=4,FY=3,FX=3", "fp32")
+    roles = ("input", "gradient")
+    found = with_formats(nest, tuple(policy.format_of("weight_gradient", role) for role in roles))  # type: ignore[arg-type]
+    assert [operand.dtype for operand in found.operands] == [
+        "mxfp8_e4m3[8x8x1x1]", "fp32", "mxfp8_e5m2[8x8x1x1]",
+    ]  # fmt: skip
+    runs = with_formats(operator_nest("matmul", "B=2,N=8,K=16,C=24", "fp32"), ("mxint8", "mxint8"))
+    assert [operand.dtype for operand in runs.reads] == ["mxint8[1x32]", "mxint8[32x1]"]
 
 
 @pytest.mark.parametrize(

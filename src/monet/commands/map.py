@@ -16,7 +16,7 @@ from monet.graph.counts import nest_of
 from monet.graph.graph import Graph
 from monet.graph.kind import MAC_FAMILIES, kind_named
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import Accelerator, CoreInstance
+from monet.hardware.accelerator import Accelerator, Core, CoreInstance
 from monet.hardware.lane_array import arrays_of
 from monet.mapping.cost_store import default_store
 from monet.mapping.errors import MappingError
@@ -24,7 +24,7 @@ from monet.mapping.mapper.tiling import Constraints
 from monet.mapping.nest.cost import Access
 from monet.mapping.text.loop_text import loop_nest_text
 from monet.mapping.text.mapping_file import check_operands, mapping_document, read_constraints, read_mapping
-from monet.mapping.text.operator_arguments import OPERATORS, operator_nest
+from monet.mapping.text.operator_arguments import OPERATORS, operator_nest, with_formats
 from monet.mapping.unfused.arrays import unfused_on
 from monet.mapping.unfused.border import border_of
 from monet.mapping.unfused.model_operators import OperatorCost, Unmapped, distinct_instances, map_graph
@@ -36,6 +36,8 @@ from monet.report.quantities import joules, quantity, seconds
 from monet.report.screen import screen
 from monet.report.table import Heading, TextTable
 from monet.request import Request
+from monet.transforms.precision import precision_named
+from monet.transforms.product_formats import OPERANDS
 
 _TARGET = "An operator (conv, conv_transpose, conv_weight_gradient, linear, linear_weight_gradient, matmul) or a model."
 _PRECISION = (
@@ -77,6 +79,23 @@ def map_command(
 # --- one operator -----------------------------------------------------------------------------------------------------
 
 
+def _nest(kind: str, dims: str, request: Request, array: Core) -> LoopNest:
+    """An operator's nest, operands in what a policy says for such a product; without one, in what the core has."""
+    if not request.precision:
+        return operator_nest(kind, dims, array.rates[0].inputs[0])
+    policy = precision_named(request.precision)
+    nest = operator_nest(kind, dims, policy.working)
+    if policy.products is None:
+        return nest
+    product = {"conv_transpose": "input_gradient"}.get(kind, "weight_gradient" if "gradient" in kind else "forward")
+    roles = OPERANDS[product]
+    if kind == "conv_transpose":
+        roles = ("weight", "gradient")  # in the order of a nest's operands
+    return with_formats(
+        nest, (policy.products.format_of(product, roles[0]), policy.products.format_of(product, roles[1]))
+    )
+
+
 def _operator(
     request: Request, accelerator: Accelerator, core: str, dims: str, mapping: str, constraints: list[str]
 ) -> tuple[dict[str, Any], RenderableType]:
@@ -89,7 +108,7 @@ def _operator(
     arrays = arrays_of(instance.core) if instance else ()
     if instance is None or not arrays:
         raise MappingError(f"{accelerator.name}: no core with an array or lanes that multiply can run {kind}")
-    nest = operator_nest(kind, dims, str(request.precision) or arrays[0].rates[0].inputs[0])
+    nest = _nest(kind, dims, request, arrays[0])
     operands = dict(zip("IWO", (operand.name for operand in (*nest.reads, *nest.writes)), strict=True))
     pinned = read_constraints(constraints, operands, nest.sizes, _level_names(accelerator))
     if mapping:

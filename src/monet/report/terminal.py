@@ -106,11 +106,7 @@ def _memory(result: Result) -> TextTable:
 
 def copies_table(result: Result) -> TextTable:
     """Narrow copies of operands, and what it takes to make them."""
-    spent = quantisation.quantising(result)
-    took = (
-        f"Quantising: {spent.operators} operators, {seconds(spent.busy_s)} of cores' time ({percent(spent.busy_share)} "
-        f"of all), {joules(spent.energy_j)} ({percent(spent.energy_share)} of the dynamic energy)"
-    )
+    took = quantisation.took(quantisation.quantising(result))
     return rows_table("Narrow copies of operands", COPIES, quantisation.copies(result), more=took)
 
 

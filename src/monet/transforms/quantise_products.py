@@ -17,7 +17,7 @@ from monet.errors import nearest
 from monet.formats import FORMATS
 from monet.graph import Attributes, Graph, GraphBuilder, Op, Phase, Role
 from monet.graph.counts import call_of
-from monet.graph.kind import Contracted, kind_named
+from monet.graph.kind import kind_named
 from monet.transforms.operand_layout import Layout, laid_out, layout_of, product_on
 from monet.transforms.product_formats import PolicyError, ProductFormats
 
@@ -47,13 +47,17 @@ def quantise_products(graph: Graph, policy: ProductFormats) -> Graph:
 
 
 def exempted_layers(graph: Graph, patterns: tuple[str, ...]) -> set[str]:
-    """Layers whose products stay wide: ``first``, ``last``, or names with wildcards, each of which must choose one."""
-    layers = list(dict.fromkeys(op.layer for op in graph.ops if op.phase is Phase.FORWARD and _is_product(op)))
+    """Layers whose products stay wide: ``first``, ``last``, ``embeddings`` (those that multiply by a table that is also
+    looked up), or names with wildcards, each of which must choose one. ``norms`` have no products: wide anyway."""
+    products = [op for op in graph.ops if op.phase is Phase.FORWARD and _is_product(op)]
+    layers = list(dict.fromkeys(op.layer for op in products))
+    looked_up = {name for op in graph.ops if kind_named(op.kind).positions for name in op.inputs[:1]}
+    tied = [op.layer for op in products if looked_up & {graph.tensors[name].storage for name in op.inputs[:2]}]
+    words = {"first": layers[:1], "last": layers[-1:], "embeddings": tied, "norms": []}
     found: set[str] = set()
     for pattern in patterns:
-        ends = {"first": layers[:1], "last": layers[-1:]}
-        chosen = ends.get(pattern, [layer for layer in layers if fnmatchcase(layer, pattern)])
-        if not chosen:
+        chosen = words.get(pattern, [layer for layer in layers if fnmatchcase(layer, pattern)])
+        if not chosen and pattern not in ("embeddings", "norms"):
             raise PolicyError(f"exempt {pattern!r}: no layer of {graph.name} is called so; {nearest(pattern, layers)}")
         found.update(chosen)
     return found
@@ -80,7 +84,7 @@ def _uses(graph: Graph, op: Op, policy: ProductFormats) -> Iterator[Use]:
         if wanted and held.is_float and held.element is None:
             layout = layout_of(graph, op, position, policy)
             rank, axes = layout.placed(len(tensor.shape), contracted)
-            yield Use(position, tensor.name, layout, _dtype(wanted, rank, axes), role)
+            yield Use(position, tensor.name, layout, FORMATS[wanted].along(rank, *axes).name, role)
 
 
 def _product(graph: Graph, op: Op) -> str:
@@ -99,15 +103,6 @@ def _role(graph: Graph, op: Op, position: int) -> str:
         return "weight"
     maker = graph.producer.get(name)
     return "gradient" if op.phase is Phase.BACKWARD and maker and maker.phase is Phase.BACKWARD else "input"
-
-
-def _dtype(wanted: str, rank: int, axes: Contracted) -> str:
-    """The format with its groups along the summed axis, or over it and the one across."""
-    entry = FORMATS[wanted]
-    assert entry.group is not None  # of an operand's format
-    shared = {axes.summed % rank, axes.kept % rank} if entry.group.is_square else {axes.summed % rank}
-    size = entry.group.extents[0]
-    return entry.grouped(tuple(size if axis in shared else 1 for axis in range(min(shared), rank))).name
 
 
 # --- the graph with copies --------------------------------------------------------------------------------------------

@@ -30,6 +30,23 @@ def operator_nest(kind: str, text: str, dtype: str) -> LoopNest:
     return _linear(OPERATORS[kind], _sizes(text, ("N", "K", "C")), dtype)
 
 
+def with_formats(nest: LoopNest, formats: tuple[str, str]) -> LoopNest:
+    """A nest of two operands that are read in these formats, whose groups lie along what it sums over."""
+    channels = {"N", "K", "C"}
+    read = iter(formats)
+    operands = []
+    for operand in nest.operands:
+        dims = [next(iter({name for name, _ in axis.terms} & channels), "") for axis in operand.indices]
+        name = "" if operand.written else next(read)
+        if name:
+            summed = next(place for place, dim in enumerate(dims) if dim in nest.reduced)
+            kept = next(place for place, dim in enumerate(dims) if dim and dim not in nest.reduced)
+            dtype = format_named(name).along(len(dims), summed, kept).name
+            operand = Operand(operand.name, operand.slot, dtype, operand.shape, operand.indices, False)
+        operands.append(operand)
+    return LoopNest(nest.dims, tuple(operands))
+
+
 def _sizes(text: str, allowed: tuple[str, ...]) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):

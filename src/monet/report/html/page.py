@@ -18,6 +18,7 @@ from monet.report.info import (
     memory,
     operators,
     phases,
+    quantisation,
     roofline,
     time_partition,
 )
@@ -70,7 +71,7 @@ def _facts(result: Result) -> str:
 
 def page(result: Result) -> str:
     """The report as one HTML document."""
-    notes = "".join(f"<li>{html.escape(note)}</li>" for note in result.notes)
+    notes = "".join(f"<li>{html.escape(note)}</li>" for note in (*quantisation.sentences(result), *result.notes))
     refused = "" if result.feasible else f'<p class="refused">{html.escape(_reason(result))}</p>'
     template = _asset("page.html")
     scripts = "\n".join(_asset(name) for name in SCRIPTS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from monet.formats import FORMATS
+from monet.report.quantities import joules, nbytes, percent, seconds
 from monet.schedule.result import Result
 
 PLURAL = {"input": "inputs of layers", "weight": "weights", "gradient": "gradients"}
@@ -53,3 +54,24 @@ def quantising(result: Result) -> Quantising:
     whole = sum(row.busy_s for row in result.operators) or 1.0
     dynamic = sum(row.energy_j for row in result.operators) or 1.0
     return Quantising(len(rows), busy, busy / whole, energy, energy / dynamic)
+
+
+def sentences(result: Result) -> tuple[str, ...]:
+    """Both in words; none for a step without narrow copies."""
+    if not result.copies:
+        return ()
+    spent = quantising(result)
+    listed = ", ".join(
+        f"{row.count} of {row.values} {row.of} in {row.format}, {nbytes(row.bytes)} "
+        f"({percent(row.padding_bytes / row.bytes)} padding)"
+        for row in copies(result)
+    )
+    return f"Narrow copies of operands: {listed}", took(spent)
+
+
+def took(spent: Quantising) -> str:
+    """What making the copies takes, in words."""
+    return (
+        f"Quantising: {spent.operators} operators, {seconds(spent.busy_s)} of cores' time ({percent(spent.busy_share)} "
+        f"of all), {joules(spent.energy_j)} ({percent(spent.energy_share)} of the dynamic energy)"
+    )
