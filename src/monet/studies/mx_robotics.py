@@ -121,25 +121,32 @@ def _equal_energy(ours: ArrayWork, theirs: ArrayWork) -> float:
 
 def influence_rows(networks: tuple[str, ...]) -> list[dict[str, Any]]:
     """The ratio of throughput, the mean of some networks, under other assumptions, for every pair of formats."""
+    usual = (32, 128)
+    assumptions = (
+        ("as assumed", BATCH, usual, 1),
+        ("without DaCapo's first fills", BATCH, usual, 0),
+        *((f"grid of {grid[0] // 8}×{grid[1] // 8} blocks", BATCH, grid, 1) for grid in GRIDS if grid != usual),
+        (f"DaCapo as {SMALL_ARRAYS} arrays of 16×16", BATCH, usual, SMALL_ARRAYS),
+        ("batch 8", 8, usual, 1),
+        ("batch 256", 256, usual, 1),
+    )
     found = []
-    for name, batch, grid, arrays in (
-        ("as assumed", BATCH, (32, 128), 1),
-        *((f"grid of {rows // 8}×{columns // 8} blocks", BATCH, (rows, columns), 1) for rows, columns in GRIDS),
-        (f"DaCapo as {SMALL_ARRAYS} arrays of 16×16", BATCH, (32, 128), SMALL_ARRAYS),
-        ("batch 8", 8, (32, 128), 1),
-        ("batch 256", 256, (32, 128), 1),
-    ):
+    for name, batch, grid, arrays in assumptions:
         row: dict[str, Any] = {"assumption": name}
-        for square, dacapo, columns, rows in PAIRS:
-            ratios = []
-            for network in networks:
-                ours = work_of(network, square_array(*grid), square, "training", batch)
-                engines = dacapo_array(columns, rows) if arrays == 1 else dacapo_array(16, 16 * rows // 64)
-                theirs = work_of(network, engines, dacapo, "training", batch)
-                ratios.append(theirs.array_cycles / arrays / ours.array_cycles)
-            row[square] = sum(ratios) / len(ratios)
+        for pair in PAIRS:
+            ratios = [_ratio(network, pair, batch, grid, arrays) for network in networks]
+            row[pair[0]] = sum(ratios) / len(ratios)
         found.append(row)
     return found
+
+
+def _ratio(network: str, pair: tuple[str, str, int, int], batch: int, grid: tuple[int, int], arrays: int) -> float:
+    """DaCapo's cycles over ours. ``arrays``: small ones that share the work; 1: one as large; 0: that one, filled."""
+    square, dacapo, columns, rows = pair
+    ours = work_of(network, square_array(*grid), square, "training", batch)
+    engines = dacapo_array(16, 16 * rows // 64) if arrays > 1 else dacapo_array(columns, rows)
+    theirs = work_of(network, engines, dacapo, "training", batch)
+    return (theirs.array_cycles / arrays if arrays else theirs.compute_cycles) / ours.array_cycles
 
 
 def energy_row(square: str, dacapo: str) -> dict[str, Any]:
