@@ -246,7 +246,8 @@ class Machine:
     def supply(self, instance: CoreInstance, size: int) -> int:
         """The memory from which a core streams an operator's operands, ``size`` bytes in all, as far as its tiles are
         concerned: the nearest shared level that can hold them, else DRAM."""
-        return next(number for number in self.supplies(instance) if size <= self.capacity[number])
+        *levels, dram = self.supplies(instance)
+        return next((number for number in levels if size <= self.capacity[number]), dram)
 
     def border_among(self, instance: CoreInstance, cores: int, supply: int = 0) -> Border:
         """The border of one of several cores that share an operator: what supplies them, and links that others use too,

@@ -116,7 +116,7 @@ ARRAYS = Section[Arrays | None]("arrays of frames", 64 * 2**20, lambda arrays: a
 def priced(arrays: Arrays, prices: Prices) -> Priced:
     """Put a core's energies in."""
     frame, per_cut = arrays.frame, arrays.problem.per_cut.copy()
-    joules = np.array([prices.per_bit(*flow) for flow in arrays.flows])
+    joules = prices.of_flows(arrays.flows)
     base = frame.nest.points * prices.mac_j[frame.rate.inputs] + float(arrays.bits @ joules)
     base += resident_price(frame, prices)[0]
     per_cut[:, JOULES_PER_ENTRY] = arrays.bits_per_entry @ joules

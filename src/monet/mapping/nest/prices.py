@@ -8,7 +8,11 @@ worked out once; a core's own ``Prices`` turn them into joules.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+import numpy as np
+
+from monet.arrays import F64
 from monet.hardware.accelerator import OPERANDS, Core, MemoryLevel
 from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.nest.frame import Stream
@@ -26,6 +30,16 @@ class Prices:
     def per_bit(self, level: str, is_read: bool) -> float:
         """Joules of one bit read or written at a level."""
         return (self.read_j_per_bit if is_read else self.write_j_per_bit)[level]
+
+    def of_flows(self, flows: tuple[tuple[str, bool], ...]) -> F64:
+        """Joules of one bit of some flows: of each a level, and whether it is read."""
+        if flows not in self._of_flows:
+            self._of_flows[flows] = np.array([self.per_bit(*flow) for flow in flows])
+        return self._of_flows[flows]
+
+    @cached_property
+    def _of_flows(self) -> dict[tuple[tuple[str, bool], ...], F64]:
+        return {}
 
 
 def prices_of(core: Core, stream: Stream | None) -> Prices:

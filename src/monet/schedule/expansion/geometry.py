@@ -42,8 +42,13 @@ class StepRanges:
 
     def parts(self, operand: Operand) -> int:
         """How many different parts of an input the pieces of a tile want."""
-        mine = (low[: self.pieces] for dim, (low, _) in self.ranges.items() if dim in operand.dims)
-        return math.prod(len(set(low.tolist())) for low in mine)
+        dims = operand.dims
+        return math.prod(many for dim, many in self._starts.items() if dim in dims)
+
+    @cached_property
+    def _starts(self) -> dict[str, int]:
+        """In how many places the pieces of a tile begin, by dimension."""
+        return {dim: len(set(low[: self.pieces].tolist())) for dim, (low, _) in self.ranges.items()}
 
     @cached_property
     def content(self) -> tuple[Any, ...]:
