@@ -77,27 +77,45 @@ class _Use(NamedTuple):
     value: Value
 
 
+Steps = dict[str, Range]  # ranges of an operator's dimensions
+
+
 @dataclass(frozen=True)
 class _Flow:
-    """A graph as the cones walk it: what every operator reads and writes."""
+    """A graph as the cones walk it: what every operator reads and writes. Layers repeat, so what is found of one
+    operator is kept for all that are alike and lie alike in their storages (``alike``: their number)."""
 
     workload: Workload
     reads: list[list[_Use]]
     writes: list[list[_Use]]
+    alike: list[int]
+    images: dict[tuple[object, ...], tuple[Box | None, ...]]
+    entered: dict[tuple[object, ...], Steps | None]
 
     @classmethod
     def of(cls, workload: Workload) -> _Flow:
-        flow = cls(workload, [], [])
+        flow = cls(workload, [], [], [], {}, {})
         written: Counter[str] = Counter()
+        known: dict[tuple[object, ...], tuple[int, list[View | None]]] = {}
         for operator in workload.operators:
+            owners = [workload.storages[tensor.storage].tensor for _, tensor in operator.operands]
+            lying = (
+                (tensor.shape, tensor.strides, owner.shape)
+                for (_, tensor), owner in zip(operator.operands, owners, strict=True)
+            )
+            key = operator.key, *lying
+            if key not in known:
+                pairs = zip(operator.operands, owners, strict=True)
+                known[key] = len(known), [view_of(operand, tensor, owner) for (operand, tensor), owner in pairs]
+            number, views = known[key]
             uses: tuple[list[_Use], list[_Use]] = ([], [])
-            for operand, tensor in operator.operands:
-                view = view_of(operand, tensor, workload.storages[tensor.storage].tensor)
+            for (operand, tensor), view in zip(operator.operands, views, strict=True):
                 if view is not None:
                     value = tensor.storage, written[tensor.storage] + operand.written
                     uses[operand.written].append(_Use(operand, view, value))
             flow.reads.append(uses[False])
             flow.writes.append(uses[True])
+            flow.alike.append(number)
             written.update(operator.written)
         return flow
 
@@ -112,17 +130,25 @@ class _Cone:
 
     flow: _Flow
     slices: int
-    steps: dict[int, dict[str, Range]]  # ranges of operators' dimensions
+    steps: dict[int, Steps]  # by operator
     touched: dict[Value, Box] = field(default_factory=dict)  # before: needed or made; after: made
 
     def images(self, number: int, *, written: bool) -> Iterator[tuple[Value, Box]]:
         """What the steps of an operator certainly touch, all of it."""
-        nest = self.flow.workload.operators[number].nest
-        for operand, view, value in self.flow.used(number, written=written):
-            seen = image(operand, nest, self.steps[number], self.slices)
-            box = None if seen is None else to_owner(view, seen, self.slices)
+        flow, steps = self.flow, self.steps[number]
+        uses = flow.used(number, written=written)
+        key = flow.alike[number], written, self.slices, *steps.items()
+        boxes = flow.images.get(key)
+        if boxes is None:
+            nest = flow.workload.operators[number].nest
+            seen = [image(use.operand, nest, steps, self.slices) for use in uses]
+            boxes = flow.images[key] = tuple(
+                None if box is None else to_owner(use.view, box, self.slices)
+                for use, box in zip(uses, seen, strict=True)
+            )
+        for use, box in zip(uses, boxes, strict=True):
             if box is not None:
-                yield value, box
+                yield use.value, box
 
     def touch(self, number: int, *, written: bool) -> None:
         """Note what the steps of an operator touch."""
@@ -132,10 +158,21 @@ class _Cone:
     def enter(self, number: int, *, written: bool) -> bool:
         """Take the steps of an operator that make (``written``) or read what is touched, the most of them; False if
         there are none for certain."""
-        operator = self.flow.workload.operators[number]
-        most = 0
-        for operand, view, value in self.flow.used(number, written=written):
-            box = self.touched.get(value)
+        flow = self.flow
+        uses = flow.used(number, written=written)
+        boxes = tuple(self.touched.get(use.value) for use in uses)
+        key = flow.alike[number], written, self.slices, *boxes
+        if key not in flow.entered:
+            flow.entered[key] = self._most_steps(flow.workload.operators[number], uses, boxes)
+        steps = flow.entered[key]
+        if steps is not None:
+            self.steps[number] = steps
+        return steps is not None
+
+    def _most_steps(self, operator: Operator, uses: list[_Use], boxes: tuple[Box | None, ...]) -> Steps | None:
+        """Of the steps that certainly touch one of some regions the most; None if none do."""
+        found, most = None, 0
+        for (operand, view, _), box in zip(uses, boxes, strict=True):
             seen = None if box is None else to_view(view, box, self.slices)
             ranges = None if seen is None else preimage(operand, view.operand, operator.nest, seen, self.slices)
             if ranges is None:
@@ -143,8 +180,8 @@ class _Cone:
             ranges = {dim: part for dim, part in ranges.items() if dim not in operator.dimensions.whole}
             points = math.prod(ranges[dim].extent if dim in ranges else size for dim, size in operator.nest.dims)
             if points > most:
-                self.steps[number], most = ranges, points
-        return most > 0
+                found, most = ranges, points
+        return found
 
 
 def _before(flow: _Flow, start: int, ranges: dict[str, Range], slices: int) -> _Cone:

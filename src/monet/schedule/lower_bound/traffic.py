@@ -45,10 +45,14 @@ def _compulsory(workload: Workload, resident: frozenset[str]) -> tuple[int, int]
     """Bytes read of what is there at the start, and written of what stays: at least what one operator needs."""
     read: dict[str, int] = {}
     written: dict[str, int] = {}
+    known: dict[str, tuple[int, ...]] = {}
     for operator in workload.operators:
         fresh = set(written)
-        for operand, tensor in operator.operands:
-            name, size = tensor.storage, distinct_bytes(operand, operator)
+        sizes = known.get(operator.key)
+        if sizes is None:
+            sizes = known[operator.key] = tuple(distinct_bytes(operand, operator) for operand, _ in operator.operands)
+        for (operand, tensor), size in zip(operator.operands, sizes, strict=True):
+            name = tensor.storage
             size = min(size, workload.storages[name].tensor.bytes)
             if operand.written:
                 written[name] = max(size, written.get(name, 0))

@@ -46,16 +46,18 @@ def _added_up(workload: Workload) -> Work:
     functions: Counter[tuple[Formats, str]] = Counter()
     attention: Counter[tuple[Formats, str]] = Counter()
     moved = {True: {True: 0.0, False: 0.0}, False: {True: 0.0, False: 0.0}}
-    for operator in workload.operators:
+    times = Counter(operator.key for operator in workload.operators)
+    for operator in {operator.key: operator for operator in workload.operators}.values():
+        many = times[operator.key]
         if operator.macs:
             products = fewest_products(operator.nest) if operator.is_matrix else operator.macs
-            macs[frozenset(operand.dtype for operand in operator.nest.reads[:2])] += products
+            macs[frozenset(operand.dtype for operand in operator.nest.reads[:2])] += many * products
         formats = tuple(dict.fromkeys(operand.dtype for operand in operator.nest.operands))
         for name, count in operator.lane_work:
-            (attention if operator.is_attention else functions)[formats, name] += count
+            (attention if operator.is_attention else functions)[formats, name] += many * count
         if not operator.is_attention:
             for operand in operator.nest.operands:
-                moved[operand.written][operator.is_matrix] += 8 * distinct_bytes(operand, operator)
+                moved[operand.written][operator.is_matrix] += many * 8 * distinct_bytes(operand, operator)
     return Work(dict(macs), dict(functions), dict(attention), moved[False], moved[True])
 
 
