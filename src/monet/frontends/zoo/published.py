@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -26,9 +27,9 @@ class Published(Family):
             raise ModelError(f"--batch {batch}: {name} is of fixed size, as published: batch 1")
         return self.network(name)
 
+    @abstractmethod
     def network(self, name: str) -> Graph:
         """The forward graph."""
-        raise NotImplementedError
 
 
 def convolution_chain(name: str, channels: int, height: int, width: int, layers: list[tuple[int, int]]) -> Graph:
