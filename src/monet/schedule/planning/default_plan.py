@@ -46,15 +46,22 @@ def default_schedule(
     for plain in unfused:
         if plain.makespan > NEAR * unfused[0].makespan:
             break
-        fused: Schedule | None = None
-        for plan in fused_plans(scheduler, plain.plan, placements):
+        fused = _fastest_fused(scheduler, plain.plan, boundary or "keep", placements)
+        best = min(best, fused or best, key=lambda schedule: schedule.makespan)
+    return best
+
+
+def _fastest_fused(scheduler: Scheduler, plain: Plan, boundary: str, given: dict[str, Placement]) -> Schedule | None:
+    """The fastest of what fusing makes of an unfused plan, with its own boundary and another; None if nothing fuses. As
+    fewer operators are left that run alone, theirs may be the other kind of tiles."""
+    best: Schedule | None = None
+    for each in dict.fromkeys((plain.boundary, boundary)):
+        for plan in fused_plans(scheduler, replace(plain, boundary=each), given):
             if plan.groups:
-                fused = _faster(scheduler, fused, plan)
-        if fused:  # fewer operators are left that tiles are chosen for, and beside others
-            for goal in TILES_FOR:
-                if goal != fused.plan.tiles:
-                    fused = _faster(scheduler, fused, replace(fused.plan, tiles=goal)) or fused
-            best = min(best, fused, key=lambda schedule: schedule.makespan)
+                best = _faster(scheduler, best, plan)
+    for goal in TILES_FOR:
+        if best and goal != best.plan.tiles:
+            best = _faster(scheduler, best, replace(best.plan, tiles=goal))
     return best
 
 
