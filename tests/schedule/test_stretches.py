@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
+
 import pytest
 
 from monet.frontends import load_model
 from monet.hardware import load_hardware
 from monet.schedule.engine import NoSchedule, Scheduler
-from monet.schedule.plan import Plan
+from monet.schedule.plan import TILES, Plan
 from monet.schedule.planning.default_plan import default_schedule, fused_plans
 from monet.schedule.planning.family import best_by_cores, best_unfused
 from monet.schedule.planning.stretches import stretches
@@ -26,12 +29,11 @@ def test_auto_is_the_fastest_of_its_plans(model: str, hardware: str) -> None:
     unfused = best_by_cores(scheduler)
     times = [schedule.makespan for schedule in unfused]
     assert best_unfused(scheduler).makespan == min(times)
-    for plain in unfused:
-        for plan in fused_plans(scheduler, plain.plan, {}):
-            try:
-                times.append(scheduler.schedule(plan).makespan)
-            except NoSchedule:
-                continue
+    plans = [replace(each.plan, boundary=kept) for each in unfused for kept in {each.plan.boundary, "keep"}]
+    for fused in (fused for plain in plans for fused in fused_plans(scheduler, plain, {})):
+        for goal in TILES:
+            with suppress(NoSchedule):
+                times.append(scheduler.schedule(replace(fused, tiles=goal)).makespan)
     assert min(times) <= default_schedule(scheduler).makespan <= 1.02 * min(times)
 
 
