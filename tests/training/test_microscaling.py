@@ -20,6 +20,9 @@ from monet.hardware.loading import describe_text
 from monet.hardware.resolve import resolve
 from monet.mapping.text.operator_arguments import operator_nest, with_formats
 from monet.numerics import execute
+from monet.schedule.plan import Group, Plan
+from monet.schedule.planning.grouping import tiled_groups
+from monet.schedule.workload import workload_of
 from monet.search.checkpoint.liveness import peak_of
 from monet.transforms.precision import POLICIES, precision_named, precision_of, precision_values
 from tests.schedule.test_grouped_format import HARDWARE
@@ -208,3 +211,13 @@ def test_a_core_with_rates_runs_it_and_others_say_what_they_have() -> None:
     assert "no rate for mxfp8_e4m3[1x32]×mxfp8_e4m3[1x32]; it supports: mxfp8_e4m3[8x8]×mxfp8_e4m3[8x8]" in str(
         refused.reason
     )
+
+
+def test_tiles_of_a_fusion_group_end_where_groups_end() -> None:
+    """silu and the copy of its result, cut into tiles of 10 rows: tiles have 16, so that a square is in one of them."""
+    step = step_in("mxfp8-square")
+    names = ("1", next(op.name for op in step.ops if op.kind == "quantize" and op.inputs[0] == "1"))
+    workload = workload_of(step)
+    (tiled,) = [made for made in tiled_groups(workload, Plan(groups=(Group(names, (("A0", 10),)),))) if made.held]
+    for ranges in tiled.tiles.values():
+        assert [edges.tolist() for edges in ranges["A0"]] == [[0, 16, 32, 48], [16, 32, 48, 64]]

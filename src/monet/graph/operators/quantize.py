@@ -7,7 +7,8 @@ import math
 from monet.block_scaling import quantise
 from monet.errors import ModelError
 from monet.formats import FORMATS, is_format, unknown_format
-from monet.graph.kind import Array, Call, Family, OpKind, Output, displaced, register
+from monet.graph.kind import Array, Call, Dimensions, Family, OpKind, Output, register
+from monet.graph.loop_nest import LoopNest
 from monet.graph.op import Attributes
 from monet.graph.operators.nests import elementwise
 from monet.graph.tensor import Role, Tensor
@@ -44,6 +45,13 @@ def _work(call: Call) -> dict[str, int]:
     return {"quantize": padded, **divided, **extra}
 
 
+def _in_groups(call: Call, _: LoopNest) -> Dimensions:
+    """Every result depends on the elements of its group. A scale of the whole tensor is taken as known beforehand."""
+    group = FORMATS[call.out.dtype].group
+    steps = group.aligned(call.out.shape)[1] if group else ()
+    return Dimensions(grain=tuple((f"A{axis}", step) for axis, step in enumerate(steps) if step > 1))
+
+
 def lost_to_padding(tensor: Tensor) -> int:
     """Elements that pad a tensor to whole groups."""
     group = FORMATS[tensor.dtype].group
@@ -52,8 +60,7 @@ def lost_to_padding(tensor: Tensor) -> int:
 
 register(
     OpKind(
-        # a part is costed as if its edges were edges of groups
-        "quantize", Family.VECTOR, _infer, _evaluate, elementwise, displaced, _work,
+        "quantize", Family.VECTOR, _infer, _evaluate, elementwise, _in_groups, _work,
         no_onnx="precision policies put it before products",
     ),
 )  # fmt: skip

@@ -8,6 +8,7 @@ tiles, whose blocks are read again (cached halo), or a producer's tile is made l
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -209,25 +210,44 @@ def _ranges(group: Group, operators: Sequence[Operator]) -> dict[int, Ranges]:
     dims = {operator.number: dict[int, str]() for operator in operators}
     dims[last.number] = {g: dim for g, (dim, _) in enumerate(group.tile)}
     _spread(operators, dims)
-    counts = [-(-last.nest.sizes[dim] // size) for dim, size in group.tile]
+    grains = [_grain(operators, dims, g) for g in range(len(group.tile))]
+    sizes = [-(-size // grain) * grain for (_, size), grain in zip(group.tile, grains, strict=True)]
+    counts = [-(-last.nest.sizes[dim] // size) for (dim, _), size in zip(group.tile, sizes, strict=True)]
     tiles: dict[int, Ranges] = {}
     for operator in operators:
-        cut = {
-            dims[operator.number][g]: even_cuts(operator.nest.sizes[dims[operator.number][g]], counts[g])
-            for g in range(len(counts))
-            if g in dims[operator.number]
-            and dims[operator.number][g] in operator.tileable
-            and operator.nest.sizes[dims[operator.number][g]] >= counts[g] > 1
-        }
+        cut = {}
+        for g, dim in sorted(dims[operator.number].items()):
+            size = operator.nest.sizes[dim]
+            if dim not in operator.tileable or not size >= counts[g] > 1:
+                continue
+            if grains[g] == 1:
+                cut[dim] = even_cuts(size, counts[g])
+            elif size == last.nest.sizes[group.tile[g][0]]:
+                cut[dim] = _cuts(size, sizes[g])
+            elif operator.dimensions.grain_of(dim) == 1:
+                cut[dim] = even_cuts(size, counts[g])
         tiles[operator.number] = cut
     tiles[last.number] = {
-        dim: (np.arange(count) * size, np.minimum((np.arange(count) + 1) * size, last.nest.sizes[dim]))
-        for (dim, size), count in zip(group.tile, counts, strict=True)
+        dim: _cuts(last.nest.sizes[dim], size)
+        for (dim, _), size, count in zip(group.tile, sizes, counts, strict=True)
         if count > 1
     }
     if group.halo == "recomputed":
         tiles = _recomputed(operators, tiles)
     return tiles
+
+
+def _grain(operators: Sequence[Operator], dims: Mapping[int, Mapping[int, str]], cut: int) -> int:
+    """Positions that tiles of a group keep together along one of its cuts: edges of tiles lie on edges of groups that
+    share a scale."""
+    named = ((operator, dims[operator.number].get(cut, "")) for operator in operators)
+    return math.lcm(*(operator.dimensions.grain_of(dim) for operator, dim in named if dim))
+
+
+def _cuts(size: int, step: int) -> tuple[I64, I64]:
+    """Starts and ends of pieces of one length, the last perhaps shorter."""
+    starts = np.arange(-(-size // step)) * step
+    return starts, np.minimum(starts + step, size)
 
 
 def _spread(operators: Sequence[Operator], dims: dict[int, dict[int, str]]) -> None:
