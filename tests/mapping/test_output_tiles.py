@@ -143,6 +143,19 @@ def test_runs_meet_as_often_as_if_all_places_were_tried() -> None:
     assert bank_conflicts(32, (4,), 9, 3) == 3 * 12 / 32
 
 
+def test_any_array_multiplies_whole_groups() -> None:
+    """33 sums of 40 on 16 outputs × 8 inputs: runs of 32 make 64 of 40, squares of 8 leave 40 and make 40 of 33."""
+    rates = {"mxint8": {"energy_j": 1e-13}}
+    core = ENGINES["cores"]["engines"] | {"output_tiles": None, "rates": rates, "compute_area_m2": 1e-6}
+    core |= {"axes": {"outputs": {"size": 16, "multicast": ["I"]}, "inputs": {"size": 8, "reduce": True}}}
+    array = resolve(describe(ENGINES | {"cores": {"engines": core}})).cores[0].core
+    nest = operator_nest("linear", "N=2,K=33,C=40", "fp32")
+    for mode, cycles in (("mxint8", 2 * 3 * 8), ("mxint8[8x8]", 8 * 3 * 5)):
+        operands = tuple(replace(each, dtype=each.dtype if each.written else mode) for each in nest.operands)
+        found = frames(LoopNest(nest.dims, operands), array, None, CostStore())
+        assert min(frame.compute_cycles for frame in found) == cycles
+
+
 def test_whole_groups_are_multiplied() -> None:
     """6 × 5 × 6 on 8×8 units takes one block: 8 products in 8, 2 and 1 cycles and one more, groups of 8×8 or not."""
     core = load_hardware("snax-mx", {"memories.spm.banks": None}).cores[0].core

@@ -95,3 +95,51 @@ def test_products_of_both_by_one_technology() -> None:
     """With units of both derived the square array's products take a few times DaCapo's; as published, far more."""
     for row in (mx_robotics.energy_row(*pair[:2]) for pair in mx_robotics.PAIRS):
         assert 1 < row["derived_ratio"] < 5 < row["published_ratio"]
+
+
+# --- the cycle law of DaCapo's simulator, and layers of other networks, written out a second time ---------------------
+
+Layer = tuple[int, int, int]  # rows, columns, summed
+
+
+def law(layer: Layer, cycles: int, rows: int) -> int:
+    """Cycles of one product: output tiles of 16 × ``rows`` engines, groups of 16 in so many cycles."""
+    height, width, summed = layer
+    steps, total = -(-summed // 16), 196
+    for top in range(0, height, 16):
+        for left in range(0, width, rows):
+            skew = min(16, height - top) + min(rows, width - left) - 2
+            late = 0 if cycles == 1 else (cycles - 1) * max(0, min(steps, skew) - 16 * cycles // (cycles - 1))
+            total += steps * cycles + skew + late
+    return total
+
+
+def wide_resnet(batch: int, blocks: tuple[int, ...], side: int) -> list[Layer]:
+    """Layers of a wide ResNet of bottlenecks as im2col products, at some image size."""
+
+    def conv(channels: int, width: int, size: int, kernel: int) -> Layer:
+        return batch * size * size, width, channels * kernel * kernel
+
+    size, channels = side // 2, 64
+    layers = [conv(3, 64, size, 7)]
+    size //= 2
+    for stage, count in enumerate(blocks):
+        width = 64 << stage
+        for block in range(count):
+            out = size // 2 if stage and not block else size
+            layers += [conv(channels, 2 * width, size, 1), conv(2 * width, 2 * width, out, 3)]
+            layers.append(conv(2 * width, 4 * width, out, 1))
+            layers += [conv(channels, 4 * width, out, 1)] if not block else []
+            size, channels = out, 4 * width
+    return [*layers, (batch, 10, channels)]
+
+
+@pytest.mark.parametrize(("precision", "cycles", "rows"), [("mx9", 16, 16), ("mx6", 4, 5), ("mx4", 1, 16)])
+def test_other_networks_follow_the_law(precision: str, cycles: int, rows: int) -> None:
+    """All three products of every layer, to the cycle; with some of the rows of the array, too."""
+    model = "wide-resnet50-2-dacapo:blocks=1-2-1"
+    graph = Request(model, precision=precision, batch=4, image=64).graph()
+    found = array_cycles(products_of(graph), load_hardware("dacapo", {"rows": rows}))
+    layers = wide_resnet(4, (1, 2, 1), 64)
+    products = [each for m, n, k in layers for each in ((m, n, k), (m, k, n), (k, n, m))]
+    assert found == sum(law(each, cycles, rows) for each in products)

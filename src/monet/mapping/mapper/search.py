@@ -9,14 +9,17 @@ from typing import Any, NamedTuple
 
 from monet.formats import whole_bytes
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import Core, CoreKind
+from monet.hardware.accelerator import ArrayMode, Core, CoreKind
+from monet.hardware.rates import Rate
 from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.mapper.canonical import pack, unpack
 from monet.mapping.mapper.tiling import OBJECTIVES, Constraints, Tiling, search_frame
 from monet.mapping.nest.cost import Cost, energy_j, frame_cost, tile_elements
+from monet.mapping.nest.footprint import Footprint
 from monet.mapping.nest.frame import Frame, Stream
-from monet.mapping.nest.mapping import Mapping
+from monet.mapping.nest.mapping import Mapping, Unrolled
+from monet.mapping.nest.output_tiles import grouped_sizes
 from monet.mapping.nest.prices import Prices, known_prices, known_shape, stream_shape
 from monet.mapping.nest.spatial import MAX_UNROLLINGS, bindings, footprints_of, known_frame, rate_of, unrollings
 
@@ -71,8 +74,27 @@ def _every_frame(nest: LoopNest, core: Core, stream: Stream | None, limit: int) 
     for binding in bindings(nest, core):
         touched, rate = footprints_of(nest, binding), rate_of(nest, core, binding)
         for mode in core.modes:
-            for unrolled in unrollings(touched, sizes, core, mode, rate, limit):
+            for unrolled in _whole_groups(touched, sizes, core, mode, rate, limit):
                 yield Frame(nest, core, rate, mode.name, mode.axes, binding, unrolled, stream, touched)
+
+
+def _whole_groups(
+    touched: dict[str, Footprint], sizes: dict[str, int], core: Core, mode: ArrayMode, rate: Rate, limit: int
+) -> tuple[tuple[Unrolled, ...], ...]:
+    """Unrollings that suit dimensions in whole groups, where elements share a scale; none is longer than its own."""
+    longer = grouped_sizes(sizes, touched)
+    found = unrollings(touched, longer, core, mode, rate, limit)
+    if longer == sizes:
+        return found
+    shorter = []
+    for unrolled in found:
+        left, kept = dict(sizes), []
+        for each in unrolled:
+            factor = min(each.factor, left[each.dim])
+            left[each.dim] = -(-left[each.dim] // factor)
+            kept += [Unrolled(each.axis, each.dim, factor)] if factor > 1 else []
+        shorter.append(tuple(kept))
+    return tuple(dict.fromkeys(shorter))
 
 
 def search(

@@ -25,6 +25,7 @@ from monet.mapping.nest.output_tiles import (
     Product,
     flattened_reads,
     flattened_tiling,
+    grouped_sizes,
     padded,
     product_of,
     unrolled_tiling,
@@ -184,15 +185,23 @@ class Frame:
         return padded(product_of(self.sizes, self.footprints, tiles.col2im), self.footprints)
 
     @cached_property
+    def multiplied(self) -> dict[str, int]:
+        """Dimensions as the array works through them: in whole groups where elements share a scale, unless all of one
+        lies on the array."""
+        longer = grouped_sizes(self.sizes, self.footprints)
+        return {dim: longer[dim] if self.factors[dim] < size else size for dim, size in self.sizes.items()}
+
+    @cached_property
     def compute_cycles(self) -> float:
         """Cycles of the array without any waiting."""
         if self.core.output_tiles is not None:
             if self.product is not None:
                 tiling = flattened_tiling(self.product, self.axes, self.rate)
             else:
-                tiling = unrolled_tiling(self.sizes, self.footprints, self.axes, self.unrolled)
+                tiling = unrolled_tiling(self.multiplied, self.footprints, self.axes, self.unrolled)
             return tiling.cycles(self.axes, self.rate.cycles_per_step, self.core.output_tiles, self._conflict_cycles())
-        cycles = math.prod(self.steps.values()) * self.rate.cycles_per_step
+        steps = math.prod(-(-size // self.factors[dim]) for dim, size in self.multiplied.items())
+        cycles = steps * self.rate.cycles_per_step
         if not self.core.zero_skipping:  # inserted zeros of a strided scatter are multiplied too
             cycles *= math.prod(window.a for window in self.footprints["O"].windows if window.v)
         return cycles

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from monet.formats import format_named
+from monet.grouping import Group
 from monet.hardware.accelerator import Axis
 from monet.hardware.output_tiles import OutputTiles
 from monet.hardware.rates import Rate
@@ -61,12 +62,35 @@ def padded(product: Product, touched: Mapping[str, Footprint]) -> Product:
     along both sides of its operand."""
     groups = {"rows": 1, "columns": 1, "summed": 1}
     for slot, side in (("I", "rows"), ("W", "columns")):
-        group = format_named(touched[slot].operand.dtype).group
+        group = _multiplied_group(touched[slot].operand.dtype)
         if group is not None:
             groups["summed"] = max(groups["summed"], *group.extents)
             groups[side] = min(group.extents) if group.is_square else 1
     whole = {side: -(-getattr(product, side) // group) * group for side, group in groups.items()}
     return Product(**whole, repeats=product.repeats)
+
+
+def _multiplied_group(dtype: str) -> Group | None:
+    """The group that units take a format's elements in; none if only its storage has groups."""
+    held = format_named(dtype)
+    return held.group if held.element is not None else None
+
+
+def grouped_sizes(sizes: dict[str, int], touched: Mapping[str, Footprint]) -> dict[str, int]:
+    """Dimensions as an array works through them: those along which elements of an input share a scale are whole groups
+    long."""
+    found: dict[str, int] = {}
+    for slot in ("I", "W"):
+        operand = touched[slot].operand
+        group = _multiplied_group(operand.dtype)
+        if group is None:
+            continue
+        extents = group.aligned(operand.shape)[1][-len(operand.indices) :]
+        for extent, index in zip(extents, operand.indices, strict=True):
+            dims = [dim for dim, _ in index.terms if dim in sizes]
+            if extent > 1 and len(dims) == 1:
+                found[dims[0]] = max(found.get(dims[0], 1), extent)
+    return {dim: -(-size // found[dim]) * found[dim] if dim in found else size for dim, size in sizes.items()}
 
 
 @dataclass(frozen=True, slots=True)
