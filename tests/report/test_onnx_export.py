@@ -187,6 +187,12 @@ def test_one_operator_in_bf16_is_well_typed(case: Case) -> None:
     load_or_lack_a_kernel(exported)
 
 
+@pytest.mark.parametrize("policy", ["mxfp8", "mx6-square", "nvfp4"])
+def test_a_step_in_shared_scales(policy: str) -> None:
+    """Values on the edge between two numbers may fall to either side; here none do."""
+    check_step(Mlp(widths=(20, 40, 12)).build("mlp", 9), 1e-5, True, precision=policy)
+
+
 # --- what the file holds ----------------------------------------------------------------------------------------------
 
 

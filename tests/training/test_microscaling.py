@@ -35,28 +35,17 @@ def step_in(policy: Any, model: str = MLP, batch: int = 64, **options: Any) -> G
     return verify(monet.training_step(load_model(model, batch=batch), precision=policy, **options))
 
 
-def copies_of(step: Graph, layer: str) -> dict[str, list[str]]:
-    """By value that products of a layer read, the narrow copies of it."""
-    found: dict[str, list[str]] = {}
-    for op in step.ops:
-        if op.kind == "quantize" and op.layer == layer:
-            found.setdefault(op.inputs[0], []).append(op.outputs[0])
-    return found
-
-
 @pytest.mark.parametrize(("family", "less"), [("mxfp8", 0.508), ("mxfp6", 0.510), ("mxfp4", 0.515)])
 def test_one_square_copy_takes_half_of_two_vector_copies(family: str, less: float) -> None:
-    """A layer that gets all three products: inputs, weights and gradients. Tolerance: that the figure is rounded to."""
-    vector, square = (step_in(name) for name in (family, f"{family}-square"))
+    """All operands of a network whose every layer has all three products. Tolerance: what the figure is rounded to."""
+    vector, square = (step_in(name, f"{MLP},input_gradient=yes") for name in (family, f"{family}-square"))
     sizes = []
     for step, many in ((vector, 2), (square, 1)):
-        # a value quantised for a layer is listed with the layer that read it first
-        reads = [op for op in step.ops if op.layer == "2" and op.kind in PRODUCTS]
-        assert len(reads) == 3
-        operands = {name for op in reads for name in op.inputs[:2]}
-        assert len(operands) == 3 * many
-        sizes.append(sum(step.tensors[name].bytes for name in operands))
+        operands = {name for op in step.ops if op.kind in PRODUCTS for name in op.inputs[:2]}
+        assert len(operands) == 3 * 3 * many  # inputs, weights and gradients of three layers
+        assert operands == {op.outputs[0] for op in step.ops if op.kind == "quantize"}
         assert not any(lost_to_padding(step.tensors[name]) for name in operands)
+        sizes.append(sum(step.tensors[name].bytes for name in operands))
     assert 1 - sizes[1] / sizes[0] == pytest.approx(less, abs=0.0005)
     assert peak_of(square).bytes < peak_of(vector).bytes
 
