@@ -164,3 +164,8 @@ def test_whole_groups_are_multiplied() -> None:
         operands = tuple(replace(each, dtype=each.dtype if each.written else mode) for each in nest.operands)
         frame = frames(LoopNest(nest.dims, operands), core, None, CostStore())[0]
         assert frame.compute_cycles == cycles + 1
+
+
+def test_banks_hold_at_least_a_word() -> None:
+    with pytest.raises(MonetError, match="32,768 banks of 64 bits hold a word each, more than 131,072 bytes"):
+        load_hardware("snax-mx", {"memories.spm.banks": 32768})

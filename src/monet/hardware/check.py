@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from monet.errors import nearest
 from monet.hardware.accelerator import OPERANDS, Flow, flows_of
-from monet.hardware.description import ConnectionModel, CoreModel, Description, LevelModel, PortModel
+from monet.hardware.description import ConnectionModel, CoreModel, Description, LevelModel, PortModel, StorageModel
 from monet.hardware.errors import DescriptionProblem
 from monet.hardware.layout import copies, endpoint_of, endpoints, wires
 from monet.hardware.technology import is_derivable
@@ -23,6 +23,8 @@ def check(description: Description) -> list[DescriptionProblem]:
         for index, level in enumerate(core.memories):
             problems += _level(f"{path}.memories.{index}", level, core, description)
         problems += _slots(path, core)
+    for name, memory in description.memories.items():
+        problems += _banks(f"memories.{name}", memory)
     problems += _policies(description)
     for name, connection in description.network.items():
         problems += _connection(f"network.{name}", connection, description)
@@ -104,14 +106,20 @@ def _level(path: str, level: LevelModel, core: CoreModel, description: Descripti
         yield DescriptionProblem(f"{path}.memory", f"no such shared memory; {allowed}", level.memory)
     shared = description.memories.get(level.memory or "")
     ports = level.ports or (shared.ports if shared else [])
-    if level.banks is not None and level.size_bytes is not None and level.banks > level.size_bytes:
-        yield DescriptionProblem(f"{path}.banks", "a bank holds at least a byte", str(level.banks))
+    yield from _banks(path, level)
     if ports:
         for operand in dict.fromkeys(level.operands):
             for flow in flows_of(operand):
                 if port_of(ports, operand, flow) is None:
                     direction = "read" if flow.is_read else "write"
                     yield DescriptionProblem(f"{path}.ports", f"no {direction} port carries {operand}.{flow}")
+
+
+def _banks(path: str, memory: StorageModel) -> Iterator[DescriptionProblem]:
+    if memory.banks is not None and memory.size_bytes and memory.banks * memory.bank_bits > 8 * memory.size_bytes:
+        words = f"{memory.banks:,} banks of {memory.bank_bits:,} bits hold a word each"
+        why = f"{words}, more than {memory.size_bytes:,} bytes"
+        yield DescriptionProblem(f"{path}.banks", why)
 
 
 def _policies(description: Description) -> Iterator[DescriptionProblem]:
