@@ -356,7 +356,7 @@ def model_text(
     )
     made = TextTable("", MODEL_HEADINGS, rows, [""] * len(costs) + ["bold"])
     alone = Text(
-        f"arrays alone, no DRAM time: {result['array_cycles']:,.0f} cycles, {seconds(result['array_seconds'])}, "
+        f"arrays alone, no DRAM time: {result['array_cycles']:,.0f} cycles, {1e3 * result['array_seconds']:,.3f} ms, "
         "the sum of all matrix operators"
     )
     if not unmapped:
