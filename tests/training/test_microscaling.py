@@ -160,6 +160,17 @@ def test_a_policy_may_be_a_file(tmp_path: Path) -> None:
             assert precision_named(values).products == policy.products
 
 
+def test_values_are_rounded_once_by_the_rules_of_their_operator() -> None:
+    """By the floor rule, which a second rounding would take, both saturate at 1.75."""
+    builder = GraphBuilder("once")
+    narrow = builder.emit("quantize", builder.input("x", (2, 32)), dtype="mxfp8_e4m3[1x32]", rule="round-up")
+    values = np.stack([np.full(32, 1.9375), np.full(32, 1.875)])
+    for compute in (None, np.float64):
+        (found,) = execute(builder.build([narrow]), {"x": values}, compute=compute).values()
+        assert set(found[0]) == {2.0}
+        assert set(found[1]) == {1.875}
+
+
 def test_a_narrow_accumulator_is_a_plain_loops() -> None:
     generator = np.random.default_rng(3)
     left, right = generator.standard_normal((3, 9)), generator.standard_normal((9, 2))

@@ -37,7 +37,7 @@ def execute(
             outcome = kind_named(op.kind).evaluate(op.attrs, *(live[name] for name in op.inputs))
             arrays = outcome if isinstance(outcome, tuple) else (outcome,)
             for name, array in zip(op.outputs, arrays, strict=True):
-                live[name] = _typed(array, graph.tensors[name].dtype, compute)
+                live[name] = _made(array, graph.tensors[name].dtype, compute)
                 if name in wanted:
                     results[name] = live[name]
             for name in op.inputs:
@@ -50,6 +50,12 @@ def execute(
 def _default_wants(graph: Graph) -> list[str]:
     names = [*graph.outputs, *graph.gradients.values(), *graph.updated.values()]
     return [*names, graph.loss] if graph.loss else names
+
+
+def _made(array: Array, dtype: str, compute: Any) -> Array:
+    """A result in its type. What shares scales was rounded by the operator that made it, by rules of its own."""
+    entry = FORMATS[dtype]
+    return np.asarray(array, entry.numpy) if entry.element else _typed(array, dtype, compute)
 
 
 def _typed(array: Array, dtype: str, compute: Any) -> Array:
