@@ -21,7 +21,7 @@ from monet.schedule.planning.designs import Cores
 from monet.schedule.planning.splits import array_cycles, candidates
 from monet.schedule.workload import Operator
 
-AGAIN = 1.25  # a piece that fetches more than this many times its operands, and takes so much longer, is looked at
+AGAIN = 1.1  # a piece that fetches more than this many times its operands, and takes so much longer, is looked at
 MOST_PAIRS = 4  # splits along two dimensions that are mapped, those with the smallest pieces
 CLEARLY = 0.98  # another split is taken for at most this share of the time
 LONGEST = Section[tuple[StepRanges, int]]("longest pieces of splits", 10_000)
