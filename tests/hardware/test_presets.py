@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from monet.hardware import Accelerator, load_description, load_hardware, preset_names
-from monet.hardware.accelerator import OPERANDS, Flow, flows_of
+from monet.hardware.core import OPERANDS, Flow, flows_of
 from monet.hardware.errors import HardwareError
 
 EXPECTED = (

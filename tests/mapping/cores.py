@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from monet.hardware.accelerator import (
-    ArrayMode,
-    Axis,
-    Core,
-    CoreKind,
-    MemoryLevel,
-    Port,
-    Rate,
-    TransposedRead,
-    flows_of,
-)
+from monet.hardware.accelerator import Rate
+from monet.hardware.core import ArrayMode, Axis, Core, CoreKind, MemoryLevel, Port, TransposedRead, flows_of
 
 
 def level(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from monet.hardware.accelerator import OPERANDS
+from monet.hardware.core import OPERANDS
 from monet.mapping.mapper.tiling import Constraints, candidate_tiles, compile_frame, priced, resident_price, tie_weight
 from monet.mapping.nest.cost import entries, tile_elements
 from monet.mapping.nest.frame import Frame

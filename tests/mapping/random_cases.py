@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import OPERANDS, Core
+from monet.hardware.core import OPERANDS, Core
 from monet.mapping.cost_store import CostStore
 from monet.mapping.mapper.search import frames
 from monet.mapping.nest.frame import Frame, Stream

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from monet.graph.loop_nest import LoopNest, Operand
-from monet.hardware.accelerator import Core, Flow
+from monet.hardware.core import Core, Flow
 from monet.mapping.nest.mapping import Mapping
 
 

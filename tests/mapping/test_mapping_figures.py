@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from monet.cli import app
 from monet.graph.loop_nest import LoopNest
 from monet.hardware import load_hardware
-from monet.hardware.accelerator import Axis, Core, Flow, TransposedRead
+from monet.hardware.core import Axis, Core, Flow, TransposedRead
 from monet.mapping.cost_store import CostStore
 from monet.mapping.errors import DoesNotFit
 from monet.mapping.mapper.search import search

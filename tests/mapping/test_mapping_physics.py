@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import Core, Flow
+from monet.hardware.core import Core, Flow
 from monet.mapping.cost_store import CostStore
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.mapper.search import Mapped, Target, best_tiling_of, evaluate, search

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from monet.hardware.accelerator import Core, MemoryLevel
+from monet.hardware.core import Core, MemoryLevel
 from monet.mapping.cost_store import CostStore
 from monet.mapping.errors import DoesNotFit
 from monet.mapping.mapper.search import Target, best_tiling_of, evaluate

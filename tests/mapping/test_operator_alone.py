@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from monet.hardware import load_hardware
-from monet.hardware.accelerator import TransposedRead
+from monet.hardware.core import TransposedRead
 from monet.mapping.cost_store import CostStore
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.mapper.search import search

@@ -13,7 +13,7 @@ from monet.errors import MonetError
 from monet.frontends.zoo.layers import Layers
 from monet.graph.counts import nest_of
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import Axis
+from monet.hardware.core import Axis
 from monet.hardware.loading import describe, load_hardware
 from monet.hardware.output_tiles import OutputTiles, bank_conflicts
 from monet.hardware.resolve import resolve

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from monet.hardware.accelerator import Core
+from monet.hardware.core import Core
 from monet.mapping.nest.footprint import Footprint
 from monet.mapping.nest.spatial import bindings, footprints_of, is_legal, rate_of, unrollings
 from tests.mapping.cores import two_level

@@ -8,7 +8,7 @@ import monet
 from monet.graph import GraphBuilder
 from monet.graph.kind import Dimensions
 from monet.hardware import load_description, load_hardware, replace
-from monet.hardware.accelerator import Flow
+from monet.hardware.core import Flow
 from monet.hardware.resolve import resolve
 from monet.mapping.errors import MappingError
 from monet.mapping.unfused.border import border_of

@@ -25,7 +25,8 @@ from monet.graph import Graph, GraphBuilder
 from monet.graph.loop_nest import Operand
 from monet.graph.op import Op
 from monet.graph.tensor import Tensor
-from monet.hardware.accelerator import Accelerator, Axis, Core, CoreInstance, Flow
+from monet.hardware.accelerator import Accelerator, CoreInstance
+from monet.hardware.core import Axis, Core, Flow
 from monet.hardware.loading import load_hardware
 from monet.schedule.evaluation import evaluate
 from monet.schedule.workload import Operator, workload_of

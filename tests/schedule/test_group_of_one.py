@@ -8,7 +8,7 @@ import pytest
 from monet.frontends import load_model
 from monet.graph import Graph
 from monet.hardware import load_hardware
-from monet.hardware.accelerator import Core
+from monet.hardware.core import Core
 from monet.mapping.unfused.model_operators import OperatorCost, map_graph
 from monet.mapping.unfused.operator import Unfused
 from monet.schedule.engine import Scheduler, run_decide, run_replay

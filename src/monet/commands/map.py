@@ -16,7 +16,8 @@ from monet.graph.counts import nest_of
 from monet.graph.graph import Graph
 from monet.graph.kind import MAC_FAMILIES, kind_named
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import Accelerator, Core, CoreInstance
+from monet.hardware.accelerator import Accelerator, CoreInstance
+from monet.hardware.core import Core
 from monet.hardware.lane_array import arrays_of
 from monet.mapping.cost_store import default_store
 from monet.mapping.errors import MappingError

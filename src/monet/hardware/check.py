@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from monet.errors import nearest
-from monet.hardware.accelerator import OPERANDS, Flow, flows_of
+from monet.hardware.core import OPERANDS, Flow, flows_of
 from monet.hardware.description import ConnectionModel, CoreModel, Description, LevelModel, PortModel, StorageModel
 from monet.hardware.errors import DescriptionProblem
 from monet.hardware.layout import copies, endpoint_of, endpoints, wires

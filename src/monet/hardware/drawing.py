@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from monet.hardware.accelerator import Accelerator, Core, CoreInstance, Link, MemoryLevel
+from monet.hardware.accelerator import Accelerator, CoreInstance, Link
+from monet.hardware.core import Core, MemoryLevel
 
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"),
              (1e-12, "p"), (1e-15, "f"))  # fmt: skip

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from monet.formats import format_named, whole_bytes
-from monet.hardware.accelerator import (
+from monet.hardware.core import (
     OPERANDS,
     OUTPUT_FLOWS,
     ArrayMode,

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from monet.hardware.accelerator import OPERANDS
+from monet.hardware.core import OPERANDS
 from monet.hardware.description import ConnectionModel, CoreModel, Description, LevelModel
 
 

@@ -8,7 +8,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from monet.formats import format_named
-from monet.hardware.accelerator import OPERANDS, Accelerator, Core, Flow, Memory, MemoryLevel
+from monet.hardware.accelerator import Accelerator, Memory
+from monet.hardware.core import OPERANDS, Core, Flow, MemoryLevel
 from monet.hardware.rates import Rate
 
 Traffic = dict[tuple[str, str, Flow], float]  # (level, slot, flow) → bits per cycle of all instances

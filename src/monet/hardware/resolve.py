@@ -7,26 +7,20 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from monet.hardware.accelerator import (
+from monet.hardware.accelerator import Accelerator, CoreInstance, Dram, Host, Interface, Link, Memory
+from monet.hardware.check import port_of
+from monet.hardware.core import (
     OPERANDS,
-    Accelerator,
     ArrayMode,
     Axis,
     Core,
-    CoreInstance,
     CoreKind,
-    Dram,
     Flow,
-    Host,
-    Interface,
-    Link,
-    Memory,
     MemoryLevel,
     Port,
     TransposedRead,
     flows_of,
 )
-from monet.hardware.check import port_of
 from monet.hardware.description import (
     ConnectionModel,
     CoreModel,

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import Core
+from monet.hardware.core import Core
 from monet.hardware.export import plain
 from monet.sources import cache_directory, keep_newest, source_digest
 

@@ -16,7 +16,7 @@ from monet.errors import MonetError
 from monet.formats import whole_bytes
 from monet.graph.kind import PLAIN, Dimensions
 from monet.graph.loop_nest import LoopNest, Operand
-from monet.hardware.accelerator import Core, Flow
+from monet.hardware.core import Core, Flow
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.nest.cost import Access
 from monet.mapping.unfused.border import Border

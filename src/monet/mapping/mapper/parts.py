@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import Flow
+from monet.hardware.core import Flow
 from monet.mapping.cost_store import CostStore
 from monet.mapping.mapper.search import NO_CONSTRAINTS, Target, cached_tiling
 from monet.mapping.nest.cost import Access, Cost, frame_cost

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from monet.formats import whole_bytes
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import ArrayMode, Core, CoreKind
+from monet.hardware.core import ArrayMode, Core, CoreKind
 from monet.hardware.rates import Rate
 from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.errors import DoesNotFit, MappingError

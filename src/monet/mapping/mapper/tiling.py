@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from monet.arrays import F64, I64, U8, F64x2, I64x2, U8x3
-from monet.hardware.accelerator import OPERANDS
+from monet.hardware.core import OPERANDS
 from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.mapper.branch_and_bound import best_tiling
 from monet.mapping.mapper.tiling_problem import (

@@ -7,7 +7,7 @@ import math
 from monet.formats import format_named, whole_bytes
 from monet.graph.kind import Call
 from monet.graph.loop_nest import LoopNest, Operand
-from monet.hardware.accelerator import Core
+from monet.hardware.core import Core
 from monet.mapping.unfused.dram_route import OperandCost
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from monet.formats import whole_bytes
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import OPERANDS, Core, Flow
+from monet.hardware.core import OPERANDS, Core, Flow
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.nest.footprint import Extent, Footprint, tables
 from monet.mapping.nest.frame import Crossing, Frame, Stream

@@ -15,7 +15,7 @@ from typing import Any
 
 from monet.formats import format_named, whole_bytes
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import OPERANDS, Axis, Core, Flow, MemoryLevel
+from monet.hardware.core import OPERANDS, Axis, Core, Flow, MemoryLevel
 from monet.hardware.output_tiles import bank_conflicts
 from monet.hardware.rates import Rate
 from monet.mapping.errors import MappingError

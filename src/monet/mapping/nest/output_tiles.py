@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from monet.formats import format_named
 from monet.grouping import Group
-from monet.hardware.accelerator import Axis
+from monet.hardware.core import Axis
 from monet.hardware.output_tiles import OutputTiles
 from monet.hardware.rates import Rate
 from monet.mapping.nest.footprint import Footprint

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from monet.arrays import F64
-from monet.hardware.accelerator import OPERANDS, Core, MemoryLevel
+from monet.hardware.core import OPERANDS, Core, MemoryLevel
 from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.nest.frame import Stream
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import ArrayMode, Axis, Core
+from monet.hardware.core import ArrayMode, Axis, Core
 from monet.hardware.rates import Rate
 from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.errors import MappingError

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from monet.errors import nearest
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import OPERANDS
+from monet.hardware.core import OPERANDS
 from monet.mapping.errors import MappingError
 from monet.mapping.mapper.tiling import Constraints
 from monet.mapping.nest.mapping import Binding, Cut, Loop, Mapping, Unrolled

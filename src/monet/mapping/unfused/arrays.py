@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from monet.errors import MonetError
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import Core
+from monet.hardware.core import Core
 from monet.hardware.lane_array import arrays_for
 from monet.mapping.cost_store import CostStore
 from monet.mapping.mapper.search import NO_CONSTRAINTS

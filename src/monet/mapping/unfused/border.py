@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import OPERANDS, Accelerator, Core, CoreInstance, Memory, MemoryLevel
+from monet.hardware.accelerator import Accelerator, CoreInstance, Memory
+from monet.hardware.core import OPERANDS, Core, MemoryLevel
 from monet.hardware.errors import HardwareError
 from monet.mapping.errors import DoesNotFit
 from monet.mapping.nest.frame import Stream

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from monet.formats import whole_bytes
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import Core, Flow, MemoryLevel
+from monet.hardware.core import Core, Flow, MemoryLevel
 from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.nest.cost import Access, entries, tile_elements
 from monet.mapping.nest.frame import Crossing, Stream

@@ -11,7 +11,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from monet.hardware.accelerator import Accelerator, Core, CoreInstance, Memory
+from monet.hardware.accelerator import Accelerator, CoreInstance, Memory
+from monet.hardware.core import Core
 from monet.hardware.errors import HardwareError
 from monet.mapping.nest.cost import Access
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from monet.arrays import I64
 from monet.formats import whole_bytes
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import Core, Flow
+from monet.hardware.core import Core, Flow
 from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.mapper.parts import Parts, best_parts, has_phases

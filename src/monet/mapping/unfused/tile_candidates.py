@@ -9,7 +9,7 @@ from collections.abc import Mapping as Dictionary
 import numpy as np
 
 from monet.arrays import F64, I64, F64x2, F64x4, F64x5, I64x3
-from monet.hardware.accelerator import OPERANDS
+from monet.hardware.core import OPERANDS
 from monet.mapping.mapper.tiling import OBJECTIVES, Constraints
 from monet.mapping.nest.cost import Cost
 from monet.mapping.nest.footprint import Extent, Footprint, Window, tables

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import Flow
+from monet.hardware.core import Flow
 from monet.mapping.cost_store import CostStore
 from monet.mapping.errors import DoesNotFit
 from monet.mapping.mapper.parts import Parts, best_parts

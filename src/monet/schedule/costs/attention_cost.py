@@ -24,7 +24,8 @@ from dataclasses import dataclass, replace
 from monet.formats import format_named, whole_bytes
 from monet.graph.loop_nest import LoopNest, Operand, index
 from monet.graph.operators.attention import MASK
-from monet.hardware.accelerator import Accelerator, Core, CoreInstance, Flow
+from monet.hardware.accelerator import Accelerator, CoreInstance
+from monet.hardware.core import Core, Flow
 from monet.mapping.cost_store import CostStore
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.mapping.mapper.search import Mapped, search

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from monet.hardware.accelerator import OPERANDS, Flow
+from monet.hardware.core import OPERANDS, Flow
 from monet.mapping.mapper.search import Mapped
 from monet.mapping.nest.cost import tile_elements
 from monet.mapping.nest.frame import Frame

@@ -14,7 +14,8 @@ from typing import Any
 from monet.formats import whole_bytes
 from monet.graph.kind import Dimensions
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import Core, CoreInstance
+from monet.hardware.accelerator import CoreInstance
+from monet.hardware.core import Core
 from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.errors import MappingError
 from monet.mapping.mapper.parts import has_phases

@@ -18,7 +18,7 @@ import numpy as np
 from monet.arrays import F64, I64, I64x2
 from monet.formats import format_named
 from monet.graph.loop_nest import Operand
-from monet.hardware.accelerator import Core, Flow, MemoryLevel
+from monet.hardware.core import Core, Flow, MemoryLevel
 from monet.hardware.lane_array import arrays_for
 from monet.schedule.costs.step_cost import STREAM_SHARE, StepCost
 from monet.schedule.plan import Split

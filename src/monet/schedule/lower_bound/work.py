@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from monet.hardware.accelerator import Accelerator, Core, Flow
+from monet.hardware.accelerator import Accelerator
+from monet.hardware.core import Core, Flow
 from monet.hardware.errors import HardwareError
 from monet.hardware.lane_array import arrays_of, peak_products_per_cycle
 from monet.mapping.nest.phases import fewest_products

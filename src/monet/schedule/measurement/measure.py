@@ -11,7 +11,7 @@ import numpy as np
 
 from monet.arrays import F64, I64, Bool
 from monet.graph.op import Phase
-from monet.hardware.accelerator import Core
+from monet.hardware.core import Core
 from monet.schedule import result_rows as r
 from monet.schedule.machine import Machine
 from monet.schedule.measurement.energy import Energy

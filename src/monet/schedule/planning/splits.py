@@ -20,7 +20,8 @@ import numpy as np
 from monet.arrays import F64, I64, Bool
 from monet.formats import format_named
 from monet.graph.loop_nest import LoopNest, Operand
-from monet.hardware.accelerator import Core, CoreInstance, Flow
+from monet.hardware.accelerator import CoreInstance
+from monet.hardware.core import Core, Flow
 from monet.hardware.lane_array import arrays_for, peak_products_per_cycle
 from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.errors import MappingError
