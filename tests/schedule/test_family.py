@@ -33,7 +33,12 @@ def makespan(scheduler: Scheduler, plan: Plan) -> float:
 
 @pytest.mark.parametrize(
     ("model", "hardware"),
-    [("resnet18-cifar", "edge-tpu"), ("mlp-robot", "simba"), ("gpt2-mini", "tpu-v3"), ("mobilenet:image=32", "simba")],
+    [
+        ("resnet18-cifar", "edge-tpu"),
+        ("mlp-robot", "simba"),
+        ("gpt2-mini", "tpu-v3"),
+        pytest.param("mobilenet:image=32", "simba", marks=pytest.mark.slow),
+    ],
 )
 def test_the_default_is_never_slower_than_a_simple_plan(model: str, hardware: str) -> None:
     scheduler = scheduler_of(model, hardware, batch=2)

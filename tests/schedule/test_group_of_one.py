@@ -80,10 +80,11 @@ def compare(scheduler: Scheduler, operator: Operator, expected: OperatorCost) ->
 CASES = [
     (model, hardware) for model in ("resnet18-cifar", "gpt2-mini", "bert-base") for hardware in (*PRESETS, *INFERENCE)
 ]
-CASES += [("mobilenetv2", hardware) for hardware in ("edge-tpu", "tpu-v3", "micro-npu", "eyeriss")]
+CASES += [("mobilenetv2", hardware) for hardware in ("tpu-v3", "eyeriss")]
+LARGE = [pytest.param("mobilenetv2", hardware, marks=pytest.mark.slow) for hardware in ("edge-tpu", "micro-npu")]
 
 
-@pytest.mark.parametrize(("model", "hardware"), CASES)
+@pytest.mark.parametrize(("model", "hardware"), [*CASES, *LARGE])
 def test_alone_as_mapped(model: str, hardware: str) -> None:
     """Every operator of a training step (of inference, where there are no types to train in): cycles to the tick, bytes
     exactly, joules by level."""

@@ -13,14 +13,15 @@ from monet.mapping.cost_store import CostStore
 from monet.schedule.evaluation import evaluate
 from monet.training.step import training_step
 
+SMALL = "resnet:blocks=1-1,width=32,stem=cifar,classes=10,image=16"
 # each differs from another in one thing: the model, the core, what lies outside of it, the plan
 CASES = {
     "mlp": ("mlp-robot", "edge-tpu", {}, "auto"),
-    "convolutions": ("resnet18-cifar", "edge-tpu", {}, "auto"),
-    "unfused": ("resnet18-cifar", "edge-tpu", {}, "none"),
-    "less memory": ("resnet18-cifar", "edge-tpu", {"cores.pe.memories.sram.size_bytes": 300_000}, "auto"),
-    "slower DRAM": ("resnet18-cifar", "edge-tpu", {"dram.dram.bandwidth_bits_per_cycle": 33}, "auto"),
-    "other cores": ("resnet18-cifar", "tpu-like-quad", {}, "auto"),
+    "convolutions": (SMALL, "edge-tpu", {}, "auto"),
+    "unfused": (SMALL, "edge-tpu", {}, "none"),
+    "less memory": (SMALL, "edge-tpu", {"cores.pe.memories.sram.size_bytes": 300_000}, "auto"),
+    "slower DRAM": (SMALL, "edge-tpu", {"dram.dram.bandwidth_bits_per_cycle": 33}, "auto"),
+    "other cores": (SMALL, "tpu-like-quad", {}, "auto"),
 }
 
 

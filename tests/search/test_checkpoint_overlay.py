@@ -22,7 +22,8 @@ from monet.transforms.recompute import Replay, recompute
 CASES = [
     ("resnet18-cifar", {"batch": 1, "image": 16}, {}, "edge-tpu"),
     ("gpt2-mini", {"sequence": 32}, {"optimizer": "adam"}, "fusemax"),
-    ("mobilenetv2", {"batch": 1, "image": 64}, {"micro_batches": 2}, "edge-tpu"),
+    pytest.param("mobilenetv2", {"batch": 1, "image": 64}, {"micro_batches": 2}, "edge-tpu", marks=pytest.mark.slow),
+    ("resnet:blocks=1-1,width=32,stem=cifar,classes=10,image=16", {"batch": 2}, {"micro_batches": 2}, "edge-tpu"),
 ]
 
 
