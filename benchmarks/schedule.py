@@ -16,7 +16,7 @@ os.environ.setdefault("MONET_CACHE", "off")  # what is new here must not have be
 from monet.frontends import load_model
 from monet.frontends.zoo.transformers import Gpt
 from monet.hardware import load_hardware
-from monet.schedule.engine import Scheduler, first_come_first_served, run_decide, run_replay
+from monet.schedule.engine import Scheduler, run_decide, served
 from monet.schedule.evaluation import evaluate
 from monet.schedule.expansion.expand import expand
 from monet.schedule.plan import Plan
@@ -71,10 +71,7 @@ def resnet18() -> None:
     expanded = expand(scheduler.workload, full, tiled_groups(scheduler.workload, full), scheduler.costs)
 
     def kernels() -> int:
-        decided = first_come_first_served(
-            run_decide(expanded, scheduler.machine, scheduler.workload), scheduler.machine
-        )
-        run_replay(decided, scheduler.machine)
+        decided, _ = served(run_decide(expanded, scheduler.machine, scheduler.workload), scheduler.machine)
         return len(decided.events.nodes) + len(decided.events.bookings)
 
     events = kernels()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from monet.hardware.accelerator import Rate
 from monet.hardware.core import ArrayMode, Axis, Core, CoreKind, MemoryLevel, Port, TransposedRead, flows_of
+from monet.hardware.rates import Rate
 
 
 def level(
