@@ -1,0 +1,1 @@
+"""Distributed training: systems of devices, parallel plans as graph transforms, collectives, pipelines."""
