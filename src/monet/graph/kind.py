@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,6 +30,7 @@ class Family(StrEnum):
     VECTOR = "vector"  # element-wise, reductions, norms, softmax, losses, optimizer updates
     MOVE = "move"  # copies, gathers, padding: bytes without arithmetic
     VIEW = "view"  # aliases its input; nothing is executed
+    COLLECTIVE = "collective"  # bytes between devices: the network's work, not a core's
 
 
 MAC_FAMILIES = frozenset({Family.CONVOLUTION, Family.MATMUL, Family.ATTENTION})
@@ -128,6 +129,8 @@ GradientRule = Callable[["Backward"], tuple[str | None, ...]]
 NarrowRule = Callable[[Attributes], Narrow | None]
 LowRankRule = Callable[[Call, int], tuple[Factor, Factor]]
 ContractionRule = Callable[[Call], tuple["Contracted", "Contracted"]]
+Exchanged = tuple[Array, ...]  # what one rank brings to a collective, or takes from it
+ExchangeRule = Callable[[Attributes, Sequence[Exchanged]], list[Exchanged]]
 
 
 def no_work(_: Call) -> Mapping[str, int]:
@@ -222,6 +225,9 @@ class OpKind:
     gradient, *state). ``narrow`` and ``mask`` are what compact saving may do to its outputs, ``low_rank`` the two
     layers of its adapter (absent: cannot be adapted), ``positions`` how many values its integer operand may take.
     ``contraction``: of a product, the axes of its first two operands.
+
+    Of operators between ranks, ``exchange`` is the NumPy meaning over all ranks of the group and ``sent_bytes`` what
+    each of them sends. ``ranked``: an operator of one rank of several, which no graph of one device has.
     """
 
     name: str
@@ -243,11 +249,14 @@ class OpKind:
     low_rank: LowRankRule | None = None
     positions: Callable[[Call], int] | None = None
     contraction: ContractionRule | None = None
+    exchange: ExchangeRule | None = None
+    sent_bytes: Callable[[Call], float] | None = None
+    ranked: bool = False
 
     def __post_init__(self) -> None:
         """An entry says all that other stages will ask; nothing is assumed of a kind that does not."""
         executed = self.family is not Family.VIEW
-        computes = executed and self.family is not Family.MOVE
+        computes = executed and self.family not in (Family.MOVE, Family.COLLECTIVE)
         missing = [
             what
             for what, lacks in (
@@ -260,6 +269,11 @@ class OpKind:
         ]
         if missing:
             raise ValueError(f"operator kind {self.name!r} needs {', '.join(missing)}")
+
+    @property
+    def of_one_device(self) -> bool:
+        """Whether graphs of one device may have it; the others need ranks beside theirs."""
+        return not self.ranked and self.family is not Family.COLLECTIVE
 
     def dimensions_of(self, call: Call, nest: LoopNest) -> Dimensions:
         """What may be cut of an application's nest; a view that has to copy does so element by element."""

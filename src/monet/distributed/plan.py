@@ -1,0 +1,179 @@
+"""ParallelPlan: how a training step is laid over devices. Three nested degrees (tensor, data, pipeline; their product
+is the number of devices) and what goes with them. What a plan does to a graph stands in ``ranks.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+from monet.errors import MonetError, OptionError, nearest
+from monet.transforms.checkpoint_plan import CheckpointPlan
+
+PIPELINE_SCHEDULES = ("1f1b", "gpipe", "zero-bubble")
+SHARDING = ("none", "states", "gradients", "parameters")
+RECOMPUTATION = ("none", "selective", "full")
+BATCH_NORM = ("sync", "local")
+TENSOR_SPLITS = ("features", "rows")
+GROUPS = ("tensor", "data", "pipeline", "tied")  # that a collective operator may name
+
+
+class Coordinate(NamedTuple):
+    """A device's place in the groups it is part of."""
+
+    pipeline: int
+    data: int
+    tensor: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelPlan:
+    """How one training step is laid over ``devices`` devices.
+
+    ``data`` replicas train on parts of the batch, ``micro_batch`` samples at a time, and add up gradients. ``tensor``
+    devices share every layer: its features (columns and rows of weights, attention heads, vocabulary) or, of images,
+    the ``rows``; with ``sequence_parallel`` they share the tokens where features are whole. ``pipeline`` stages have
+    consecutive layers each, ``interleave`` chunks of them per device. ``cuts`` are the blocks each chunk starts with
+    (without the first, which starts with 0); not given, chunks have equally many.
+
+    ``shard`` says what replicas share instead of each keeping it whole: optimizer states, also gradients, also
+    parameters. ``recompute``: nothing, what lies between the products of attention, all of a block but its input, or a
+    checkpoint plan of ours by name of storage. Batch norm takes statistics over the micro-batches of all replicas
+    (``sync``) or of its own (``local``). Gradients are sent in buckets of ``bucket_bytes`` (0: each by itself).
+    """
+
+    data: int = 1
+    tensor: int = 1
+    sequence_parallel: bool = False
+    pipeline: int = 1
+    interleave: int = 1
+    pipeline_schedule: str = "1f1b"
+    shard: str = "none"
+    micro_batch: int = 1
+    recompute: str | CheckpointPlan = "none"
+    batch_norm: str = "sync"
+    tensor_split: str = "features"
+    cuts: tuple[int, ...] = ()
+    bucket_bytes: int = 25 << 20
+
+    def __post_init__(self) -> None:
+        for name in ("data", "tensor", "pipeline", "interleave", "micro_batch"):
+            _check_count(name, getattr(self, name))
+        _check_count("bucket_bytes", self.bucket_bytes, 0)
+        for name, allowed in _NAMED.items():
+            value = getattr(self, name)
+            if value not in allowed and not isinstance(value, CheckpointPlan):
+                raise OptionError(name, value, nearest(str(value), allowed))
+        if self.sequence_parallel and self.tensor == 1:
+            raise OptionError("sequence_parallel", True, "tokens are shared among tensor ranks: tensor=1 has none")
+        if self.sequence_parallel and self.tensor_split == "rows":
+            raise OptionError("sequence_parallel", True, "goes with tensor_split=features")
+        if self.interleave > 1 and (self.pipeline == 1 or self.pipeline_schedule == "gpipe"):
+            raise OptionError("interleave", self.interleave, "needs pipeline of at least 2 and pipeline_schedule=1f1b")
+        object.__setattr__(self, "cuts", tuple(self.cuts))
+        if self.cuts and len(self.cuts) != self.chunks - 1:
+            raise OptionError("cuts", list(self.cuts), f"{self.chunks} chunks have {self.chunks - 1} cuts between them")
+        if list(self.cuts) != sorted(set(self.cuts)) or any(cut < 1 for cut in self.cuts):
+            raise OptionError("cuts", list(self.cuts), "blocks are cut in ascending order, each chunk has at least one")
+
+    @property
+    def devices(self) -> int:
+        """How many devices it takes."""
+        return self.data * self.tensor * self.pipeline
+
+    @property
+    def chunks(self) -> int:
+        """Pieces that the layers are cut into: stages, times chunks of each."""
+        return self.pipeline * self.interleave
+
+    def micro_batches(self, batch: int) -> int:
+        """Passes that each replica makes for a batch of so many samples over all replicas."""
+        share = self.data * self.micro_batch
+        if batch % share:
+            lower, upper = batch // share * share, (batch // share + 1) * share
+            legal = f"{lower} or {upper}" if lower else str(upper)
+            reason = f"data={self.data} × micro_batch={self.micro_batch} = {share} leaves {batch % share}; {legal} fit"
+            raise OptionError("batch", batch, reason)
+        count = batch // share
+        if self.interleave > 1 and count % self.pipeline:
+            legal_counts = _around(count, self.pipeline)
+            legal = " or ".join(str(number * share) for number in legal_counts)
+            reason = f"interleaved, {count} micro-batches do not divide into pipeline={self.pipeline}; {legal} do"
+            raise OptionError("batch", batch, reason)
+        return count
+
+    def check_devices(self, devices: int) -> None:
+        """That so many devices are enough, and that none is left over."""
+        if devices != self.devices:
+            product = f"data={self.data} × tensor={self.tensor} × pipeline={self.pipeline} = {self.devices}"
+            more, per = devices - self.devices, self.tensor * self.pipeline
+            what = f"{-more} more than there are" if more < 0 else f"{more} are left over"
+            counts = sorted({max(1, devices // per), -(-devices // per)})
+            legal = " or ".join(f"data={count} ({count * per} devices)" for count in counts)
+            raise OptionError("devices", devices, f"{product}, {what}; with tensor and pipeline as they are: {legal}")
+
+    # --- ranks ----------------------------------------------------------------------------------------------------
+
+    def coordinate(self, rank: int) -> Coordinate:
+        """Place of a device in its groups: those of one tensor group are next to each other, then those of a data
+        group, so that the busiest collectives are nearest."""
+        return Coordinate(rank // (self.tensor * self.data), rank // self.tensor % self.data, rank % self.tensor)
+
+    def rank(self, pipeline: int, data: int, tensor: int) -> int:
+        """The device at a place."""
+        return (pipeline * self.data + data) * self.tensor + tensor
+
+    # --- plain values ---------------------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for YAML or JSON; what is as usual is left out."""
+        found: dict[str, Any] = {}
+        for declared in fields(self):
+            value = getattr(self, declared.name)
+            if value != declared.default:
+                value = value.to_dict() if isinstance(value, CheckpointPlan) else value
+                found[declared.name] = list(value) if isinstance(value, tuple) else value
+        return found
+
+    @classmethod
+    def from_dict(cls, values: Any, source: str = "parallel plan") -> ParallelPlan:
+        """A plan from plain values."""
+        if not isinstance(values, Mapping):
+            raise MonetError(f"{source}: expected a mapping of options, got {values!r}")
+        known = {declared.name for declared in fields(cls)}
+        for name in values:
+            if name not in known:
+                raise MonetError(f"{source}: unknown key {name!r}; {nearest(str(name), known)}")
+        given = dict(values)
+        if isinstance(given.get("recompute"), Mapping):
+            given["recompute"] = CheckpointPlan.from_dict(given["recompute"], f"{source}: recompute")
+        return cls(**given)
+
+
+_NAMED = {
+    "pipeline_schedule": PIPELINE_SCHEDULES,
+    "shard": SHARDING,
+    "recompute": RECOMPUTATION,
+    "batch_norm": BATCH_NORM,
+    "tensor_split": TENSOR_SPLITS,
+}
+
+
+def _check_count(name: str, value: object, least: int = 1) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise OptionError(name, value, f"a whole number of at least {least} is needed")
+
+
+def _around(number: int, divisor: int) -> tuple[int, ...]:
+    """The multiples of ``divisor`` next to ``number``."""
+    lower = number // divisor * divisor
+    return (lower, lower + divisor) if lower else (divisor,)
+
+
+def check_divides(option: str, parts: int, size: int, what: str) -> None:
+    """That ``size`` things can be cut into ``parts`` equal parts; otherwise says which numbers could."""
+    if size % parts:
+        divisors = [number for number in range(1, size + 1) if size % number == 0]
+        below, above = (max(n for n in divisors if n < parts), min((n for n in divisors if n > parts), default=0))
+        legal = f"{below} or {above}" if above else str(below)
+        raise OptionError(option, parts, f"does not divide {what} of {size} ({size % parts} left over); {legal} would")
