@@ -262,7 +262,7 @@ def test_parts_are_independent(case: Case) -> None:
             if integers(case, operand.slot) or operand.slot in KINDS[case.kind].retained:
                 continue
             results = dependences(case, operand.slot)
-            shape, grain = call.inputs[operand.slot].shape if operand.picks else (), operator.dimensions.grain_of(dim)
+            shape, grain = call.inputs[operand.slot].shape if operand.picks else (), nest.grain.get(dim, 1)
             for first in range(0, nest.sizes[dim], grain):  # positions that stay together
                 here = [{dim: position} for position in range(first, min(first + grain, nest.sizes[dim]))]
                 made = np.any([touched(out, nest, fixed) for fixed in here], axis=0)

@@ -72,8 +72,7 @@ class Dimensions:
     they are never cut either; an operator that takes more than one of the ``passes`` over its inputs keeps ``extent``
     elements from one to the next. ``combine`` is the function that merges the results of parts of a dimension that a
     result is summed over, which every such cut owes; without it such a dimension cannot be cut, and a further result
-    that a cut dimension does not index comes out the same in every part. ``grain`` has dimensions that tiles cut at
-    multiples of some number only, since so many positions are worked on together.
+    that a cut dimension does not index comes out the same in every part.
     """
 
     taps: frozenset[str] = frozenset()
@@ -81,11 +80,6 @@ class Dimensions:
     passes: int = 1
     extent: int = 0
     combine: str = ""
-    grain: tuple[tuple[str, int], ...] = ()
-
-    def grain_of(self, dim: str) -> int:
-        """Positions of a dimension that stay together."""
-        return dict(self.grain).get(dim, 1)
 
 
 class Narrow(NamedTuple):

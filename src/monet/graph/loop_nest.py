@@ -91,6 +91,16 @@ class Operand:
         """Bytes of all elements."""
         return whole_bytes(math.prod(self.shape) * self.bits_per_element)
 
+    @property
+    def grain(self) -> dict[str, int]:
+        """Dimensions along which elements share a scale, and how many of them do. Groups never lie along windows."""
+        held = format_named(self.dtype)
+        if held.element is None or held.group is None:
+            return {}
+        extents = held.group.aligned(self.shape)[1][-len(self.indices) :]
+        along = ((index.terms, extent) for index, extent in zip(self.indices, extents, strict=True))
+        return {terms[0][0]: extent for terms, extent in along if extent > 1 and len(terms) == 1}
+
     def part(self, ranges: Mapping[str, tuple[int, int]], sizes: Mapping[str, int]) -> Operand:
         """What a part of the nest has of this operand; see ``LoopNest.part``."""
         if not self.dims & ranges.keys():
@@ -152,6 +162,20 @@ class LoopNest:
         """Dimensions that index no output: the nest sums over them."""
         written = frozenset().union(*(operand.dims for operand in self.writes))
         return frozenset(self.sizes) - written
+
+    @cached_property
+    def grain(self) -> dict[str, int]:
+        """Dimensions along which elements of an operand share a scale, and how many positions stay together: tiles and
+        pieces end at multiples of it."""
+        found: dict[str, int] = {}
+        for operand in self.operands:
+            for dim, extent in operand.grain.items():
+                found[dim] = math.lcm(found.get(dim, 1), extent)
+        return found
+
+    def granules(self, dim: str) -> int:
+        """Positions of a dimension that a cut may part: groups where elements share a scale."""
+        return -(-self.sizes[dim] // self.grain.get(dim, 1))
 
     def part(self, ranges: Mapping[str, tuple[int, int]]) -> LoopNest:
         """The nest over ``ranges`` (start, end) of some dimensions; the others are whole."""

@@ -7,8 +7,7 @@ import math
 from monet.block_scaling import quantise
 from monet.errors import ModelError
 from monet.formats import FORMATS, is_format, unknown_format
-from monet.graph.kind import Array, Call, Dimensions, Family, OpKind, Output, register
-from monet.graph.loop_nest import LoopNest
+from monet.graph.kind import Array, Call, Family, OpKind, Output, pointwise, register
 from monet.graph.op import Attributes
 from monet.graph.operators.nests import elementwise
 from monet.graph.tensor import Role, Tensor
@@ -37,19 +36,13 @@ def _evaluate(attrs: Attributes, x: Array) -> Array:
 
 def _work(call: Call) -> dict[str, int]:
     """Every element is quantised: its magnitude compared, scaled and rounded, which cores may have a unit for. Elements
-    that pad a group to its size are worked on like others; a scale that is no power of two is divided by."""
+    that pad a group to its size are worked on like others; a scale that is no power of two is divided by. A result
+    depends on its group (``LoopNest.grain``); a scale of the whole tensor is taken as known beforehand."""
     group = FORMATS[call.out.dtype].group
     padded, count = (group.padded(call.out.shape), group.count(call.out.shape)) if group else (0, 0)
     extra = {"random": padded} if call.attrs.get("rounding") == "stochastic" else {}
     divided = {"div": count} if group and group.scale == "e4m3" else {}
     return {"quantize": padded, **divided, **extra}
-
-
-def _in_groups(call: Call, _: LoopNest) -> Dimensions:
-    """Every result depends on the elements of its group. A scale of the whole tensor is taken as known beforehand."""
-    group = FORMATS[call.out.dtype].group
-    steps = group.aligned(call.out.shape)[1] if group else ()
-    return Dimensions(grain=tuple((f"A{axis}", step) for axis, step in enumerate(steps) if step > 1))
 
 
 def lost_to_padding(tensor: Tensor) -> int:
@@ -60,7 +53,7 @@ def lost_to_padding(tensor: Tensor) -> int:
 
 register(
     OpKind(
-        "quantize", Family.VECTOR, _infer, _evaluate, elementwise, _in_groups, _work,
+        "quantize", Family.VECTOR, _infer, _evaluate, elementwise, pointwise, _work,
         no_onnx="precision policies put it before products",
     ),
 )  # fmt: skip

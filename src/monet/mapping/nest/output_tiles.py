@@ -81,15 +81,8 @@ def grouped_sizes(sizes: dict[str, int], touched: Mapping[str, Footprint]) -> di
     long."""
     found: dict[str, int] = {}
     for slot in ("I", "W"):
-        operand = touched[slot].operand
-        group = _multiplied_group(operand.dtype)
-        if group is None:
-            continue
-        extents = group.aligned(operand.shape)[1][-len(operand.indices) :]
-        for extent, index in zip(extents, operand.indices, strict=True):
-            dims = [dim for dim, _ in index.terms if dim in sizes]
-            if extent > 1 and len(dims) == 1:
-                found[dims[0]] = max(found.get(dims[0], 1), extent)
+        for dim, extent in touched[slot].operand.grain.items():
+            found[dim] = max(found.get(dim, 1), extent)
     return {dim: -(-size // found[dim]) * found[dim] if dim in found else size for dim, size in sizes.items()}
 
 

@@ -16,9 +16,12 @@ FEW = 4  # fewer divisors than this: tile sizes that leave a remainder are tried
 Ranges = dict[str, tuple[int, int]]  # dimension → (start, end)
 
 
-def tile_sizes(size: int, parts: Iterable[int], most: int) -> tuple[int, ...]:
+def tile_sizes(size: int, parts: Iterable[int], most: int, grain: int = 1) -> tuple[int, ...]:
     """Tiles to try for a dimension, ascending, 1 and all of it among them: divisors; where there are few, also the
-    tiles that cut it into about equal ``parts``; of more than ``most``, a selection from all over."""
+    tiles that cut it into about equal ``parts``; of more than ``most``, a selection from all over. ``grain``: so many
+    positions stay together."""
+    if grain > 1:
+        return tuple(min(grain * tile, size) for tile in tile_sizes(-(-size // grain), parts, most))
     found = set(divisors(size))
     if len(found) < FEW and size > FEW:
         found |= {-(-size // count) for count in parts if count < size}

@@ -176,6 +176,10 @@ def unfused_as(
     missing = [dim for dim, count in counts.items() if count > 1 and dim not in order]
     if missing:
         raise MappingError(f"dram: {missing[0]} is split into {counts[missing[0]]} tiles but is not in the order")
+    for dim, grain in nest.grain.items():
+        if counts.get(dim, 1) > 1 and whole[dim] % grain:
+            groups = f"groups of {grain} elements that share a scale"
+            raise MappingError(f"dram: tiles of {whole[dim]} along {dim} cut {groups}; take a multiple")
     loops = tuple(Loop(dim, counts[dim]) for dim in order if counts[dim] > 1)
     tiles = tiles_of(nest, whole)
     frame = frame_of(tiles.steady.nest, core, mapping.mode, mapping.binding, mapping.unrolled, border.stream)

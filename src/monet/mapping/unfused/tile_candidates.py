@@ -63,14 +63,14 @@ def tile_arrays(
 
 
 def _candidates(frame: Frame, touched: list[Footprint]) -> tuple[tuple[int, ...], ...]:
-    """Tiles of every dimension."""
+    """Tiles of every dimension; their edges lie between groups that share a scale."""
     # taps of a window; where one row of outputs is left, the window has only its taps to move it
     taps = {window.v or window.u for footprint in touched for window in footprint.windows}
     unpaired = [window for footprint in touched for window in footprint.windows if not window.v]
     return tuple(
         tuple(
             tile
-            for tile in ((size,) if dim in taps else tile_sizes(size, PARTS, MOST_TILES))
+            for tile in ((size,) if dim in taps else tile_sizes(size, PARTS, MOST_TILES, frame.nest.grain.get(dim, 1)))
             if not any(window.u == dim and _in_padding(window, size, tile) for window in unpaired)
         )
         for dim, size in frame.sizes.items()

@@ -51,6 +51,14 @@ class StepRanges:
         return {dim: len(set(low[: self.pieces].tolist())) for dim, (low, _) in self.ranges.items()}
 
     @cached_property
+    def longest(self) -> int:
+        """The step of most points, the last of equal ones."""
+        points = np.ones(self.count, np.int64)
+        for low, high in self.ranges.values():
+            points = points * (high - low)
+        return self.count - 1 - int(np.argmax(points[::-1]))
+
+    @cached_property
     def content(self) -> tuple[Any, ...]:
         """Equal for equal steps."""
         ranges = tuple((dim, low.tobytes(), high.tobytes()) for dim, (low, high) in self.ranges.items())
@@ -59,7 +67,7 @@ class StepRanges:
 
 def make_steps(nest: LoopNest, tiles: Mapping[str, tuple[I64, I64]], split: Split = ()) -> StepRanges:
     """All combinations of tiles (by dimension, outermost first) and pieces: what a tile has of the dimensions that are
-    split is cut further."""
+    split is cut further, where elements share a scale between groups of them."""
     counts, parts = [len(low) for low, _ in tiles.values()], [many for _, many in split]
     total, pieces = math.prod(counts), math.prod(parts)
     index = np.unravel_index(np.arange(total), counts) if counts else ()
@@ -70,8 +78,10 @@ def make_steps(nest: LoopNest, tiles: Mapping[str, tuple[I64, I64]], split: Spli
     for (dim, many), where in zip(split, number, strict=True):
         if many > 1:
             start, end = ranges.get(dim, (np.zeros(total * pieces, np.int64), np.int64(nest.sizes[dim])))
-            size, place = end - start, np.tile(where, total)
-            ranges[dim] = start + place * size // many, start + (place + 1) * size // many
+            grain, place = nest.grain.get(dim, 1), np.tile(where, total)
+            size = -(-(end - start) // grain)
+            low, high = start + place * size // many * grain, start + (place + 1) * size // many * grain
+            ranges[dim] = (low, high) if grain == 1 else (np.minimum(low, end), np.minimum(high, end))
     return StepRanges(total * pieces, total, pieces, ranges)
 
 

@@ -57,18 +57,18 @@ def _final_split(operator: Operator, cores: Cores, split: Split, table: CostTabl
 
 
 def _longest(operator: Operator, split: Split, store: CostStore) -> tuple[StepRanges, int]:
-    """The pieces of a split, and the bytes of the operands of the longest: the last one."""
+    """The pieces of a split, and the bytes of the operands of the longest."""
 
     def compute() -> tuple[StepRanges, int]:
         steps = make_steps(operator.nest, {}, split)
-        return steps, sum(operand.bytes for operand in step_nest(operator.nest, steps, steps.count - 1).operands)
+        return steps, sum(operand.bytes for operand in step_nest(operator.nest, steps, steps.longest).operands)
 
     return store[LONGEST].get_or((operator.key, split), compute)
 
 
 def _piece_cost(operator: Operator, cores: Cores, split: Split, table: CostTable, share: float) -> StepCost:
     steps, _ = _longest(operator, split, table.store)
-    return table.cost(operator, steps, steps.count - 1, cores[0], False, share)
+    return table.cost(operator, steps, steps.longest, cores[0], False, share)
 
 
 def _others(operator: Operator, cores: int, split: Split, store: CostStore) -> Iterator[Split]:

@@ -224,7 +224,7 @@ def _ranges(group: Group, operators: Sequence[Operator]) -> dict[int, Ranges]:
                 cut[dim] = even_cuts(size, counts[g])
             elif size == last.nest.sizes[group.tile[g][0]]:
                 cut[dim] = _cuts(size, sizes[g])
-            elif operator.dimensions.grain_of(dim) == 1:
+            elif dim not in operator.nest.grain:
                 cut[dim] = even_cuts(size, counts[g])
         tiles[operator.number] = cut
     tiles[last.number] = {
@@ -241,7 +241,7 @@ def _grain(operators: Sequence[Operator], dims: Mapping[int, Mapping[int, str]],
     """Positions that tiles of a group keep together along one of its cuts: edges of tiles lie on edges of groups that
     share a scale."""
     named = ((operator, dims[operator.number].get(cut, "")) for operator in operators)
-    return math.lcm(*(operator.dimensions.grain_of(dim) for operator, dim in named if dim))
+    return math.lcm(*(operator.nest.grain.get(dim, 1) for operator, dim in named if dim))
 
 
 def _cuts(size: int, step: int) -> tuple[I64, I64]:

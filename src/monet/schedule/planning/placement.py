@@ -93,8 +93,10 @@ def _check_split(operator: Operator, placement: Placement, place: str) -> None:
             f"pieces as there are cores ({len(cores)})"
         )
     for dim, parts in split:
-        if operator.nest.sizes[dim] < parts:
-            raise PlanError(f"{place}: {dim} has {operator.nest.sizes[dim]} values for {parts} cores")
+        if operator.nest.granules(dim) < parts:
+            grain = operator.nest.grain.get(dim, 1)
+            groups = f" in {operator.nest.granules(dim)} groups of {grain} that share a scale" if grain > 1 else ""
+            raise PlanError(f"{place}: {dim} has {operator.nest.sizes[dim]} values{groups} for {parts} cores")
 
 
 def default_placement(operator: Operator, table: CostTable, share: float, most_cores: int | None = None) -> Placement:

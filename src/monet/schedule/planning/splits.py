@@ -77,7 +77,7 @@ def array_cycles(operator: Operator, core: Core, split: Split, store: CostStore)
 
     def compute() -> float:
         steps = make_steps(operator.nest, {}, split)
-        piece = step_nest(operator.nest, steps, steps.count - 1)  # of nearly equal pieces, the last is the longest
+        piece = step_nest(operator.nest, steps, steps.longest)
         arrays = arrays_for(core, *(operand.dtype for operand in operator.nest.reads[:2]))
         ways: list[tuple[Core, tuple[LoopNest, ...]]] = [(array, (piece,)) for array in arrays]
         ways += [(array, phases(piece)) for array in arrays if has_phases(piece, Target(array))]
@@ -111,7 +111,7 @@ def candidates(operator: Operator, cores: int) -> Iterator[Split]:
     """Ways to split an operator over up to so many cores, no split first. A dimension is cut into as few parts as leave
     the longest one as it is."""
     allowed = allowed_dims(operator)
-    dims = [(dim, size) for dim, size in operator.nest.dims if dim in allowed and size > 1]
+    dims = [(dim, operator.nest.granules(dim)) for dim, size in operator.nest.dims if dim in allowed and size > 1]
     seen: set[Split] = set()
     for count in core_counts(cores):
         for split in ((), *_along_one(dims, count), *_along_two(dims, count)):
@@ -160,7 +160,7 @@ class Ways:
         """All ways over up to so many cores."""
         splits, nest = tuple(candidates(operator, cores)), operator.nest
         parts = {dim: np.array([dict(split).get(dim, 1) for split in splits]) for dim in nest.sizes}
-        sizes = {dim: -(-size // parts[dim]) for dim, size in nest.sizes.items()}
+        sizes = {dim: _longest_piece(nest, dim, parts[dim]) for dim in nest.sizes}
         one = np.ones(len(splits))
         elements = np.stack([one * _box(operand, sizes) for operand in nest.operands])
         bits = np.array([[operand.bits_per_element] for operand in nest.operands])
@@ -219,6 +219,13 @@ class Ways:
     @cached_property
     def _burst_bits(self) -> dict[tuple[int, int, int], F64]:
         return {}
+
+
+def _longest_piece(nest: LoopNest, dim: str, parts: I64) -> I64:
+    """Positions of the longest of so many pieces of a dimension."""
+    size, grain = nest.sizes[dim], nest.grain.get(dim, 1)
+    found: I64 = -(-nest.granules(dim) // parts) * grain
+    return np.minimum(found, size)
 
 
 def _box(operand: Operand, sizes: dict[str, I64]) -> F64:

@@ -34,7 +34,7 @@ def forms_of(scheduler: Scheduler, operator: Operator, splits: bool = True) -> t
     able = [cores for cores in scheduler.machine.accelerator.like_cores if _runs_on(scheduler, operator, cores[0])]
     found: list[Form] = [tuple(Placement((core.name,)) for core in cores) for cores in able]
     allowed = allowed_dims(operator) if splits else frozenset[str]()
-    dims = [(dim, size) for dim, size in operator.nest.dims if dim in allowed and size > 1]
+    dims = [(dim, operator.nest.granules(dim)) for dim, size in operator.nest.dims if dim in allowed and size > 1]
     for cores in able:
         for dim, size in dims:
             found += [_windows(cores, ((dim, pieces),)) for pieces in _pieces(len(cores)) if pieces <= size]
