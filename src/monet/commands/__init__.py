@@ -20,5 +20,6 @@ COMMANDS = {
     "reproduce": ("reproduce:reproduce", "Repeat one study of the MONET paper: its figure and its published numbers beside ours."),
     "models": ("models:models", "List the built-in models, and the families with their parameters."),
     "hardware": ("hardware:app", "Accelerators: list those built in, show one, begin a new one, file schema."),
+    "systems": ("systems:app", "Systems of devices and a network: list those built in, show one, file schema."),
     "explore": ("explore:app", "Search a space of hardware designs: monet explore SPACE [OPTIONS]; see monet explore search --help."),
 }  # fmt: skip
