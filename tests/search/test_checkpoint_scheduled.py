@@ -224,7 +224,7 @@ def test_an_impossible_budget_says_what_is_short(front: ScheduledFront) -> None:
 
 def paging_case(bandwidth: str = "4 GB/s") -> ScheduledCost:
     graph = monet.training_step(monet.load_model("resnet18", batch=1, image=64))
-    accelerator = monet.load_hardware("edge-tpu", {"host.bandwidth_bytes_per_s": bandwidth})
+    accelerator = monet.load_hardware("edge-tpu", {"endpoints.host.bandwidth_bytes_per_s": bandwidth})
     return ScheduledCost(scheduler := Scheduler(graph, accelerator), default_plan(scheduler, "none"))
 
 

@@ -29,11 +29,13 @@ class Family(StrEnum):
     ATTENTION = "attention"
     VECTOR = "vector"  # element-wise, reductions, norms, softmax, losses, optimizer updates
     MOVE = "move"  # copies, gathers, padding: bytes without arithmetic
+    TRANSFER = "transfer"  # to and from the memory of a host
     VIEW = "view"  # aliases its input; nothing is executed
     COLLECTIVE = "collective"  # bytes between devices: the network's work, not a core's
 
 
 MAC_FAMILIES = frozenset({Family.CONVOLUTION, Family.MATMUL, Family.ATTENTION})
+PORT_FAMILIES = frozenset({Family.TRANSFER, Family.COLLECTIVE})  # run on a port to what is outside of the chip
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ ExchangeRule = Callable[[Attributes, Sequence[Exchanged]], list[Exchanged]]
 
 
 def no_work(_: Call) -> Mapping[str, int]:
-    """Views and moves compute nothing."""
+    """Views, moves and transfers compute nothing."""
     return {}
 
 
@@ -222,6 +224,12 @@ class OpKind:
 
     Of operators between ranks, ``exchange`` is the NumPy meaning over all ranks of the group and ``sent_bytes`` what
     each of them sends. ``ranked``: an operator of one rank of several, which no graph of one device has.
+
+    ``endpoint`` is the kind of endpoint (``host``, ``network``) whose port a transfer occupies; its attribute
+    ``endpoint`` may name one of several. It occupies the port for its attribute ``seconds``, of which ``energy_j`` are
+    spent there; without them, for the port's latency and its bytes at the port's bandwidth and price. Meanwhile DRAM is
+    read and written once for every operand of its nest; results that ``stays_outside`` lists stay behind the port. It
+    does not begin before its ``awaited`` inputs are there, of which it reads nothing.
     """
 
     name: str
@@ -246,11 +254,14 @@ class OpKind:
     exchange: ExchangeRule | None = None
     sent_bytes: Callable[[Call], float] | None = None
     ranked: bool = False
+    endpoint: str = ""
+    awaited: tuple[int, ...] = ()
+    stays_outside: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         """An entry says all that other stages will ask; nothing is assumed of a kind that does not."""
         executed = self.family is not Family.VIEW
-        computes = executed and self.family not in (Family.MOVE, Family.COLLECTIVE)
+        computes = executed and self.family not in (Family.MOVE, *PORT_FAMILIES)
         missing = [
             what
             for what, lacks in (
@@ -258,6 +269,7 @@ class OpKind:
                 ("a rule of its dimensions", executed and self.dimensions is None),
                 ("a work rule", computes and self.work is no_work),
                 ("its ONNX operators, or why there are none", bool(self.onnx) == bool(self.no_onnx)),
+                ("an endpoint", (self.family in PORT_FAMILIES) != bool(self.endpoint)),
             )
             if lacks
         ]

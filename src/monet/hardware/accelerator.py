@@ -92,12 +92,18 @@ class Dram:
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
-    """The host's memory, and the link between it and DRAM. Nothing but paged-out activations uses it."""
+class Endpoint:
+    """Something outside of the chip that data is sent to and comes from over a port of its own: the memory of a host,
+    a network of other devices. Operators that transfer (``OpKind.endpoint``) run there, one after another. ``place``
+    is where the port hangs on the network: beside DRAM unless links lead to it."""
 
-    bandwidth_bytes_per_s: float
+    name: str
+    kind: str  # host or network
+    bandwidth_bytes_per_s: float  # one way or both together: transfers follow each other
     latency_s: float
-    energy_j_per_bit: float
+    energy_j_per_bit: float  # of the port and what is behind it
+    capacity_bytes: int  # of the memory behind it; ``BOUNDLESS`` if it is not said
+    place: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +167,7 @@ class Accelerator(Displayed):
     links: tuple[Link, ...]
     other_area_m2: float = 0.0  # chip area that nothing above stands for: control, I/O
     other_leakage_w: float = 0.0
-    host: Host | None = None
+    endpoints: tuple[Endpoint, ...] = ()  # outside of the chip: hosts, networks
     interfaces: tuple[Interface, ...] = ()  # of DRAM and serial links
     clock_power_w: float = 0.0  # clock network of all that is not gated, busy or not
     gated_clock_w: tuple[tuple[str, float], ...] = ()  # template → clock of one such core while it is busy
@@ -193,10 +199,29 @@ class Accelerator(Displayed):
 
     @cached_property
     def _by_name(self) -> dict[str, CoreInstance]:
-        return {instance.name: instance for instance in self.cores}
+        return {instance.name: instance for instance in (*self.cores, *self.ports)}
+
+    @cached_property
+    def ports(self) -> tuple[CoreInstance, ...]:
+        """Ports to endpoints, as what transfers run on. They are no cores: no peak, no area counts them."""
+        from monet.hardware.ports import port_of
+
+        return tuple(port_of(endpoint, self.clock_hz) for endpoint in self.endpoints)
+
+    @cached_property
+    def outside_memories(self) -> tuple[Memory, ...]:
+        """What is behind the ports, in their order; nothing stays behind one to a network."""
+        from monet.hardware.ports import memory_behind
+
+        return tuple(memory_behind(endpoint, self.clock_hz) for endpoint in self.endpoints)
+
+    def endpoint(self, kind: str) -> Endpoint | None:
+        """The first endpoint of a kind, or the one of that name."""
+        named = [each for each in self.endpoints if each.name == kind]
+        return next(iter(named or (each for each in self.endpoints if each.kind == kind)), None)
 
     def instance(self, name: str) -> CoreInstance:
-        """The core instance called ``name``."""
+        """The core instance, or port, called ``name``."""
         found = self._by_name.get(name)
         if found is not None:
             return found
@@ -265,7 +290,8 @@ class Accelerator(Displayed):
         """Indices of the links from one endpoint to another: fewest hops, then lowest link index at each hop.
 
         Mesh links are laid down x first, so this is dimension-ordered routing there. A route never passes through
-        DRAM. Memories on the same endpoint have the empty route. No route at all is an error.
+        DRAM or what is outside of the chip. Memories on the same endpoint have the empty route. No route at all is an
+        error.
         """
         if target not in self._hops:
             self._hops[target] = self._hops_to(target)
@@ -298,11 +324,11 @@ class Accelerator(Displayed):
 
     def _hops_to(self, target: str) -> dict[str, int]:
         """Hops from every endpoint that can reach ``target``."""
-        hops = {target: 0}
+        hops, ends = {target: 0}, {self.dram.name, *(endpoint.name for endpoint in self.endpoints)}
         queue = deque([target])
         while queue:
             here = queue.popleft()
-            if here == self.dram.name != target:  # nothing passes through it
+            if here != target and here in ends:  # nothing passes through it
                 continue
             for source in self._sources.get(here, ()):
                 if source not in hops:

@@ -15,7 +15,10 @@ from monet.hardware.technology import is_derivable
 def check(description: Description) -> list[DescriptionProblem]:
     """All problems of a description whose fields are each valid."""
     first, *more = description.dram
-    why = f"an accelerator has one DRAM, here {first}; give several of a kind as dram.{first}.channels"
+    why = (
+        f"an accelerator has one DRAM, here {first}; give several of a kind as dram.{first}.channels, and a memory "
+        "behind it (a host's) as endpoints.NAME of kind host"
+    )
     problems = [DescriptionProblem(f"dram.{name}", why) for name in more] + list(_names(description))
     for name, core in description.cores.items():
         path = f"cores.{name}"
@@ -35,8 +38,16 @@ def check(description: Description) -> list[DescriptionProblem]:
 def _names(description: Description) -> Iterator[DescriptionProblem]:
     """A name stands for one thing, and every level of a core has its own."""
     seen: dict[str, str] = {}
-    for section in ("cores", "memories", "dram"):
-        for name in getattr(description, section):
+    if description.host is not None and "host" in description.endpoints:
+        yield DescriptionProblem("host", "short for endpoints.host, which is given too: leave out one of them")
+    named: dict[str, Iterable[str]] = {
+        "cores": description.cores,
+        "memories": description.memories,
+        "dram": description.dram,
+        "endpoints": description.outside,
+    }
+    for section, names in named.items():
+        for name in names:
             if name in seen:
                 yield DescriptionProblem(f"{section}.{name}", f"the name is already taken by {seen[name]}.{name}")
             seen[name] = section
@@ -166,7 +177,7 @@ def _connection(path: str, connection: ConnectionModel, description: Description
     unknown = [member for member in connection.members if member not in table]
     for member in unknown:
         yield DescriptionProblem(
-            f"{path}.{shape}", f"no core, memory or DRAM of that name; {nearest(member, table)}", member
+            f"{path}.{shape}", f"no core, memory, DRAM or endpoint of that name; {nearest(member, table)}", member
         )
     if unknown:
         return
@@ -207,6 +218,9 @@ def _paths(description: Description) -> Iterator[DescriptionProblem]:
     for name in description.memories:
         if name not in fed & drained:
             yield DescriptionProblem(f"memories.{name}", "the network does not join it to a DRAM in both directions")
+    for name in description.outside:
+        if name in down.keys() | up.keys() and name not in fed & drained:
+            yield DescriptionProblem(f"endpoints.{name}", "the network does not join it to a DRAM in both directions")
 
 
 def _reachable(start: Iterable[str], steps: dict[str, set[str]]) -> set[str]:

@@ -24,11 +24,13 @@ OPERANDS = ("I", "W", "O")
 
 
 class CoreKind(StrEnum):
-    """What computes: a MAC array, vector lanes, or an analog array whose cells hold the weights."""
+    """What computes: a MAC array, vector lanes, or an analog array whose cells hold the weights. A port computes
+    nothing: it transfers."""
 
     MATRIX = "matrix"
     VECTOR = "vector"
     ANALOG = "analog"
+    PORT = "port"
 
 
 class Flow(StrEnum):

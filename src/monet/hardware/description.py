@@ -519,9 +519,23 @@ class ParameterModel(Model):
 class HostModel(Model):
     """The host's memory behind DRAM, and the link to it: where activations can be paged out to."""
 
-    bandwidth_bytes_per_s: BytesPerSecond
-    latency_s: Seconds = 0.0
-    energy_j_per_bit: JoulesPerBit = Field(0.0, description="of the link, both ends")
+    bandwidth_bytes_per_s: BytesPerSecond = Field(description="of the port; transfers follow each other")
+    latency_s: Seconds = Field(0.0, description="of every transfer")
+    energy_j_per_bit: JoulesPerBit = Field(0.0, description="of the link, both ends, and of what is behind it")
+    capacity_bytes: Bytes | None = Field(None, description="of the memory behind it; absent: whatever is needed")
+
+
+class EndpointModel(HostModel):
+    """Something outside of the chip that data is sent to and comes from, over a port of its own. The port lies beside
+    DRAM; if a connection of the network names it, there."""
+
+    kind: Literal["host", "network"] = Field(description="a memory that keeps what is sent, or other devices")
+
+    @model_validator(mode="after")
+    def _no_memory(self) -> EndpointModel:
+        if self.kind == "network" and self.capacity_bytes is not None:
+            raise ValueError("a network keeps nothing: capacity_bytes is for an endpoint of kind host")
+        return self
 
 
 class SerialModel(Model):
@@ -564,7 +578,10 @@ class Description(Model):
     clock_gating: bool | None = Field(
         None, description="cores that wait are not clocked; absent: in a low-power process only"
     )
-    host: HostModel | None = Field(None, description="where activations can be paged out to; none: nowhere")
+    endpoints: dict[str, EndpointModel] = Field(
+        {}, description="outside of the chip: memory of a host that activations can be paged out to, other devices"
+    )
+    host: HostModel | None = Field(None, description="short for an endpoint of this name and kind")
     network: dict[str, ConnectionModel] = Field(min_length=1)
     _document: dict[str, Any] = PrivateAttr(default_factory=dict)  # as written, for ``replace``
 
@@ -572,6 +589,12 @@ class Description(Model):
     @classmethod
     def _source(cls, value: Any) -> Any:
         return [value] if isinstance(value, str) else value
+
+    @property
+    def outside(self) -> dict[str, EndpointModel]:
+        """All endpoints, the one in short form among them."""
+        short = {"host": EndpointModel(kind="host", **dict(self.host))} if self.host else {}
+        return short | self.endpoints
 
 
 def default_accumulator(first: str, second: str) -> str:

@@ -61,7 +61,7 @@ def endpoints(description: Description) -> dict[str, list[str]]:
             if endpoint not in group:
                 group.append(endpoint)
         table[name] = group
-    for name in (*description.memories, *description.dram):
+    for name in (*description.memories, *description.dram, *description.outside):
         table[name] = [name]
     return table
 

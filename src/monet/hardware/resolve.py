@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from monet.hardware.accelerator import Accelerator, CoreInstance, Dram, Host, Interface, Link, Memory
+from monet.hardware.accelerator import Accelerator, CoreInstance, Dram, Endpoint, Interface, Link, Memory
 from monet.hardware.check import port_of
 from monet.hardware.core import (
     OPERANDS,
@@ -26,7 +26,7 @@ from monet.hardware.description import (
     CoreModel,
     Description,
     DramModel,
-    HostModel,
+    EndpointModel,
     LevelModel,
     PortModel,
     QuantiserModel,
@@ -38,6 +38,7 @@ from monet.hardware.functions import DEFAULT_CYCLES
 from monet.hardware.interfaces import Pads, dram_kind, serial_kind
 from monet.hardware.layout import Wire, copies, endpoint_of, wires
 from monet.hardware.output_tiles import OutputTiles
+from monet.hardware.ports import BOUNDLESS
 from monet.hardware.rates import Rate, VectorRate
 from monet.hardware.technology import REGISTER_LIMIT_BYTES, Technology, is_derivable
 
@@ -73,7 +74,7 @@ def resolve(description: Description) -> Accelerator:
         links=tuple(link for link, _ in links),
         other_area_m2=description.other_area_m2,
         other_leakage_w=technology.leakage_w(description.other_area_m2),
-        host=_host(description.host),
+        endpoints=tuple(_endpoint(name, model, description) for name, model in description.outside.items()),
         interfaces=interfaces,
         clock_power_w=always_w,
         gated_clock_w=gated_w,
@@ -334,8 +335,13 @@ def _instance(name: str, template: str, core: Core, endpoint: str, position: tup
 # --- DRAM and network -------------------------------------------------------------------------------------------------
 
 
-def _host(model: HostModel | None) -> Host | None:
-    return Host(model.bandwidth_bytes_per_s, model.latency_s, model.energy_j_per_bit) if model else None
+def _endpoint(name: str, model: EndpointModel, description: Description) -> Endpoint:
+    linked = any(name in wire.endpoints for wire in wires(description))
+    size = BOUNDLESS if model.capacity_bytes is None else model.capacity_bytes
+    return Endpoint(
+        name, model.kind, model.bandwidth_bytes_per_s, model.latency_s, model.energy_j_per_bit, size,
+        name if linked else next(iter(description.dram)),
+    )  # fmt: skip
 
 
 def _dram(name: str, model: DramModel, clock_hz: float) -> Dram:

@@ -46,6 +46,8 @@ from monet.schedule.workload import Workload, workload_of
 
 RESERVED_BYTES = 3_700  # per operand of a tile in ``fresh_state``: 3.68 and 3.67 kB of gpt2-mini and gpt2-small
 
+PORT_BUFFERS = 2  # transfers that a port has asked data for and is not done with
+
 
 class NoSchedule(Exception):
     """A plan that cannot run: something does not fit even alone. Carries the reason; becomes an infeasible result."""
@@ -112,9 +114,12 @@ class Scheduler:
             expanded = made.expanded(plan.boundary)
             decided = run_decide(expanded, self.machine, self.workload, self.workspace)
             buffers = self.machine.tile_buffers(plan.prefetch)
+            strict = bool(buffers.any())
+            if self.workload.has_transfers:
+                buffers[len(self.machine.accelerator.cores) :] = PORT_BUFFERS
             if buffers.any():
                 decided = ask_when_free(decided, expanded, buffers)
-            return Schedule(plan, expanded, *served(decided, self.machine, strict=bool(buffers.any())))
+            return Schedule(plan, expanded, *served(decided, self.machine, strict=strict))
 
 
 def run_decide(expanded: Expanded, machine: Machine, workload: Workload, workspace: Workspace | None = None) -> Decided:
@@ -219,7 +224,7 @@ def put_residents(state: State, plan: Tables, resident: I64) -> None:
 
 def run_replay(decided: Decided, machine: Machine, more_resources: int = 0) -> Timed:
     """Run the ``replay`` kernel; on a machine with ``more_resources`` than it has itself, if so."""
-    count, cores = len(decided.events.nodes), len(machine.accelerator.cores)
+    count, cores = len(decided.events.nodes), len(machine.cores)
     start, end, cause, why = (np.zeros(count, np.int64) for _ in range(4))
     free = np.zeros(len(machine.resource_names) + more_resources, np.int64)
     timed = Timed(start, end, cause, why, np.zeros((cores, 4), np.int64), free)
@@ -237,7 +242,7 @@ def served(decided: Decided, machine: Machine, *, strict: bool = False) -> tuple
     something is asked for, so that what a core asks for after a tile comes behind that tile's results however long
     these take to the wires. Either order is fixed, so timing stays a longest path.
     """
-    events, cores, resources = decided.events, len(machine.accelerator.cores), len(machine.resource_names)
+    events, cores, resources = decided.events, len(machine.cores), len(machine.resource_names)
     start = np.empty(len(events.nodes), np.int64)
     could_start(events, start, cores, resources, machine.routes.depth > 0, strict)
     asked = np.argsort(start, kind="stable")

@@ -25,7 +25,7 @@ from monet.schedule.measurement.occupancy import traces
 from monet.schedule.plan import Plan, PlanError
 from monet.schedule.planning.grouping import check_connected
 from monet.schedule.result import Result
-from monet.schedule.result_rows import Infeasible, MemoryPeak, Timeline
+from monet.schedule.result_rows import Infeasible, MemoryPeak, MemoryTrace, Timeline
 from monet.schedule.schedule import Schedule
 from monet.schedule.simulation.workspace import without_collecting
 from monet.sources import source_digest
@@ -106,14 +106,7 @@ def measure(scheduler: Scheduler, schedule: Schedule, inputs: Mapping[str, Any],
     phases = measures.phases()
     operators = measures.operators()
     arrays = sum(instance.core.units * instance.core.clock_hz for instance in accelerator.cores)
-    dram, reason = memory[0], None
-    if dram.peak_bytes > dram.capacity_bytes:
-        short = dram.peak_bytes - dram.capacity_bytes
-        message = (
-            f"DRAM {dram.name} holds {dram.capacity_bytes:,} bytes, but {dram.peak_bytes:,} are needed at "
-            f"{dram.peak_operator or 'the start'}: {short:,} bytes short"
-        )
-        reason = Infeasible(dram.peak_operator, "", dram.name, short, message)
+    reason = _too_full(memory, accelerator)
     return replace(
         without_figures(scheduler, schedule.plan, reason, inputs),
         feasible=reason is None,
@@ -138,6 +131,20 @@ def measure(scheduler: Scheduler, schedule: Schedule, inputs: Mapping[str, Any],
         critical_path=measures.critical_path(),
         seconds_to_evaluate=time.perf_counter() - began,
     )
+
+
+def _too_full(memory: Iterable[MemoryTrace], accelerator: Accelerator) -> Infeasible | None:
+    """What does not fit DRAM, or a memory outside of the chip: nothing is ever evicted from there."""
+    called = {accelerator.dram.name: "DRAM"} | {each.name: "the memory behind" for each in accelerator.endpoints}
+    for trace in memory:
+        short = trace.peak_bytes - trace.capacity_bytes
+        if trace.name in called and short > 0:
+            message = (
+                f"{called[trace.name]} {trace.name} holds {trace.capacity_bytes:,} bytes, but {trace.peak_bytes:,} are "
+                f"needed at {trace.peak_operator or 'the start'}: {short:,} bytes short"
+            )
+            return Infeasible(trace.peak_operator, "", trace.name, short, message)
+    return None
 
 
 def without_figures(

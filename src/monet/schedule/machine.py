@@ -2,8 +2,8 @@
 
 Resources are what nodes queue for: cores, links (one per direction unless both share), the ports of memories that
 several cores share and of those between cores and DRAM (shared levels), the DRAM channels together.
-Memory 0 is DRAM. A tick is 1/1024 of a cycle of the accelerator's clock, so that whole cycles are exact and all times
-scale with the clock.
+Memory 0 is DRAM; those outside of the chip, behind ports that transfers run on as tiles run on cores, come last. A tick
+is 1/1024 of a cycle of the accelerator's clock, so that whole cycles are exact and all times scale with the clock.
 """
 
 from __future__ import annotations
@@ -56,9 +56,24 @@ class Machine:
         return self.accelerator.clock_hz * TICKS_PER_CYCLE
 
     @cached_property
+    def cores(self) -> tuple[CoreInstance, ...]:
+        """What steps run on: cores, then ports to what is outside of the chip."""
+        return (*self.accelerator.cores, *self.accelerator.ports)
+
+    @cached_property
+    def memories(self) -> tuple[Memory, ...]:
+        """What a schedule fills besides DRAM: memories on chip, then those behind ports."""
+        return (*self.accelerator.memories, *self.accelerator.outside_memories)
+
+    @property
+    def first_outside(self) -> int:
+        """The number of the first memory outside of the chip, whether there is one or not."""
+        return 1 + len(self.accelerator.memories)
+
+    @cached_property
     def core_index(self) -> dict[str, int]:
-        """Core instance → resource number."""
-        return {instance.name: number for number, instance in enumerate(self.accelerator.cores)}
+        """Core instance, or port → resource number."""
+        return {instance.name: number for number, instance in enumerate(self.cores)}
 
     @cached_property
     def _buffers_of_designs(self) -> frozenset[int]:
@@ -67,10 +82,9 @@ class Machine:
     def tile_buffers(self, prefetch: int | None) -> I64:
         """By core, how many tiles may have asked for their operands and not be done; 0: as many as there is room for.
         ``prefetch`` is what a plan says instead of the hardware: 0 for one tile, otherwise room is the limit."""
-        cores = self.accelerator.cores
         if prefetch is not None:
-            return np.full(len(cores), prefetch == 0, np.int64)
-        return np.array([instance.core.tile_buffers for instance in cores], np.int64)
+            return np.full(len(self.cores), prefetch == 0, np.int64)
+        return np.array([instance.core.tile_buffers for instance in self.cores], np.int64)
 
     def tiles_ahead(self, prefetch: int | None, cores: Iterable[str]) -> int:
         """How many tiles some cores fetch for before they are done with the one before these: what a plan says, or one
@@ -86,17 +100,19 @@ class Machine:
     def memory_index(self) -> dict[str, int]:
         """Memory → number; DRAM is 0."""
         dram = self.accelerator.dram.name
-        return {dram: 0} | {memory.name: 1 + number for number, memory in enumerate(self.accelerator.memories)}
+        return {dram: 0} | {memory.name: 1 + number for number, memory in enumerate(self.memories)}
 
     @cached_property
     def capacity(self) -> I64:
-        """Bytes of every memory; DRAM is not limited here (its peak is checked afterwards)."""
-        return np.array([UNLIMITED, *(memory.size_bytes for memory in self.accelerator.memories)], np.int64)
+        """Bytes of every memory; DRAM and what is outside of the chip are not limited here (their peaks are checked
+        afterwards)."""
+        on_chip = (memory.size_bytes for memory in self.accelerator.memories)
+        return np.array([UNLIMITED, *on_chip, *(UNLIMITED for _ in self.accelerator.endpoints)], np.int64)
 
     @cached_property
     def link_resources(self) -> tuple[tuple[int, int], ...]:
         """For each link the resource of its forward and backward direction."""
-        found, number = [], len(self.accelerator.cores)
+        found, number = [], len(self.cores)
         for link in self.accelerator.links:
             one_way = link.is_bus or link.shared_directions or link.directed
             found.append((number, number if one_way else number + 1))
@@ -115,7 +131,7 @@ class Machine:
     @cached_property
     def resource_names(self) -> tuple[str, ...]:
         """Names of all resources: cores, links, ports, DRAM."""
-        names = [instance.name for instance in self.accelerator.cores]
+        names = [instance.name for instance in self.cores]
         for link, (forward, backward) in zip(self.accelerator.links, self.link_resources, strict=True):
             names.append(link.name)
             if backward != forward:
@@ -134,7 +150,7 @@ class Machine:
     def parents(self) -> I64:
         """By memory, the shared level that data from DRAM passes last on its way there; 0 if there is none. What comes
         to one core comes the same way: where its memories lie apart, levels of some of them only do not count."""
-        index, memories = self.memory_index, self.accelerator.memories
+        index, memories = self.memory_index, self.memories
         levels, found = {memory.name for memory in self.levels}, np.zeros(len(index), np.int64)
         for memory in memories:
             names = [name for name in passed(self.accelerator, memory) if name in levels]
@@ -142,7 +158,7 @@ class Machine:
         changed = True
         while changed:
             changed = False
-            for instance in self.accelerator.cores:
+            for instance in self.cores:
                 own = sorted({index[name] for _, name in instance.memories})
                 chains = [self._chain(found, number) for number in own]
                 common = next((level for level in chains[0] if all(level in chain for chain in chains)), 0)
@@ -165,7 +181,7 @@ class Machine:
 
     def residence(self, category: str) -> I64:
         """By memory, the nearest shared level above it in which what is of a category stays; 0 if there is none."""
-        memories, found = self.accelerator.memories, np.zeros(len(self.memory_index), np.int64)
+        memories, found = self.memories, np.zeros(len(self.memory_index), np.int64)
         for number in range(1, len(found)):
             levels = self._chain(self.parents, number)
             found[number] = next((level for level in levels if category in memories[level - 1].resident), 0)
@@ -196,12 +212,11 @@ class Machine:
     def port_resources(self) -> I64:
         """By memory, the resource of its ports; -1 if nobody has to queue for them."""
         names = {name: number for number, name in enumerate(self.resource_names)}
-        every = self.accelerator.memories
-        return np.array([-1, *(names.get(f"{memory.name} (port)", -1) for memory in every)], np.int64)
+        return np.array([-1, *(names.get(f"{memory.name} (port)", -1) for memory in self.memories)], np.int64)
 
     def _port_s_per_byte(self, number: int) -> float:
         """Seconds that a byte takes at the narrowest port of a memory, in a copy to another one beside it."""
-        memory = self.accelerator.memories[number]
+        memory = self.memories[number]
         clock = min((self.accelerator.instance(name).core.clock_hz for name in memory.cores), default=1.0)
         widths = [port.bandwidth_bits_per_cycle for port in memory.level.ports]
         return 8 / (min(widths, default=1) * memory.level.instances * clock)
@@ -313,12 +328,12 @@ class Machine:
         """Routes between all memories. Pairs without a way are marked; data then goes through DRAM."""
         accelerator, count, dram = self.accelerator, len(self.memory_index), self.accelerator.dram
         wires = tuple((link.endpoints, link.directed, link.hub) for link in accelerator.links)
-        ends = (dram.name, *(memory.endpoint for memory in accelerator.memories))
+        ends = (dram.name, *(memory.endpoint for memory in self.memories))
         levels = tuple((self.memory_index[memory.name], self.level_resources(memory)) for memory in self.levels)
-        key = wires, ends, self.link_resources, self.port_resources.tobytes(), levels
+        key = wires, ends, self.first_outside, self.link_resources, self.port_resources.tobytes(), levels
         paths = self.store[PATHS].get_or(key, lambda: _Paths.of(self, ends))
         links = accelerator.links
-        ports = range(len(accelerator.memories))
+        ports = range(len(self.memories))
         pace = np.array(
             [8 / link.bandwidth_bits_per_s for link in links]
             + [8 / dram.bandwidth_bits_per_s]
@@ -338,8 +353,9 @@ class Machine:
             paths.exists,
             self.port_resources,
             self.parents,
-            np.array([0, *(memory.is_cache for memory in accelerator.memories)], np.uint8),
+            np.array([0, *(memory.is_cache for memory in self.memories)], np.uint8),
             max(len(self.chain(memory.name)) for memory in accelerator.memories),
+            self.first_outside,
             self.dram_resource,
             dram.burst_bytes,
             np.array([size for size, _ in dram.efficiency], np.int64),
@@ -363,6 +379,8 @@ class Machine:
             forward = link.is_bus or link.endpoints.index(here) < link.endpoints.index(there)
             found.append((index, self.link_resources[index][0 if forward else 1]))
             here = there
+        if not found and max(source, target) >= self.first_outside:  # no wires between them: over DRAM
+            return None
         if not found:  # from one memory of a core to another
             first = len(accelerator.links)  # DRAM; ports come after it
             found = [(first + number, int(self.port_resources[number])) for number in (source, target)]
@@ -370,7 +388,7 @@ class Machine:
 
     def _level_hops(self, source: int, target: int) -> list[tuple[int, int]]:
         """The ports of shared levels at the two ends of a route; they come after the ports of other memories."""
-        first, names = len(self.accelerator.links) + 1 + len(self.accelerator.memories), list(self.memory_index)
+        first, names = len(self.accelerator.links) + 1 + len(self.memories), list(self.memory_index)
         return [
             (first + 2 * number + is_write, self.level_resources(memory)[is_write])
             for number, memory in enumerate(self.levels)

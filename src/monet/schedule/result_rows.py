@@ -227,6 +227,7 @@ class Bounds:
     ports_s: float = 0.0  # operands over the ports of all memories that cores compute from
     links_s: float = 0.0  # what crosses from DRAM to the cores and back, over the links in between
     dram_s: float = 0.0  # the same, over DRAM's bandwidth
+    endpoints_s: float = 0.0  # transfers to and from what is outside of the chip, one after another over their port
     dram_bytes: int = 0  # off-chip bytes: read from the start, written to stay, and ``forced_bytes``
     forced_bytes: int = 0  # of these, what no memory can keep between its write and its use
     memory_bytes: int = 0  # what is in DRAM before the step begins
@@ -235,7 +236,7 @@ class Bounds:
     @property
     def latency_s(self) -> float:
         """The strongest of those on time."""
-        return max(self.compute_s, self.ports_s, self.links_s, self.dram_s)
+        return max(self.compute_s, self.ports_s, self.links_s, self.dram_s, self.endpoints_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import numpy as np
 from monet.arrays import I64, U8x2
 from monet.graph.counts import call_of
 from monet.graph.graph import Graph
-from monet.graph.kind import Call, Dimensions, Family, kind_named
+from monet.graph.kind import PORT_FAMILIES, Call, Dimensions, Family, kind_named
 from monet.graph.loop_nest import Index, LoopNest, Operand, index
 from monet.graph.op import Op
 from monet.graph.tensor import Role, Tensor, view_strides
@@ -85,6 +85,11 @@ class Operator:
     def is_matrix(self) -> bool:
         """Whether it runs on a multiply-accumulate array."""
         return self.family in MATRIX
+
+    @property
+    def is_transfer(self) -> bool:
+        """Whether it runs on a port to something outside of the chip."""
+        return self.family in PORT_FAMILIES
 
     @property
     def has_bias(self) -> bool:
@@ -166,6 +171,11 @@ class Workload:
                 seen.update(operator.storages)
         return frozenset(found & storages)
 
+    @cached_property
+    def has_transfers(self) -> bool:
+        """Whether something runs on a port to what is outside of the chip."""
+        return any(operator.is_transfer for operator in self.operators)
+
     @property
     def batch(self) -> int:
         """Samples per step: the first axis of the first input, over all passes."""
@@ -211,7 +221,7 @@ def operator_of(graph: Graph, op: Op, number: int) -> Operator | None:
     kind = kind_named(op.kind)
     call = call_of(graph, op)
     copies = kind.family is Family.VIEW and _copies(call)
-    if not op.outputs or (kind.family is Family.VIEW and not copies):
+    if (not op.outputs and kind.family not in PORT_FAMILIES) or (kind.family is Family.VIEW and not copies):
         return None
     if kind.nest is None and not copies:
         raise MappingError(f"operator {op.name} ({op.kind}) has no loop nest")
@@ -248,8 +258,8 @@ def operator_of(graph: Graph, op: Op, number: int) -> Operator | None:
         written=tuple(dict.fromkeys(tensor.storage for operand, tensor in seen if operand.written)),
         identity="\n".join((op.name, *op.inputs, *storages, key)),  # one text: it knows its hash
         alike=(key, family, *layouts),
-        splittable=_splittable(nest, dimensions, seen),
-        summed=_summed(nest, dimensions, seen),
+        splittable=frozenset() if family in PORT_FAMILIES else _splittable(nest, dimensions, seen),
+        summed=frozenset() if family in PORT_FAMILIES else _summed(nest, dimensions, seen),
     )
 
 

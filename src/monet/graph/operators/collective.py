@@ -297,7 +297,7 @@ for _name, _infer, _evaluate, _exchange, _sent, _rule in (
     register(
         OpKind(
             _name, Family.COLLECTIVE, _infer, _evaluate, _nest, _WHOLE, no_work, _rule, no_onnx=BETWEEN_RANKS,
-            exchange=_exchange, sent_bytes=_sent,
+            exchange=_exchange, sent_bytes=_sent, endpoint="network",
         )
     )  # fmt: skip
 

@@ -13,6 +13,7 @@ from monet.arrays import I64, I64x2
 from monet.errors import MonetError
 from monet.graph.loop_nest import LoopNest, Operand
 from monet.hardware.accelerator import CoreInstance
+from monet.hardware.core import CoreKind
 from monet.mapping.cost_store import CostStore, Kept, Section
 from monet.mapping.errors import DoesNotFit
 from monet.mapping.unfused.border import Border
@@ -26,6 +27,7 @@ from monet.schedule.costs.step_cost import (
     vector_step,
     with_bias,
 )
+from monet.schedule.costs.transfer_cost import endpoint_of, transfer_step
 from monet.schedule.expansion.geometry import StepRanges, cut_axes, make_steps, shape_classes, step_nest
 from monet.schedule.expansion.operator_arrays import OPERATOR_ARRAYS
 from monet.schedule.machine import Machine
@@ -112,6 +114,8 @@ class CostTable:
         """The cost of one step of an operator on a core; ``share`` of its memory may be used for buffers. Cores that
         share a streamed operator see their part of DRAM's bandwidth when they choose their tiles, and all of it for
         what comes for all of them. ``goal``: what tiles are chosen for, if not the table's objective (``goal_of``)."""
+        if operator.is_transfer:
+            return transfer_step(operator, steps, number, instance, endpoint_of(operator, self.machine.accelerator))
         goal = goal or self.objective
         ranges = tuple((dim, int(low[number]), int(high[number])) for dim, (low, high) in steps.ranges.items())
         cores = steps.pieces if operator.macs and not held else 1
@@ -147,6 +151,12 @@ class CostTable:
 
     def unfused_cycles(self, operator: Operator, instance: CoreInstance) -> float | None:
         """Cycles of a whole operator alone on a core, with all of its memory for buffers; None if it cannot run it."""
+
+        if operator.is_transfer:
+            is_port = instance.core.kind is CoreKind.PORT
+            return (
+                self.cost(operator, make_steps(operator.nest, {}), 0, instance, False, 1.0).cycles if is_port else None
+            )
 
         def compute() -> float | None:
             try:

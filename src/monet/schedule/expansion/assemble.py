@@ -44,15 +44,16 @@ class Cut(NamedTuple):
 
 
 @kernel
-def assemble(placed: Placed, cut: Cut, plan: Tables, parts: TickParts, cores: int, boundary: int) -> int:
-    """Fill in what of the tables of a plan depends on all operators together; returns the number of uses."""
-    operator_of = number_rows(placed, cut, plan, boundary)
+def assemble(placed: Placed, cut: Cut, plan: Tables, parts: TickParts, cores: int, outside: int, boundary: int) -> int:
+    """Fill in what of the tables of a plan depends on all operators together; returns the number of uses. ``outside``:
+    the first memory that is not on chip, where results stay whatever the boundary."""
+    operator_of = number_rows(placed, cut, plan, outside, boundary)
     fill_ticks(placed, plan, parts, operator_of, cores)
     return note_uses(plan)
 
 
 @part(allocates=True)
-def number_rows(placed: Placed, cut: Cut, plan: Tables, boundary: int) -> I64:
+def number_rows(placed: Placed, cut: Cut, plan: Tables, outside: int, boundary: int) -> I64:
     """Count entries, buffers and blocks from the first of all; note who writes blocks. Returns the operator, as a row
     of ``placed``, of every step."""
     group_of = np.full(len(plan.blocks), -1, np.int64)
@@ -70,7 +71,8 @@ def number_rows(placed: Placed, cut: Cut, plan: Tables, boundary: int) -> I64:
         for e in range(operator.first_entry, operator.first_entry + operator.entries):
             entry, storage = plan.entries[e], operator.first_storage + cut.storage[e]
             entry.block += cut.shift[storage]
-            if boundary == DRAM and entry.kind == KEEP_WRITE and cut.leaves[storage]:
+            is_outside = entry.memory >= outside
+            if boundary == DRAM and entry.kind == KEEP_WRITE and cut.leaves[storage] and not is_outside:
                 entry.kind = STREAM_WRITE
             block = plan.blocks[entry.block]
             if boundary == LOCAL and entry.kind != WAIT and 0 <= maker[entry.block] != entry.memory:
@@ -80,8 +82,8 @@ def number_rows(placed: Placed, cut: Cut, plan: Tables, boundary: int) -> I64:
                 maker[entry.block] = entry.memory
             if group_of[entry.block] < 0:
                 group_of[entry.block] = operator.group
-            elif boundary == DRAM and group_of[entry.block] != operator.group:  # what another group uses is written
-                block.through = 1
+            elif boundary == DRAM and group_of[entry.block] != operator.group and maker[entry.block] < outside:
+                block.through = 1  # what another group uses is written
     return operator_of
 
 

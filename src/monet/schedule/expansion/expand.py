@@ -83,7 +83,10 @@ class Draft:
         uses = np.empty(len(entries), np.int64)
         tables = Tables(gangs, Steps.of(steps), Buffers.of(buffers), Entries.of(entries), blocks, uses)
         tick_parts = TickParts.of(parts)
-        used = assemble(self.placed, self.cut, tables, tick_parts, len(self.machine.core_index), number)
+        machine = self.machine
+        used = assemble(
+            self.placed, self.cut, tables, tick_parts, len(machine.core_index), machine.first_outside, number
+        )
         self._settle_residents(tables)
         return Expanded(tables._replace(uses=uses[:used]), tick_parts, self.block_storage, self)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from monet.hardware.accelerator import Accelerator
-from monet.schedule.lower_bound.channels import cheapest_link_j_per_byte, links_bound_s
+from monet.schedule.lower_bound.channels import cheapest_link_j_per_byte, endpoints_bound_s, links_bound_s
 from monet.schedule.lower_bound.traffic import least_traffic
 from monet.schedule.lower_bound.work import compute_bound_j, compute_bound_s, ports_bound_s, work_of
 from monet.schedule.result_rows import CATEGORIES, Bounds
@@ -21,6 +21,7 @@ def bounds_of(workload: Workload, accelerator: Accelerator) -> Bounds:
         "ports_s": ports_bound_s(work, accelerator),
         "dram_s": (read + written) / accelerator.dram.bandwidth_bytes_per_s,
         "links_s": links_bound_s(traffic, accelerator),
+        "endpoints_s": endpoints_bound_s(workload, accelerator),
     }
     return Bounds(
         **times,

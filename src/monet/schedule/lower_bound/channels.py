@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from monet.hardware.accelerator import Accelerator, Link
+from monet.schedule.costs.transfer_cost import endpoint_of, transfer_seconds
 from monet.schedule.lower_bound.traffic import LeastTraffic
+from monet.schedule.workload import Workload
 
 
 def links_bound_s(traffic: LeastTraffic, accelerator: Accelerator) -> float:
@@ -23,6 +25,16 @@ def links_bound_s(traffic: LeastTraffic, accelerator: Accelerator) -> float:
         for size, rate in ((read, inward), (written, outward), (read + written, together)):
             best = max(best, 8 * size / rate if rate else 0.0)
     return best
+
+
+def endpoints_bound_s(workload: Workload, accelerator: Accelerator) -> float:
+    """Seconds that transfers take at the busiest port to what is outside of the chip: one after another."""
+    busy: dict[str, float] = {}
+    for operator in workload.operators if workload.has_transfers else ():
+        if operator.is_transfer:
+            endpoint = endpoint_of(operator, accelerator)
+            busy[endpoint.name] = busy.get(endpoint.name, 0.0) + transfer_seconds(operator, endpoint)
+    return max(busy.values(), default=0.0)
 
 
 def cheapest_link_j_per_byte(accelerator: Accelerator) -> float:

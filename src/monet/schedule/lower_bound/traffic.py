@@ -29,12 +29,12 @@ class LeastTraffic:
 
 
 def least_traffic(workload: Workload, resident: frozenset[str] = frozenset()) -> LeastTraffic:
-    """What every plan of a graph moves, found once. ``resident``: categories of what need not be in DRAM at all; what
-    else does not fit beside it is not counted then."""
+    """What every plan of a graph moves between cores and DRAM, found once. ``resident``: categories of what need not be
+    in DRAM at all; what else does not fit beside it is not counted then, nor where something may be outside."""
     key = " ".join(("least traffic", *sorted(resident)))
     found = workload.planned.get(key)
     if found is None:
-        cuts = () if resident else cuts_of(workload)
+        cuts = () if resident or workload.has_transfers else cuts_of(workload)
         found = workload.planned[key] = (LeastTraffic(*_compulsory(workload, resident), cuts),)
     traffic = found[0]
     assert isinstance(traffic, LeastTraffic)
@@ -42,11 +42,16 @@ def least_traffic(workload: Workload, resident: frozenset[str] = frozenset()) ->
 
 
 def _compulsory(workload: Workload, resident: frozenset[str]) -> tuple[int, int]:
-    """Bytes read of what is there at the start, and written of what stays: at least what one operator needs."""
+    """Bytes read of what is there at the start, or comes from outside, and written of what stays: at least what one
+    operator needs. Transfers themselves need no core."""
     read: dict[str, int] = {}
     written: dict[str, int] = {}
     known: dict[str, tuple[int, ...]] = {}
+    came: set[str] = set()  # over a port, to DRAM
     for operator in workload.operators:
+        if operator.is_transfer:
+            came.update(operator.written)
+            continue
         fresh = set(written)
         sizes = known.get(operator.key)
         if sizes is None:
@@ -63,7 +68,7 @@ def _compulsory(workload: Workload, resident: frozenset[str]) -> tuple[int, int]
         if not (storage.is_root and CATEGORIES[storage.category] in resident)
     }  # fmt: skip
     return (
-        sum(size for name, size in read.items() if name in storages and storages[name].is_root),
+        sum(size for name, size in read.items() if name in storages and (storages[name].is_root or name in came)),
         sum(size for name, size in written.items() if name in storages and storages[name].persistent),
     )
 

@@ -47,8 +47,9 @@ def _added_up(workload: Workload) -> Work:
     functions: Counter[tuple[Formats, str]] = Counter()
     attention: Counter[tuple[Formats, str]] = Counter()
     moved = {True: {True: 0.0, False: 0.0}, False: {True: 0.0, False: 0.0}}
-    times = Counter(operator.key for operator in workload.operators)
-    for operator in {operator.key: operator for operator in workload.operators}.values():
+    computing = [operator for operator in workload.operators if not operator.is_transfer]
+    times = Counter(operator.key for operator in computing)
+    for operator in {operator.key: operator for operator in computing}.values():
         many = times[operator.key]
         if operator.macs:
             products = fewest_products(operator.nest) if operator.is_matrix else operator.macs

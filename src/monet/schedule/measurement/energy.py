@@ -50,12 +50,14 @@ def energy_of(schedule: Schedule, machine: Machine, n_operators: int) -> Energy:
         steps = schedule.expanded.tables.steps
         by_operator += np.bincount(steps.operator, clocked, minlength=n_operators)
         by_level["clock"] = float(clocked.sum())
-        instances = machine.accelerator.cores
+        instances = machine.cores
         by_instance = np.bincount(steps.core, clocked, minlength=len(instances))
         for instance, spent in zip(instances, by_instance, strict=True):
             if spent:
                 _add(by_core, instance.name, spent)
     by_link = _transfers(schedule, machine, by_level, by_core, by_operator)
+    for endpoint in machine.accelerator.endpoints:
+        by_link[machine.core_index[endpoint.name]] = by_core.get(endpoint.name, 0.0)
     static = machine.accelerator.static_power_w * schedule.timed.makespan / machine.ticks_per_second
     by_level["static"] = by_core["static"] = static
     return Energy(by_level, by_core, by_operator, by_link, static)
@@ -65,7 +67,7 @@ def clock_joules(schedule: Schedule, machine: Machine) -> F64:
     """Joules by step of the clock of cores that are clocked only while they are busy."""
     accelerator, expanded = machine.accelerator, schedule.expanded
     watts = dict(accelerator.gated_clock_w)
-    per_tick = np.array([watts.get(instance.template, 0.0) for instance in accelerator.cores])
+    per_tick = np.array([watts.get(instance.template, 0.0) for instance in machine.cores])
     ticks = expanded.parts.plain.sum(axis=1)
     joules: F64 = ticks * per_tick[expanded.tables.steps.core] / machine.ticks_per_second
     return joules
@@ -90,7 +92,7 @@ def _transfers(
     by_operator += np.bincount(booked.operator, joules, minlength=many)
     _add(by_level, "link", joules.sum())
     _add(by_core, "links", joules.sum())
-    levels = [memory.level for memory in accelerator.memories]
+    levels = [memory.level for memory in machine.memories]
     for side, size, prices in (
         (moves.target, moves.bytes * moves.targets, [level.write_energy_j_per_bit for level in levels]),
         (moves.source, moves.bytes, [level.read_energy_j_per_bit for level in levels]),
@@ -99,7 +101,7 @@ def _transfers(
         where = np.maximum(side, 0)
         joules = price[where] * size
         by_operator += np.bincount(moves.operator, joules, minlength=many)
-        for memory, spent in zip(accelerator.memories, np.bincount(where, joules, len(price))[1:], strict=True):
+        for memory, spent in zip(machine.memories, np.bincount(where, joules, len(price))[1:], strict=True):
             if spent:
                 _add(by_level, memory.level.name, spent)
                 _add(by_core, memory.cores[0] if len(memory.cores) == 1 else memory.name, spent)

@@ -57,7 +57,7 @@ def _own_energy(scheduler: Scheduler, schedule: Schedule) -> float:
 def _transfers(schedule: Schedule, machine: Machine) -> tuple[float, int]:
     """Joules of a schedule's transfers, and bytes between chip and DRAM."""
     accelerator = machine.accelerator
-    dram, memories = accelerator.dram, [memory.level for memory in accelerator.memories]
+    dram, memories = accelerator.dram, [memory.level for memory in machine.memories]
     transfers = schedule.transfer_sums(len(machine.resource_names), len(memories) + 1)
     joules = 8 * transfers.bursts[FROM_DRAM] * dram.read_energy_j_per_bit
     joules += 8 * transfers.bursts[TO_DRAM] * dram.write_energy_j_per_bit

@@ -13,6 +13,7 @@ from monet.arrays import F64, I64, Bool
 from monet.graph.op import Phase
 from monet.hardware.core import Core
 from monet.schedule import result_rows as r
+from monet.schedule.costs.transfer_cost import passing_bytes
 from monet.schedule.machine import Machine
 from monet.schedule.measurement.energy import Energy
 from monet.schedule.measurement.spans import operator_spans
@@ -52,7 +53,7 @@ class Measures:
         self.count, self.seconds = len(workload.operators), 1 / machine.ticks_per_second
         self.first, self.last = self._spans()
         self.busy = np.bincount(tiles.operator, tiles.end - tiles.start, minlength=self.count)
-        cores = len(machine.accelerator.cores)
+        cores = len(machine.cores)
         spread = tiles.operator * cores + tiles.core
         by_core = np.bincount(spread, tiles.end - tiles.start, minlength=self.count * cores)
         self.longest = by_core.reshape(self.count, cores).max(axis=1)  # on its busiest core
@@ -229,6 +230,11 @@ class Measures:
         for memory in machine.levels:
             for number, is_write in zip(machine.level_resources(memory), (False, True), strict=True):
                 described[number] = [memory.name], memory.port_bits_per_s(is_write=is_write) / 8
+        if self.workload.has_transfers:
+            for endpoint in machine.accelerator.endpoints:
+                number = machine.core_index[endpoint.name]
+                described[number] = [machine.accelerator.dram.name, endpoint.name], endpoint.bandwidth_bytes_per_s
+                size[number] = self._sent.get(endpoint.name, 0)
         for number in range(len(machine.accelerator.cores), resources):
             if number not in described:
                 continue  # a port of a memory that belongs to cores
@@ -246,6 +252,16 @@ class Measures:
             )
         return tuple(table)
 
+    @cached_property
+    def _sent(self) -> dict[str, int]:
+        """Bytes over every port to what is outside of the chip, either way."""
+        found: dict[str, int] = {}
+        for stepped in self.schedule.expanded.operators:
+            if stepped.operator.is_transfer:
+                (port,) = stepped.placement.cores
+                found[port] = found.get(port, 0) + passing_bytes(stepped.operator)
+        return found
+
     def phases(self) -> dict[str, r.PhaseRow]:
         """One row per phase that has operators."""
         found: dict[str, r.PhaseRow] = {}
@@ -257,7 +273,7 @@ class Measures:
             found[phase.value] = r.PhaseRow(
                 start_s=float(self.first[index].min() * self.seconds),
                 end_s=float(self.last[index].max() * self.seconds),
-                busy_s=float(self.busy[index].sum() * self.seconds),
+                busy_s=float(self.busy[[each.number for each in mine if not each.is_transfer]].sum() * self.seconds),
                 energy_j=float(self.energy.by_operator[index].sum()),
                 dram_bytes=int(self.read[index].sum() + self.written[index].sum()),
                 macs=sum(operator.macs for operator in mine),

@@ -14,13 +14,16 @@ MOST_POINTS = 4000
 
 
 def traces(schedule: Schedule, machine: Machine, workload: Workload) -> tuple[MemoryTrace, ...]:
-    """One trace per memory, DRAM first."""
+    """One trace per memory, DRAM first; those outside of the chip last, if something is transferred to stay there."""
     categories = np.array([storage.category for storage in workload.storages.values()])[schedule.expanded.block_storage]
     dram, stays, copies = machine.accelerator.dram, schedule.in_dram, schedule.on_chip
     stays = stays._replace(went=np.maximum(stays.came, stays.went))
     found = [_trace(dram.name, dram.capacity_bytes, stays, categories[stays.block], machine, workload)]
     category = np.where(copies.block >= 0, categories[copies.block], WORKSPACE)
-    for number, memory in enumerate(machine.accelerator.memories, 1):
+    networks = {endpoint.name for endpoint in machine.accelerator.endpoints if endpoint.kind == "network"}
+    for number, memory in enumerate(machine.memories, 1):
+        if number >= machine.first_outside and (memory.name in networks or not workload.has_transfers):
+            continue
         here = copies.memory == number
         mine = Stays(*(column[here] for column in copies))
         found.append(_trace(memory.name, memory.size_bytes, mine, category[here], machine, workload))

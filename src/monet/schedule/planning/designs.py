@@ -9,7 +9,9 @@ import math
 from collections.abc import Sequence
 
 from monet.errors import MonetError
+from monet.graph.kind import kind_named
 from monet.hardware.accelerator import CoreInstance
+from monet.hardware.core import CoreKind
 from monet.hardware.lane_array import arrays_for
 from monet.mapping.cost_store import CostStore
 from monet.mapping.errors import DoesNotFit, MappingError
@@ -29,6 +31,11 @@ Cores = tuple[CoreInstance, ...]  # like ones
 def cannot_run(operator: Operator, instance: CoreInstance) -> str:
     """Why a core cannot run an operator, from its description alone; empty if it might."""
     core = instance.core
+    if operator.is_transfer:
+        kind = kind_named(operator.op.kind).endpoint
+        return "" if core.kind is CoreKind.PORT else f"it is no port to a {kind}"
+    if core.kind is CoreKind.PORT:
+        return "it is a port, and computes nothing"
     if not operator.macs:
         return "" if core.lanes > 0 else "it has no vector lanes"
     first, second = (operand.dtype for operand in operator.nest.reads[:2])

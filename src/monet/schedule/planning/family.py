@@ -88,6 +88,9 @@ def one_core_per_layer(scheduler: Scheduler, base: Plan) -> dict[str, Placement]
     accelerator, turn = scheduler.machine.accelerator, dict[tuple[int, bool], int]()
     found: dict[str, Placement] = {}
     for operator in scheduler.workload.operators:
+        if operator.is_transfer:
+            found[operator.op.name] = base.placements[operator.op.name]
+            continue
         design = accelerator.design_number[base.placements[operator.op.name].cores[0]]
         cores = [core.name for core in accelerator.like_cores[design]]
         key = design, operator.is_matrix
@@ -101,8 +104,8 @@ def one_core(scheduler: Scheduler, base: Plan) -> dict[str, Placement]:
     accelerator = scheduler.machine.accelerator
     found: dict[str, Placement] = {}
     for name, placement in base.placements.items():
-        design = accelerator.design_number[placement.cores[0]]
-        found[name] = Placement((accelerator.like_cores[design][0].name,))
+        design = accelerator.design_number.get(placement.cores[0])  # a port has none
+        found[name] = placement if design is None else Placement((accelerator.like_cores[design][0].name,))
     return found
 
 
@@ -148,7 +151,7 @@ def _busy_ticks(scheduler: Scheduler, schedule: Schedule, most_cores: int) -> fl
     accelerator, parts = scheduler.machine.accelerator, schedule.expanded.parts
     ticks = np.bincount(
         schedule.expanded.tables.steps.core, parts.useful + parts.under_used, minlength=len(accelerator.cores)
-    )
+    )[: len(accelerator.cores)]
     numbers = [accelerator.design_number[core.name] for core in accelerator.cores]
     return max(
         float(ticks[np.equal(numbers, number)].sum()) / min(most_cores, len(like))

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from monet.errors import nearest
 from monet.schedule.costs.cost_table import CostTable
+from monet.schedule.costs.transfer_cost import endpoint_of
 from monet.schedule.machine import Machine
 from monet.schedule.plan import MOST_SPLIT, Placement, Plan, PlanError, split_text
 from monet.schedule.planning.designs import best_design, cannot_run, some_of
@@ -55,7 +56,7 @@ def check_placement(operator: Operator, placement: Placement, machine: Machine) 
     for core in cores:
         reason = cannot_run(operator, machine.accelerator.instance(core))
         if reason:
-            able = [core.name for core in machine.accelerator.cores if not cannot_run(operator, core)]
+            able = [core.name for core in machine.cores if not cannot_run(operator, core)]
             raise PlanError(
                 f"{place}: {core} cannot run {operator.op.kind}: {reason}; {', '.join(able) or 'no core'} can"
             )
@@ -65,6 +66,8 @@ def check_placement(operator: Operator, placement: Placement, machine: Machine) 
                 hint = nearest(dim, operator.nest.sizes)
                 raise PlanError(f"{place}: split {dim!r}: it has no such dimension; {hint}")
         return
+    if operator.is_transfer:
+        raise PlanError(f"{place}: a transfer occupies one port, not {len(cores)}: {', '.join(cores)}")
     if len(set(cores)) < len(cores):
         raise PlanError(f"{place}: a core is named twice: {', '.join(cores)}")
     if len({machine.accelerator.design_number[core] for core in cores}) > 1:
@@ -100,7 +103,10 @@ def _check_split(operator: Operator, placement: Placement, place: str) -> None:
 
 
 def default_placement(operator: Operator, table: CostTable, share: float, most_cores: int | None = None) -> Placement:
-    """The constructive default for one operator: the design that is done first, split in the best way."""
+    """The constructive default for one operator: the design that is done first, split in the best way; of a transfer
+    its port."""
+    if operator.is_transfer:
+        return Placement((endpoint_of(operator, table.machine.accelerator).name,))
     cores = best_design(operator, table, share, most_cores)
     split = best_split(operator, cores, table)
     split = final_split(operator, cores, split, table, share)

@@ -357,7 +357,7 @@ def flush(plan: Tables, routes: Routes, state: State, upto: int) -> None:
 def clear_chip(plan: Tables, routes: Routes, state: State) -> None:
     """Boundary ``dram``: nothing stays on chip from one group to the next."""
     flush(plan, routes, state, NEVER)
-    for memory in range(1, state.at.shape[1]):
+    for memory in range(1, routes.outside):
         copy = int(state.memories[memory].newest)
         while copy >= 0:
             after = int(state.guards[copy].next)

@@ -178,6 +178,7 @@ class Routes(NamedTuple):
     parent: I64  # by memory: the shared level that data from DRAM passes last on its way here; 0 if there is none
     lru: U8  # by memory: 1 for a shared level that evicts what was not used for longest, not what is used last
     depth: int  # most shared levels on the way to a memory
+    outside: int  # the first memory that is not on chip, behind a port; what is there stays until it is used
     dram: int  # resource
     burst_bytes: int
     transfer_bytes: I64  # sizes of transfers, and the bytes in whose time DRAM at its peak would move as many

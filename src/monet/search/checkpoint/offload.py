@@ -14,7 +14,7 @@ import numpy as np
 
 from monet.arrays import I64
 from monet.graph.op import Phase
-from monet.hardware.accelerator import Host
+from monet.hardware.accelerator import Endpoint
 from monet.schedule.engine import run_replay
 from monet.schedule.machine import Machine
 from monet.schedule.measurement.figures import dram_peak_bytes
@@ -63,7 +63,7 @@ class _Page:
 
 def paged(schedule: Schedule, workload: Workload, machine: Machine, storages: Iterable[str]) -> Paged:
     """The schedule with some storages paged out to the host between forward and backward."""
-    host = machine.accelerator.host
+    host = machine.accelerator.endpoint("host")
     if host is None:
         raise ValueError("the accelerator has no host")
     trips = [trip for name in storages if (trip := _trip(schedule, workload, name)) is not None]
@@ -157,7 +157,7 @@ def _pages(schedule: Schedule, trips: list[_Trip], per_byte: float) -> list[_Pag
     return sorted(found, key=lambda page: (page.before, page.inwards, page.time))
 
 
-def _extras(trips: list[_Trip], pages: list[_Page], machine: Machine, host: Host) -> list[Extra]:
+def _extras(trips: list[_Trip], pages: list[_Page], machine: Machine, host: Endpoint) -> list[Extra]:
     """Pages as nodes. The host's link is one more resource, after those of the machine."""
     dram = 8 / machine.accelerator.dram.bandwidth_bits_per_s * machine.ticks_per_second
     link = machine.ticks_per_second / host.bandwidth_bytes_per_s

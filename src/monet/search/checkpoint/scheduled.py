@@ -61,7 +61,7 @@ class ScheduledCost:
 
     def check_host(self) -> None:
         """Raise if there is nowhere to page out to."""
-        if self.scheduler.machine.accelerator.host is None:
+        if self.scheduler.machine.accelerator.endpoint("host") is None:
             raise CheckpointError(_no_host(self.scheduler.machine.accelerator.name))
 
     def schedule_plan(self, workload: Workload) -> Plan:
@@ -101,7 +101,7 @@ class ScheduledCost:
             )  # fmt: skip
         machine = scheduler.machine
         self.check_host()
-        host, dram = machine.accelerator.host, machine.accelerator.dram
+        host, dram = machine.accelerator.endpoint("host"), machine.accelerator.dram
         assert host is not None
         names = [other for name in away for other in self.overlay.passes.get(name, (name,))]
         moved = paged(schedule, scheduler.workload, machine, names)
@@ -118,7 +118,7 @@ class ScheduledCost:
 def _no_host(name: str) -> str:
     return (
         f"offload: {name} describes no host to page out to; add one to the hardware: "
-        "host: {bandwidth_bytes_per_s: 4 GB/s, latency_s: 1 us, energy_j_per_bit: 10 pJ}"
+        "endpoints: {host: {kind: host, bandwidth_bytes_per_s: 4 GB/s, latency_s: 1 us, energy_j_per_bit: 10 pJ}}"
     )
 
 
