@@ -61,3 +61,16 @@ def test_replay_alone_is_a_longest_path() -> None:
         for dep in deps[row["dep_start"] : row["dep_end"]]:
             assert begun >= end[dep["node"]] + dep["lag"]
     assert np.all(end >= start)
+
+
+@pytest.mark.parametrize("number", range(24))
+def test_a_makespan_alone_is_that_of_the_schedule_and_ends_early_where_it_is_not_less(number: int) -> None:
+    found = random_schedule(number)
+    if found is None:
+        return
+    scheduler, schedule = found
+    made, ticks = scheduler.draft(schedule.plan), schedule.makespan
+    assert scheduler.makespan(schedule.plan, made) == ticks
+    assert scheduler.makespan(schedule.plan, made, ticks + 1) == ticks
+    for most in (ticks, ticks // 2, 1):
+        assert scheduler.makespan(schedule.plan, made, most) == most

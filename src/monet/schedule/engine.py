@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
 
 import numpy as np
@@ -40,8 +41,8 @@ from monet.schedule.simulation.records import (
     StepState,
     Tables,
 )
-from monet.schedule.simulation.replay import Timed, replay
-from monet.schedule.simulation.workspace import Workspace, without_collecting
+from monet.schedule.simulation.replay import Timed, booked_ticks, last_end, replay
+from monet.schedule.simulation.workspace import Workspace, own_workspace, without_collecting
 from monet.schedule.workload import Workload, workload_of
 
 RESERVED_BYTES = 3_700  # per operand of a tile in ``fresh_state``: 3.68 and 3.67 kB of gpt2-mini and gpt2-small
@@ -66,7 +67,6 @@ class Scheduler:
     ) -> None:
         self.workload, self.machine = workload_of(graph), Machine(accelerator, store or default_store())
         self.costs = CostTable(self.machine, objective)
-        self.workspace = Workspace()
 
     def on(self, workload: Workload) -> Scheduler:
         """This scheduler on another variant of its graph; costs known so far are shared."""
@@ -111,15 +111,28 @@ class Scheduler:
         """Decide and time a complete plan of which there is a draft; raises ``NoSchedule`` if something does not
         fit."""
         with without_collecting():
-            expanded = made.expanded(plan.boundary)
-            decided = run_decide(expanded, self.machine, self.workload, self.workspace)
-            buffers = self.machine.tile_buffers(plan.prefetch)
-            strict = bool(buffers.any())
-            if self.workload.has_transfers:
-                buffers[len(self.machine.accelerator.cores) :] = PORT_BUFFERS
-            if buffers.any():
-                decided = ask_when_free(decided, expanded, buffers)
+            expanded, decided, strict = self._decided(plan, made)
             return Schedule(plan, expanded, *served(decided, self.machine, strict=strict))
+
+    def makespan(self, plan: Plan, made: Draft, most: int = NEVER) -> int:
+        """Ticks of the schedule that ``timed`` would make; ``most`` if they are not less, which is often known long
+        before the end. Raises as ``timed`` does."""
+        with without_collecting():
+            _, decided, strict = self._decided(plan, made)
+            return served_within(decided, self.machine, most, strict=strict)
+
+    def _decided(self, plan: Plan, made: Draft) -> tuple[Expanded, Decided, bool]:
+        """A plan spelled out and decided, and whether what is asked for first is served first. It is good until the
+        next plan is."""
+        expanded = made.expanded(plan.boundary)
+        decided = run_decide(expanded, self.machine, self.workload, own_workspace())
+        buffers = self.machine.tile_buffers(plan.prefetch)
+        strict = bool(buffers.any())
+        if self.workload.has_transfers:
+            buffers[len(self.machine.accelerator.cores) :] = PORT_BUFFERS
+        if buffers.any():
+            decided = ask_when_free(decided, expanded, buffers)
+        return expanded, decided, strict
 
 
 def run_decide(expanded: Expanded, machine: Machine, workload: Workload, workspace: Workspace | None = None) -> Decided:
@@ -242,18 +255,34 @@ def served(decided: Decided, machine: Machine, *, strict: bool = False) -> tuple
     something is asked for, so that what a core asks for after a tile comes behind that tile's results however long
     these take to the wires. Either order is fixed, so timing stays a longest path.
     """
+    orders = _orders(decided, machine, strict)
+    return min((_timed(decided, machine, order) for order in orders), key=lambda found: found[1].end.max(initial=0))
+
+
+def served_within(decided: Decided, machine: Machine, most: int, *, strict: bool) -> int:
+    """The makespan of what ``served`` finds, or ``most`` if that is less."""
+    booked = np.empty(len(machine.resource_names), np.int64)
+    booked_ticks(decided.events, booked)
+    if booked.max(initial=0) >= most:
+        return most
+    for order in _orders(decided, machine, strict):
+        most = last_end(decided.events, order, booked, most)
+    return most
+
+
+def _orders(decided: Decided, machine: Machine, strict: bool) -> Iterator[I64]:
+    """Orders in which nodes may be served: by when they could start; unless ``strict``, reads by when they are needed,
+    if that is another one."""
     events, cores, resources = decided.events, len(machine.cores), len(machine.resource_names)
     start = np.empty(len(events.nodes), np.int64)
     could_start(events, start, cores, resources, machine.routes.depth > 0, strict)
     asked = np.argsort(start, kind="stable")
-    best = _timed(decided, machine, asked)
-    if strict:
-        return best
-    needed_by(events, start, cores, resources)
-    needed = np.argsort(start, kind="stable")
-    if np.array_equal(needed, asked):
-        return best
-    return min(best, _timed(decided, machine, needed), key=lambda found: found[1].end.max(initial=0))
+    yield asked
+    if not strict:
+        needed_by(events, start, cores, resources)
+        needed = np.argsort(start, kind="stable")
+        if not np.array_equal(needed, asked):
+            yield needed
 
 
 def _timed(decided: Decided, machine: Machine, order: I64) -> tuple[Decided, Timed]:

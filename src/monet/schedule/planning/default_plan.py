@@ -18,9 +18,10 @@ from monet.hardware.accelerator import CoreInstance
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.plan import TILES as TILES_FOR
 from monet.schedule.plan import Group, Placement, Plan, PlanError
-from monet.schedule.planning.family import NEAR, best_by_cores
+from monet.schedule.planning.family import Member, best_by_cores
 from monet.schedule.planning.grouping import common_cuts
 from monet.schedule.schedule import Schedule
+from monet.schedule.simulation.records import NEVER
 from monet.schedule.workload import STAYS, Operator
 
 FUSIONS = ("auto", "none")
@@ -41,37 +42,37 @@ def default_schedule(
     placements = dict(placements or {})
     if fusion == "none":
         return scheduler.schedule(Plan(placements=placements, boundary=boundary or "keep"))
-    unfused = sorted(best_by_cores(scheduler, boundary, placements), key=lambda schedule: schedule.makespan)
-    best = unfused[0]
+    unfused = sorted(best_by_cores(scheduler, boundary, placements), key=lambda member: member.makespan)
+    best = _best_fused(scheduler, unfused, boundary or "keep", placements)
+    return scheduler.timed(best.plan, best.draft)
+
+
+def _best_fused(scheduler: Scheduler, unfused: Sequence[Member], boundary: str, given: dict[str, Placement]) -> Member:
+    """The fastest of some unfused plans and of what fusing makes of each, with its own boundary and another. As fewer
+    operators are left that run alone, theirs may be the other kind of tiles."""
+    best, fused = unfused[0], None
     for plain in unfused:
-        if plain.makespan > NEAR * unfused[0].makespan:
-            break
-        fused = _fastest_fused(scheduler, plain.plan, boundary or "keep", placements)
-        best = min(best, fused or best, key=lambda schedule: schedule.makespan)
+        fused = None
+        for each in dict.fromkeys((plain.plan.boundary, boundary)):
+            for plan in fused_plans(scheduler, replace(plain.plan, boundary=each), given):
+                if plan.groups:
+                    fused = _faster(scheduler, fused, plan)
+        for goal in TILES_FOR:
+            if fused and goal != fused.plan.tiles:
+                fused = _faster(scheduler, fused, replace(fused.plan, tiles=goal))
+        best = min(best, fused or best, key=lambda member: member.makespan)
     return best
 
 
-def _fastest_fused(scheduler: Scheduler, plain: Plan, boundary: str, given: dict[str, Placement]) -> Schedule | None:
-    """The fastest of what fusing makes of an unfused plan, with its own boundary and another; None if nothing fuses. As
-    fewer operators are left that run alone, theirs may be the other kind of tiles."""
-    best: Schedule | None = None
-    for each in dict.fromkeys((plain.boundary, boundary)):
-        for plan in fused_plans(scheduler, replace(plain, boundary=each), given):
-            if plan.groups:
-                best = _faster(scheduler, best, plan)
-    for goal in TILES_FOR:
-        if best and goal != best.plan.tiles:
-            best = _faster(scheduler, best, replace(best.plan, tiles=goal))
-    return best
-
-
-def _faster(scheduler: Scheduler, best: Schedule | None, plan: Plan) -> Schedule | None:
-    """The schedule of a plan if it can run and is faster than the best so far, else that one."""
+def _faster(scheduler: Scheduler, best: Member | None, plan: Plan) -> Member | None:
+    """A plan if it can run and is faster than the best so far, else that one."""
     try:
-        found = scheduler.schedule(plan)
+        plan = scheduler.complete(plan)
+        made = scheduler.draft(plan)
+        ticks = scheduler.makespan(plan, made, best.makespan if best else NEVER)
     except NoSchedule:
         return best
-    return min(best, found, key=lambda schedule: schedule.makespan) if best else found
+    return Member(ticks, plan, made) if not best or ticks < best.makespan else best
 
 
 def default_plan(scheduler: Scheduler, fusion: str = "auto", boundary: str = "") -> Plan:

@@ -20,6 +20,7 @@ from monet.schedule.expansion.expand import Draft
 from monet.schedule.plan import Placement, Plan
 from monet.schedule.planning.floors import whole_floor
 from monet.schedule.schedule import Schedule
+from monet.schedule.simulation.records import NEVER, Steps, TickParts
 
 FULL, HALF = 1.0, 0.5  # shares of a memory for an operator's own tiles
 
@@ -43,44 +44,95 @@ RULES = (
 )
 
 
+class Member(NamedTuple):
+    """A complete plan of the family, its draft, and the ticks that its schedule takes."""
+
+    makespan: int
+    plan: Plan
+    draft: Draft
+
+
 def best_unfused(scheduler: Scheduler, boundary: str = "", given: Mapping[str, Placement] | None = None) -> Schedule:
     """The fastest member; only of one ``boundary`` if it is not empty. Raises ``NoSchedule`` if no member can run, with
     what is wrong with the first."""
-    return min(best_by_cores(scheduler, boundary, given), key=lambda schedule: schedule.makespan)
+    best = min(best_by_cores(scheduler, boundary, given), key=lambda member: member.makespan)
+    return scheduler.timed(best.plan, best.draft)
 
 
 def best_by_cores(
     scheduler: Scheduler, boundary: str = "", given: Mapping[str, Placement] | None = None
-) -> list[Schedule]:
+) -> list[Member]:
     """The fastest member on all like cores, on half of them, a quarter … until their arithmetic alone takes longer;
-    last, every operator whole, on cores in turn and on one, unless these surely take over ``NEAR`` times as long as the
-    fastest. Raises as ``best_unfused`` does."""
-    found: list[Schedule] = []
+    last, every operator whole, on cores in turn and on one. Of these, only what takes at most ``NEAR`` times as long as
+    the fastest. Raises as ``best_unfused`` does."""
+    given = dict(given or {})
+    racing = _Race(scheduler, tuple(rule for rule in RULES if boundary in ("", rule.boundary)))
     failed: NoSchedule | None = None
-    rules = tuple(rule for rule in RULES if boundary in ("", rule.boundary))
     for count in core_counts(scheduler):
-        if found and _busy_ticks(scheduler, found[-1], count) >= min(schedule.makespan for schedule in found):
+        if racing.last and _busy_ticks(scheduler, racing.last, count) >= racing.fastest:
             break
         try:
-            plan = scheduler.complete(Plan(placements=dict(given or {}), buffer_share=rules[0].buffer_share), count)
-            if found and plan.placements == found[-1].plan.placements:
-                continue
-            found.append(_fastest(scheduler, plan, rules))
+            racing.run(scheduler.complete(Plan(placements=given, buffer_share=racing.rules[0].buffer_share), count))
         except NoSchedule as error:
             failed = failed or error
-    if not found:
+    if not racing.found:
         assert failed is not None
         raise failed
     for whole in (one_core_per_layer, one_core):
-        placements = whole(scheduler, found[0].plan)
-        fastest = min(schedule.makespan for schedule in found)
-        if not given and whole_floor(scheduler, placements) > NEAR * fastest:
-            continue
-        placements |= dict(given or {})
-        if all(placements != schedule.plan.placements for schedule in found):
+        placements = whole(scheduler, racing.found[0].plan)
+        if given or whole_floor(scheduler, placements) <= NEAR * racing.fastest:
             with suppress(NoSchedule):
-                found.append(_fastest(scheduler, replace(found[0].plan, placements=placements), rules))
-    return found
+                racing.run(replace(racing.found[0].plan, placements=placements | given))
+    return [member for member in racing.found if member.makespan <= NEAR * racing.fastest]
+
+
+class _Race:
+    """Plans against each other, each by some rules. ``last``: the draft that was made last."""
+
+    def __init__(self, scheduler: Scheduler, rules: Sequence[Rule]) -> None:
+        self.scheduler, self.rules = scheduler, rules
+        self.found: list[Member] = []
+        self.last: Draft | None = None
+        self.tried: list[Mapping[str, Placement]] = []
+
+    @property
+    def fastest(self) -> int:
+        """Ticks of the fastest so far."""
+        return min((member.makespan for member in self.found), default=NEVER)
+
+    def run(self, plan: Plan) -> None:
+        """Find the fastest of a plan by all rules, unless it surely is not near the fastest of others; of equal ones
+        that of the first rule. Raises ``NoSchedule`` if it can run by none."""
+        if plan.placements in self.tried:
+            return
+        self.tried.append(plan.placements)
+        best: Member | None = None
+        failed: NoSchedule | None = None
+        can_run = False
+        most = int(NEAR * self.fastest) + 1 if self.found else NEVER
+        drafts: dict[tuple[float, str], Draft] = {}  # one for all rules that differ in where results stay
+        seen: set[tuple[str, tuple[int, ...]]] = set()
+        for rule in self.rules:
+            member = replace(plan, **rule._asdict())
+            cut = member.share, member.tiles
+            try:
+                if cut not in drafts:
+                    self.last = drafts[cut] = self.scheduler.draft(member)
+                made = drafts[cut]
+                if (rule.boundary, made.numbers) in seen:
+                    continue  # operators take less than their share, tiles are best for both: it is the same plan
+                seen.add((rule.boundary, made.numbers))
+                ticks = self.scheduler.makespan(member, made, most)
+            except NoSchedule as error:
+                failed = failed or error
+                continue
+            can_run = True
+            if ticks < most:
+                most, best = ticks, Member(ticks, member, made)
+        if best is not None:
+            self.found.append(best)
+        elif failed is not None and not can_run:
+            raise failed
 
 
 def one_core_per_layer(scheduler: Scheduler, base: Plan) -> dict[str, Placement]:
@@ -118,40 +170,13 @@ def core_counts(scheduler: Scheduler) -> Iterator[int]:
         yield count
 
 
-def _fastest(scheduler: Scheduler, plan: Plan, rules: Sequence[Rule]) -> Schedule:
-    """The fastest schedule of a plan by some rules; of equal ones that of the first rule."""
-    best: Schedule | None = None
-    failed: NoSchedule | None = None
-    drafts: dict[tuple[float, str], Draft] = {}  # one for all rules that differ in where results stay
-    seen: set[tuple[str, tuple[int, ...]]] = set()
-    for rule in rules:
-        member = replace(plan, **rule._asdict())
-        cut = member.share, member.tiles
-        try:
-            if cut not in drafts:
-                drafts[cut] = scheduler.draft(member)
-            made = drafts[cut]
-            if (rule.boundary, made.numbers) in seen:
-                continue  # operators take less than their share, tiles are best for both: it is the same plan
-            seen.add((rule.boundary, made.numbers))
-            found = scheduler.timed(member, made)
-        except NoSchedule as error:
-            failed = failed or error
-            continue
-        if best is None or found.makespan < best.makespan:
-            best = found
-    if best is None:
-        assert failed is not None
-        raise failed
-    return best
-
-
-def _busy_ticks(scheduler: Scheduler, schedule: Schedule, most_cores: int) -> float:
-    """Ticks that the arithmetic of a schedule would take on so many like cores: of all designs the longest."""
-    accelerator, parts = scheduler.machine.accelerator, schedule.expanded.parts
-    ticks = np.bincount(
-        schedule.expanded.tables.steps.core, parts.useful + parts.under_used, minlength=len(accelerator.cores)
-    )[: len(accelerator.cores)]
+def _busy_ticks(scheduler: Scheduler, made: Draft, most_cores: int) -> float:
+    """Ticks that the arithmetic of a plan would take on so many like cores: of all designs the longest."""
+    accelerator = scheduler.machine.accelerator
+    steps = Steps.of(np.concatenate([arrays.steps for arrays in made.arrays_of]))
+    parts = TickParts.of(np.concatenate([arrays.parts for arrays in made.arrays_of]))
+    ticks = np.bincount(steps.core, parts.useful + parts.under_used, minlength=len(accelerator.cores))
+    ticks = ticks[: len(accelerator.cores)]
     numbers = [accelerator.design_number[core.name] for core in accelerator.cores]
     return max(
         float(ticks[np.equal(numbers, number)].sum()) / min(most_cores, len(like))

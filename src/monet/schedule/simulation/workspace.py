@@ -4,6 +4,7 @@ filling it), and no collector that looks through it meanwhile."""
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar, cast
@@ -11,6 +12,8 @@ from typing import TypeVar, cast
 from monet.arrays import Table
 
 Rows = TypeVar("Rows", bound=Table)
+MOST_BYTES = 64 * 2**20  # of a table that stays for the next plan
+MOST_SURVIVORS = 1_000_000  # objects that schedules leave behind before cyclic garbage is looked for
 
 
 class Workspace:
@@ -24,18 +27,42 @@ class Workspace:
         """A table of so many rows."""
         found = self._tables.get(kind)
         if found is None or len(found) < rows:
-            found = self._tables[kind] = kind.empty(rows + rows // 4)
+            found = kind.empty(rows + rows // 4)
+            if found.nbytes <= MOST_BYTES:
+                self._tables[kind] = found
         return cast(Rows, found[:rows])
+
+
+class _OfThread(threading.local):
+    def __init__(self) -> None:
+        self.workspace, self.survivors = Workspace(), 0
+
+
+_mine = _OfThread()
+
+
+def own_workspace() -> Workspace:
+    """The workspace of this thread: scratch for one plan after another, of whatever graph and accelerator."""
+    return _mine.workspace
 
 
 @contextmanager
 def without_collecting() -> Iterator[None]:
-    """Leave cyclic garbage alone for a while. A schedule makes many small objects and no cycles: looking through all of
-    them for garbage would take a tenth of its time, and more the larger the graph is."""
-    was = gc.isenabled()
+    """Leave cyclic garbage alone for a while. A schedule makes many small objects and hardly a cycle: looking through
+    all of them for garbage, at the end too, would take a tenth of its time, and more the larger the graph is. So what
+    is left then counts as old at once, and is looked through only when much has come together."""
+    if not gc.isenabled():
+        yield
+        return
     gc.disable()
     try:
         yield
     finally:
-        if was:
-            gc.enable()
+        _mine.survivors += gc.get_count()[0]
+        if _mine.survivors < MOST_SURVIVORS:
+            gc.freeze()
+            gc.unfreeze()  # all that there is moves to the oldest generation
+        else:
+            _mine.survivors = 0
+            gc.collect()
+        gc.enable()
