@@ -307,6 +307,14 @@ def cells_and_attention() -> list[Case]:
         for mask in masks:
             cases.append(Case("attention", (q, kv, kv, *mask), attrs))
             cases.append(Case("attention_gradient", (out, q, kv, kv, out, lse, *mask), attrs))
+    runs = ("mxfp8_e4m3[1x16]", "mxfp8_e4m3[16x1]")  # along the last axis, along the one before it
+    for kind, formats in (
+        ("attention", ((runs[0],) * 2, runs)),
+        ("attention_gradient", ((runs[0],) * 2, (runs[0],) * 2, (runs[1],) * 2, runs, (runs[1],) * 2)),
+    ):
+        case = next(case for case in reversed(cases) if case.kind == kind)
+        told = {"formats": formats, "seeds": ((None, None),) * len(formats), "rule": "floor"}
+        cases.append(Case(kind, case.operands, {**case.attrs, **told}))
     return cases
 
 

@@ -16,6 +16,7 @@ from monet.mapping.mapper.search import search
 from monet.schedule.costs.attention_cost import _halves, _shape, attention_step, lanes_beside, products
 from monet.schedule.engine import Scheduler
 from monet.schedule.evaluation import evaluate
+from monet.schedule.measurement.padding import padding_macs
 from monet.schedule.plan import Group, Plan
 from monet.schedule.workload import Operator
 from monet.training.options import TrainingOptions
@@ -38,8 +39,12 @@ def cost_of(operator: Operator, accelerator: Accelerator, streamed: bool = True)
     border = scheduler.machine.border(instance)
     lanes = lanes_beside(accelerator, instance)
     return attention_step(
-        operator.nest, dict(operator.work), instance, lanes, border, "latency", streamed, CostStore()
+        operator.nest, dict(operator.work), instance, lanes, border, "latency", streamed, CostStore(), formats(operator)
     ), instance
+
+
+def formats(operator: Operator) -> tuple[tuple[str, str], ...]:
+    return tuple(pair for pair, _ in operator.products)
 
 
 def explicit_macs(graph: Graph) -> int:
@@ -54,7 +59,7 @@ def test_macs_are_those_of_the_products_and_the_scores_again() -> None:
     forward, backward = fused
     assert 2 * backward.macs == 5 * forward.macs  # five products against two
     assert forward.macs * 3 == explicit_macs(step())  # written out: two forward, four backward
-    shape = _shape(forward.nest, load_hardware("fusemax").cores[0].core)
+    shape = _shape(forward.nest, load_hardware("fusemax").cores[0].core, formats(forward))
     tile = products(shape, 64, 64)
     assert sum(one.points for one in tile) * (256 // 64) ** 2 * 8 == forward.macs
 
@@ -70,7 +75,7 @@ def test_between_the_peak_and_one_after_the_other(which: int) -> None:
     assert cost.cycles >= lane_cycles
     # every product of the whole operator for itself with all operands on chip, then the lanes: nothing side by side.
     # Products of small tiles fill the array more often, so the best tile's count.
-    shape = _shape(operator.nest, core)
+    shape = _shape(operator.nest, core, formats(operator))
     serial, store = math.inf, CostStore()
     for rows in _halves(shape.rows):
         for keys in _halves(shape.keys):
@@ -178,3 +183,35 @@ def test_mask_is_read_with_the_scores() -> None:
     cost, _ = cost_of(operator, load_hardware("fusemax"))
     place = next(i for i, (operand, _) in enumerate(operator.operands) if operand.name == "mask")
     assert cost.operands[place].bytes == 4 * 2 * 64 * 64  # once per head
+
+
+def test_products_are_multiplied_in_the_formats_of_a_policy() -> None:
+    """On the SNAX core: four products a cycle in MXFP8, eight in MXFP4; what is rounded, its quantiser does. Of 70 rows
+    and keys by 40, squares of 8 make 72 of both, runs of 32 make 96 of both and 64 of the width."""
+    accelerator = load_hardware("snax-mx", {"memories.spm.size_bytes": "1 MiB"})
+    costs = {}
+    for policy in ("mxfp8-square", "mxfp4-square", "mxfp8"):
+        forward = Gpt(layers=1, hidden=80, heads=2, sequence=70, vocabulary=50).build("small", 2)
+        graph = training_step(forward, TrainingOptions(precision=policy, attention="fused"))
+        scheduler, found = attention_of(graph, accelerator)
+        schedule = scheduler.schedule(Plan())
+        costs[policy] = [row for row in schedule.expanded.operators if row.operator.is_attention]
+        for operator in found:
+            rates = [accelerator.cores[0].core.rate(*pair).products_per_cycle for pair in formats(operator)]
+            assert set(rates) == {8 if policy == "mxfp4-square" else 4}
+            assert sum(macs for _, macs in operator.products) == operator.macs
+    for name, rounded in (("mxfp8-square", (1, 1)), ("mxfp8", (1, 2))):
+        forward, backward = (dict(row.operator.work) for row in costs[name])
+        scores = {"mxfp8-square": (72 * 72, 72 * 72), "mxfp8": (70 * 96, 96 * 70)}[name]
+        width = {"mxfp8-square": (72 * 40, 72 * 40), "mxfp8": (70 * 64, 96 * 40)}[name]
+        once, twice = width[0], sum(width) if rounded[1] == 2 else width[0]
+        value = width[1] if rounded[1] == 2 else width[0]  # read along keys
+        assert forward["quantize"] == 4 * (2 * once + value + scores[0])
+        made = scores[1] + (sum(scores) if rounded[1] == 2 else scores[0])
+        assert backward["quantize"] == 4 * (3 * twice + once + made)
+    lost = [padding_macs(row) for row in costs["mxfp8-square"]]
+    assert lost == [4 * 2 * 40 * (72 * 72 - 70 * 70), 4 * 5 * 40 * (72 * 72 - 70 * 70)]
+    assert all(
+        narrow.costs[0].cycles <= wide.costs[0].cycles
+        for narrow, wide in zip(costs["mxfp4-square"], costs["mxfp8-square"], strict=True)
+    )

@@ -11,6 +11,8 @@ import pytest
 
 import monet
 from monet.formats import FORMATS
+from monet.graph.builder import GraphBuilder
+from monet.graph.counts import nest_of
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.loading import load_hardware
 from monet.mapping.cost_store import CostStore
@@ -64,6 +66,20 @@ def test_tiles_of_an_operator_alone(family: str) -> None:
         assert tile[dim] % grain == 0 or tile[dim] == nest.sizes[dim]
     whole = sum(shape.count * math.prod(whole_groups(nest, shape.nest).values()) for shape in found.shapes)
     assert whole == math.prod(whole_groups(nest, nest).values())
+
+
+@pytest.mark.parametrize(("groups", "grains"), [(1, {"C": 32}), (2, {"C": 32}), (4, {})])
+def test_channels_of_a_convolution(groups: int, grains: dict[str, int]) -> None:
+    """Of groups of 48 channels runs lie across, so that nothing is said of them; products of such stay wide."""
+    builder = GraphBuilder("convolution")
+    x = builder.input("x", (2, 192 if groups > 2 else 128, 6, 6), "mxfp8_e4m3[32x1x1]")
+    w = builder.input("w", (64, builder.tensors[x].shape[1] // groups, 3, 3), "mxfp8_e4m3[32x1x1]")
+    window = {"stride": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1), "groups": groups, "dtype": "fp32"}
+    graph = builder.build([builder.emit("conv", x, w, **window)])
+    nest = nest_of(graph, graph.ops[0])
+    assert nest is not None
+    assert nest.operands[0].grain(nest.sizes) == grains
+    assert nest.grain == {"C": 32}
 
 
 def test_a_tile_written_by_hand_may_not_cut_a_group() -> None:

@@ -22,7 +22,9 @@ from monet.numerics.gradient_error import gradient_error
 from monet.numerics.learning import initial_values
 from monet.report.html.page import page
 from monet.report.info.quantisation import copies, quantising
+from monet.report.quantities import count
 from monet.report.terminal import render
+from monet.schedule.measurement.copies import wide_products
 from monet.schedule.result import Result
 from monet.search.hardware.evaluation import evaluate
 from monet.search.hardware.objectives import parse_objective, shown
@@ -137,4 +139,18 @@ def test_a_result_explains_what_quantising_takes() -> None:
     assert "Narrow copies of operands" in shown_of(result)
     assert "Quantising: 9 operators" in shown_of(result)
     assert "3 of 3 weights in mxfp8_e4m3[8x8]" in page(result)
+    # batch 30 in 32, outputs 12 in 16; no gradient of the first layer's inputs
+    filling = 2 * 2 * 24 * 40 + 3 * 2 * 40 * 40 + 3 * (32 * 16 - 30 * 12) * 40
+    assert sum(row.padding_macs for row in result.operators) == filling
+    assert f"Padding: {count(filling)} multiply-accumulates" in shown_of(result)
     assert "Narrow copies" not in shown_of(monet.Request(MLP, "edge-tpu", batch=30).evaluate())
+
+
+def test_a_result_names_layers_that_stay_wide() -> None:
+    result = monet.Request(MLP, "snax-mx", batch=8, precision={"like": "mxfp8", "exempt": ["first"]}).evaluate()
+    assert "products stay wide in 0: exempt, or wide in the policy" in result.notes
+    net = monet.Request("mobilenetv2", precision="mxfp8-square", mode="inference").graph()
+    (note,) = wide_products(net)
+    assert note.startswith("products stay wide in features.1.conv.0.0, features.2.conv.1.0, ")
+    assert "and 13 more: channels of a convolution's groups" in note
+    assert wide_products(monet.Request(MLP, batch=8).graph()) == ()

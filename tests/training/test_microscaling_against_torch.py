@@ -96,27 +96,54 @@ class Product(torch.autograd.Function):
         return None, da, db
 
 
+class Attention(torch.autograd.Function):
+    """Online softmax: backward makes the scores again, and has the row sums of dP ∘ P from the result."""
+
+    @staticmethod
+    def forward(context: Any, rules: Rules, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        context.rules = rules
+        p = torch.softmax(scores_of(rules, q, k), -1)
+        out = rules.value(p, -1, -2) @ rules.value(v, -2, -1)
+        context.save_for_backward(q, k, v, p, out)
+        return out
+
+    @staticmethod
+    def backward(context: Any, g: Tensor) -> Any:
+        rules, (q, k, v, p, out) = context.rules, context.saved_tensors
+        dp = rules.gradient(g, -1, -2) @ rules.value(v, -1, -2).transpose(-1, -2)
+        ds, scale = p * (dp - (g * out).sum(-1, keepdim=True)), q.shape[-1] ** -0.5
+        dq = scale * rules.gradient(ds, -1, -2) @ rules.value(k, -2, -1)
+        dk = scale * rules.gradient(ds, -2, -1).transpose(-1, -2) @ rules.value(q, -2, -1)
+        return None, dq, dk, rules.value(p, -2, -1).transpose(-1, -2) @ rules.gradient(g, -2, -1)
+
+
+def scores_of(rules: Rules, q: Tensor, k: Tensor) -> Tensor:
+    return rules.value(q, -1, -2) @ rules.value(k, -1, -2).transpose(-1, -2) * q.shape[-1] ** -0.5
+
+
 class Convolution(torch.autograd.Function):
     @staticmethod
-    def forward(context: Any, rules: Rules, x: Tensor, w: Tensor, stride: int, padding: int) -> Tensor:
-        context.rules, context.window = rules, (stride, padding)
+    def forward(context: Any, rules: Rules, x: Tensor, w: Tensor, *window: int) -> Tensor:
+        context.rules, context.window = rules, window
+        stride, padding, groups = window
         context.save_for_backward(x, w)
-        if not rules.after:
-            return functional.conv2d(rules.value(x, 1, 0), rules.value(w, 1, 0), None, stride, padding)
+        if not rules.after or groups > 1:
+            return functional.conv2d(rules.value(x, 1, 0), rules.value(w, 1, 0), None, stride, padding, 1, groups)
         size = (x.shape[2] + 2 * padding - w.shape[2]) // stride + 1
         y = rules.value(patches(x, w, stride, padding), 1, 0) @ rules.value(w.flatten(1), 1, 0).T
         return y.reshape(x.shape[0], size, size, -1).permute(0, 3, 1, 2)
 
     @staticmethod
     def backward(context: Any, g: Tensor) -> Any:
-        rules, (x, w), window = context.rules, context.saved_tensors, context.window
+        rules, (x, w), (stride, padding, groups) = context.rules, context.saved_tensors, context.window
+        window = stride, padding, 1, groups
         dx = torch.nn.grad.conv2d_input(x.shape, rules.value(w, 0, 1), rules.gradient(g, 1, 0), *window)
-        if rules.after:
+        if rules.after and groups == 1:
             rows = g.permute(0, 2, 3, 1).reshape(-1, g.shape[1])
-            dw = rules.gradient(rows, 0, 1).T @ rules.value(patches(x, w, *window), 0, 1)
-            return None, dx, dw.reshape(w.shape), None, None
+            dw = rules.gradient(rows, 0, 1).T @ rules.value(patches(x, w, stride, padding), 0, 1)
+            return None, dx, dw.reshape(w.shape), None, None, None
         dw = torch.nn.grad.conv2d_weight(rules.value(x, 0, 1), w.shape, rules.gradient(g, 0, 1), *window)
-        return None, dx, dw, None, None
+        return None, dx, dw, None, None, None
 
 
 def patches(x: Tensor, w: Tensor, stride: int, padding: int) -> Tensor:
@@ -138,8 +165,11 @@ class Quantised(torch.overrides.TorchFunctionMode):
         if function in (torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__):
             return Product.apply(self.rules, *arguments)
         if function is torch.conv2d:
-            x, w, _, (stride, _), (padding, _) = arguments[:5]
-            return Convolution.apply(self.rules, x, w, stride, padding)
+            x, w, _, (stride, _), (padding, _), _, groups = arguments
+            wide = groups > 1 and w.shape[1] % 32  # of a depthwise one, products stay as they are
+            return function(*arguments) if wide else Convolution.apply(self.rules, x, w, stride, padding, groups)
+        if function is functional.scaled_dot_product_attention:
+            return Attention.apply(self.rules, *arguments)
         return function(*arguments, **options)
 
 
@@ -179,10 +209,35 @@ class Block(torch.nn.Module):
         return x + self.down(functional.gelu(self.up(x)))
 
 
+class Attending(Block):
+    """The same with its attention in one operator."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        parts = self.project(self.norm(x)).reshape(*x.shape[:2], 3, 2, 12).permute(2, 0, 3, 1, 4)
+        mixed = functional.scaled_dot_product_attention(parts[0], parts[1], parts[2])
+        x = x + self.join(mixed.permute(0, 2, 1, 3).reshape(x.shape))
+        return x + self.down(functional.gelu(self.up(x)))
+
+
+class Grouped(torch.nn.Module):
+    """Convolutions in two groups of 32 channels, and one of a channel each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Conv2d(3, 64, 1, bias=False)
+        self.second = torch.nn.Conv2d(64, 64, 3, padding=1, groups=2, bias=False)
+        self.third = torch.nn.Conv2d(64, 64, 3, padding=1, groups=64, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.third(functional.relu(self.second(functional.relu(self.first(x)))))
+
+
 MODELS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "mlp": (Mlp, (33, 20)),
     "convnet": (Convnet, (5, 3, 8, 8)),
     "block": (Block, (3, 11, 24)),
+    "attending": (Attending, (3, 37, 24)),
+    "grouped": (Grouped, (3, 3, 5, 5)),
 }
 
 

@@ -91,15 +91,20 @@ class Operand:
         """Bytes of all elements."""
         return whole_bytes(math.prod(self.shape) * self.bits_per_element)
 
-    @property
-    def grain(self) -> dict[str, int]:
-        """Dimensions along which elements share a scale, and how many of them do. Groups never lie along windows."""
-        held = format_named(self.dtype)
+    def grain(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Dimensions along which elements share a scale, and how many of them do. Groups never lie along windows; of an
+        axis of blocks side by side (channels of groups of a convolution) they lie inside these."""
+        held, found = format_named(self.dtype), dict[str, int]()
         if held.element is None or held.group is None:
-            return {}
+            return found
         extents = held.group.aligned(self.shape)[1][-len(self.indices) :]
-        along = ((index.terms, extent) for index, extent in zip(self.indices, extents, strict=True))
-        return {terms[0][0]: extent for terms, extent in along if extent > 1 and len(terms) == 1}
+        for index, extent in zip(self.indices, extents, strict=True):
+            terms = [(name, factor) for name, factor in index.terms if sizes.get(name, 1) > 1]
+            inner = [name for name, factor in terms if abs(factor) == 1]
+            apart = all(factor % extent == 0 for name, factor in terms if name not in inner)
+            if extent > 1 and len(inner) == 1 and apart:
+                found[inner[0]] = extent
+        return found
 
     def part(self, ranges: Mapping[str, tuple[int, int]], sizes: Mapping[str, int]) -> Operand:
         """What a part of the nest has of this operand; see ``LoopNest.part``."""
@@ -169,7 +174,7 @@ class LoopNest:
         pieces end at multiples of it."""
         found: dict[str, int] = {}
         for operand in self.operands:
-            for dim, extent in operand.grain.items():
+            for dim, extent in operand.grain(self.sizes).items():
                 found[dim] = math.lcm(found.get(dim, 1), extent)
         return found
 

@@ -325,6 +325,11 @@ class Core:
         """Rate in which the lanes compute operands of these formats (see ``rates.lane_rate``)."""
         return lane_rate(self.vector_rates, formats)
 
+    @property
+    def only_quantises(self) -> bool:
+        """Whether its lanes are a quantiser at the output of its array, and nothing else."""
+        return [name for name, _ in self.functions] == ["quantize"]
+
     def function_cycles(self, function: str) -> float:
         """Cycles per element and lane of a vector function."""
         for name, cycles in self.functions:

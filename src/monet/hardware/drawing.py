@@ -138,8 +138,7 @@ def core_lines(core: Core) -> list[str]:
     lines += tile_lines(core)
     if core.lanes:
         dtypes = ", ".join(f"{rate.dtype} {si(rate.energy_j, 'J')}" for rate in core.vector_rates)
-        only_quantises = [name for name, _ in core.functions] == ["quantize"]
-        what = f"quantiser of {core.lanes} elements" if only_quantises else f"{core.lanes} vector lanes"
+        what = f"quantiser of {core.lanes} elements" if core.only_quantises else f"{core.lanes} vector lanes"
         lines.append(f"{what}: {dtypes} per lane-cycle")
     return lines
 

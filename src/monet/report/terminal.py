@@ -106,7 +106,7 @@ def _memory(result: Result) -> TextTable:
 
 def copies_table(result: Result) -> TextTable:
     """Narrow copies of operands, and what it takes to make them."""
-    took = quantisation.took(quantisation.quantising(result))
+    took = f"{quantisation.took(quantisation.quantising(result))}\n{quantisation.padding(result)}"
     return rows_table("Narrow copies of operands", COPIES, quantisation.copies(result), more=took)
 
 

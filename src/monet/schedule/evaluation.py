@@ -18,7 +18,7 @@ from monet.hardware.summary import hardware_summary
 from monet.mapping.cost_store import CostStore
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.lower_bound.bound import bounds_of
-from monet.schedule.measurement.copies import narrow_copies
+from monet.schedule.measurement.copies import narrow_copies, wide_products
 from monet.schedule.measurement.energy import energy_of
 from monet.schedule.measurement.measure import Measures
 from monet.schedule.measurement.occupancy import traces
@@ -167,5 +167,5 @@ def without_figures(
         version=model_version(),
         seconds_to_evaluate=seconds,
         reason=reason,
-        notes=unused(machine.accelerator),
+        notes=(*unused(machine.accelerator), *wide_products(workload.graph)),
     )

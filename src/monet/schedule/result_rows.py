@@ -57,6 +57,7 @@ class OperatorRow:
     output_bytes: int  # size of what it writes
     bound_by: str  # dram, compute, or the memory port that limits it
     recompute: bool  # whether it is done again for the backward pass
+    padding_macs: int = 0  # multiply-accumulates beyond these that only fill groups of elements that share a scale
 
     @property
     def dram_bytes(self) -> int:

@@ -17,6 +17,7 @@ from monet.graph.graph import Graph
 from monet.graph.kind import PORT_FAMILIES, Call, Dimensions, Family, kind_named
 from monet.graph.loop_nest import Index, LoopNest, Operand, index
 from monet.graph.op import Op
+from monet.graph.operators.attention_products import attended
 from monet.graph.tensor import Role, Tensor, view_strides
 from monet.mapping.errors import MappingError
 from monet.mapping.nest.bias import bias_of
@@ -31,6 +32,7 @@ CATEGORY = 2  # column of ``flags_of`` storages
 MATRIX = frozenset({Family.CONVOLUTION, Family.MATMUL})
 
 _CATEGORY = {Role.PARAMETER: WEIGHTS, Role.BUFFER: WEIGHTS, Role.GRADIENT: GRADIENTS, Role.STATE: OPTIMIZER_STATE}
+Pair = tuple[str, str]  # formats of the two operands of a product
 STAYS = frozenset({Role.PARAMETER, Role.BUFFER, Role.STATE})
 
 
@@ -107,6 +109,21 @@ class Operator:
         if self.is_attention:
             return dict(self.work)["mac"]
         return self.nest.points if self.is_matrix else 0
+
+    @cached_property
+    def products(self) -> tuple[tuple[Pair, int], ...]:
+        """Formats of what is multiplied, with multiply-accumulates: one product, or those inside fused attention."""
+        if not self.macs:
+            return ()
+        if not self.is_attention:
+            first, second = (operand.dtype for operand in self.nest.reads[:2])
+            return (((first, second), self.macs),)
+        return attended(self.op.kind, self.op.attrs, self.nest)
+
+    @property
+    def multiplied(self) -> Pair:
+        """Formats of the operands of its (first) product."""
+        return self.products[0][0]
 
     @cached_property
     def lane_work(self) -> tuple[tuple[str, int], ...]:

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from itertools import chain
 from typing import Any, NamedTuple
 
 from monet.errors import nearest
@@ -18,6 +19,7 @@ from monet.formats import FORMATS
 from monet.graph import Attributes, Graph, GraphBuilder, Op, Phase, Role
 from monet.graph.counts import call_of
 from monet.graph.kind import kind_named
+from monet.graph.operators.attention_products import Side, products_of
 from monet.transforms.operand_layout import Layout, laid_out, layout_of, product_on
 from monet.transforms.product_formats import PolicyError, ProductFormats
 
@@ -43,7 +45,7 @@ def quantise_products(graph: Graph, policy: ProductFormats) -> Graph:
     uses = {
         op.name: found for op in graph.ops if op.layer not in exempt and any(found := tuple(_uses(graph, op, policy)))
     }
-    return _Rewrite(graph, policy, uses).run()
+    return _Rewrite(graph, policy, uses, exempt).run()
 
 
 def exempted_layers(graph: Graph, patterns: tuple[str, ...]) -> set[str]:
@@ -67,13 +69,13 @@ def exempted_layers(graph: Graph, patterns: tuple[str, ...]) -> set[str]:
 
 
 def _is_product(op: Op) -> bool:
-    return kind_named(op.kind).contraction is not None
+    return kind_named(op.kind).contraction is not None or bool(products_of(op.kind))
 
 
 def _uses(graph: Graph, op: Op, policy: ProductFormats) -> Iterator[Use]:
     """What the policy asks for of an operator's operands, nothing where they stay wide."""
     rule = kind_named(op.kind).contraction
-    if rule is None or op.attrs.get("groups", 1) > 1:  # a group's sums are too short to share scales along
+    if rule is None or _too_short(graph, op, policy):
         return
     product = _product(graph, op)
     for position, contracted in enumerate(rule(call_of(graph, op))):
@@ -85,6 +87,17 @@ def _uses(graph: Graph, op: Op, policy: ProductFormats) -> Iterator[Use]:
             layout = layout_of(graph, op, position, policy)
             rank, axes = layout.placed(len(tensor.shape), contracted)
             yield Use(position, tensor.name, layout, FORMATS[wanted].along(rank, *axes).name, role)
+
+
+def _too_short(graph: Graph, op: Op, policy: ProductFormats) -> bool:
+    """Whether a convolution in groups has channels in each that do not fill groups that share a scale: of a depthwise
+    one 31 in 32 would be padding. The same for all three products of a layer."""
+    groups = op.attrs.get("groups", 1)
+    if groups == 1:
+        return False
+    outputs, inputs = graph.tensors[op.outputs[0] if "weight_gradient" in op.kind else op.inputs[1]].shape[:2]
+    extents = [group.extents for name in policy.narrow if (group := FORMATS[name].group)]
+    return any(channels % extent for channels in (outputs // groups, inputs) for extent in chain(*extents))
 
 
 def _product(graph: Graph, op: Op) -> str:
@@ -113,6 +126,7 @@ class _Rewrite:
     graph: Graph
     policy: ProductFormats
     uses: Mapping[str, tuple[Use, ...]]
+    exempt: set[str]
     builder: GraphBuilder = field(init=False)
     copies: dict[tuple[str, Layout, str], str] = field(default_factory=dict)
     layouts: dict[tuple[str, Layout], str] = field(default_factory=dict)
@@ -136,7 +150,7 @@ class _Rewrite:
         for name in [name for name in early if name not in self.graph.producer]:
             self._early(early[name])
         for op in self.graph.ops:
-            self.builder.ops.append(self._product(op) if op.name in self.uses else op)
+            self.builder.ops.append(self._product(op) if op.name in self.uses else self._inside(op))
             for name in op.outputs:
                 self._early(early.get(name, []))
         graph = self.graph
@@ -158,6 +172,34 @@ class _Rewrite:
         if self.policy.accumulator:
             told["accumulator"] = self.policy.accumulator
         return replace(op, kind=kind, inputs=(*read, *op.inputs[2:]), attrs=Attributes(told))
+
+    def _inside(self, op: Op) -> Op:
+        """Fused attention rounds what its products read by itself; any other operator as it is."""
+        sides = products_of(op.kind)
+        if not sides or op.layer in self.exempt:
+            return op
+        formats: list[tuple[str, str]] = []
+        for number, pair in enumerate(sides):
+            product = "weight_gradient" if number and op.kind == "attention_gradient" else "forward"
+            first, second = (self._held(product, side) for side in pair)
+            formats.append((first, second))
+        if not any(name for pair in formats for name in pair):
+            return op
+        seeds = tuple(tuple(self._seed(op, side) for side in pair) for pair in sides)
+        told = {**op.attrs, "formats": tuple(formats), "seeds": seeds, "rule": self.policy.rule}
+        if self.policy.accumulator:
+            told["accumulator"] = self.policy.accumulator
+        return replace(op, attrs=Attributes(told))
+
+    def _held(self, product: str, side: Side) -> str:
+        name = self.policy.format_of(product, side.role)
+        return FORMATS[name].along(4, side.summed, side.kept).name if name else ""
+
+    def _seed(self, op: Op, side: Side) -> int | None:
+        """Of stochastic rounding: of an operand the same for all products that read it."""
+        if side.role not in self.policy.stochastic:
+            return None
+        return (zlib.crc32(f"{op.layer}.{side.of}".encode()) + self.policy.seed) % 2**32
 
     def _copy(self, op: Op, use: Use) -> str:
         if use.copy not in self.copies:

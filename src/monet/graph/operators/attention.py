@@ -15,9 +15,11 @@ from monet.graph.backward import Backward
 from monet.graph.kind import BACKWARD, Array, Call, Family, OpKind, Output, along, displaced, register
 from monet.graph.loop_nest import Index, LoopNest, Operand, index
 from monet.graph.op import Attributes
+from monet.graph.operators.attention_products import narrow, rounding_work
 from monet.graph.operators.elementwise import per_element
 from monet.graph.operators.nests import elementwise
 from monet.graph.operators.normalization import statistics_dtype
+from monet.graph.operators.products import product
 from monet.graph.tensor import Tensor
 
 MASK = "mask"  # what the operand of a mask is called in the nest
@@ -48,7 +50,7 @@ def _infer_attention(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output,
 
 
 def _scores(attrs: Attributes, q: Array, k: Array, mask: Array | None) -> Array:
-    scores = attrs["scale"] * (q @ np.swapaxes(k, -1, -2))
+    scores = attrs["scale"] * product(attrs, q, np.swapaxes(k, -1, -2))
     if attrs["causal"]:
         rows, columns = scores.shape[-2:]
         scores = np.where(np.tri(rows, columns, columns - rows, dtype=np.bool_), scores, -np.inf)
@@ -64,24 +66,30 @@ def _shared_heads(x: Array, heads: int) -> Array:
 def _evaluate_attention(
     attrs: Attributes, q: Array, k: Array, v: Array, mask: Array | None = None
 ) -> tuple[Array, Array]:
-    k, v = _shared_heads(k, q.shape[1]), _shared_heads(v, q.shape[1])
-    scores = _scores(attrs, q, k, mask)
+    v = _shared_heads(narrow(attrs, 1, 1, v), q.shape[1])
+    scores = _scores(attrs, narrow(attrs, 0, 0, q), _shared_heads(narrow(attrs, 0, 1, k), q.shape[1]), mask)
     top = scores.max(axis=-1, keepdims=True)
     lse = top + np.log(np.exp(scores - top).sum(axis=-1, keepdims=True))
-    return np.exp(scores - lse) @ v, lse[..., 0]
+    return product(attrs, narrow(attrs, 1, 0, np.exp(scores - lse)), v), lse[..., 0]
 
 
 def _evaluate_attention_gradient(
     attrs: Attributes, g: Array, q: Array, k: Array, v: Array, out: Array, lse: Array, mask: Array | None = None
 ) -> tuple[Array, ...]:
     heads, groups = q.shape[1], k.shape[1]
-    wide_k, wide_v = _shared_heads(k, heads), _shared_heads(v, heads)
-    p = np.exp(_scores(attrs, q, wide_k, mask) - lse[..., None])
-    dp = g @ np.swapaxes(wide_v, -1, -2)
+
+    def held(number: int, side: int, x: Array) -> Array:
+        return narrow(attrs, number, side, x)
+
+    def shared(number: int, x: Array) -> Array:
+        return _shared_heads(held(number, 1, x), heads)
+
+    p = np.exp(_scores(attrs, held(0, 0, q), shared(0, k), mask) - lse[..., None])
+    dp = product(attrs, held(1, 0, g), np.swapaxes(shared(1, v), -1, -2))
     ds = p * (dp - (g * out).sum(axis=-1, keepdims=True))
-    dq = attrs["scale"] * ds @ wide_k
-    dk = attrs["scale"] * np.swapaxes(ds, -1, -2) @ q
-    dv = np.swapaxes(p, -1, -2) @ g
+    dq = attrs["scale"] * product(attrs, held(3, 0, ds), shared(3, k))
+    dk = attrs["scale"] * product(attrs, np.swapaxes(held(4, 0, ds), -1, -2), held(4, 1, q))
+    dv = product(attrs, np.swapaxes(held(2, 0, p), -1, -2), held(2, 1, g))
 
     def per_group(x: Array) -> Array:
         return np.asarray(x.reshape(x.shape[0], groups, heads // groups, *x.shape[2:]).sum(axis=2))
@@ -144,8 +152,10 @@ def _attention_work(call: Call) -> dict[str, int]:
     scores = math.prod(q.shape[:-1]) * k.shape[-2]
     key, value = scores * q.shape[-1], scores * v.shape[-1]
     if backward:  # scores again, dV, dP, dQ, dK
-        return {"mac": 3 * key + 2 * value, "exp": scores, "mul": 3 * scores, "add": 2 * scores}
-    return {"mac": key + value, "max": scores, "exp": scores, "add": 2 * scores, "mul": scores}
+        rounding = rounding_work(call, "attention_gradient")
+        return {"mac": 3 * key + 2 * value, "exp": scores, "mul": 3 * scores, "add": 2 * scores} | rounding
+    rounding = rounding_work(call, "attention")
+    return {"mac": key + value, "max": scores, "exp": scores, "add": 2 * scores, "mul": scores} | rounding
 
 
 # --- rotary embedding: rotate pairs (i, i + width/2) by position-dependent angles -------------------------------------

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from monet.formats import format_named
+from monet.graph.loop_nest import LoopNest
 from monet.grouping import Group
 from monet.hardware.core import Axis
 from monet.hardware.output_tiles import OutputTiles
 from monet.hardware.rates import Rate
-from monet.mapping.nest.footprint import Footprint
+from monet.mapping.nest.footprint import Footprint, footprints
 from monet.mapping.nest.mapping import Unrolled
 
 Sizes = Mapping[str, int]
@@ -81,9 +82,22 @@ def grouped_sizes(sizes: dict[str, int], touched: Mapping[str, Footprint]) -> di
     long."""
     found: dict[str, int] = {}
     for slot in ("I", "W"):
-        for dim, extent in touched[slot].operand.grain.items():
+        for dim, extent in touched[slot].operand.grain(sizes).items():
             found[dim] = max(found.get(dim, 1), extent)
     return {dim: -(-size // found[dim]) * found[dim] if dim in found else size for dim, size in sizes.items()}
+
+
+def multiplied(nest: LoopNest, tiles: OutputTiles | None) -> int:
+    """Multiply-accumulates of a nest with those that only fill groups, on an array with such output tiles or none."""
+    if not nest.points:
+        return 0
+    sizes = {dim: size for dim, size in nest.dims if size > 1}
+    names = zip("IWO", (*nest.reads[:2], *nest.writes[:1]), strict=True)
+    touched = {slot: footprints(nest)[operand.name] for slot, operand in names}
+    if tiles is None or not tiles.flatten:
+        return math.prod(grouped_sizes(sizes, touched).values())
+    whole = padded(product_of(sizes, touched, tiles.col2im), touched)
+    return whole.rows * whole.columns * whole.summed * whole.repeats
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from monet.formats import FORMATS
-from monet.report.quantities import joules, nbytes, percent, seconds
+from monet.report.quantities import count, joules, nbytes, percent, seconds
 from monet.schedule.result import Result
 
 PLURAL = {"input": "inputs of layers", "weight": "weights", "gradient": "gradients"}
@@ -66,7 +66,18 @@ def sentences(result: Result) -> tuple[str, ...]:
         f"({percent(row.padding_bytes / row.bytes)} padding)"
         for row in copies(result)
     )
-    return f"Narrow copies of operands: {listed}", took(spent)
+    return f"Narrow copies of operands: {listed}", took(spent), padding(result)
+
+
+def padding(result: Result) -> str:
+    """Multiplications that only fill groups, in words."""
+    asked = sum(row.macs for row in result.operators)
+    filling = sum(row.padding_macs for row in result.operators)
+    share = percent(filling / ((asked + filling) or 1))
+    return (
+        f"Padding: {count(filling)} multiply-accumulates only fill groups, {share} of all that arrays do for "
+        f"the {count(asked)} of the step"
+    )
 
 
 def took(spent: Quantising) -> str:

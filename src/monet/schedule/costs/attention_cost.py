@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from monet.formats import format_named, whole_bytes
 from monet.graph.loop_nest import LoopNest, Operand, index
 from monet.graph.operators.attention import MASK
+from monet.graph.operators.attention_products import BACKWARD, FORWARD
 from monet.hardware.accelerator import Accelerator, CoreInstance
 from monet.hardware.core import Core, Flow
 from monet.mapping.cost_store import CostStore
@@ -34,22 +35,30 @@ from monet.mapping.unfused.dram_route import OperandCost
 from monet.mapping.vector import supports
 from monet.schedule.costs.step_cost import StepCost
 
+Pair = tuple[str, str]
+Formats = tuple[Pair, ...]
+MADE = ("probabilities", "dscores")  # operands that are made on chip
 FINALISTS = 8  # pairs of tiles whose products are mapped
 SMALLEST = 16  # rows and keys of a tile are not halved further
 
 
 def lanes_beside(accelerator: Accelerator, instance: CoreInstance) -> CoreInstance | None:
     """Who does the vector work beside a core's array: its own lanes, or a vector core on the same memory."""
-    if instance.core.lanes > 0:
+    if _has_lanes(instance):
         return instance
     mine = {name for _, name in instance.memories}
     for other in accelerator.cores:
-        if other.core.lanes > 0 and mine & {name for _, name in other.memories}:
+        if _has_lanes(other) and mine & {name for _, name in other.memories}:
             return other
     return None
 
 
-def cannot_attend(nest: LoopNest, instance: CoreInstance, lanes: CoreInstance | None) -> str:
+def _has_lanes(instance: CoreInstance) -> bool:
+    """Whether a core has more than a quantiser behind its array."""
+    return instance.core.lanes > 0 and not instance.core.only_quantises
+
+
+def cannot_attend(instance: CoreInstance, lanes: CoreInstance | None, formats: Formats) -> str:
     """Why a core cannot run fused attention; empty if it might."""
     core = instance.core
     if not core.modes:
@@ -58,8 +67,7 @@ def cannot_attend(nest: LoopNest, instance: CoreInstance, lanes: CoreInstance | 
         return "fused attention needs one memory that holds inputs, weights and results of the array"
     if lanes is None:
         return "fused attention needs vector lanes, in the core or in a vector core on its memory"
-    dtype = nest.operands[0].dtype
-    return core.cannot_multiply(dtype, dtype)
+    return next(filter(None, (core.cannot_multiply(*pair) for pair in formats)), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +83,43 @@ class _Shape:
     backward: bool
     dtype: str
     accumulator: str
+    formats: Formats  # of the operands of every product
 
     @property
     def element(self) -> int:
         """Bytes of an element; rounded up, as rows of small elements are."""
         return whole_bytes(format_named(self.dtype).bits)
+
+    @property
+    def probability(self) -> int:
+        """Bytes of a probability, or of the gradient of a score, as products read it."""
+        sides = BACKWARD if self.backward else FORWARD
+        made = [pair[0] for pair, (left, _) in zip(self.formats, sides, strict=True) if left.of in MADE]
+        return max(whole_bytes(format_named(name).bits) for name in made)
+
+    @property
+    def grain(self) -> int:
+        """Rows and keys that tiles keep together: groups that share a scale."""
+        groups = (format_named(name).group for pair in self.formats for name in pair)
+        return max((max(group.extents) for group in groups if group), default=1)
+
+    @property
+    def copied_bits(self) -> tuple[float, float]:
+        """Bits of the narrow copies of a row of queries and gradients, and of a key and its value."""
+        sides = BACKWARD if self.backward else FORWARD
+        widths = {"query": (self.width, 0), "dout": (self.value_width, 0), "key": (0, self.width)}
+        widths |= {"value": (0, self.value_width)}
+        made = {
+            (side.of, name)
+            for pair, two in zip(self.formats, sides, strict=True)
+            for side, name in zip(two, pair, strict=True)
+            if side.of in widths and name != self.dtype
+        }
+        rows, keys = (
+            math.fsum(widths[of][at] * format_named(name).bits_per_element((1024, 1024)) for of, name in made)
+            for at in (0, 1)
+        )
+        return rows, keys
 
     @property
     def sum(self) -> int:
@@ -109,22 +149,23 @@ def attention_step(
     objective: str,
     streamed: bool,
     store: CostStore,
+    formats: Formats,
 ) -> StepCost:
-    """Fused attention, forward or backward, of one step; ``work`` is that of this nest."""
-    reason = cannot_attend(nest, instance, lanes)
+    """Fused attention, forward or backward, of one step; ``work`` is that of this nest, ``formats`` are those of the
+    operands of its products."""
+    reason = cannot_attend(instance, lanes, formats)
     functions = {name: count for name, count in work.items() if name != "mac"}
     if not reason and lanes is not None:
         reason = supports(lanes.core, functions)
     if reason or lanes is None:
         raise MappingError(reason)
-    shape = _shape(nest, instance.core)
+    shape = _shape(nest, instance.core, formats)
     room = border.memories[0][2].total_bytes
     tiles = list(_tiles(shape, room if streamed else math.inf, streamed))
     if not tiles:
         least = min(tile.own_bytes + _buffers(shape, tile) for tile in _every_tile(shape))
         raise DoesNotFit("one tile of scores and its operands", border.memories[0][1], least, room)
-    peak = instance.core.units * instance.core.rate(shape.dtype, shape.dtype).products_per_cycle
-    useful = work["mac"] / peak
+    useful = _useful_cycles(shape, instance.core)
     per_byte = 8 / border.bits_per_cycle
 
     def estimate(tile: _Tile) -> tuple[float, int]:
@@ -149,30 +190,42 @@ def attention_step(
     return _step(nest, shape, best[1], best[2], useful, instance.core, streamed)
 
 
-def _shape(nest: LoopNest, core: Core) -> _Shape:
+def _useful_cycles(shape: _Shape, core: Core) -> float:
+    """Cycles of the array for all products with every unit busy."""
+    macs: dict[float, int] = {}
+    for product, pair in zip(products(shape, shape.rows, shape.keys), shape.formats, strict=True):
+        pace = core.units * core.rate(*pair, either_way=True).products_per_cycle
+        macs[pace] = macs.get(pace, 0) + shape.groups * product.points
+    return math.fsum(many / pace for pace, many in macs.items())
+
+
+def _shape(nest: LoopNest, core: Core, formats: Formats) -> _Shape:
     sizes, backward = nest.sizes, len(nest.writes) == 3
     query, value = (nest.operands[1], nest.operands[3]) if backward else (nest.operands[0], nest.operands[2])
     groups, shared = sizes["B"] * sizes["H"], sizes["J"]
     widths = query.shape[-1], value.shape[-1]
-    accumulator = core.rate(query.dtype, query.dtype).accumulator
-    return _Shape(groups, groups * shared, shared * sizes["N"], sizes["C"], *widths, backward, query.dtype, accumulator)
+    return _Shape(
+        groups, groups * shared, shared * sizes["N"], sizes["C"], *widths, backward, query.dtype,
+        core.rate(*formats[0], either_way=True).accumulator, formats,
+    )  # fmt: skip
 
 
 # --- tiles ------------------------------------------------------------------------------------------------------------
 
 
-def _halves(size: int) -> tuple[int, ...]:
+def _halves(size: int, grain: int = 1) -> tuple[int, ...]:
+    """A size and what halving it gives, in whole grains."""
     found = [size]
-    while found[-1] > SMALLEST:
-        found.append(-(-found[-1] // 2))
+    while found[-1] > max(SMALLEST, grain):
+        found.append(-(-found[-1] // (2 * grain)) * grain)
     return tuple(found)
 
 
 def _every_tile(shape: _Shape) -> Iterator[_Tile]:
-    for rows in _halves(shape.rows):
+    for rows in _halves(shape.rows, shape.grain):
         row_tiles = -(-shape.rows // rows)
-        for keys in _halves(shape.keys):
-            for block in _halves(shape.keys) if shape.backward else (shape.keys, keys):
+        for keys in _halves(shape.keys, shape.grain):
+            for block in _halves(shape.keys, shape.grain) if shape.backward else (shape.keys, keys):
                 if block < keys:
                     continue
                 blocks = -(-shape.keys // block)
@@ -191,11 +244,14 @@ def _tiles(shape: _Shape, room: float, streamed: bool) -> Iterator[_Tile]:
 
 def _own_bytes(shape: _Shape, rows: int, keys: int, block: int) -> int:
     """Scores and probabilities of two tiles (one on the array, one on the lanes), statistics of the rows, sums."""
-    scores = rows * keys * (shape.sum + shape.element) * 2
-    if not shape.backward:
-        return scores + rows * (3 + shape.value_width) * shape.sum  # maximum, sum, correction; sums of the output
+    scores = rows * keys * (shape.sum + shape.probability) * 2
+    of_row, of_key = shape.copied_bits
+    copies = whole_bytes(rows * of_row + block * of_key)
+    if not shape.backward:  # maximum, sum, correction; sums of the output
+        return scores + rows * (3 + shape.value_width) * shape.sum + copies
     sum_elements = rows * shape.width + block * (shape.width + shape.value_width)  # dQ; dK, dV
-    return 2 * scores + (2 * rows + sum_elements) * shape.sum  # scores and their gradients; log-sum-exp and delta
+    # scores and their gradients; log-sum-exp and delta
+    return 2 * scores + (2 * rows + sum_elements) * shape.sum + copies
 
 
 def _buffers(shape: _Shape, tile: _Tile) -> int:
@@ -251,25 +307,32 @@ class _Product:
 
 def products(shape: _Shape, rows: int, keys: int) -> tuple[LoopNest, ...]:
     """The matrix products of one tile: scores and their gradients leave as sums, all else in the operands' type."""
-    made, stays = shape.accumulator, shape.dtype
-    scores = _product(rows, keys, shape.width, ("N", "C"), ("K", "C"), stays, made)
+    made, held = shape.accumulator, shape.formats
+    scores = _product(rows, keys, shape.width, ("N", "C"), ("K", "C"), held[0], made)
     if not shape.backward:
-        return scores, _product(rows, shape.value_width, keys, ("N", "C"), ("C", "K"), stays, made)
+        return scores, _product(rows, shape.value_width, keys, ("N", "C"), ("C", "K"), held[1], made)
     return (
         scores,
-        _product(rows, keys, shape.value_width, ("N", "C"), ("K", "C"), stays, made),  # dP = dO·Vᵀ
-        _product(keys, shape.value_width, rows, ("C", "N"), ("C", "K"), stays, made),  # dV += Pᵀ·dO
-        _product(rows, shape.width, keys, ("N", "C"), ("C", "K"), stays, made),  # dQ += dS·K
-        _product(keys, shape.width, rows, ("C", "N"), ("C", "K"), stays, made),  # dK += dSᵀ·Q
+        _product(rows, keys, shape.value_width, ("N", "C"), ("K", "C"), held[1], made),  # dP = dO·Vᵀ
+        _product(keys, shape.value_width, rows, ("C", "N"), ("C", "K"), held[2], made),  # dV += Pᵀ·dO
+        _product(rows, shape.width, keys, ("N", "C"), ("C", "K"), held[3], made),  # dQ += dS·K
+        _product(keys, shape.width, rows, ("C", "N"), ("C", "K"), held[4], made),  # dK += dSᵀ·Q
     )
 
 
+def whole_products(nest: LoopNest, core: Core, formats: Formats) -> tuple[int, tuple[LoopNest, ...]]:
+    """How many times each, and the products of a nest with all rows and keys in one tile."""
+    shape = _shape(nest, core, formats)
+    return shape.groups, products(shape, shape.rows, shape.keys)
+
+
 def _product(
-    rows: int, columns: int, inner: int, left: tuple[str, str], right: tuple[str, str], dtype: str, result: str
+    rows: int, columns: int, inner: int, left: tuple[str, str], right: tuple[str, str], dtypes: Pair, result: str
 ) -> LoopNest:
     sizes = {"N": rows, "K": columns, "C": inner}
     operands = []
-    for slot, (name, axes, kind) in enumerate((("x", left, dtype), ("w", right, dtype), ("y", ("N", "K"), result))):
+    sides = ("x", left, dtypes[0]), ("w", right, dtypes[1]), ("y", ("N", "K"), result)
+    for slot, (name, axes, kind) in enumerate(sides):
         shape = (sizes[axes[0]], sizes[axes[1]])
         operands.append(Operand(name, slot, kind, shape, (index(axes[0]), index(axes[1])), slot == 2))
     return LoopNest(tuple(sizes.items()), tuple(operands))
@@ -281,9 +344,15 @@ def _run(
     """Cost of all tiles of a step; those at the edges by their own size."""
     pace = core.clock_hz / lanes.clock_hz
     rate = lanes.lane_rate(shape.accumulator, shape.dtype)
-    lane_cycles = math.fsum(lanes.function_cycles(name) * count for name, count in functions.items())
+    rounded = functions.get("quantize", 0) if core.only_quantises else 0  # behind the array, not on the lanes
+    own = {name: count for name, count in functions.items() if not (rounded and name == "quantize")}
+    lane_cycles = math.fsum(lanes.function_cycles(name) * count for name, count in own.items())
     vector = lane_cycles / (lanes.lanes * rate.elements_per_cycle) * pace  # of the whole step
+    rounding = rounded * core.function_cycles("quantize") if rounded else 0.0
     energy = {"compute": lane_cycles * rate.energy_j}
+    if rounded:
+        energy["compute"] += rounding * core.lane_rate(shape.accumulator).energy_j
+        rounding /= core.lanes
     macs, compute, array, cycles, shortest = 0, 0.0, 0.0, 0.0, 0.0
     slowest, busiest = dict[str, float](), dict[str, float]()
     scores = shape.groups * shape.rows * shape.keys
@@ -298,6 +367,7 @@ def _run(
         ports, spent = _ports(shape, rows * keys, found, core, lanes, pace)
         switching = changes * core.mode_switch_cycles
         busy = {"array": switching + sum(cost.cycles for cost in costs), "lanes": vector * part} | ports
+        busy |= {"quantiser": rounding * part} if rounded else {}
         longest = max(busy, key=lambda name: busy[name])
         slowest[longest] = slowest.get(longest, 0.0) + count * busy[longest]
         cycles += count * busy[longest]
@@ -340,7 +410,7 @@ def _ports(
             if name.startswith(f"{top.name}."):
                 ports[name] = ports.get(name, 0.0) + cycles
     times = 2 if shape.backward else 1  # backward: scores and their gradients
-    read, written = times * scores * shape.sum * 8, times * scores * shape.element * 8
+    read, written = times * scores * shape.sum * 8, times * scores * shape.probability * 8
     # all products but the scores and their gradients add to sums that lie in the memory
     sum_bits = 8 * shape.sum * sum(product.nest.points // product.nest.sizes["C"] for product in found[times:])
     for port, bits, clock in (

@@ -264,7 +264,8 @@ class CostTable:
         work = {name: math.ceil(count * part - 1e-9) for name, count in operator.work}
         if operator.is_attention:
             lanes = lanes_beside(self.machine.accelerator, instance)
-            return attention_step(nest, work, instance, lanes, border, self.objective, not held, self.store)
+            formats = tuple(pair for pair, _ in operator.products)
+            return attention_step(nest, work, instance, lanes, border, self.objective, not held, self.store, formats)
         return vector_step(nest, work, operator.dimensions, instance, border, not held)
 
 
@@ -367,8 +368,7 @@ def _mode(machine: Machine, instance: CoreInstance, mode: str, operator: Operato
         return -1, 0
     number, cycles = names.index(mode), core.mode_switch_cycles if len(names) > 1 else 0
     if core.format_switch_cycles:
-        first, second = (operand.dtype for operand in operator.nest.reads[:2])
-        number = number * len(core.rates) + core.rates.index(core.rate(first, second, either_way=True))
+        number = number * len(core.rates) + core.rates.index(core.rate(*operator.multiplied, either_way=True))
         cycles += core.format_switch_cycles
     return number, machine.ticks(cycles, instance)
 

@@ -133,9 +133,8 @@ def accumulator_of(operator: Operator, core: Core, result: Operand) -> str:
     """Element type in which a core sums up a result of an operator."""
     if not operator.macs:
         return result.dtype
-    first, second = (operand.dtype for operand in operator.nest.reads[:2])
-    array = core if operator.is_attention else arrays_for(core, first, second)[0]
-    return array.rate(first, second, either_way=True).accumulator
+    array = core if operator.is_attention else arrays_for(core, *operator.multiplied)[0]
+    return array.rate(*operator.multiplied, either_way=True).accumulator
 
 
 @dataclass(frozen=True)

@@ -51,9 +51,8 @@ def _added_up(workload: Workload) -> Work:
     times = Counter(operator.key for operator in computing)
     for operator in {operator.key: operator for operator in computing}.values():
         many = times[operator.key]
-        if operator.macs:
-            products = fewest_products(operator.nest) if operator.is_matrix else operator.macs
-            macs[frozenset(operand.dtype for operand in operator.nest.reads[:2])] += many * products
+        for pair, products in operator.products:
+            macs[frozenset(pair)] += many * (fewest_products(operator.nest) if operator.is_matrix else products)
         formats = tuple(dict.fromkeys(operand.dtype for operand in operator.nest.operands))
         for name, count in operator.lane_work:
             (attention if operator.is_attention else functions)[formats, name] += many * count

@@ -16,6 +16,7 @@ from monet.schedule import result_rows as r
 from monet.schedule.costs.transfer_cost import passing_bytes
 from monet.schedule.machine import Machine
 from monet.schedule.measurement.energy import Energy
+from monet.schedule.measurement.padding import padding_macs
 from monet.schedule.measurement.spans import operator_spans
 from monet.schedule.plan import split_text
 from monet.schedule.schedule import Occupied, Schedule
@@ -25,10 +26,10 @@ from monet.schedule.workload import Operator, Workload
 def unit_cycles(operator: Operator, core: Core, macs: float) -> float:
     """Cycles of an array's units for some of an operator's multiply-accumulates, at the rate of its formats; none on a
     core whose array cannot multiply them, as its lanes do."""
-    first, second = (operand.dtype for operand in operator.nest.reads[:2]) if macs else ("", "")
-    if not macs or not core.units or core.cannot_multiply(first, second):
+    if not macs or not core.units or core.cannot_multiply(*operator.multiplied):
         return 0.0
-    return macs / core.rate(first, second, either_way=True).products_per_cycle
+    paces = ((core.rate(*pair, either_way=True).products_per_cycle, many) for pair, many in operator.products)
+    return math.fsum(macs * (many / operator.macs) / pace for pace, many in paces)
 
 
 class _Figures(NamedTuple):
@@ -123,6 +124,7 @@ class Measures:
             output_bytes=operator.output_bytes,
             bound_by=self._bound(stepped, of),
             recompute=op.recompute,
+            padding_macs=padding_macs(stepped),
         )
 
     @cached_property

@@ -38,11 +38,11 @@ def cannot_run(operator: Operator, instance: CoreInstance) -> str:
         return "it is a port, and computes nothing"
     if not operator.macs:
         return "" if core.lanes > 0 else "it has no vector lanes"
-    first, second = (operand.dtype for operand in operator.nest.reads[:2])
     if operator.is_attention:
-        return core.cannot_multiply(first, second) if core.modes else "it has no array"
+        refused = (core.cannot_multiply(*pair) for pair, _ in operator.products)
+        return next(filter(None, refused), "") if core.modes else "it has no array"
     try:
-        arrays_for(core, first, second)
+        arrays_for(core, *operator.multiplied)
     except MonetError as error:
         return str(error)
     return ""

@@ -373,9 +373,8 @@ def _port(core: Core, operand: Operand) -> tuple[str, float]:
 def _work_cycles(operator: Operator, core: Core, beside: Core | None) -> float:
     """Cycles of a whole operator that the array or the lanes cannot do without."""
     nest, array, lanes = operator.nest, 0.0, 0.0
-    if operator.macs:
-        first, second = (operand.dtype for operand in nest.reads[:2])
-        array = operator.macs / peak_products_per_cycle(core, first, second)
+    for pair, macs in operator.products:
+        array += macs / peak_products_per_cycle(core, *pair)
     work = dict(operator.lane_work) or {"copy": max((math.prod(out.shape) for out in nest.writes), default=0)}
     if beside and not operator.is_matrix and not supports(beside, work):
         cycles = math.fsum(beside.function_cycles(name) * count for name, count in work.items())

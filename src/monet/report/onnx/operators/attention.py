@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from monet.report.onnx.body import Body, Value
-from monet.report.onnx.operators.matmul import matmul, swapped
+from monet.report.onnx.operators.matmul import exact_sums, matmul, swapped
+from monet.report.onnx.operators.quantize import Rounding, rounded
 from monet.report.onnx.operators.source import may_look
 from monet.report.onnx.table import writes
 
@@ -28,27 +29,53 @@ def _scores(b: Body, query: Value, key: Value, mask: list[Value], sizes: tuple[i
     return scores
 
 
+def _narrow(b: Body, number: int, side: int, x: Value, shape: tuple[int, ...]) -> Value:
+    """An operand of a product as its format holds it, in the type that everything here is computed in."""
+    attrs = b.call.attrs
+    name = attrs["formats"][number][side] if "formats" in attrs else ""
+    if not name:
+        return x
+    return rounded(b, x, shape, name, Rounding(attrs["rule"], attrs["seeds"][number][side])).cast(x.dtype)
+
+
 @writes("attention")
 def _attention(b: Body) -> tuple[Value, ...]:
+    exact_sums(b)
     query, key, value, *mask = b.inputs
     heads, sizes = b.shape(0)[1], (b.shape(0)[2], b.shape(1)[2])
-    scores = _scores(b, query, _shared_heads(key, b.shape(1), heads), mask, sizes)
+    shapes = b.shape(0), b.shape(1), b.shape(2)
+    wide = _shared_heads(_narrow(b, 0, 1, key, shapes[1]), shapes[1], heads)
+    scores = _scores(b, _narrow(b, 0, 0, query, shapes[0]), wide, mask, sizes)
     top = scores.reduce("ReduceMax", (3,), keepdims=True)
     total = top + b.node("Log", b.node("Exp", scores - top).sum((3,), keepdims=True))
-    out = matmul(b, b.node("Exp", scores - total), _shared_heads(value, b.shape(2), heads))
+    p = _narrow(b, 1, 0, b.node("Exp", scores - total), (*shapes[0][:3], sizes[1]))
+    out = matmul(b, p, _shared_heads(_narrow(b, 1, 1, value, shapes[2]), shapes[2], heads))
     return out, total.reshape(b.call.outputs[1].shape)
 
 
 @writes("attention_gradient")
 def _attention_gradient(b: Body) -> tuple[Value, ...]:
+    exact_sums(b)
     g, query, key, value, out, log_sum_exp, *mask = b.inputs
     heads, scale, sizes = b.shape(1)[1], float(b.call.attrs["scale"]), (b.shape(1)[2], b.shape(2)[2])
-    wide_key, wide_value = _shared_heads(key, b.shape(2), heads), _shared_heads(value, b.shape(3), heads)
-    p = b.node("Exp", _scores(b, query, wide_key, mask, sizes) - log_sum_exp.unsqueeze(3))
-    dp = matmul(b, g, swapped(wide_value, 4))
-    ds = scale * (p * (dp - (g * out).sum((3,), keepdims=True)))
-    dk, dv = matmul(b, swapped(ds, 4), query), matmul(b, swapped(p, 4), g)
-    return matmul(b, ds, wide_key), _per_group(dk, b.shape(2), heads), _per_group(dv, b.shape(3), heads)
+    shapes = {"g": b.shape(0), "q": b.shape(1), "k": b.shape(2), "v": b.shape(3), "s": (*b.shape(1)[:3], sizes[1])}
+
+    def held(number: int, side: int, x: Value, of: str) -> Value:
+        return _narrow(b, number, side, x, shapes[of])
+
+    def shared(number: int, x: Value, of: str) -> Value:
+        return _shared_heads(held(number, 1, x, of), shapes[of], heads)
+
+    p = b.node("Exp", _scores(b, held(0, 0, query, "q"), shared(0, key, "k"), mask, sizes) - log_sum_exp.unsqueeze(3))
+    dp = matmul(b, held(1, 0, g, "g"), swapped(shared(1, value, "v"), 4))
+    ds = p * (dp - (g * out).sum((3,), keepdims=True))
+    dk = scale * matmul(b, swapped(held(4, 0, ds, "s"), 4), held(4, 1, query, "q"))
+    dv = matmul(b, swapped(held(2, 0, p, "s"), 4), held(2, 1, g, "g"))
+    return (
+        scale * matmul(b, held(3, 0, ds, "s"), shared(3, key, "k")),
+        _per_group(dk, b.shape(2), heads),
+        _per_group(dv, b.shape(3), heads),
+    )
 
 
 def _per_group(x: Value, shape: tuple[int, ...], heads: int) -> Value:
