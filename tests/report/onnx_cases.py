@@ -307,12 +307,18 @@ def cells_and_attention() -> list[Case]:
         for mask in masks:
             cases.append(Case("attention", (q, kv, kv, *mask), attrs))
             cases.append(Case("attention_gradient", (out, q, kv, kv, out, lse, *mask), attrs))
+    return cases
+
+
+def rounded_attention() -> list[Case]:
+    """Attention whose products a precision policy has made narrow, which is done after differentiation."""
     runs = ("mxfp8_e4m3[1x16]", "mxfp8_e4m3[16x1]")  # along the last axis, along the one before it
+    plain, cases = cells_and_attention(), []
     for kind, formats in (
         ("attention", ((runs[0],) * 2, runs)),
         ("attention_gradient", ((runs[0],) * 2, (runs[0],) * 2, (runs[1],) * 2, runs, (runs[1],) * 2)),
     ):
-        case = next(case for case in reversed(cases) if case.kind == kind)
+        case = next(case for case in reversed(plain) if case.kind == kind)
         told = {"formats": formats, "seeds": ((None, None),) * len(formats), "rule": "floor"}
         cases.append(Case(kind, case.operands, {**case.attrs, **told}))
     return cases

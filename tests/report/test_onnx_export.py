@@ -26,7 +26,7 @@ from monet.report.onnx.model import DOMAIN
 from monet.report.onnx.table import WRITERS
 from monet.training.options import TrainingOptions
 from monet.training.step import prepare, training_step
-from tests.report.onnx_cases import Case, all_cases
+from tests.report.onnx_cases import Case, all_cases, rounded_attention
 
 Array = np.ndarray[Any, Any]
 
@@ -151,7 +151,7 @@ def load_or_lack_a_kernel(exported: onnx.ModelProto) -> None:
 
 # --- one operator at a time -------------------------------------------------------------------------------------------
 
-CASES = all_cases()
+CASES = [*all_cases(), *rounded_attention()]
 
 
 def test_every_kind_has_a_writer_and_a_case() -> None:
