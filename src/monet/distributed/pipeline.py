@@ -114,7 +114,18 @@ def _timed(work: PipelineWork, schedule: str, order: I64, pointer: I64) -> Pipel
     return PipelineTimes(work, schedule, start, end, last + work.tail, order, pointer)
 
 
-# --- orders -----------------------------------------------------------------------------------------------------------
+# --- orders ---------------------------------------------------------------------------------------------------------
+
+
+def tasks_of(schedule: str, stages: int, chunks: int, micro_batches: int) -> list[list[tuple[bool, int, int]]]:
+    """By stage its tasks in order: whether forward (or backward, all of it), of which chunk, of which micro-batch."""
+    order, pointer = _order("gpipe" if schedule == "gpipe" else "1f1b", stages, chunks, micro_batches)
+    found = []
+    for stage in range(stages):
+        own = order[pointer[stage] : pointer[stage + 1]]
+        kind, chunk, micro = np.unravel_index(own, (2, chunks, micro_batches))
+        found.append([(bool(k == FORWARD), int(c), int(m)) for k, c, m in zip(kind, chunk, micro, strict=True)])
+    return found
 
 
 @lru_cache(maxsize=256)

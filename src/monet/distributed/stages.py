@@ -37,7 +37,10 @@ class Stage:
     gradients to roots called ``<parameter>.gradient``. ``update`` reads those (or what ``micro`` calls the gradients)
     and is run once per step.
 
-    ``parts`` says of every root how it was cut from the value that one device has; absent: it is whole.
+    ``updated`` has, by root (parameter or state), the tensor of ``update`` that holds its next value. ``parts`` says of
+    every root how it was cut from the value that one device has; absent: it is whole. ``flat`` has roots of which each
+    replica holds one of equal parts of all elements in one row, filled up with zeros, and their shape before that.
+    ``partial``: parameters of whose gradients every tensor rank has a share until the update adds them up.
     ``tied`` has the parameters that another chunk holds too. ``blocks`` and ``kept``: by run of equal blocks, how many
     the chunk has and how many of them are in the graphs.
     """
@@ -50,6 +53,9 @@ class Stage:
     tied: tuple[str, ...] = ()
     blocks: tuple[int, ...] = ()
     kept: tuple[int, ...] = ()
+    updated: Mapping[str, str] = field(default_factory=dict)
+    flat: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    partial: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

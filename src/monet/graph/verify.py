@@ -13,10 +13,11 @@ def problems(graph: Graph) -> list[str]:
     """Everything that is wrong with ``graph``; empty if it is valid."""
     found: list[str] = []
     written = {name for name in graph.tensors if name not in graph.producer}
-    found += [
-        f"root tensor {name!r} has role {graph.tensors[name].role}"
-        for name in written
-        if graph.tensors[name].role in (Role.ACTIVATION, Role.GRADIENT)
+    made = (graph.tensors[name] for name in written)
+    found += [  # a gradient of earlier passes says whose it is
+        f"root tensor {tensor.name!r} has role {tensor.role}"
+        for tensor in made
+        if tensor.role is Role.ACTIVATION or (tensor.role is Role.GRADIENT and not tensor.gradient_of)
     ]
     overwritten: dict[str, str] = {}
     seen_names: set[str] = set()

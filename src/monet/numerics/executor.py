@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Generator, Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from monet.errors import MonetError, nearest
 from monet.formats import FORMATS
-from monet.graph import Family, Graph, Role
+from monet.graph import Family, Graph, Op, Role
 from monet.graph.counts import call_of
 from monet.graph.kind import Array, kind_named
+from monet.graph.op import Attributes
+from monet.graph.parts import parts_of
 
 
 def execute(
@@ -24,27 +26,71 @@ def execute(
     in ``compute`` whatever their declared dtype; with ``compute=None`` every tensor is rounded to its own. Values are
     dropped after their last reader, so memory follows the graph's liveness.
     """
-    wanted = set(_default_wants(graph) if want is None else want)
-    unknown = wanted - set(graph.tensors)
-    if unknown:
-        name = min(unknown)
-        raise MonetError(f"no tensor is called {name!r}; {nearest(name, graph.tensors)}")
-    live = _roots(graph, values, compute)
-    uses = Counter(name for op in graph.ops for name in op.inputs)
-    results: dict[str, Array] = {name: live[name] for name in wanted if name in live}
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        for op in graph.ops:
-            outcome = kind_named(op.kind).evaluate(op.attrs, *(live[name] for name in op.inputs))
-            arrays = outcome if isinstance(outcome, tuple) else (outcome,)
-            for name, array in zip(op.outputs, arrays, strict=True):
-                live[name] = _made(array, graph.tensors[name].dtype, compute)
-                if name in wanted:
-                    results[name] = live[name]
-            for name in op.inputs:
-                uses[name] -= 1
-                if not uses[name]:
-                    live.pop(name, None)
-    return results
+    run = Run(graph, values, want=want, compute=compute)
+    for _ in run.over(graph.ops):
+        raise AssertionError("an operator of one device waits for nobody")
+    return run.results
+
+
+class Exchange(NamedTuple):
+    """A collective that a rank has come to, and what it brings; it goes on with what is sent back."""
+
+    op: Op
+    arrays: tuple[Array, ...]
+
+
+class Run:
+    """A graph while it is run: the values that are live, and those that are wanted.
+
+    ``ranks`` has the place of the rank in each group, if it is one of several; ``over`` then stops at every operator
+    between ranks, and whoever runs all of them sends back its outputs.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        values: Mapping[str, Array],
+        *,
+        want: Iterable[str] | None = None,
+        compute: Any = np.float64,
+        ranks: Mapping[str, int] | None = None,
+    ) -> None:
+        self.graph, self.compute, self.ranks = graph, compute, ranks
+        self.wanted = set(_default_wants(graph) if want is None else want)
+        unknown = self.wanted - set(graph.tensors)
+        if unknown:
+            name = min(unknown)
+            raise MonetError(f"no tensor is called {name!r}; {nearest(name, graph.tensors)}")
+        self.live = _roots(graph, values, compute)
+        self.uses = Counter(name for op in graph.ops for name in op.inputs)
+        self.results: dict[str, Array] = {name: self.live[name] for name in self.wanted if name in self.live}
+
+    def over(self, ops: Iterable[Op]) -> Generator[Exchange, tuple[Array, ...], None]:
+        """Run ``ops``, the next of the graph."""
+        for op in ops:
+            arrays = tuple(self.live[name] for name in op.inputs)
+            if self.ranks is not None and kind_named(op.kind).family is Family.COLLECTIVE:
+                outcome: Array | tuple[Array, ...] = yield Exchange(op, arrays)
+            else:
+                with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+                    outcome = kind_named(op.kind).evaluate(self._attrs(op), *arrays)
+            self._keep(op, outcome if isinstance(outcome, tuple) else (outcome,))
+
+    def _attrs(self, op: Op) -> Attributes:
+        """What an operator of one rank of several is told besides: which one."""
+        if self.ranks is None or "parts" not in op.attrs:
+            return op.attrs
+        return Attributes({**op.attrs, "ranks": tuple(self.ranks[part.group] for part in parts_of(op.attrs))})
+
+    def _keep(self, op: Op, arrays: tuple[Array, ...]) -> None:
+        for name, array in zip(op.outputs, arrays, strict=True):
+            self.live[name] = _made(array, self.graph.tensors[name].dtype, self.compute)
+            if name in self.wanted:
+                self.results[name] = self.live[name]
+        for name in op.inputs:
+            self.uses[name] -= 1
+            if not self.uses[name]:
+                self.live.pop(name, None)
 
 
 def _default_wants(graph: Graph) -> list[str]:

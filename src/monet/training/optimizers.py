@@ -48,10 +48,17 @@ def optimizer_named(name: str, *, rate: float | None = None, decay: float | None
 
 
 def emit_update(
-    builder: GraphBuilder, optimizer: Optimizer, parameter: str, gradient: str, master: str, clip: str | None
+    builder: GraphBuilder,
+    optimizer: Optimizer,
+    parameter: str,
+    gradient: str,
+    master: str,
+    clip: str | None,
+    weight: str = "",
 ) -> tuple[str, ...]:
-    """Append the update of one parameter; ``master`` is the dtype of its master copy, or empty."""
-    tensor = builder.tensors[parameter]
+    """Append the update of one parameter; ``master`` is the dtype of its master copy, or empty. ``weight``: what is
+    updated, if it is a part of the parameter."""
+    tensor = builder.tensors[weight or parameter]
     state = [builder.state(f"{parameter}.master", tensor.shape, master)] if master else []
     dtype = "fp64" if tensor.dtype == "fp64" else "fp32"
     names = {1: ("momentum",), 2: ("first_moment", "second_moment")}.get(optimizer.moments, ())
@@ -60,7 +67,7 @@ def emit_update(
         state.append(builder.state(f"{parameter}.step", (), "fp32"))
     settings = ("rate", "decay", "momentum", "betas", "epsilon", "decoupled")
     attrs = {name: getattr(optimizer, name) for name in settings}
-    operands = (parameter, gradient, *state, *((clip,) if clip else ()))
+    operands = (weight or parameter, gradient, *state, *((clip,) if clip else ()))
     layer = parameter.rpartition(".")[0] or parameter
     with builder.at(Phase.UPDATE, layer, parameter):
         return builder.emit_all(optimizer.kind, *operands, **attrs, master=bool(master), clipped=clip is not None)

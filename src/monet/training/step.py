@@ -21,14 +21,15 @@ from monet.transforms.quantise_products import quantise_products
 def prepare(model: Graph, options: TrainingOptions) -> Graph:
     """The forward graph with everything applied that changes it before differentiation: what inference runs."""
     policy = precision_named(options.precision or "fp32")
-    graph = _prepared(model, options, policy)
+    graph = prepared_forward(model, options, policy)
     if policy.products:
         graph = quantise_products(graph, policy.products)
     values = {**training_values(options), "precision": precision_values(policy)}
     return graph.made_by(model.recipe.trained("inference", values)) if model.recipe else graph
 
 
-def _prepared(model: Graph, options: TrainingOptions, policy: Precision) -> Graph:
+def prepared_forward(model: Graph, options: TrainingOptions, policy: Precision) -> Graph:
+    """The forward graph that is differentiated: attention, frozen parameters, adapters and formats as asked for."""
     if options.attention:
         model = fuse_attention(model) if options.attention == "fused" else write_out_attention(model)
     if options.freeze:
@@ -41,6 +42,23 @@ def _prepared(model: Graph, options: TrainingOptions, policy: Precision) -> Grap
 def training_step(model: Graph, options: TrainingOptions | None = None, **settings: object) -> Graph:
     """One training step of ``model``. Options may be given as keywords: ``training_step(model, optimizer="adam")``."""
     options = options or TrainingOptions(**settings)  # type: ignore[arg-type]
+    forward, policy = trained_forward(model, options)
+    trained = [tensor.name for tensor in forward.parameters if tensor.trainable]
+    builder, gradients, losses, outputs = _passes(forward, options, trained)
+    _update(builder, options, policy, {name: gradients[name] for name in trained if name in gradients})
+    step = finished(prune(builder.build([*outputs, *losses], losses[-1], gradients)), options, policy)
+    values = {**training_values(options), "precision": precision_values(policy)}
+    return step.made_by(model.recipe.trained("training", values)) if model.recipe else step
+
+
+def finished(step: Graph, options: TrainingOptions, policy: Precision) -> Graph:
+    """A differentiated graph with formats of products and narrow saved tensors as asked for."""
+    step = quantise_products(step, policy.products) if policy.products else step
+    return compact_saved(step) if options.saved == "compact" else step
+
+
+def trained_forward(model: Graph, options: TrainingOptions) -> tuple[Graph, Precision]:
+    """The forward graph that is differentiated, and its formats; raises if it cannot be trained."""
     policy = precision_named(options.precision or "fp32")
     if not policy.trainable:
         names = [known.name for known in POLICIES.values() if known.trainable]
@@ -50,18 +68,11 @@ def training_step(model: Graph, options: TrainingOptions | None = None, **settin
         raise OptionError("mode", "training", f"{model.name} is for inference (its parameters are {kinds})")
     if not model.outputs:
         raise MonetError(f"{model.name}: the model has no output to attach a loss to")
-    forward = _prepared(model, options, policy)
-    trained = [tensor.name for tensor in forward.parameters if tensor.trainable]
-    if not trained:
+    forward = prepared_forward(model, options, policy)
+    if not any(tensor.trainable for tensor in forward.parameters):
         why = "every parameter is frozen" if forward.parameters else "it has no parameters"
         raise MonetError(f"{model.name}: {why}, so nothing is trained; --mode inference costs its forward pass")
-    builder, gradients, losses, outputs = _passes(forward, options, trained)
-    _update(builder, options, policy, {name: gradients[name] for name in trained if name in gradients})
-    step = prune(builder.build([*outputs, *losses], losses[-1], gradients))
-    step = quantise_products(step, policy.products) if policy.products else step
-    step = compact_saved(step) if options.saved == "compact" else step
-    values = {**training_values(options), "precision": precision_values(policy)}
-    return step.made_by(model.recipe.trained("training", values)) if model.recipe else step
+    return forward, policy
 
 
 def _passes(
@@ -118,10 +129,16 @@ def _add(builder: GraphBuilder, earlier: str | None, gradient: str, parameter: s
     return total
 
 
-def _update(builder: GraphBuilder, options: TrainingOptions, precision: Precision, gradients: dict[str, str]) -> None:
+def optimizer_of(options: TrainingOptions) -> Optimizer:
+    """The optimizer that the options name, with their settings."""
     optimizer = options.optimizer
-    if not isinstance(optimizer, Optimizer):
-        optimizer = optimizer_named(optimizer, rate=options.learning_rate, decay=options.weight_decay)
+    if isinstance(optimizer, Optimizer):
+        return optimizer
+    return optimizer_named(optimizer, rate=options.learning_rate, decay=options.weight_decay)
+
+
+def _update(builder: GraphBuilder, options: TrainingOptions, precision: Precision, gradients: dict[str, str]) -> None:
+    optimizer = optimizer_of(options)
     clip = emit_clip(builder, list(gradients.values()), options.clip_norm) if options.clip_norm is not None else None
     for parameter, gradient in gradients.items():
         emit_update(builder, optimizer, parameter, gradient, precision.master, clip)

@@ -34,6 +34,7 @@ from monet.graph.kind import (
 from monet.graph.loop_nest import LoopNest, index
 from monet.graph.op import Attributes
 from monet.graph.operators.nests import axes_of, elementwise, over
+from monet.graph.parts import own_part, parts_of, whole_shape
 from monet.graph.tensor import Tensor
 
 Work = Mapping[str, int]
@@ -301,6 +302,16 @@ def _infer_first(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output,
     return like_first(inputs, attrs)
 
 
+def drawn(
+    attrs: Attributes, shape: tuple[int, ...], draw: Callable[[np.random.Generator, tuple[int, ...]], Array]
+) -> Array:
+    """Random numbers of a shape: a function of the seed, and of all of a tensor of which ranks have parts."""
+    generator = np.random.default_rng(attrs["seed"])
+    if "parts" not in attrs:
+        return draw(generator, shape)
+    return own_part(draw(generator, whole_shape(shape, parts_of(attrs))), attrs)
+
+
 def _infer_dropout(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
     if not 0 <= attrs["p"] < 1:
         raise ModelError(f"dropout probability {attrs['p']} must be at least 0 and below 1")
@@ -310,8 +321,8 @@ def _infer_dropout(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Outpu
 
 
 def _evaluate_dropout(attrs: Attributes, x: Array) -> tuple[Array, Array]:
-    """The mask is a function of the seed, so that a recomputation replays it."""
-    mask = np.random.default_rng(attrs["seed"]).random(x.shape) >= attrs["p"]
+    """The mask is a function of the seed, so that a recomputation replays it. Ranks have parts of one mask."""
+    mask = drawn(attrs, x.shape, lambda generator, shape: generator.random(shape)) >= attrs["p"]
     return np.asarray(x * mask / (1 - attrs["p"])), mask
 
 

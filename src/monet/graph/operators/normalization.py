@@ -50,12 +50,24 @@ def _per_channel(values: Array, rank: int) -> Array:
     return values.reshape(1, -1, *([1] * (rank - 2)))
 
 
+def normalised(x: Array, mean: Array, inverse: Array, weight: Array, bias: Array) -> Array:
+    """Channels with their statistics taken out, scaled and shifted."""
+    scale = _per_channel(weight * inverse, x.ndim)
+    return np.asarray((x - _per_channel(mean, x.ndim)) * scale + _per_channel(bias, x.ndim))
+
+
+def normalised_gradient(g: Array, x: Array, mean: Array, inverse: Array, weight: Array) -> tuple[Array, Array, Array]:
+    """Gradients of input, weight and bias, the statistics taken as given."""
+    axes = (0, *range(2, x.ndim))
+    normal = (x - _per_channel(mean, x.ndim)) * _per_channel(inverse, x.ndim)
+    return g * _per_channel(weight * inverse, x.ndim), (g * normal).sum(axis=axes), g.sum(axis=axes)
+
+
 def _evaluate_batch_norm(attrs: Attributes, x: Array, weight: Array, bias: Array, *running: Array) -> tuple[Array, ...]:
     axes = (0, *range(2, x.ndim))
     mean, variance = x.mean(axis=axes), x.var(axis=axes)
     inverse = 1 / np.sqrt(variance + attrs["epsilon"])
-    scale = _per_channel(weight * inverse, x.ndim)
-    y = (x - _per_channel(mean, x.ndim)) * scale + _per_channel(bias, x.ndim)
+    y = normalised(x, mean, inverse, weight, bias)
     if not running:
         return y, mean, inverse
     momentum, count = attrs["momentum"], x.size // x.shape[1]
@@ -292,10 +304,8 @@ def _fixed_rule(b: Backward) -> tuple[str | None, ...]:
 def _evaluate_fixed_gradient(
     attrs: Attributes, g: Array, x: Array, mean: Array, variance: Array, weight: Array
 ) -> tuple[Array, ...]:
-    axes, inverse = (0, *range(2, x.ndim)), 1 / np.sqrt(variance + attrs["epsilon"])
-    normal = (x - _per_channel(mean, x.ndim)) * _per_channel(inverse, x.ndim)
-    dx = g * _per_channel(weight * inverse, x.ndim)
-    return _wanted(attrs, input=dx, weight=(g * normal).sum(axis=axes), bias=g.sum(axis=axes))
+    dx, dweight, dbias = normalised_gradient(g, x, mean, 1 / np.sqrt(variance + attrs["epsilon"]), weight)
+    return _wanted(attrs, input=dx, weight=dweight, bias=dbias)
 
 
 register(
