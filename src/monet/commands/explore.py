@@ -240,7 +240,7 @@ def _front_table(found: Exploration, chosen: Sequence[Record], path: str) -> Tex
     values = objective_values(found.space, chosen, found.objectives)
     for number, (record, row) in enumerate(list(zip(chosen, values, strict=True))[:MOST_ROWS], 1):
         figures = (shown(goal, value) for goal, value in zip(found.objectives, row, strict=True))
-        settings = (parameter_text(parameter.sets[0], record.values[parameter.name]) for parameter in parameters)
+        settings = (parameter_text(parameter.path, record.values[parameter.name]) for parameter in parameters)
         rows.append((str(number), *figures, *settings, f"{record.metrics['area_mm2']:.1f} mm²"))
     names = (*(goal.text for goal in found.objectives), *(parameter.name for parameter in parameters))
     if "area" not in names:

@@ -16,10 +16,11 @@ EVERYTHING = tuple(options_of(Request))
 
 
 def with_request(
-    *names: str, without: Sequence[str] = (), needs_hardware: bool = True, **helps: str
+    *names: str, without: Sequence[str] = (), needs_hardware: bool = True, several: bool = False, **helps: str
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of a request: those of some groups, all if none are named. Its body is called with
-    the ``Request``, and with the options it declares itself. ``helps`` says what an option means to this command."""
+    the ``Request``, and with the options it declares itself. ``helps`` says what an option means to this command.
+    ``several``: it takes any number of models, and is called with a list of requests."""
     declared = options_of(Request)
     chosen = [
         option
@@ -34,11 +35,14 @@ def with_request(
         def command(**given: Any) -> None:
             values = {option.name: given.pop(option.name) for option in chosen}
             try:
-                body(Request(**values), **given)
+                if several:
+                    body([Request(**values | {"model": model}) for model in values["model"]], **given)
+                else:
+                    body(Request(**values), **given)
             except OptionError as error:
                 raise MonetError(in_words(error)) from None
 
-        made = [_parameter(option, helps.get(option.name, option.help), needs_hardware) for option in chosen]
+        made = [_parameter(option, helps.get(option.name, option.help), needs_hardware, several) for option in chosen]
         command.__signature__ = inspect.Signature([*made, *own])  # type: ignore[attr-defined]
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in (*made, *own)}
         command.__name__, command.__doc__ = body.__name__, body.__doc__
@@ -68,10 +72,11 @@ def in_words(error: OptionError) -> str:
     return f"{flag_of(declared) if declared else error.option} {error.value!r}: {error.reason}"
 
 
-def _parameter(option: Option, text: str, needs_hardware: bool) -> inspect.Parameter:
+def _parameter(option: Option, text: str, needs_hardware: bool, several: bool) -> inspect.Parameter:
     kind = inspect.Parameter.KEYWORD_ONLY
     if option.name == "model":
-        return inspect.Parameter("model", kind, annotation=Annotated[str, typer.Argument(help=text)])
+        read: Any = list[str] if several else str
+        return inspect.Parameter("model", kind, annotation=Annotated[read, typer.Argument(help=text)])
     shown = option.usual or option.default not in ("", None, (), {})
     panel = f"{option.group.capitalize()} options"
     typed = _typed(option)

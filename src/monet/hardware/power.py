@@ -96,6 +96,12 @@ def arithmetic_w(core: Core) -> float:
     return array + core.lanes * lanes * core.clock_hz
 
 
+def core_memories_w(core: Core) -> float:
+    """Memories of one core's own at full use."""
+    traffic = within_ports(core, demand(core))
+    return math.fsum(_watts(level, traffic) for level in core.levels if not level.memory) * core.clock_hz
+
+
 def demand(core: Core) -> Traffic:
     """Bits that the array and the lanes could take and give in a cycle if nothing were used twice, level by level: next
     to the array what its wires need, above what the level below can be filled with."""

@@ -192,7 +192,7 @@ def _exploration(found: Any) -> View:
             (
                 str(number),
                 *(shown(goal, value) for goal, value in zip(found.objectives, row, strict=True)),
-                *(parameter_text(parameter.sets[0], record.values[parameter.name]) for parameter in parameters),
+                *(parameter_text(parameter.path, record.values[parameter.name]) for parameter in parameters),
             )
             for number, (record, row) in enumerate(zip(front[:MOST], values, strict=True), 1)
         ]

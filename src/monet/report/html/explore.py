@@ -22,7 +22,8 @@ MOST_LINES = 1500
 MOST_SVG = 3000  # points; more are drawn by WebGL, of which a browser has few contexts for one page
 MOST_IN_TABLE = 60
 FRONT, OTHER = "#d9703a", "#3f7fc1"
-SCALES = {"latency_s": (1e3, "ms"), "energy_j": (1e3, "mJ"), "edp_js": (1e6, "µJ·s"), "memory_bytes": (1e-6, "MB"),
+SCALES = {"latency_s": (1e3, "ms"), "energy_j": (1e3, "mJ"), "tdp_energy_j": (1e3, "mJ"),
+          "edp_js": (1e6, "µJ·s"), "memory_bytes": (1e-6, "MB"),
           "area_mm2": (1.0, "mm²")}  # fmt: skip
 Links = Mapping[str, Mapping[str, str]]  # point → scope → file of its run report
 
@@ -30,7 +31,7 @@ Links = Mapping[str, Mapping[str, str]]  # point → scope → file of its run r
 def design_text(space: Space, record: Record) -> str:
     """Everything about a design, as lines of a hover box."""
     lines = [
-        f"{parameter.name} = {parameter_text(parameter.sets[0], record.values[parameter.name])}"
+        f"{parameter.name} = {parameter_text(parameter.path, record.values[parameter.name])}"
         for parameter in space.parameters
     ]
     for name in space.workloads:
@@ -86,7 +87,7 @@ def declared_table(space: Space, records: Sequence[Record], goals: Sequence[Obje
     rows = [
         [
             *(shown(goal, value) for goal, value in zip(goals, figures, strict=True)),
-            *(parameter_text(parameter.sets[0], record.values[parameter.name]) for parameter in space.parameters),
+            *(parameter_text(parameter.path, record.values[parameter.name]) for parameter in space.parameters),
         ]
         for record, figures in zip(chosen, values, strict=True)
     ]
@@ -168,7 +169,7 @@ def lines_figure(space: Space, records: Sequence[Record], goals: Sequence[Object
                 "label": parameter.name,
                 "values": [known.get(record.values[parameter.name], -1) for record in drawn],
                 "tickvals": list(known.values()),
-                "ticktext": [parameter_text(parameter.sets[0], value) for value in known],
+                "ticktext": [parameter_text(parameter.path, value) for value in known],
             }
         )
     columns = _columns(space, drawn, goals)
@@ -237,9 +238,7 @@ def front_table(space: Space, records: Sequence[Record]) -> str:
         columns = _columns(space, chosen, goals)
         for place, record in enumerate(chosen[:MOST_IN_TABLE]):
             figures = [f"{each[place]:.4g} {SCALES[goal.figure][1]}" for each, goal in zip(columns, goals, strict=True)]
-            values = [
-                parameter_text(parameter.sets[0], record.values[parameter.name]) for parameter in space.parameters
-            ]
+            values = [parameter_text(parameter.path, record.values[parameter.name]) for parameter in space.parameters]
             rows.append([scope, *values, *figures, f"{record.metrics['area_mm2']:.1f} mm²"])
     heads = ("front for", *(parameter.name for parameter in space.parameters), "latency", "energy", "area")
     return table(heads, rows)

@@ -151,7 +151,7 @@ def ports_bound_s(work: Work, accelerator: Accelerator) -> float:
     with lanes, all of them on all cores."""
     best = 0.0
     for lanes_only, counted in ((True, (False,)), (False, (False, True))):
-        ports = [_top_ports(each.core) for each in accelerator.cores if each.core.lanes or not lanes_only]
+        ports = [top_ports(each.core) for each in accelerator.cores if each.core.lanes or not lanes_only]
         read, written = (sum(bits[kind] for kind in counted) for bits in (work.bits_read, work.bits_written))
         feeds, collects, both = (sum(rates) for rates in zip(*ports, strict=True)) if ports else (0.0, 0.0, 0.0)
         for bits, rate in ((read, feeds), (written, collects), (read + written, both)):
@@ -160,7 +160,7 @@ def ports_bound_s(work: Work, accelerator: Accelerator) -> float:
 
 
 @cache
-def _top_ports(core: Core) -> tuple[float, float, float]:
+def top_ports(core: Core) -> tuple[float, float, float]:
     """Bits per second that can be read for computing, written as results, and both together."""
     feeds, collects = dict[tuple[str, str], float](), dict[tuple[str, str], float]()
     for slot, flow, rates in (("I", Flow.FEED, feeds), ("W", Flow.FEED, feeds), ("O", Flow.COLLECT, collects)):

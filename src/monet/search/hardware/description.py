@@ -100,6 +100,10 @@ class SpaceModel(Model):
     hardware: str | dict[str, Any] = Field(description="preset name, YAML file, or the description itself")
     set_values: dict[str, Any] = Field({}, alias="set", description="paths of the hardware set for every point")
     parameters: dict[str, ParameterModel] = Field(min_length=1)
+    derived: dict[str, str] = Field(
+        {}, description="paths of the hardware set by what parameters come to: max(1024, rows * columns / 64)"
+    )
+    tables: dict[str, dict[int | str, float]] = Field({}, description="that derived values look up: area_um2[rows]")
     constraints: list[str] = Field([], description="comparisons: area_mm2 <= 100, x_pes * y_pes >= 2")
     workloads: dict[str, Workload] = Field(min_length=1)
     objectives: list[str] = Field(

@@ -61,6 +61,7 @@ def _evaluate(space: Space, values: Mapping[str, Any], metrics: dict[str, float]
             f"{name}.latency_s": figures.latency_s,
             f"{name}.energy_j": figures.energy_j,
             f"{name}.edp_js": figures.edp,
+            f"{name}.tdp_energy_j": figures.latency_s * metrics["full_use_power_w"],
             f"{name}.power_w": figures.energy_j / figures.latency_s if figures.latency_s else 0.0,
             f"{name}.dram_bytes": figures.dram_bytes,
             f"{name}.memory_bytes": figures.dram_peak_bytes,

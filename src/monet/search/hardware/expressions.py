@@ -1,4 +1,5 @@
-"""Constraints as people write them: ``area_mm2 <= 100``, ``1 <= x_pes * y_pes <= 16``. Parsed, never run as Python."""
+"""Constraints and derived values as people write them: ``area_mm2 <= 100``, ``rows * columns / 64``. Parsed, never run
+as Python."""
 
 from __future__ import annotations
 
@@ -28,6 +29,7 @@ _COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], bool]]] = {
 }
 _FUNCTIONS: dict[str, Callable[..., Any]] = {"min": min, "max": max}
 _GRAMMAR = "a constraint compares sums and products of names and numbers: area_mm2 <= 100"
+_VALUE_GRAMMAR = "a derived value is made of sums and products of names and numbers: max(1024, rows * columns)"
 
 
 class ExpressionError(MonetError):
@@ -66,22 +68,60 @@ class Comparison:
         return f"{self.text} ({given})"
 
     def _value(self, node: ast.expr, values: Mapping[str, Any]) -> Any:
-        name = _name(node)
-        if name is not None:
-            return values[name]
-        try:
-            match node:
-                case ast.Constant(value=value):
-                    return value
-                case ast.UnaryOp(op=ast.USub(), operand=operand):
-                    return -self._value(operand, values)
-                case ast.BinOp(left=left, op=kind, right=right):
-                    return _ARITHMETIC[type(kind)](self._value(left, values), self._value(right, values))
-                case ast.Call(func=ast.Name(id=function), args=arguments):
-                    return _FUNCTIONS[function](*(self._value(argument, values) for argument in arguments))
-        except (TypeError, ZeroDivisionError, OverflowError) as error:
-            raise ExpressionError(f"{self.text!r} cannot be computed: {error}") from None
-        raise AssertionError(f"{ast.dump(node)} was let through by the parser")
+        return _computed(node, values, self.text)
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A number, or another value, made of named ones."""
+
+    text: str
+    names: frozenset[str]
+    _tree: ast.expr
+
+    def value(self, values: Mapping[str, Any]) -> Any:
+        """What it comes to; whole numbers stay whole, also where they were divided."""
+        found = _computed(self._tree, values, self.text)
+        return int(found) if isinstance(found, float) and found.is_integer() else found
+
+
+def _computed(node: ast.expr, values: Mapping[str, Any], text: str) -> Any:
+    name = _name(node)
+    if name is not None:
+        return values[name]
+    try:
+        match node:
+            case ast.Constant(value=value):
+                return value
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -_computed(operand, values, text)
+            case ast.BinOp(left=left, op=kind, right=right):
+                return _ARITHMETIC[type(kind)](_computed(left, values, text), _computed(right, values, text))
+            case ast.Call(func=ast.Name(id=function), args=arguments):
+                return _FUNCTIONS[function](*(_computed(argument, values, text) for argument in arguments))
+            case ast.Subscript(value=ast.Name(id=table), slice=key):
+                return _looked_up(table, values[table], _computed(key, values, text), text)
+    except (TypeError, ZeroDivisionError, OverflowError) as error:
+        raise ExpressionError(f"{text!r} cannot be computed: {error}") from None
+    raise AssertionError(f"{ast.dump(node)} was let through by the parser")
+
+
+def _looked_up(name: str, table: Mapping[Any, Any], key: Any, text: str) -> Any:
+    if key not in table:
+        raise ExpressionError(f"{text!r}: {name} has no entry {_shown(key)}; it has {', '.join(map(str, table))}")
+    return table[key]
+
+
+def parse_expression(text: str, allowed: Collection[str], tables: Collection[str] = ()) -> Expression:
+    """A value made of some names, and of entries of tables (``price[rows]``); anything else is an error that says what
+    is allowed."""
+    try:
+        tree = ast.parse(str(text).strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError):
+        raise ExpressionError(f"{text!r} cannot be read; {_VALUE_GRAMMAR}") from None
+    names: set[str] = set()
+    _check(tree, str(text), allowed, names, _VALUE_GRAMMAR, tables)
+    return Expression(str(text).strip(), frozenset(names), tree)
 
 
 def parse_comparison(text: str, allowed: Collection[str]) -> Comparison:
@@ -100,7 +140,14 @@ def parse_comparison(text: str, allowed: Collection[str]) -> Comparison:
     return Comparison(str(text).strip(), frozenset(names), tree)
 
 
-def _check(node: ast.expr, text: str, allowed: Collection[str], names: set[str]) -> None:
+def _check(
+    node: ast.expr,
+    text: str,
+    allowed: Collection[str],
+    names: set[str],
+    grammar: str = _GRAMMAR,
+    tables: Collection[str] = (),
+) -> None:
     name = _name(node)
     if name is not None:
         if name not in allowed:
@@ -111,15 +158,17 @@ def _check(node: ast.expr, text: str, allowed: Collection[str], names: set[str])
         case ast.Constant(value=value) if isinstance(value, int | float | str) and not isinstance(value, bool):
             return
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            _check(operand, text, allowed, names)
+            _check(operand, text, allowed, names, grammar, tables)
         case ast.BinOp(left=left, op=kind, right=right) if type(kind) in _ARITHMETIC:
-            _check(left, text, allowed, names)
-            _check(right, text, allowed, names)
+            _check(left, text, allowed, names, grammar, tables)
+            _check(right, text, allowed, names, grammar, tables)
         case ast.Call(func=ast.Name(id=function), args=arguments, keywords=[]) if function in _FUNCTIONS and arguments:
             for argument in arguments:
-                _check(argument, text, allowed, names)
+                _check(argument, text, allowed, names, grammar, tables)
+        case ast.Subscript(value=ast.Name(id=table), slice=key) if table in tables:
+            _check(key, text, allowed, names, grammar, tables)
         case _:
-            raise ExpressionError(f"{text!r}: {ast.unparse(node)!r} is not allowed; {_GRAMMAR}")
+            raise ExpressionError(f"{text!r}: {ast.unparse(node)!r} is not allowed; {grammar}")
 
 
 def _name(node: ast.expr) -> str | None:

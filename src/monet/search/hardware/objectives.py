@@ -27,6 +27,7 @@ WORKLOAD_FIGURES = {
     "latency_s": "of one step",
     "energy_j": "of one step",
     "edp_js": "energy × latency",
+    "tdp_energy_j": "power at full use × latency",
     "power_w": "average, energy ÷ latency",
     "dram_bytes": "moved to and from DRAM in one step",
     "memory_bytes": "in DRAM at the fullest moment",
@@ -37,6 +38,7 @@ OBJECTIVES = {
     "latency": "latency_s",
     "energy": "energy_j",
     "edp": "edp_js",
+    "tdp-energy": "tdp_energy_j",
     "memory": "memory_bytes",
     "area": "area_mm2",
     "gradient_error": "gradient_error",
@@ -46,6 +48,7 @@ UNITS = {
     "latency_s": "s",
     "energy_j": "J",
     "edp_js": "J·s",
+    "tdp_energy_j": "J",
     "memory_bytes": "B",
     "area_mm2": "mm²",
 }

@@ -27,7 +27,13 @@ from monet.hardware.resolve import resolve
 from monet.quantities import plain_number
 from monet.request.files import inlined
 from monet.search.hardware.description import WHOLE_LIMIT, ParameterModel, SpaceModel
-from monet.search.hardware.expressions import Comparison, ExpressionError, parse_comparison
+from monet.search.hardware.expressions import (
+    Comparison,
+    Expression,
+    ExpressionError,
+    parse_comparison,
+    parse_expression,
+)
 from monet.search.hardware.objectives import (
     EXECUTED,
     HARDWARE_FIGURES,
@@ -68,6 +74,11 @@ class Parameter:
     about: str = ""
 
     @property
+    def path(self) -> str:
+        """What it sets first, which says in what unit its values are; its name if it only decides derived values."""
+        return self.sets[0] if self.sets else self.name
+
+    @property
     def is_continuous(self) -> bool:
         """Whether any number between two bounds will do."""
         return not self.values
@@ -106,6 +117,7 @@ class Space:
     parameters: tuple[Parameter, ...]
     constraints: tuple[Comparison, ...]
     objectives: tuple[Objective, ...]
+    derived: tuple[tuple[str, Expression], ...] = ()  # path of the hardware → what it comes to
 
     @property
     def name(self) -> str:
@@ -149,19 +161,33 @@ class Space:
 
     def hardware(self, values: Mapping[str, Any]) -> Accelerator:
         """The accelerator of a point; a combination of values that makes no sense is a ``HardwareError``."""
-        return resolve(describe(self.base, self.name, self._overrides(values)))
+        return resolve(describe(self.base, self.name, self.overrides(values)))
 
     def hardware_document(self, values: Mapping[str, Any]) -> Document:
         """The description of a point's accelerator as plain values, for a run report or a YAML file."""
-        return with_overrides(self.base, self._overrides(values))
+        return with_overrides(self.base, self.overrides(values))
 
-    def _overrides(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        return {
+    def overrides(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What a point sets of the hardware, by path."""
+        found = {
             path: values[parameter.name]
             for parameter in self.parameters
             for path in parameter.sets
             if not path.startswith("workloads.")
         }
+        known = numeric(values) | self.model.tables if self.derived else {}
+        return found | {path: expression.value(known) for path, expression in self.derived}
+
+    @property
+    def set_by(self) -> dict[str, frozenset[str]]:
+        """Paths of the hardware that differ from point to point, and the parameters that decide each."""
+        found = {
+            path: frozenset({parameter.name})
+            for parameter in self.parameters
+            for path in parameter.sets
+            if not path.startswith("workloads.")
+        }
+        return found | {path: expression.names for path, expression in self.derived}
 
     def workloads_at(self, values: Mapping[str, Any]) -> dict[str, Workload]:
         """The workloads of a point."""
@@ -191,6 +217,11 @@ class Space:
             "workloads": {name: [workload.to_json(), workload.weight] for name, workload in self.workloads.items()},
             "constraints": [constraint.text for constraint in self.constraints],
             **({"executed": EXECUTED} if self.executes else {}),
+            **(
+                {"derived": {path: each.text for path, each in self.derived}, "tables": self.model.tables}
+                if self.derived
+                else {}
+            ),
         }
 
     @cached_property
@@ -260,13 +291,49 @@ def make_space(document: Document, source: str, folder: Path) -> Space:
     problems: list[DescriptionProblem] = []
     workloads = _inlined(model, folder, problems)
     model = model.model_copy(update={"hardware": base, "set_values": {}, "workloads": workloads})
-    parameters = tuple(_parameter(name, parameter, base, problems) for name, parameter in model.parameters.items())
+    derived = _derived(model, problems)
+    used = frozenset(name for _, expression in derived for name in expression.names)
+    parameters = tuple(
+        _parameter(name, parameter, base, used, problems) for name, parameter in model.parameters.items()
+    )
     problems += _path_problems(model, base, parameters)
     constraints = _constraints(model, base, problems)
     objectives = _objectives(model, problems)
+    if not problems and derived:
+        problems += _derived_problems(model, base, parameters, derived)
     if problems:
         raise SpaceError(source, problems)
-    return Space(model, base, parameters, constraints, objectives)
+    return Space(model, base, parameters, constraints, objectives, derived)
+
+
+def _derived(model: SpaceModel, problems: list[DescriptionProblem]) -> tuple[tuple[str, Expression], ...]:
+    found = []
+    for path, text in model.derived.items():
+        try:
+            found.append((path, parse_expression(text, model.parameters, model.tables)))
+        except ExpressionError as error:
+            problems.append(DescriptionProblem(f"derived.{path}", str(error)))
+    return tuple(found)
+
+
+def _derived_problems(
+    model: SpaceModel,
+    base: Document,
+    parameters: tuple[Parameter, ...],
+    derived: tuple[tuple[str, Expression], ...],
+) -> Iterator[DescriptionProblem]:
+    """Derived values that the hardware refuses, at either end of all parameters."""
+    for end in (0, -1):
+        ends = [(each.low, each.high) if each.is_continuous else each.values for each in parameters]
+        known = numeric({each.name: values[end] for each, values in zip(parameters, ends, strict=True)})
+        known |= model.tables
+        for path, expression in derived:
+            try:
+                problem = _hardware_problem(base, path, expression.value(known))
+            except ExpressionError as error:
+                problem = str(error)
+            if problem:
+                yield DescriptionProblem(f"derived.{path}", problem, expression.text)
 
 
 def _base(model: SpaceModel, source: str, folder: Path) -> Document:
@@ -298,11 +365,14 @@ def changed_workload(workload: Workload, new: Mapping[str, Any], folder: Path = 
     return changed
 
 
-def _parameter(name: str, model: ParameterModel, base: Document, problems: list[DescriptionProblem]) -> Parameter:
+def _parameter(
+    name: str, model: ParameterModel, base: Document, used: frozenset[str], problems: list[DescriptionProblem]
+) -> Parameter:
+    """``used``: parameters that derived values are made of; these need not set anything themselves."""
     known = base.get("parameters") or {}
-    named = model.sets or [name]
+    named = model.sets or ([name] if name in known or name not in used else [])
     sets = tuple(path for entry in named for path in (_paths_of(known[entry]) if entry in known else [entry]))
-    if not model.sets and name not in known:
+    if not model.sets and name not in known and name not in used:
         problems.append(
             DescriptionProblem(
                 f"parameters.{name}.sets",

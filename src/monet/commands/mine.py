@@ -1,0 +1,153 @@
+"""``monet mine``: the accelerator to build for some models, under an area and a power limit."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+
+from monet.commands import INTERRUPTED
+from monet.commands.options import with_request
+from monet.commands.progress import bars
+from monet.errors import MonetError
+from monet.options import options_of
+from monet.quantities import plain_number
+from monet.report.files import check_outputs, write_json
+from monet.report.mining import MOST_SHOWN, designs_table, headline, loss_table, standing_table, summary
+from monet.report.quantities import percent
+from monet.report.screen import screen
+from monet.request import Request
+from monet.search.hardware.workload import Workload
+from monet.search.mining.mine import Mining, Problem, Watch
+from monet.search.mining.mine import mine as mine_template
+from monet.search.mining.templates import Limits, Template, load_template, template_names
+
+DEFAULT_EVALUATIONS = 60
+
+
+@with_request(
+    "model", "training", "checkpoint", "schedule", without=("allocation",), needs_hardware=False, several=True
+)
+def mine(
+    requests: list[Request],
+    template: Annotated[str, typer.Option(help=f"{', '.join(template_names())}, or a YAML file.")] = "wham",
+    area: Annotated[float | None, typer.Option(min=0, help="Largest chip area, mm². [default: the template's]", show_default=False)] = None,
+    power: Annotated[float | None, typer.Option(min=0, help="Largest power at full use, W. [default: the template's]", show_default=False)] = None,
+    metric: Annotated[str, typer.Option(help="throughput, throughput-per-tdp or edp.")] = "throughput",
+    floor: Annotated[float, typer.Option(min=0, help="Samples per second that every model has to reach.")] = 0.0,
+    only: Annotated[list[str] | None, typer.Option("--range", metavar="NAME=V,V", help="Values that a parameter of the template may take: rows=16,32. Repeatable.")] = None,
+    weight: Annotated[list[float] | None, typer.Option(help="Weight of a model in the geometric mean, in their order. Repeatable.")] = None,
+    evaluations: Annotated[int, typer.Option(min=1, help="Designs that are scheduled at most.")] = DEFAULT_EVALUATIONS,
+    gap: Annotated[float, typer.Option(min=0, max=0.99, help="Stop when no design can be better by more than this share.")] = 0.0,
+    store: Annotated[str, typer.Option(metavar="FILE", help="SQLite file that keeps every design. [default: none]", show_default=False)] = "",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a store.")] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes on this machine.")] = 1,
+    json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write what was found as JSON, - for standard output.")] = "",
+) -> None:  # fmt: skip
+    """Mine a template for the accelerator to build for some models, under area and power limits, and say how far from the
+    best it may be."""
+    if resume and not store:
+        raise MonetError("--resume: which store? give --store FILE")
+    check_outputs({}, {"--json": json}, (store,) if store else ())
+    problem = _problem(load_template(template), requests, area, power, metric, floor, only or [], weight or [])
+    with _kept(store) as path, _display() as watch:
+        found = mine_template(problem, path, evaluations=evaluations, slack=gap, jobs=jobs, resume=resume, watch=watch)
+    if json:
+        write_json(json, summary(found))
+    if json != "-":
+        _print(found)
+    if found.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _problem(
+    template: Template,
+    requests: Sequence[Request],
+    area: float | None,
+    power: float | None,
+    metric: str,
+    floor: float,
+    ranges: Sequence[str],
+    weights: Sequence[float],
+) -> Problem:
+    """What is asked for, checked."""
+    if weights and len(weights) != len(requests):
+        raise MonetError(f"--weight: {len(weights)} given for {len(requests)} models; give one for each, or none")
+    if any(weight <= 0 for weight in weights):
+        raise MonetError(f"--weight {min(weights):g}: above 0 is needed")
+    template = template.with_ranges(dict(_range(text) for text in ranges)) if ranges else template
+    own, workloads = template.limits, dict[str, Workload]()
+    for number, request in enumerate(requests):
+        values = _values(request) | ({"weight": weights[number]} if weights else {})
+        workloads[_name(str(request.model), workloads)] = template.workload(values)
+    limits = Limits(own.area_mm2 if area is None else area, own.tdp_w if power is None else power)
+    problem = Problem(template, workloads, limits, metric, floor)
+    _ = problem.goal
+    return problem
+
+
+def _values(request: Request) -> dict[str, Any]:
+    """What of a request is not as usual."""
+    known = {name: each for name, each in options_of(Request).items() if each.group != "hardware"}
+    return {name: getattr(request, name) for name, each in known.items() if getattr(request, name) != each.default}
+
+
+def _name(model: str, taken: dict[str, Workload]) -> str:
+    """A plain word for a model."""
+    word = "".join(letter if letter.isalnum() else "_" for letter in Path(model).stem if letter not in "'\"")
+    word = word if word[:1].isalpha() and word not in ("training", "inference") else f"model_{word}"
+    return word if word not in taken else f"{word}_{len(taken) + 1}"
+
+
+def _range(text: str) -> tuple[str, list[Any]]:
+    name, equals, values = text.partition("=")
+    found = [plain_number(value.strip()) for value in values.split(",") if value.strip()]
+    if not equals or not found:
+        raise MonetError(f"--range {text!r}: write NAME=VALUE,VALUE, as in rows=16,32")
+    return name.strip(), found
+
+
+@contextmanager
+def _kept(store: str) -> Iterator[str]:
+    """The store to work with: as named, or one that goes with the run."""
+    if store:
+        yield store
+        return
+    with tempfile.TemporaryDirectory(prefix="monet-mine-") as folder:
+        yield str(Path(folder) / "designs.sqlite")
+
+
+@contextmanager
+def _display() -> Iterator[Watch]:
+    columns = (TextColumn("[bold]designs"), BarColumn(20), MofNCompleteColumn(), TextColumn("{task.fields[said]}"))
+    with bars(*columns, TimeElapsedColumn()) as shown:
+        task = shown.add_task("designs", total=None, said="bounding all designs")
+
+        def watch(done: int, most: int, best: float, gap: float) -> None:
+            said = f"best {best:.4g}, at most {percent(gap)} from the optimum" if best < float("inf") else "none yet"
+            shown.update(task, completed=done, total=most, said=said)
+
+        yield watch
+
+
+def _print(found: Mining) -> None:
+    console = screen()
+    for line in headline(found):
+        console.print(line, soft_wrap=True)
+    if found.best is None:
+        return
+    console.print()
+    console.print(designs_table(found, "Best designs", found.ranked[:MOST_SHOWN]))
+    console.print()
+    console.print(designs_table(found, "Front over area", found.front()))
+    if len(found.problem.workloads) > 1:
+        console.print()
+        console.print(loss_table(found))
+    if found.search:
+        console.print()
+        console.print(standing_table(found))

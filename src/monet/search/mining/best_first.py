@@ -1,0 +1,190 @@
+"""Best-first mining: designs that look best are evaluated, those whose bound is above the best found are cut.
+
+What is cut is proved: no plan on it is better. What is left open has a bound below the best, and the smallest of these
+is how far from the optimum the search may have stopped. Bounds come in two steps: for all designs at once
+(``candidates``), then exactly for a design whose turn it is (``bounds``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from monet.arrays import I64
+from monet.errors import MonetError
+from monet.schedule.workload import Workload
+from monet.search.hardware.record import Record
+from monet.search.hardware.samplers import Search
+from monet.search.hardware.space import Values
+from monet.search.mining.bounds import Bounded, bounded
+from monet.search.mining.candidates import Candidates
+from monet.search.mining.metrics import Metric
+from monet.search.mining.surrogate import predicted
+from monet.search.mining.templates import Limits
+
+BATCH = 4  # designs evaluated before the next are chosen, whatever the number of processes
+MOST_RANKED = 20_000  # designs that are ranked anew after every batch
+OPTIMISM = 0.5  # deviations below its mean by which a design is ranked
+MOST_REFINED = 4_000  # designs whose bound is made exact to say how far the search may be from the optimum
+
+OPEN, CUT, OVER, EVALUATED, IMPOSSIBLE = range(5)
+STATES = ("open", "cut by the bound", "over a limit", "evaluated", "cannot run")
+
+
+@dataclass
+class BestFirst:
+    """The state of a search over candidates."""
+
+    candidates: Candidates
+    workloads: Mapping[str, Workload]
+    metric: Metric
+    limits: Limits
+    most: int  # evaluations
+    slack: float = 0.0  # a design must be better by this share to be looked at
+    floor_s: Mapping[str, float] = field(default_factory=dict)  # latency that a workload may take at most
+    best: float = np.inf
+    evaluated: list[int] = field(default_factory=list)
+    costs: list[float] = field(default_factory=list)
+    cut_by: Counter[str] = field(default_factory=Counter)
+    history: list[tuple[int, float, float]] = field(default_factory=list)  # evaluations, best, smallest open bound
+
+    def __post_init__(self) -> None:
+        found = self.candidates
+        self.state = np.zeros(len(found), np.int8)
+        self.exact = np.zeros(len(found), bool)
+        self.bound = self.metric.cost(found.latency_s, found.watts, found.energy_j)
+        self.guess = np.maximum(self.metric.cost(found.estimate_s, found.watts, found.energy_j), self.bound)
+        self.features = found.choice.astype(float)
+        for name, least in zip(self.workloads, found.latency_s, strict=True):
+            self.state[least > self.floor_s.get(name, np.inf)] = OVER
+        self.cut_by["floor"] += int((self.state == OVER).sum())
+
+    # --- the search -------------------------------------------------------------------------------------------------
+
+    def search(self) -> Search:
+        """Batches of designs to evaluate; is sent their records."""
+        while len(self.evaluated) < self.most:
+            rows = self._next(min(BATCH, self.most - len(self.evaluated)))
+            if not rows:
+                return
+            records = yield [self.candidates.values(row) for row in rows]
+            self._learn(rows, records)
+
+    def _next(self, count: int) -> list[int]:
+        """The designs that look best and may be better than the best found."""
+        chosen: list[int] = []
+        open_rows = self._worth()
+        if not len(open_rows):
+            return chosen
+        for row in self._ranked(open_rows).tolist():
+            if self._look(row):
+                chosen.append(row)
+                if len(chosen) == count:
+                    break
+        if not chosen:
+            return self._next(count) if len(self._worth()) else chosen
+        return chosen
+
+    def _worth(self) -> I64:
+        """Open designs whose bound is below the best found; the others are cut."""
+        worth = self.bound < self.best * (1 - self.slack)
+        cut = (self.state == OPEN) & ~worth
+        self.cut_by["bound of all designs"] += int(cut.sum())
+        self.state[cut] = CUT
+        return np.flatnonzero(self.state == OPEN)
+
+    def _ranked(self, rows: I64) -> I64:
+        """Open designs by how good they look, best first."""
+        if len(rows) > MOST_RANKED:
+            rows = rows[np.argsort(self.guess[rows], kind="stable")[:MOST_RANKED]]
+        known = np.array(self.evaluated, np.int64)
+        residuals = np.log(np.array(self.costs) / self.guess[known]) if len(known) else np.zeros(0)
+        finite = np.isfinite(residuals)
+        mean, deviation = predicted(self.features[known[finite]], residuals[finite], self.features[rows])
+        looks = np.maximum(self.guess[rows] * np.exp(mean - OPTIMISM * deviation), self.bound[rows])
+        return rows[np.lexsort((rows, self.guess[rows], looks))]
+
+    def _look(self, row: int) -> bool:
+        """Whether a design, looked at alone, is within limits and may still be better than the best found."""
+        if not self.exact[row]:
+            self._refine(row)
+        if self.state[row] == OPEN and self.bound[row] >= self.best * (1 - self.slack):
+            self.state[row] = CUT
+        return bool(self.state[row] == OPEN)
+
+    def _refine(self, row: int) -> None:
+        self.exact[row] = True
+        try:
+            design = bounded(self.candidates.space.hardware(self.candidates.values(row)), self.workloads)
+        except MonetError:
+            self.state[row] = IMPOSSIBLE
+            return
+        over = self.limits.over(design.area_m2 * 1e6, design.tdp_w)
+        late = [name for name, step in design.steps.items() if step.latency_s > self.floor_s.get(name, np.inf)]
+        if over or late:
+            self.state[row] = OVER
+            self.cut_by[over[0] if over else "floor"] += 1
+            return
+        self.bound[row] = max(self.bound[row], self._cost(design))
+        if self.bound[row] >= self.best * (1 - self.slack):
+            self.state[row] = CUT
+            self.cut_by[max(design.steps.values(), key=lambda step: step.latency_s).limit] += 1
+
+    def _cost(self, design: Bounded) -> float:
+        latency = np.array([step.latency_s for step in design.steps.values()])
+        energy = np.array([step.energy_j for step in design.steps.values()])
+        return float(self.metric.cost(latency, np.array(design.tdp_w), energy))
+
+    def _learn(self, rows: Sequence[int], records: Sequence[Record]) -> None:
+        for row, record in zip(rows, records, strict=True):
+            self.state[row] = EVALUATED if record.ok else IMPOSSIBLE
+            self.evaluated.append(row)
+            cost = self.metric.of_record(record.metrics, tuple(self.workloads)) if record.ok else np.inf
+            self.costs.append(cost)
+            self.best = min(self.best, cost)
+        self.history.append((len(self.evaluated), float(self.best), self.smallest_open()))
+
+    # --- what is known ----------------------------------------------------------------------------------------------
+
+    def smallest_open(self) -> float:
+        """The smallest bound of a design that was not evaluated; the best found if none is below it."""
+        left = self.bound[(self.state == OPEN) | (self.state == CUT)]
+        return float(min(self.best, left.min(initial=np.inf)))
+
+    def tighten(self, most: int = MOST_REFINED) -> float:
+        """The smallest open bound, with bounds made exact in its order, at most so many. The share of the best found by
+        which it is below is how far the search may be from the optimum."""
+        for _ in range(most):
+            rows = self._worth()
+            if not len(rows):
+                break
+            row = int(rows[np.argmin(self.bound[rows])])
+            if self.exact[row]:
+                break
+            self._refine(row)
+        return self.smallest_open()
+
+    @property
+    def gap(self) -> float:
+        """By what share of the best found's cost a better design may be cheaper; 0: it is proved the best."""
+        return 1.0 - self.smallest_open() / self.best if np.isfinite(self.best) else 1.0
+
+    def below_area(self, area_m2: float) -> list[Values]:
+        """The design that looks best with less area than given; none if none is left."""
+        rows = np.flatnonzero((self.candidates.area_m2 < area_m2) & ~np.isin(self.state, (OVER, IMPOSSIBLE, EVALUATED)))
+        if not len(rows):
+            return []
+        for row in self._ranked(rows)[:MOST_REFINED].tolist():
+            if not self.exact[row]:
+                self._refine(row)
+            if self.state[row] not in (OVER, IMPOSSIBLE):
+                return [self.candidates.values(row)]
+        return []
+
+    def standing(self) -> dict[str, int]:
+        """Designs by what became of them; those out by area or power of their parts alone first."""
+        found = {"over area or power": self.candidates.total - len(self.candidates)}
+        return found | {name: int((self.state == number).sum()) for number, name in enumerate(STATES)}

@@ -1,0 +1,106 @@
+"""All designs of a template at once: area, power and latency that each takes at least, as arrays.
+
+A part of a design (a kind of core, a shared memory) depends on few parameters, so each distinct part is resolved once
+(``parts``); sums over parts are then arrays over all designs. A design that is over a limit by them is out for certain.
+What is not out is looked at alone, exactly, when its turn comes (``bounds``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from monet.arrays import F64, I64x2
+from monet.errors import MonetError
+from monet.schedule.lower_bound.occupancy import classes_of, least_seconds, occupancies
+from monet.schedule.lower_bound.traffic import least_traffic
+from monet.schedule.workload import Workload
+from monet.search.hardware.space import Space, Values
+from monet.search.mining.parts import Group, Split
+
+MOST_DESIGNS = 2_000_000
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Designs within limits, a row each: their position in the space, and lower bounds of what they take."""
+
+    space: Space
+    total: int  # designs of the space
+    choice: I64x2  # position of each parameter's value, by design and parameter
+    area_m2: F64
+    watts: F64
+    latency_s: F64  # by workload and design: least
+    energy_j: F64  # by workload and design: least, arithmetic left out
+    estimate_s: F64  # by workload and design: every operator alone at its roofline, one after another; a guess
+
+    def __len__(self) -> int:
+        return len(self.area_m2)
+
+    def values(self, row: int) -> Values:
+        """The parameters of a design."""
+        return {
+            parameter.name: parameter.values[position]
+            for parameter, position in zip(self.space.parameters, self.choice[row].tolist(), strict=True)
+        }
+
+
+def candidates(space: Space, workloads: Mapping[str, Workload], area_m2: float, watts: float) -> Candidates:
+    """Every design of a finite space that may be within limits, with its bounds for the workloads."""
+    space.require_finite()
+    total = math.prod(len(parameter.values) for parameter in space.parameters)
+    if total > MOST_DESIGNS:
+        raise MonetError(
+            f"{space.name}: {total:,} designs, more than the {MOST_DESIGNS:,} that are mined at once; give fewer values"
+        )
+    split = Split(space)
+    rows: list[I64x2] = []
+    priced: list[tuple[F64, F64]] = []
+    times: list[tuple[F64, ...]] = []
+    for group in split.groups():
+        area, power = group.area_m2, group.watts
+        inside = np.flatnonzero((area <= area_m2 * (1 + 1e-12)) & (power <= watts * (1 + 1e-12)))
+        if len(inside):
+            kept = group.some(inside)
+            rows.append(kept.choice)
+            priced.append((area[inside], power[inside]))
+            each = [_times(workload, kept) for workload in workloads.values()]
+            times.append(tuple(np.array(found) for found in zip(*each, strict=True)))
+    if not rows:
+        empty = np.zeros(0)
+        none = np.zeros((len(workloads), 0))
+        return Candidates(space, total, np.zeros((0, len(space.parameters)), np.int64), empty, empty, none, none, none)
+    areas, powers = (np.concatenate(each) for each in zip(*priced, strict=True))
+    lows, joules, guesses = (np.concatenate(each, axis=1) for each in zip(*times, strict=True))
+    return Candidates(space, total, np.concatenate(rows), areas, powers, lows, joules, guesses)
+
+
+def smallest(space: Space) -> tuple[float, float]:
+    """Area in m² and power in W that the smallest designs take at least, each by itself."""
+    area = power = math.inf
+    for group in Split(space).groups():
+        area, power = min(area, float(np.min(group.area_m2))), min(power, float(np.min(group.watts)))
+    return area, power
+
+
+def _times(workload: Workload, group: Group) -> tuple[F64, F64, F64]:
+    """Least seconds and joules of a step on every design of a group, and a guess of its seconds: operators one after
+    another, each over all cores of the kind that is done first, or as fast as DRAM gives what it reads and takes what
+    it writes."""
+    classes = classes_of(workload)
+    counts = [count for count, _ in group.cores]
+    seconds = [occupancies(classes, part.core) for _, part in group.cores]
+    low = least_seconds(classes.times, seconds, counts)
+    kept = group.chip.shared_bytes + sum(count * part.private_bytes for count, part in group.cores)
+    traffic, rate = least_traffic(workload), group.chip.dram_bytes_per_s
+    sizes, where = np.unique(kept, return_inverse=True)
+    moved = np.array([sum(traffic.over(int(size))) for size in sizes.tolist()], float)[where.reshape(-1)]
+    split = np.min([each[None, :] / count[:, None] for each, count in zip(seconds, counts, strict=True)], axis=0)
+    split = np.where(np.isfinite(split), split, 0.0)
+    guess = np.maximum(split, classes.moved_bytes[None, :] / rate) @ classes.times
+    low = np.maximum(low, moved / rate)
+    static = group.chip.static_w + sum(count * part.static_w for count, part in group.cores)
+    return low, static * low + group.chip.moving_j_per_byte * moved, guess

@@ -1,0 +1,242 @@
+"""Mining a template for workloads: candidates, best-first search, evaluations kept in a store, what came of it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from monet.errors import MonetError
+from monet.schedule.workload import Workload as Analysed
+from monet.schedule.workload import workload_of
+from monet.search.hardware.engine import Engine, local
+from monet.search.hardware.evaluation import graph_of
+from monet.search.hardware.record import Record
+from monet.search.hardware.samplers import answered
+from monet.search.hardware.space import Space
+from monet.search.hardware.store import open_store
+from monet.search.hardware.workload import Workload
+from monet.search.mining.best_first import BestFirst
+from monet.search.mining.bounds import Bounded, bounded
+from monet.search.mining.candidates import candidates, smallest
+from monet.search.mining.metrics import Metric
+from monet.search.mining.templates import Limits, Template
+
+FRONT_AREAS = (0.7, 0.5, 0.35, 0.25)  # shares of the best design's area at which smaller ones are looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is mined: a template, workloads with their weights, limits, a metric, floors of throughput."""
+
+    template: Template
+    workloads: Mapping[str, Workload]
+    limits: Limits
+    metric: str = "throughput"
+    floor: float = 0.0  # samples per second that every workload has to reach
+
+    @property
+    def goal(self) -> Metric:
+        """The metric with the workloads' weights."""
+        return Metric(self.metric, tuple(workload.weight for workload in self.workloads.values()))
+
+    def floors_s(self) -> dict[str, float]:
+        """Latency that each workload may take at most."""
+        if not self.floor:
+            return {}
+        return {name: samples(workload) / self.floor for name, workload in self.workloads.items()}
+
+    def space(self) -> Space:
+        """The designs within limits as a space."""
+        further = [f"{name}.latency_s <= {most!r}" for name, most in self.floors_s().items()]
+        return self.template.space(self.workloads, self.limits, self.goal.objective, further)
+
+
+def samples(workload: Workload) -> int:
+    """Samples of a step."""
+    return workload.batch or 1
+
+
+@dataclass(frozen=True)
+class Mining:
+    """What a search found."""
+
+    problem: Problem
+    space: Space
+    method: str
+    records: tuple[Record, ...]  # evaluated, in order
+    search: BestFirst | None  # of the method that proves
+    seconds: float
+    cpu_seconds: float
+    interrupted: bool = False
+    notes: tuple[str, ...] = ()
+    bounds: dict[str, Bounded] = field(default_factory=dict, compare=False)
+
+    def cost(self, record: Record) -> float:
+        """Cost of an evaluated design."""
+        return self.problem.goal.of_record(record.metrics, tuple(self.problem.workloads))
+
+    @property
+    def ranked(self) -> tuple[Record, ...]:
+        """Designs with figures, best first."""
+        found = {self.space.key(record.values): record for record in self.records if record.ok}
+        return tuple(sorted(found.values(), key=lambda record: (self.cost(record), record.metrics["area_mm2"])))
+
+    @property
+    def best(self) -> Record | None:
+        """The best design found."""
+        return self.ranked[0] if self.ranked else None
+
+    @property
+    def gap(self) -> float | None:
+        """By what share of the best's cost a better design may be cheaper; None where the method proves nothing."""
+        return self.search.gap if self.search else None
+
+    def front(self) -> tuple[Record, ...]:
+        """Designs that no other one beats in cost and area, largest first."""
+        kept: list[Record] = []
+        smallest_area = math.inf
+        for record in self.ranked:
+            if record.metrics["area_mm2"] < smallest_area:
+                smallest_area = record.metrics["area_mm2"]
+                kept.append(record)
+        return tuple(kept)
+
+    def bound(self, record: Record) -> Bounded:
+        """Bounds of an evaluated design."""
+        key = self.space.key(record.values)
+        if key not in self.bounds:
+            self.bounds[key] = bounded(self.space.hardware(record.values), analysed(self.problem.workloads))
+        return self.bounds[key]
+
+
+def analysed(workloads: Mapping[str, Workload]) -> dict[str, Analysed]:
+    """Workloads as the scheduler sees them."""
+    return {name: workload_of(graph_of(workload)) for name, workload in workloads.items()}
+
+
+Watch = Callable[[int, int, float, float], None]  # evaluated, at most, best cost, gap
+
+
+def mine(
+    problem: Problem,
+    store_path: str,
+    *,
+    evaluations: int = 60,
+    slack: float = 0.0,
+    jobs: int = 1,
+    resume: bool = False,
+    front: bool = True,
+    watch: Watch = lambda *_: None,
+) -> Mining:
+    """Best-first mining of a template. The same design whatever ``jobs``, and whether it was interrupted."""
+    began, cpu = time.monotonic(), time.process_time()
+    space, workloads = problem.space(), analysed(problem.workloads)
+    found = candidates(space, workloads, _metres(problem.limits.area_mm2), problem.limits.tdp_w or math.inf)
+    search = BestFirst(found, workloads, problem.goal, problem.limits, evaluations, slack, problem.floors_s())
+    records, interrupted = dict[str, Record](), False
+    with _engine(space, store_path, jobs, resume) as engine:
+
+        def evaluate(batch: list[dict[str, object]]) -> list[Record]:
+            return engine.evaluate(batch)
+
+        try:
+            for record in answered(search.search(), evaluate):
+                records[space.key(record.values)] = record
+                watch(len(records), evaluations, search.best, search.gap)
+            if front and math.isfinite(search.best):
+                for record in _smaller(search, records, space, evaluate):
+                    records[space.key(record.values)] = record
+        except KeyboardInterrupt:
+            interrupted = True
+    search.tighten()
+    if not math.isfinite(search.best) and not interrupted:
+        raise MonetError(nothing_feasible(problem, space, search, tuple(records.values())))
+    spent = time.process_time() - cpu + sum(record.seconds for record in records.values())
+    return Mining(
+        problem, space, "bound", tuple(records.values()), search, time.monotonic() - began, spent, interrupted
+    )
+
+
+def _metres(area_mm2: float | None) -> float:
+    return math.inf if area_mm2 is None else area_mm2 * 1e-6
+
+
+def _smaller(
+    search: BestFirst,
+    records: Mapping[str, Record],
+    space: Space,
+    evaluate: Callable[[list[dict[str, object]]], list[Record]],
+) -> Sequence[Record]:
+    """Designs that look best with less area than the best found: the rest of the front."""
+    best = min(
+        (record for record in records.values() if record.ok),
+        key=lambda r: search.metric.of_record(r.metrics, tuple(search.workloads)),
+    )
+    points = {}
+    for share in FRONT_AREAS:
+        for values in search.below_area(share * best.metrics["area_mm2"] * 1e-6):
+            points[space.key(values)] = values
+    return evaluate(list(points.values())) if points else []
+
+
+def _engine(space: Space, path: str, jobs: int, resume: bool) -> _Opened:
+    return _Opened(space, path, jobs, resume)
+
+
+class _Opened:
+    """A store and processes that evaluate into it, while a search runs."""
+
+    def __init__(self, space: Space, path: str, jobs: int, resume: bool) -> None:
+        from monet.schedule.evaluation import model_version
+
+        self._store = open_store(path, space, model_version(), resume=resume)
+        self._workers = local(jobs)
+
+    def __enter__(self) -> Engine:
+        store = self._store.__enter__()
+        make, slots = self._workers.__enter__()
+        self._engine = Engine(store, make, slots)
+        return self._engine
+
+    def __exit__(self, *error: object) -> None:
+        self._engine.stop()
+        self._workers.__exit__(None, None, None)
+        self._store.__exit__(None, None, None)
+
+
+# --- nothing feasible -------------------------------------------------------------------------------------------------
+
+
+def nothing_feasible(problem: Problem, space: Space, search: BestFirst, records: Sequence[Record]) -> str:
+    """Which limit excludes every design, and what the smallest one needs."""
+    area, power = smallest(space)
+    limits, said = problem.limits, []
+    if limits.area_mm2 is not None and area * 1e6 > limits.area_mm2:
+        said.append(
+            f"area: the smallest design takes {area * 1e6:.4g} mm², the limit is {limits.area_mm2:g} mm² (--area)"
+        )
+    if limits.tdp_w is not None and power > limits.tdp_w:
+        said.append(
+            f"power: the one that draws least takes {power:.4g} W at full use, the limit is "
+            f"{limits.tdp_w:g} W (--power)"
+        )
+    floors = problem.floors_s()
+    if not said and floors:
+        fastest = {
+            name: float(least.min(initial=np.inf))
+            for name, least in zip(floors, search.candidates.latency_s, strict=True)
+        }
+        said += [
+            f"floor: no design within area and power runs {name} faster than "
+            f"{samples(problem.workloads[name]) / least:.4g} samples/s, the floor is {problem.floor:g} (--floor)"
+            for name, least in fastest.items()
+            if least > floors[name]
+        ]
+    if not said:
+        reasons = [record.reason for record in records if not record.ok]
+        said.append(reasons[0] if reasons else "area and power together leave no design: each alone would leave some")
+    return f"template {problem.template.name}: no design is feasible\n" + "\n".join(f"  {line}" for line in said)

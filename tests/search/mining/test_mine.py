@@ -1,0 +1,76 @@
+"""Mining small ranges: equal to trying everything, the same whatever the number of processes, resumed, interrupted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from monet.errors import MonetError
+from monet.search.hardware.evaluation import evaluate
+from monet.search.mining.mine import Mining, Problem, mine
+from monet.search.mining.templates import Limits, load_template
+
+RANGES = {
+    "core_count": [1, 2],
+    "rows": [4, 16],
+    "columns": [8, 16],
+    "lanes": [8],
+    "sram_kib": [64],
+    "dram_gbps": [3.2, 6.4],
+}
+MODEL = {"model": "mlp:widths=64-256-64", "batch": 8}
+
+
+def small(metric: str = "throughput", **more: object) -> Problem:
+    template = load_template("edge").with_ranges(RANGES)
+    return Problem(template, {"model": template.workload({**MODEL, **more})}, Limits(10.0, 1.0), metric)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Mining:
+    return mine(small(), str(tmp_path_factory.mktemp("mine") / "one.sqlite"), evaluations=20)
+
+
+def test_equal_to_exhausting(found: Mining) -> None:
+    space = found.space
+    records = [evaluate(space.text, point) for point in space.points()]
+    best = min(record.metrics["model.latency_s"] for record in records if record.ok)
+    assert found.best is not None
+    assert found.best.metrics["model.latency_s"] == best
+    assert found.gap == 0.0
+    assert len(found.records) < len(records)
+    for record in records:
+        if record.ok:
+            assert found.bound(record).steps["model"].latency_s <= record.metrics["model.latency_s"]
+
+
+def test_processes_and_resuming_change_nothing(found: Mining, tmp_path: Path) -> None:
+    path = str(tmp_path / "two.sqlite")
+    first = mine(small(), path, evaluations=4, front=False)
+    again = mine(small(), path, evaluations=20, jobs=2, resume=True)
+    assert [record.values for record in again.records] == [record.values for record in found.records]
+    assert [record.values for record in first.records] == [record.values for record in found.records[:4]]
+    assert again.best is not None
+    assert found.best is not None
+    assert again.best.metrics == found.best.metrics
+
+
+def test_front_has_smaller_designs(found: Mining) -> None:
+    front = found.front()
+    areas = [record.metrics["area_mm2"] for record in front]
+    costs = [found.cost(record) for record in front]
+    assert areas == sorted(areas, reverse=True)
+    assert costs == sorted(costs)
+    assert front[0] == found.best
+
+
+def test_limits_that_leave_nothing(tmp_path: Path) -> None:
+    template = load_template("edge").with_ranges(RANGES)
+    workloads = {"model": template.workload(MODEL)}
+    with pytest.raises(MonetError, match=r"area: the smallest design takes [\d.]+ mm², the limit is 0.1 mm²"):
+        mine(Problem(template, workloads, Limits(0.1, 1.0)), str(tmp_path / "a.sqlite"))
+    with pytest.raises(MonetError, match=r"power: the one that draws least takes [\d.]+ W"):
+        mine(Problem(template, workloads, Limits(10.0, 0.01)), str(tmp_path / "b.sqlite"))
+    with pytest.raises(MonetError, match=r"floor: no design within area and power runs model faster than"):
+        mine(Problem(template, workloads, Limits(10.0, 1.0), floor=1e12), str(tmp_path / "c.sqlite"))

@@ -1,0 +1,85 @@
+"""Templates: shipped ones, the released areas, what is wrong with one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from monet.errors import MonetError
+from monet.search.hardware.space import Space
+from monet.search.mining.templates import Limits, load_template, template_names
+
+# <arrays, vector cores, width, depth, buffer MiB> → mm²: check points of the 29,360 designs that Phaze's release prices
+RELEASED = (
+    (8, 2, 128, 128, 128, 278.827),
+    (4, 4, 128, 128, 64, 140.624),
+    (1, 1, 256, 256, 2, 54.990),
+    (1, 1, 128, 128, 128, 188.428),
+    (1, 1, 2, 2, 2, 3.355),
+)
+
+
+def space_of(name: str) -> Space:
+    template = load_template(name)
+    return template.space({"model": template.workload({"model": "mlp-robot"})})
+
+
+def test_shipped_templates_are_whole() -> None:
+    assert template_names() == ("edge", "phaze", "wham")
+    for name in template_names():
+        space = space_of(name)
+        assert space.size is not None
+        assert space.size > 4_000
+        assert space.model.about
+
+
+@pytest.mark.parametrize(("arrays", "vectors", "width", "depth", "buffer", "area"), RELEASED)
+def test_released_areas(arrays: int, vectors: int, width: int, depth: int, buffer: int, area: float) -> None:
+    design = {"tensor_cores": arrays, "vector_cores": vectors, "columns": width, "rows": depth, "buffer_mib": buffer}
+    assert space_of("phaze").hardware(design).area_m2 * 1e6 == pytest.approx(area, rel=1e-3)
+
+
+def test_derived_values_follow_parameters() -> None:
+    space = space_of("wham")
+    point = {"tensor_cores": 4, "rows": 128, "columns": 256, "vector_cores": 2, "lanes": 64, "buffer_mib": 8}
+    design = space.hardware(point)
+    assert len(design.cores) == 6
+    assert design.memory("buffer").size_bytes == 8 << 20
+    assert design.designs["tensor"].level("local").size_bytes == 128 * 256 * 16
+    assert design.designs["vector"].lanes == 64
+    assert space.set_by["cores.tensor.memories.local.size_bytes"] == {"rows", "columns"}
+
+
+def test_ranges_can_be_narrowed() -> None:
+    narrowed = load_template("edge").with_ranges({"rows": [8, 16]})
+    assert narrowed.model.parameters["rows"].values == [8, 16]
+    with pytest.raises(MonetError, match="no parameter 'row'; did you mean 'rows'"):
+        load_template("edge").with_ranges({"row": [8]})
+
+
+def test_limits() -> None:
+    limits = Limits(10.0, 1.0)
+    assert limits.over(11.0, 0.5) == ("area",)
+    assert limits.over(11.0, 1.5) == ("area", "power")
+    assert not Limits().over(1e9, 1e9)
+    assert limits.constraints == ["area_mm2 <= 10.0", "full_use_power_w <= 1.0"]
+
+
+def test_bad_templates(tmp_path: Path) -> None:
+    with pytest.raises(MonetError, match="no template called 'whem'; did you mean 'wham'"):
+        load_template("whem")
+    with pytest.raises(MonetError, match="no such file"):
+        load_template(tmp_path / "none.yaml")
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("name: bad\nhardware: {}\nparameters: {a: {}}\nlimits: {area: 3}\n")
+    with pytest.raises(MonetError, match=r"parameters\.a.*give either values or range") as error:
+        load_template(bad)
+    assert "limits.area: unknown key; did you mean 'area_mm2'" in str(error.value)
+
+
+def test_derived_values_that_cannot_be() -> None:
+    template = load_template("edge")
+    wrong = template.model.model_copy(update={"derived": {"cores.core.memories.sram.size_bytes": "sram_kb * 1024"}})
+    with pytest.raises(MonetError, match=r"unknown name 'sram_kb'; did you mean 'sram_kib'"):
+        type(template)(wrong, "edge").space({"model": template.workload({"model": "mlp-robot"})})
