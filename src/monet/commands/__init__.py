@@ -22,5 +22,5 @@ COMMANDS = {
     "hardware": ("hardware:app", "Accelerators: list those built in, show one, begin a new one, file schema."),
     "systems": ("systems:app", "Systems of devices and a network: list those built in, show one, file schema."),
     "explore": ("explore:app", "Search a space of hardware designs: monet explore SPACE [OPTIONS]; see monet explore search --help."),
-    "mine": ("mine:mine", "Mine a template for the accelerator to build for some models, under area and power limits, and say how far from the best it may be."),
+    "mine": ("mine:mine", "Mine a template for the accelerator to build for some models, within area and power, and how far from the best it is."),
 }  # fmt: skip

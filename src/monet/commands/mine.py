@@ -49,8 +49,7 @@ def mine(
     jobs: Annotated[int, typer.Option(min=1, help="Processes on this machine.")] = 1,
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write what was found as JSON, - for standard output.")] = "",
 ) -> None:  # fmt: skip
-    """Mine a template for the accelerator to build for some models, under area and power limits, and say how far from the
-    best it may be."""
+    """Mine a template for the accelerator to build for some models, within area and power, and how far from the best it is."""
     if resume and not store:
         raise MonetError("--resume: which store? give --store FILE")
     check_outputs({}, {"--json": json}, (store,) if store else ())
