@@ -18,6 +18,7 @@ from monet.mapping.cost_store import CostStore, Kept, Section
 from monet.mapping.errors import DoesNotFit
 from monet.mapping.unfused.border import Border
 from monet.schedule.costs.attention_cost import attention_step, lanes_beside
+from monet.schedule.costs.output_stage import behind_the_array, feeder
 from monet.schedule.costs.step_cost import (
     StepCost,
     matrix_held,
@@ -260,8 +261,7 @@ class CostTable:
             run = matrix_held if held else matrix_streamed
             found = run(nest, instance, border, goal, self.store)
             return with_bias(found, nest, operator.operands[-1][0].dtype, instance.core) if operator.has_bias else found
-        part = nest.points / max(1, operator.nest.points)
-        work = {name: math.ceil(count * part - 1e-9) for name, count in operator.work}
+        work = _part_of(operator, nest)
         if operator.is_attention:
             lanes = lanes_beside(self.machine.accelerator, instance)
             formats = tuple(pair for pair, _ in operator.products)
@@ -302,21 +302,29 @@ def operator_steps(operator: Operator, group: TiledGroup, table: CostTable, plan
     """Steps and costs of one operator under a plan, looked up if they were asked for before. ``held``: its operands lie
     in the memory; otherwise they are streamed."""
     placement, goal = plan.placements[operator.op.name], table.goal_of(operator, plan, held)
-    key = (operator.identity, placement, group.identity, held, plan.share, goal)
+    fed = feeder(operator, group, plan, table.machine) if held else None
+    from_array = plan.placements[fed.op.name] if fed else None
+    key = (operator.identity, placement, group.identity, held, from_array, plan.share, goal)
     found = table.numbered.get(key)
     if found is None:
-        found = table.numbered[key] = _numbered(operator, group, table, key)
+        found = table.numbered[key] = _numbered(operator, group, table, key, fed)
     # in another variant of the graph it may stand elsewhere
     return found if found.operator is operator else replace(found, operator=operator)
 
 
-def _numbered(operator: Operator, group: TiledGroup, table: CostTable, key: tuple[Any, ...]) -> OperatorSteps:
+def _numbered(
+    operator: Operator, group: TiledGroup, table: CostTable, key: tuple[Any, ...], fed: Operator | None
+) -> OperatorSteps:
     """Steps of an operator that were not asked for before; those of an operator alike are costed once."""
-    _, placement, _, held, share, goal = key
-    alike = key if group.key else (operator.key, placement, None, held, share, goal)
+    _, placement, _, held, from_array, share, goal = key
+    alike = key if group.key else (operator.key, placement, None, held, None, share, goal)
     if alike not in table.steps:
         try:
-            table.steps[alike] = _costed(operator, group, table, placement, held, share, goal)
+            costed = _costed(operator, group, table, placement, held, share, goal)
+            if fed:
+                array = _costed(fed, group, table, from_array, held, share, goal)
+                costed = _in_output_stage(operator, costed, array)
+            table.steps[alike] = costed
         except DoesNotFit as error:
             raise _infeasible(operator, placement, error) from None
     costed = table.steps[alike]
@@ -357,6 +365,28 @@ def _costed(
         _mode(table.machine, first_core, costed[0].mode, operator), first_core.core.refills_every_tile,
         table.machine.ticks(first_core.core.dispatch_cycles, first_core),
     )  # fmt: skip
+
+
+def _in_output_stage(operator: Operator, costed: Costed, array: Costed) -> Costed:
+    """A quantize behind the array whose product ``array`` costs, step by step."""
+    if costed.steps.count != array.steps.count:
+        return costed
+    busy = np.array([cost.cycles for cost in array.costs])[array.classes]
+    costs = []
+    for number, cost in enumerate(costed.costs):
+        mine = costed.classes == number
+        nest = step_nest(operator.nest, costed.steps, int(np.argmax(mine)))
+        work = _part_of(operator, nest)
+        known = not nest.points  # a step without anything to do
+        least = float(busy[mine].min())
+        costs.append(cost if known else behind_the_array(cost, nest, work, costed.instances[0].core, least))
+    return replace(costed, costs=tuple(costs))
+
+
+def _part_of(operator: Operator, nest: LoopNest) -> dict[str, int]:
+    """Vector work of a part of an operator."""
+    part = nest.points / max(1, operator.nest.points)
+    return {name: math.ceil(count * part - 1e-9) for name, count in operator.work}
 
 
 def _mode(machine: Machine, instance: CoreInstance, mode: str, operator: Operator) -> tuple[int, int]:

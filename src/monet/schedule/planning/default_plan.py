@@ -81,8 +81,12 @@ def default_plan(scheduler: Scheduler, fusion: str = "auto", boundary: str = "")
 
 
 def fused_plans(scheduler: Scheduler, plain: Plan, given: dict[str, Placement]) -> Iterator[Plan]:
-    """Plans to choose from: runs of vector operators; the same with stretches that fit in four tiles; with those that
-    lead to matrix operators in up to eight, as they save a gradient's way to DRAM and back."""
+    """Plans to choose from: copies made in output stages; runs of vector operators; the same with stretches that fit in
+    four tiles; with those that lead to matrix operators in up to eight, as they save a gradient's way to DRAM and
+    back."""
+    from monet.schedule.planning.output_stages import with_output_stages  # it builds on what is here
+
+    yield with_output_stages(scheduler, plain, given)
     grouped = [(run, found) for run in runs(scheduler) if (found := run_group(scheduler, run, plain, given))]
     yield _with_stretches(scheduler, plain, given, grouped, 0, ())
     for most_tiles, kinds in ((TILES[0], (True, False)), (TILES[1], (True,))):
