@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,9 @@ from monet.commands.checkpoint_schedule import Asked, choose
 from monet.schedule.engine import Scheduler
 from monet.schedule.plan import Plan
 from monet.schedule.planning.default_plan import default_plan
-from monet.schedule.simulation.records import READ
-from monet.search.checkpoint import offload, scheduled_joint, scheduled_search
-from monet.search.checkpoint.offload import paged
+from monet.schedule.result import Result
+from monet.schedule.result_rows import EVENT_KINDS
+from monet.search.checkpoint import scheduled_joint, scheduled_search
 from monet.search.checkpoint.scheduled import ScheduledCost
 from monet.search.checkpoint.scheduled_search import NoPlanFits, ScheduledFront, search_front
 from monet.search.genetic import Evolution, EvolutionSettings
@@ -222,42 +223,54 @@ def test_an_impossible_budget_says_what_is_short(front: ScheduledFront) -> None:
 # --- paging out -------------------------------------------------------------------------------------------------------
 
 
-def paging_case(bandwidth: str = "4 GB/s") -> ScheduledCost:
+def paging_case(bandwidth: str = "4 GB/s", fusion: str = "none") -> ScheduledCost:
     graph = monet.training_step(monet.load_model("resnet18", batch=1, image=64))
     accelerator = monet.load_hardware("edge-tpu", {"endpoints.host.bandwidth_bytes_per_s": bandwidth})
-    return ScheduledCost(scheduler := Scheduler(graph, accelerator), default_plan(scheduler, "none"))
+    return ScheduledCost(scheduler := Scheduler(graph, accelerator), default_plan(scheduler, fusion))
 
 
-def test_paged_activations_are_away_between_forward_and_backward(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offload, "PAGE_BYTES", 1 << 14)
-    costed, names = paging_case(), ["bn1", "maxpool"]
-    scheduler, schedule = costed.schedule(CheckpointPlan())
-    found = paged(schedule, scheduler.workload, scheduler.machine, names)
-    size = sum(costed.graph.tensors[name].bytes for name in names)
-    assert found.bytes == size
-    (nodes, deps, bookings), timed = found.schedule.decided.events, found.schedule.timed
-    assert found.schedule.size > schedule.size
-    for number, row in enumerate(nodes):  # everything waits only for what is before it, and does wait
-        for one in deps[row["dep_start"] : row["dep_end"]]:
-            assert one["node"] < number
-            assert timed.end[one["node"]] + one["lag"] <= timed.start[number]
-    assert timed.makespan >= schedule.timed.makespan  # the same order with more in it
-    for gone, back in found.away.values():
-        assert 0 < gone < back < timed.makespan
-    host = len(scheduler.machine.resource_names)
-    pages = [at for at in range(len(nodes)) if host in bookings.resource[nodes.book_start[at] : nodes.book_end[at]]]
-    out = [at for at in pages if nodes.kind[at] == READ]  # from DRAM to the host
-    assert len(out) > len(names)
-    assert max(gone for gone, _ in found.away.values()) == timed.end[out].max()  # when the last page has left
-    assert min(back for _, back in found.away.values()) == min(timed.start[at] for at in pages if at not in out)
-    ticks = bookings.ticks[bookings.resource == host].sum()
-    assert ticks / scheduler.machine.ticks_per_second == pytest.approx(2 * size / 4e9, rel=1e-3)
+def computes(result: Result, name: str) -> tuple[int, int]:
+    """When an operator is on its core, or port, for the first and the last time, in ticks."""
+    timeline = result.timeline
+    mine = (timeline.operator == timeline.operators.index(name)) & (timeline.kind == EVENT_KINDS.index("compute"))
+    return int(timeline.start[mine].min()), int(timeline.end[mine].max())
+
+
+@pytest.mark.parametrize("fusion", ["none", "auto"])
+@pytest.mark.parametrize("settled", [False, True])
+def test_no_page_is_read_before_it_was_written(fusion: str, settled: bool) -> None:
+    """Not by the port, not by backward; and the search's figures are those of the graph with pages, to the tick."""
+    costed, rng = paging_case(fusion=fusion), random.Random(7)
+    for _ in range(3):
+        choices = {name: rng.choice(("keep", "recompute", "offload", "narrow")) for name in costed.saved_bytes}
+        plan = costed.settled(CheckpointPlan(choices)) if settled else CheckpointPlan(choices)
+        scheduler, schedule = costed.schedule(plan)
+        graph, machine = recompute(costed.graph, plan), scheduler.machine
+        result = monet.evaluate(graph, machine.accelerator, schedule.plan)
+        figures, memory = costed.figures(plan), {trace.name: trace for trace in result.memory}
+        assert (result.latency_s, result.dram_bytes.total) == (figures.latency_s, figures.dram_bytes)
+        assert result.energy_j == pytest.approx(figures.energy_j, rel=1e-12)
+        assert memory["dram"].peak_bytes == figures.dram_peak_bytes
+        assert memory["host"].peak_bytes == figures.host_peak_bytes > 0
+        assert int(memory["host"].bytes[:, -1].sum()) == 0  # nothing is left there
+        pages = [op for op in graph.ops if op.kind == "page_in"]
+        assert pages
+        for page in pages:
+            out, back = computes(result, graph.producer[page.inputs[0]].name), computes(result, page.name)
+            assert out[1] <= back[0]
+            for awaited in page.inputs[1:]:
+                assert computes(result, graph.producer[awaited].name)[1] <= back[0]
+            for reader in graph.consumers[page.name]:
+                if reader.name in result.timeline.operators:
+                    assert back[1] <= computes(result, reader.name)[0]
+        assert result.bounds.latency_s <= result.latency_s
 
 
 def test_paging_lowers_the_peak_and_pays_for_it() -> None:
     costed = paging_case()
     plain, away = (
-        costed.figures(CheckpointPlan(dict.fromkeys(names, "offload"))) for names in ((), ("bn1", "maxpool"))
+        costed.figures(costed.settled(CheckpointPlan(dict.fromkeys(names, "offload"))))
+        for names in ((), ("bn1", "maxpool"))
     )
     size = sum(costed.graph.tensors[name].bytes for name in ("bn1", "maxpool"))
     assert away.memory_peak_bytes < plain.memory_peak_bytes
@@ -276,19 +289,22 @@ def test_no_host_no_paging() -> None:
         search_front(costed, choices=("keep", "offload"), settings=SMALL)
 
 
-def test_a_plan_that_pages_is_costed_by_checkpoint_and_refused_by_run(tmp_path: Path) -> None:
-    path = tmp_path / "plan.yaml"
-    path.write_text("offload: [bn1, maxpool]\nrecompute: [layer1.0.bn1]\n")
+def test_a_plan_that_pages_runs_with_the_figures_of_its_search(tmp_path: Path) -> None:
+    path, saved, schedule = (str(tmp_path / name) for name in ("plan.yaml", "saved.yaml", "schedule.yaml"))
+    Path(path).write_text("offload: {bn1: 4, maxpool: null}\nrecompute: [layer1.0.bn1]\n")
     model = ("resnet18", "--image", "64", "--hardware", "edge-tpu")
-    values = json.loads(run_command(*model, "--method", str(path), "--json", "-"))
-    expected = costed_case("resnet18").figures(CheckpointPlan.from_dict(values["plan"]))
+    files = ("--save-plan", saved, "--save-schedule", schedule)
+    values = json.loads(run_command(*model, "--method", path, "--json", "-", *files))
     assert values["plan"]["offload"]
-    assert values["method"] == str(path)
-    assert (values["latency_s"], values["dram_bytes"]) == (expected.latency_s, expected.dram_bytes)
+    assert values["method"] == path
     assert values["memory_peak_bytes"] < values["plain"]["memory_peak_bytes"]
-    refused = CliRunner().invoke(app, ["run", *model, "--checkpoint", str(path)])
-    assert "offload bn1, maxpool" in str(refused.exception)
-    assert "monet checkpoint MODEL --hardware HW --method PLAN.yaml" in str(refused.exception)
+    arguments = ["run", *model, "--checkpoint", saved, "--fusion", schedule, "--json", "-"]
+    result = json.loads(CliRunner().invoke(app, arguments, catch_exceptions=False).stdout)
+    assert result["latency_s"] == values["latency_s"]
+    assert result["energy_j"] == pytest.approx(values["energy_j"], rel=1e-12)
+    assert result["dram_bytes"]["total"] == values["dram_bytes"]
+    assert result["memory_peak_bytes"]["host"]["total"] == values["host_peak_bytes"]
+    assert {"bn1/page_out", "bn1/page_in"} <= {row["name"] for row in result["operators"]}
 
 
 def test_all_four_choices_in_one_search() -> None:

@@ -29,8 +29,7 @@ class Recipe:
         """With a checkpoint plan applied to a plain training step."""
         if self.values.get("mode") != "training" or {"checkpoint", "phases"} & self.values.keys():
             return None
-        followed = {choice: names for choice, names in plan.items() if choice != "offload"}  # leaves the graph as it is
-        return Recipe({**self.values, "checkpoint": followed})
+        return Recipe({**self.values, "checkpoint": dict(plan)})
 
     def selected(self, phases: Sequence[str]) -> Recipe | None:
         """With only some phases left."""

@@ -69,12 +69,4 @@ def _checkpointed(step: Graph, request: Request) -> Graph:
     if isinstance(chosen, str) and not is_plan_file(chosen):
         return recompute(step, baseline_named(chosen).plan(step, problem_of(step)))
     plan = load_checkpoint_plan(chosen) if isinstance(chosen, str) else CheckpointPlan.from_dict(chosen)
-    if names := plan.named("offload"):
-        raise OptionError(
-            "checkpoint",
-            chosen if isinstance(chosen, str) else "the plan",
-            f"offload {', '.join(names[:3])}{' …' if len(names) > 3 else ''}: the tables of a result have no place for "
-            "pages to the host; cost this plan, with latency, energy, traffic and peak, by: "
-            "monet checkpoint MODEL --hardware HW --method PLAN.yaml",
-        )
     return recompute(step, plan)

@@ -235,11 +235,11 @@ def put_residents(state: State, plan: Tables, resident: I64) -> None:
     state.chunks.bytes[: len(taken)] -= taken
 
 
-def run_replay(decided: Decided, machine: Machine, more_resources: int = 0) -> Timed:
-    """Run the ``replay`` kernel; on a machine with ``more_resources`` than it has itself, if so."""
+def run_replay(decided: Decided, machine: Machine) -> Timed:
+    """Run the ``replay`` kernel."""
     count, cores = len(decided.events.nodes), len(machine.cores)
     start, end, cause, why = (np.zeros(count, np.int64) for _ in range(4))
-    free = np.zeros(len(machine.resource_names) + more_resources, np.int64)
+    free = np.zeros(len(machine.resource_names), np.int64)
     timed = Timed(start, end, cause, why, np.zeros((cores, 4), np.int64), free)
     replay(decided.events, timed, cores)
     return timed

@@ -71,22 +71,29 @@ class CheckpointPlan(Displayed):
     """Saved storage → ``recompute``, ``offload`` or ``narrow``; what is absent is kept.
 
     ``keep`` may be said of a forward storage that the plain step would free, so that recomputation can start from it.
-    With gradient accumulation the names are those of the first pass, and every pass follows them.
+    With gradient accumulation the names are those of the first pass, and every pass follows them. ``ahead``: of
+    what is offloaded, how many operators before its first reader in backward it is let in; what is absent comes in
+    time if the device moves ``transforms.offload.LEAD`` bytes while one of it comes.
     """
 
     choices: Mapping[str, str] = field(default_factory=dict)
+    ahead: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, choice in self.choices.items():
             if choice not in CHOICES:
                 raise CheckpointError(f"checkpoint plan: {name}: {choice!r}; {nearest(str(choice), CHOICES)}")
+        for name, many in self.ahead.items():
+            if self.choices.get(name) != "offload" or not isinstance(many, int) or isinstance(many, bool) or many < 1:
+                raise CheckpointError(f"checkpoint plan: offload: {name}: {many!r}: a number of operators, 1 or more")
         object.__setattr__(self, "choices", MappingProxyType(dict(sorted(self.choices.items()))))
+        object.__setattr__(self, "ahead", MappingProxyType(dict(sorted(self.ahead.items()))))
 
-    def __reduce__(self) -> tuple[type[CheckpointPlan], tuple[dict[str, str]]]:
-        return CheckpointPlan, (dict(self.choices),)  # a mapping proxy does not pickle
+    def __reduce__(self) -> tuple[type[CheckpointPlan], tuple[dict[str, str], dict[str, int]]]:
+        return CheckpointPlan, (dict(self.choices), dict(self.ahead))  # a mapping proxy does not pickle
 
     def __hash__(self) -> int:
-        return hash(tuple(self.choices.items()))
+        return hash((tuple(self.choices.items()), tuple(self.ahead.items())))
 
     @classmethod
     def dropping(cls, storages: Iterable[str], keeping: Iterable[str] = ()) -> CheckpointPlan:
@@ -111,13 +118,21 @@ class CheckpointPlan(Displayed):
                 raise CheckpointError(f"{source}: {choice} {name!r}: {what}; {_hint(name, names)}")
             if resolved.setdefault(storage, choice) != choice:
                 raise CheckpointError(f"{source}: {name!r} and another view of {storage!r} have different choices")
-        return CheckpointPlan(resolved)
+        ahead = {graph.tensors[name].storage: many for name, many in self.ahead.items()}
+        return CheckpointPlan(resolved, ahead)
 
     # --- files ---------------------------------------------------------------------------------------------------
 
-    def to_dict(self) -> dict[str, list[str]]:
-        """Plain values for YAML or JSON: choice → names."""
-        return {choice: list(self.named(choice)) for choice in CHOICES if self.named(choice)}
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for YAML or JSON: choice → names; of what is offloaded, also when it is let in if that is
+        said."""
+        found: dict[str, Any] = {choice: list(self.named(choice)) for choice in CHOICES if self.named(choice)}
+        return found | ({"offload": self.pages} if self.ahead else {})
+
+    @property
+    def pages(self) -> dict[str, int | None]:
+        """What is offloaded → how many operators before its first reader it is let in, if that is said."""
+        return {name: self.ahead.get(name) for name in self.named("offload")}
 
     @classmethod
     def from_dict(cls, values: Any, source: str = "checkpoint plan") -> CheckpointPlan:
@@ -125,15 +140,19 @@ class CheckpointPlan(Displayed):
         if not isinstance(values, Mapping):
             raise CheckpointError(f"{source}: expected lists under {', '.join(CHOICES)}, got {values!r}")
         choices: dict[str, str] = {}
+        ahead: dict[str, int] = {}
         for choice, names in values.items():
             if choice not in CHOICES:
                 raise CheckpointError(f"{source}: unknown key {choice!r}; {nearest(str(choice), CHOICES)}")
+            if choice == "offload" and isinstance(names, Mapping):
+                ahead |= {name: many for name, many in names.items() if many is not None}
+                names = list(names)
             if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
                 raise CheckpointError(f"{source}: {choice}: expected a list of tensor names, got {names!r}")
             for name in names:
                 if choices.setdefault(name, choice) != choice:
                     raise CheckpointError(f"{source}: {name!r} is listed under {choices[name]} and under {choice}")
-        return cls(choices)
+        return cls(choices, ahead)
 
 
 def _early_storages(graph: Graph) -> set[str]:

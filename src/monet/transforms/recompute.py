@@ -19,17 +19,18 @@ from monet.graph.rewrite import LASTING, is_inplace
 from monet.graph.tensor import Tensor
 from monet.transforms.checkpoint_plan import EARLY, CheckpointError, CheckpointPlan
 from monet.transforms.compact import narrow_saved, without_unread
+from monet.transforms.offload import offload
 
 
 def recompute(graph: Graph, plan: CheckpointPlan) -> Graph:
-    """The training step under ``plan``: dropped storages recomputed, narrow ones narrowed.
-
-    ``offload`` leaves the graph as it is: where a kept storage lives is the schedule's matter.
-    """
+    """The training step under ``plan``: dropped storages recomputed, narrow ones narrowed, others paged out."""
     plan = plan.checked(graph)
     if not plan.choices:
         return graph
+    passes = corresponding_storages(graph)
+    away = {other: ahead for name, ahead in plan.pages.items() for other in passes.get(name, (name,))}
     step = _recomputed(graph, plan)
+    step = offload(without_unread(step, away), away) if away else step
     return step.made_by(graph.recipe.checkpointed(plan.to_dict())) if graph.recipe else step
 
 

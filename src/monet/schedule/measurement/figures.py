@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from monet.arrays import I64
 from monet.schedule.engine import Scheduler
 from monet.schedule.machine import Machine
 from monet.schedule.measurement.energy import clock_joules
@@ -16,12 +16,14 @@ from monet.schedule.simulation.records import FROM_DRAM, TO_DRAM
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one plan costs. ``dram_peak_bytes`` is everything in DRAM at the fullest moment."""
+    """What one plan costs. ``dram_peak_bytes`` is everything in DRAM at the fullest moment, ``host_peak_bytes`` what is
+    on hosts, each at its own."""
 
     latency_s: float
     energy_j: float
     dram_bytes: int
     dram_peak_bytes: int
+    host_peak_bytes: int = 0
 
     @property
     def edp(self) -> float:
@@ -38,7 +40,8 @@ def figures_of(scheduler: Scheduler, schedule: Schedule) -> Figures:
     machine = scheduler.machine
     latency = schedule.timed.makespan / machine.ticks_per_second
     joules, traffic = _transfers(schedule, machine)
-    return Figures(latency, _own_energy(scheduler, schedule) + joules, traffic, dram_peak_bytes(schedule))
+    energy, hosts = _own_energy(scheduler, schedule) + joules, sum(outside_peaks(schedule, machine).values())
+    return Figures(latency, energy, traffic, dram_peak_bytes(schedule), hosts)
 
 
 def _own_energy(scheduler: Scheduler, schedule: Schedule) -> float:
@@ -68,12 +71,26 @@ def _transfers(schedule: Schedule, machine: Machine) -> tuple[float, int]:
     return float(joules), int(transfers.bytes[FROM_DRAM] + transfers.bytes[TO_DRAM])
 
 
-def dram_peak_bytes(schedule: Schedule, away: Mapping[int, tuple[int, int]] | None = None) -> int:
-    """Most bytes in DRAM at one time. ``away``: blocks that are not there from one tick to another."""
-    stays, sizes = schedule.in_dram, schedule.expanded.tables.blocks.bytes
-    holes = [(gone, back, sizes[block]) for block, (gone, back) in (away or {}).items() if back > gone]
-    gone, back, size = np.array(holes, np.int64).reshape(-1, 3).T
-    time = np.concatenate((stays.came, np.maximum(stays.came, stays.went), gone, back))
-    change = np.concatenate((stays.bytes, -stays.bytes, -size, size))
-    # at one moment what leaves goes before what comes, as in the traces
+def dram_peak_bytes(schedule: Schedule) -> int:
+    """Most bytes in DRAM at one time."""
+    stays = schedule.in_dram
+    return _peak(stays.came, stays.went, stays.bytes)
+
+
+def outside_peaks(schedule: Schedule, machine: Machine) -> dict[str, int]:
+    """Most bytes at one time in every memory outside of the chip that something is in."""
+    outside = machine.memories[machine.first_outside - 1 :]
+    if not outside:
+        return {}
+    copies, found = schedule.on_chip, dict[str, int]()
+    for number, memory in enumerate(outside, machine.first_outside):
+        here = (copies.memory == number) & (copies.block >= 0)
+        if here.any():
+            found[memory.name] = _peak(copies.came[here], copies.went[here], copies.bytes[here])
+    return found
+
+
+def _peak(came: I64, went: I64, size: I64) -> int:
+    """Most bytes at one time. At one moment what leaves goes before what comes, as in the traces."""
+    time, change = np.concatenate((came, np.maximum(came, went))), np.concatenate((size, -size))
     return int(np.cumsum(change[np.lexsort((change, time))]).max(initial=0))

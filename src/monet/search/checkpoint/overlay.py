@@ -28,6 +28,7 @@ from monet.schedule.workload import (
 )
 from monet.transforms.checkpoint_plan import EARLY, CheckpointError, CheckpointPlan
 from monet.transforms.compact import narrow_saved, without_unread
+from monet.transforms.offload import offload
 from monet.transforms.recompute import Replay, clone_operator, corresponding_storages, same_version
 
 MOST_NARROWED = 64  # sets of narrowed storages whose analysis is kept
@@ -51,11 +52,38 @@ class Overlay:
         self.graph = graph
         self.passes = corresponding_storages(graph)
         self._supersets: dict[frozenset[str], Superset] = {}
+        self._paged: dict[tuple[object, ...], Operator | None] = {}  # operators as pages change them
 
     def workload(self, plan: CheckpointPlan) -> Workload:
         """The workload of ``recompute(graph, plan)``."""
         narrow, dropped, kept = (self._storages(plan, choice) for choice in ("narrow", "recompute", "keep"))
-        return self._superset(narrow).workload(dropped, kept)
+        found = self._superset(narrow).workload(dropped, kept)
+        away = {other: ahead for name, ahead in plan.pages.items() for other in self.passes.get(name, (name,))}
+        return self._with_pages(found, offload(without_unread(found.graph, away), away)) if away else found
+
+    def _with_pages(self, before: Workload, graph: Graph) -> Workload:
+        """The workload of a graph with pages, given that of the same graph without: what did not change is known."""
+        known = {operator.op.name: operator for operator in before.operators}
+        old, now = before.graph.tensors, graph.tensors
+        same = {id(op) for op in before.graph.ops}
+        operators, storages, results = list[Operator](), dict(before.storages), left_behind(graph)
+        for op in graph.ops:
+            names = (*op.inputs, *op.outputs)
+            if id(op) in same and all(now[name] is old[name] for name in names):
+                found = known.get(op.name)
+            else:
+                key = (op.name, *((name, now[name].storage) for name in names))
+                if key not in self._paged:
+                    self._paged[key] = operator_of(graph, op, 0)
+                found = self._paged[key]
+                for name in names:
+                    storage = now[name].storage
+                    if storage not in storages:
+                        storages[storage] = storage_of(graph, storage, len(storages), results)
+            if found is not None:
+                at = len(operators)
+                operators.append(found if found.number == at else replace(found, number=at))
+        return Workload(graph, tuple(operators), storages, flags_of(storages), before.ranges)
 
     def _storages(self, plan: CheckpointPlan, choice: str) -> frozenset[str]:
         return frozenset(other for name in plan.named(choice) for other in self.passes.get(name, (name,)))

@@ -79,7 +79,8 @@ def stretches(operators: tuple[Operator, ...]) -> Iterator[tuple[list[Operator],
         if operator.op.recompute:
             clones.append(operator)
         elif clones:
-            yield clones, operator
+            if not operator.is_transfer:
+                yield clones, operator
             clones = []
 
 

@@ -114,7 +114,8 @@ class CheckpointEvaluator:
 
     def __init__(self, costed: ScheduledCost, problem: CheckpointProblem, executor: Executor | None = None) -> None:
         self.costed, self.problem, self.executor = costed, problem, executor
-        self.dram = costed.scheduler.machine.accelerator.dram
+        accelerator = costed.scheduler.machine.accelerator
+        self.dram, self.host = accelerator.dram, accelerator.endpoint("host")
         self.points: dict[tuple[CheckpointPlan, bool], Point | None] = {}
 
     def all(self, plans: Iterable[tuple[CheckpointPlan, bool]]) -> list[Point | None]:
@@ -131,11 +132,13 @@ class CheckpointEvaluator:
         return [self.points[candidate] for candidate in asked]
 
     def score(self, point: Point | None) -> Score:
-        """What the search compares. Too much in DRAM is infeasible, by how much of it there is."""
+        """What the search compares. Too much in DRAM, or on the host, is infeasible, by how much of it there is."""
         if point is None:
             return Score(INFINITE, UNSCHEDULED)
-        short = point.figures.dram_peak_bytes - self.dram.capacity_bytes
-        return Score(point.objectives, max(0, short) / self.dram.capacity_bytes)
+        short = max(0, point.figures.dram_peak_bytes - self.dram.capacity_bytes) / self.dram.capacity_bytes
+        if self.host is not None:
+            short += max(0, point.figures.host_peak_bytes - self.host.capacity_bytes) / self.host.capacity_bytes
+        return Score(point.objectives, short)
 
     def front(self, points: Iterable[Point | None]) -> tuple[Point, ...]:
         """Those that fit into DRAM and that none beats in all three figures, by memory."""
@@ -333,7 +336,8 @@ def _search(
         seeds += [CheckpointPlan(dict.fromkeys(largest[:many], treatment)) for many in (1, 2, 4, 8, len(largest))]
 
     def evaluate(genomes: Sequence[Genome]) -> list[Score]:
-        found = evaluator.all([(genes.plan(genome[:-1]), bool(genome[-1])) for genome in genomes])
+        plans = ((costed.settled(genes.plan(genome[:-1])), bool(genome[-1])) for genome in genomes)
+        found = evaluator.all(plans)
         if watch:
             watch(len(evaluator.points))
         return [evaluator.score(point) for point in found]
@@ -355,7 +359,7 @@ def _treatments(costed: ScheduledCost, problem: CheckpointProblem, choices: Sequ
     if "narrow" in choices:
         treatments["narrow"] = narrowable(problem)
     if "offload" in choices:
-        costed.check_host()
+        costed.host()
         sizes = {name: size for name, (size, _) in costed.saved_bytes.items()}
         treatments["offload"] = frozenset(name for name, size in sizes.items() if size >= PAGED_BYTES)
     return treatments
