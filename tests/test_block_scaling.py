@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numba
 import numpy as np
 import pytest
 
@@ -64,6 +65,11 @@ def same_bits(ours: Array, expected: Array) -> bool:
     return bool(same.all()) and bool(np.isnan(ours[~numbers]).all())
 
 
+def pieces(part: int, size: int) -> list[tuple[int, int]]:
+    """(seed, blocks) of random groups of so many elements: 20,480 in all, or as many elements as 1,280 small ones."""
+    return [(seed, 1280) for seed in range(16)] if part > 1 else [(0, max(40, 1280 * 32 // size))]
+
+
 FEW_AND_ALL = [1, pytest.param(16, marks=pytest.mark.slow)]  # sixteenths of all bf16 numbers and of 20,480 blocks
 
 
@@ -76,8 +82,8 @@ def test_ocp_formats_are_gfloats_bit_by_bit(name: str, shape: tuple[int, ...], p
     assert entry.group is not None
     mixed = np.random.default_rng(1).permutation(every_bf16())[: 4096 * part]
     blocks = [every_bf16()[:: 16 // part].reshape(-1, size), mixed.reshape(-1, size)]
-    if math.prod(shape) <= 64:
-        blocks.append(random_blocks(1280 * part, size, seed=len(name)))
+    for seed, count in pieces(part, size):
+        blocks.append(random_blocks(count, size, seed=seed + len(name)))
     for rows in blocks:
         largest = np.abs(rows).max(axis=1, keepdims=True)
         expected = theirs(name, rows, scale_of(largest, entry.element.largest_exponent))
@@ -95,56 +101,61 @@ def test_the_scale_rule_is_gfloats(name: str) -> None:
     assert same_bits(FORMATS[name].cast(rows).astype(np.float64), expected)
 
 
-def microsoft(rows: Array, bits: int, shape: tuple[int, ...]) -> Array:
-    """One value after the other: an exponent of the group, a bit for two neighbours (in a square for 2 × 2)."""
-    out = np.empty_like(rows)
-    width = shape[-1]
-    for row, result in zip(rows, out, strict=True):
-        largest = max(abs(value) for value in row)
-        if math.isnan(largest) or any(map(math.isnan, row)):
-            result[:] = math.nan
-            continue
+@numba.njit  # type: ignore[untyped-decorator]
+def microsoft(rows: Array, bits: int, width: int, out: Array) -> None:
+    """One value after the other: an exponent of the group, a bit for two neighbours (in a square of a ``width`` for
+    2 × 2; a run has width 0)."""
+    for number in range(rows.shape[0]):
+        row, largest, bad = rows[number], 0.0, False
+        for value in row:
+            bad |= math.isnan(value)
+            largest = max(largest, abs(value))
         shared = 127 if math.isinf(largest) else -127 if not largest else max(-127, math.frexp(largest)[1] - 1)
-        for at, value in enumerate(row):
-            y, x = divmod(at, width) if len(shape) == 2 else (0, at)
-            ys = (y // 2 * 2, y // 2 * 2 + 1) if len(shape) == 2 else (0,)
-            near = [abs(row[j * width + i if len(shape) == 2 else i]) for j in ys for i in (x // 2 * 2, x // 2 * 2 + 1)]
-            micro = 1 if max(near) < 2.0**shared else 0
-            step = 2.0 ** (shared - micro - (bits - 1))
-            steps = min(abs(value) / step, float(2**bits - 1))
-            result[at] = math.copysign(round(steps) * step, value)
-    return out
+        for at in range(row.size):
+            first = at // 2 * 2 if not width else at // width // 2 * 2 * width + at % width // 2 * 2
+            near = max(abs(row[first]), abs(row[first + 1]))
+            if width:
+                near = max(near, abs(row[first + width]), abs(row[first + width + 1]))
+            step = 2.0 ** (shared - (1 if near < 2.0**shared else 0) - (bits - 1))
+            steps = min(abs(row[at]) / step, 2.0**bits - 1)
+            whole = math.floor(steps)
+            rest = steps - whole
+            up = rest > 0.5 or (rest == 0.5 and whole % 2 == 1)
+            out[number, at] = math.nan if bad else math.copysign((whole + (1 if up else 0)) * step, row[at])
 
 
 @pytest.mark.parametrize("part", FEW_AND_ALL)
-@pytest.mark.parametrize("shape", [(16,), (8, 8)])
+@pytest.mark.parametrize("shape", [(16,), (8, 8), (16, 16), (32, 32)])
 @pytest.mark.parametrize("name", MICROSOFT)
 def test_microsofts_formats_are_a_plain_loops(name: str, shape: tuple[int, ...], part: int) -> None:
     entry, size = FORMATS[name].grouped(shape), math.prod(shape)
     assert entry.element is not None
     assert entry.group is not None
-    chosen = every_bf16()[:: 16 // part].reshape(-1, size), random_blocks(1280 * part, size, seed=2)
+    chosen = [every_bf16()[:: 16 // part].reshape(-1, size)]
+    chosen += [random_blocks(count, size, seed=seed + 2) for seed, count in pieces(part, size)]
     for rows in chosen:
+        expected = np.empty_like(rows)
+        microsoft(rows, MICROSOFT[name], shape[-1] if len(shape) == 2 else 0, expected)
         ours = quantise(in_groups(rows, shape), entry.element, entry.group)
-        assert same_bits(ours, in_groups(microsoft(rows, MICROSOFT[name], shape), shape))
+        assert same_bits(ours, in_groups(expected, shape))
 
 
 @pytest.mark.parametrize("part", FEW_AND_ALL)
-@pytest.mark.parametrize("shape", [(16,), (16, 16)])
+@pytest.mark.parametrize("shape", [(16,), (8, 8), (16, 16), (32, 32)])
 def test_nvfp4_is_gfloats_elements_below_two_scales(shape: tuple[int, ...], part: int) -> None:
     entry, size = FORMATS["nvfp4"].grouped(shape), math.prod(shape)
-    generator = np.random.default_rng(4)
-    count = 1280 * part
-    rows = generator.standard_normal((count, size)) * 2.0 ** generator.integers(-9, 3, (count, 1))
-    rows[5] = 0.0
-    rows[9, 0] = np.nan
-    largest = np.abs(rows).max(axis=1, keepdims=True)
-    tensor = float(np.float32(np.nanmax(largest) / (6.0 * 448.0)))
-    wanted = np.where(np.isnan(largest), 0.0, largest) / 6.0 / tensor
-    scale = round_ndarray(formats.format_info_ocp_e4m3, wanted, RoundMode.TiesToEven, True) * tensor
-    expected = theirs("mxfp4_e2m1", rows, np.where(scale == 0, 1.0, scale))
-    expected = np.where(np.isnan(largest), np.nan, np.where(scale == 0, np.copysign(0.0, rows), expected))
-    assert same_bits(entry.cast(in_groups(rows, shape)), in_groups(expected, shape))
+    for seed, count in pieces(part, size):
+        generator = np.random.default_rng(4 + seed)
+        rows = generator.standard_normal((count, size)) * 2.0 ** generator.integers(-9, 3, (count, 1))
+        rows[5] = 0.0
+        rows[9, 0] = np.nan
+        largest = np.abs(rows).max(axis=1, keepdims=True)
+        tensor = float(np.float32(np.nanmax(largest) / (6.0 * 448.0)))
+        wanted = np.where(np.isnan(largest), 0.0, largest) / 6.0 / tensor
+        scale = round_ndarray(formats.format_info_ocp_e4m3, wanted, RoundMode.TiesToEven, True) * tensor
+        expected = theirs("mxfp4_e2m1", rows, np.where(scale == 0, 1.0, scale))
+        expected = np.where(np.isnan(largest), np.nan, np.where(scale == 0, np.copysign(0.0, rows), expected))
+        assert same_bits(entry.cast(in_groups(rows, shape)), in_groups(expected, shape))
 
 
 @pytest.mark.parametrize("name", [*OCP, "nvfp4", *MICROSOFT])

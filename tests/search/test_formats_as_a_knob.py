@@ -146,6 +146,21 @@ def test_a_result_explains_what_quantising_takes() -> None:
     assert "Narrow copies" not in shown_of(monet.Request(MLP, "edge-tpu", batch=30).evaluate())
 
 
+@pytest.mark.parametrize(
+    ("hardware", "precision", "said"),
+    [
+        ("mx-square", "mxfp8", "mxfp8_e4m3[1x32]×mxfp8_e4m3[1x32]; policies that it can: mxfp8-square, "),
+        ("mx-square", "mxfp6", "did you mean 'mxfp6-e2m3-square' or 'mxfp6-square'?"),
+        ("snax-mx", "mxfp8-mixed", "no core of snax-mx multiplies mxfp8_e5m2[1x32]×mxfp8_e4m3[1x32]"),
+        ("edge-tpu", "mxint8", "its arrays have int8×int8, bf16×bf16"),
+    ],
+)
+def test_formats_that_no_core_multiplies(hardware: str, precision: str, said: str) -> None:
+    outcome = CliRunner().invoke(app, ["run", MLP, "--hardware", hardware, "--precision", precision])
+    assert isinstance(outcome.exception, MonetError)
+    assert said in str(outcome.exception)
+
+
 def test_a_result_names_layers_that_stay_wide() -> None:
     result = monet.Request(MLP, "snax-mx", batch=8, precision={"like": "mxfp8", "exempt": ["first"]}).evaluate()
     assert "products stay wide in 0: exempt, or wide in the policy" in result.notes

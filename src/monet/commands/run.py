@@ -15,6 +15,7 @@ from monet.report.result_file import write_result
 from monet.report.screen import screen
 from monet.report.terminal import render
 from monet.request import Request
+from monet.request.multipliable import check_formats
 from monet.schedule.plan import Plan, load_plan, plan_text
 
 
@@ -34,6 +35,7 @@ def run(
         request.files(),
     )
     _note_groups(request)
+    check_formats(request)
     result = request.evaluate()
     for path, write in ((json, write_result), (csv, write_csv), (trace, write_trace)):
         if path:
