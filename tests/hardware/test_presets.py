@@ -14,8 +14,9 @@ from monet.hardware.core import OPERANDS, Flow, flows_of
 from monet.hardware.errors import HardwareError
 
 EXPECTED = (
-    "a100", "aimc-4x4", "dacapo", "depfin", "edge-tpu", "eyeriss", "fusemax", "micro-npu", "mx-square", "simba",
-    "snax-mx", "tpu-like", "tpu-like-quad", "tpu-v3",
+    "a100", "a100-40gb", "a100-pcie", "aimc-4x4", "dacapo", "depfin", "edge-tpu", "eyeriss", "fusemax", "h100",
+    "jetson-orin", "l4", "micro-npu", "mx-square", "simba", "snax-mx", "t4", "tpu-like", "tpu-like-quad", "tpu-v3",
+    "tpu-v4", "v100", "v100-pcie",
 )  # fmt: skip
 
 
@@ -101,13 +102,41 @@ def test_sums_of_tpu_like_use_separate_ports_for_array_and_above() -> None:
         ("a100", "tf32", 156e12),
         ("a100", "int8", 624e12),
         ("a100", "fp32", 19.5e12),
+        ("a100-40gb", "fp16", 312e12),
+        ("a100-pcie", "fp16", 312e12),
+        ("v100", "fp16", 125e12),
+        ("v100", "fp32", 15.7e12),
+        ("v100-pcie", "fp16", 112e12),
+        ("v100-pcie", "fp32", 14e12),
+        ("h100", "bf16", 989e12),
+        ("h100", "tf32", 494e12),
+        ("h100", "fp8_e4m3", 1979e12),
+        ("jetson-orin", "fp32", 5.3e12),
+        ("jetson-orin", "int8", 85e12),
         ("tpu-v3", "bf16", 123e12),
+        ("tpu-v4", "bf16", 275e12),
         ("depfin", "int8", 3.8e12),
         ("eyeriss", "int16", 67.2e9),  # 33.6 GMAC/s at 200 MHz
     ],
 )
 def test_peak_rate_is_the_published_one(name: str, dtype: str, published_ops: float) -> None:
     assert 2 * load_hardware(name).peak_macs_per_s(dtype) == pytest.approx(published_ops, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "boost_hz", "published_ops"),
+    [
+        ("t4", 1.59e9, {"fp16": 65e12, "int8": 130e12, "fp32": 8.1e12}),
+        ("l4", 2.04e9, {"fp16": 121e12, "tf32": 60e12, "int8": 242e12, "fp32": 30.3e12}),
+    ],
+)
+def test_boards_of_70_watts_reach_their_published_rates_at_boost_only(
+    name: str, boost_hz: float, published_ops: dict[str, float]
+) -> None:
+    boosted = load_hardware(name, {"clock_hz": boost_hz})
+    for dtype, expected in published_ops.items():
+        assert 2 * boosted.peak_macs_per_s(dtype) == pytest.approx(expected, rel=0.01)
+    assert load_hardware(name).peak_macs_per_s("fp16") < 0.4 * boosted.peak_macs_per_s("fp16")
 
 
 def test_depfin_ports_are_the_ones_of_the_chip() -> None:

@@ -235,6 +235,7 @@ def shapes() -> list[Case]:
         Case("page_out", (X,)),
         Case("page_in", (X,)),
         Case("page_in", (X, f(3))),
+        Case("read_as", (X,), {"dtype": "fp32"}),
         Case("concat", (X, f(2, 1, 4), X), {"axis": 1}),
         Case("pad", (X,), {"padding": ((0, 0), (1, 2), (-1, 0)), "mode": "constant", "value": 0.5}),
         Case("repeat", (X,), {"times": (1, 2, 3)}),

@@ -77,6 +77,7 @@ def _compute(path: str, core: CoreModel) -> Iterator[DescriptionProblem]:
             if axis not in core.axes:
                 yield DescriptionProblem(f"{path}.modes.{mode}.{axis}", f"no such axis; {nearest(axis, core.axes)}")
     yield from _tiles(path, core)
+    yield from _blocks(path, core)
     if core.quantiser is not None and core.vector is not None:
         yield DescriptionProblem(f"{path}.quantiser", "lanes quantise already: give vector.functions.quantize instead")
     for pair, rate in core.rates.items():
@@ -102,6 +103,16 @@ def _tiles(path: str, core: CoreModel) -> Iterator[DescriptionProblem]:
     if core.output_tiles.flatten and sorted(axis.multicast for axis in core.axes.values()) != [["I"], ["W"]]:
         why = "needs two axes, one that multicasts I and one that multicasts W"
         yield DescriptionProblem(f"{path}.output_tiles.flatten", why)
+
+
+def _blocks(path: str, core: CoreModel) -> Iterator[DescriptionProblem]:
+    """Blocks of threads multiply on an array, whose axes multicast both inputs."""
+    if core.thread_blocks is None:
+        return
+    sent = {slot for axis in core.axes.values() for slot in axis.multicast}
+    if sent != {"I", "W"}:
+        why = "needs an axis that multicasts I and one that multicasts W: rows and columns of a tile"
+        yield DescriptionProblem(f"{path}.thread_blocks", why)
 
 
 def _is_derivable(pair: str) -> bool:

@@ -19,6 +19,7 @@ from monet.errors import nearest
 from monet.hardware.errors import HardwareError
 from monet.hardware.output_tiles import OutputTiles
 from monet.hardware.rates import Rate, VectorRate, array_rate, lane_rate
+from monet.hardware.thread_blocks import ThreadBlocks
 
 OPERANDS = ("I", "W", "O")
 
@@ -218,6 +219,7 @@ class Core:
     refills_every_tile: bool = False  # nothing stays in the array from one tile of an operator to the next
     format_switch_cycles: int = 0  # that a core waits when it goes on in other number formats
     output_tiles: OutputTiles | None = None  # what an array that works output tile by output tile pays for each
+    thread_blocks: ThreadBlocks | None = None  # how products that are not fused run over all cores of the design
     tile_buffers: int = 0  # tiles that may have asked for operands and not be done; 0: as many as there is room for
 
     @cached_property

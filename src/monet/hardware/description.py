@@ -10,7 +10,7 @@ import re
 from itertools import pairwise
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from monet.errors import nearest
 from monet.formats import FORMATS, is_format, unknown_format
@@ -29,9 +29,13 @@ from monet.hardware.fields import (
     SquareMetres,
     Watts,
 )
+from monet.hardware.fields import (
+    Model as Model,  # for descriptions of other things
+)
 from monet.hardware.functions import DEFAULT_CYCLES
 from monet.hardware.interfaces import DRAM_KINDS, SERIAL_KINDS
 from monet.hardware.technology import MAX_NODE_NM, MIN_NODE_NM
+from monet.hardware.tiles_description import OutputTilesModel, ThreadBlocksModel
 
 Operand = Literal["I", "W", "O"]
 _DIMENSION = re.compile(r"^(N|G|K|C|[OF][XYZ]|B\d*|M)$")
@@ -42,12 +46,6 @@ _PORTS = re.compile(r"^(?:(\d+)r)?(?:(\d+)w)?(?:(\d+)rw)?$")
 MOST_PORTS = 64
 MOST_COPIES = 1024  # of a core: every pair of their memories has a route, and each is scheduled on its own
 _COPIES = f"at most {MOST_COPIES:,} copies of a core are scheduled, each on its own; give a larger array instead"
-
-
-class Model(BaseModel):
-    """Base of all parts: unknown keys are refused, nothing is mutated."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def _known_format(name: str) -> str:
@@ -81,7 +79,7 @@ class AxisModel(Model):
 class WiresModel(Model):
     """Wires of an axis in another mode of the array; its size stays."""
 
-    multicast: list[Literal["I", "W"]] = []
+    multicast: list[Literal["I", "W"]] = Field([])
     reduce: bool = False
     dims: list[str] | None = None
 
@@ -253,7 +251,7 @@ class LevelModel(StorageModel):
     per: list[str] = Field([], description="axes along which it is replicated; 'mac': all, 'core': none")
     memory: str | None = Field(None, description="name of the shared memory this level is")
     size_bytes: Bytes | None = None  # type: ignore[assignment]  # a shared memory brings its own
-    ports: list[PortModel] = []
+    ports: list[PortModel] = Field([])
 
     @field_validator("per", mode="before")
     @classmethod
@@ -283,23 +281,6 @@ class TransposedReadModel(Model):
     cycles_per_element: NotNegative = 0.0
 
 
-class OutputTilesModel(Model):
-    """An array that works output tile by output tile, each over all that is summed."""
-
-    flatten: bool = Field(
-        False, description="C·FY·FX and N·OY·OX count as one dimension each, as after im2col; else as unrolled"
-    )
-    col2im: bool = Field(
-        False,
-        description="input gradients of convolutions are dY·Wᵀ, its columns added up afterwards (not charged); "
-        "else products over windows of dY where that is possible",
-    )
-    queue_steps: Count | None = Field(None, description="steps that wait at the edge of a systolic array; absent: all")
-    overhead_cycles: Cycles = Field(0, description="of every tile, in which results leave and nothing is taken in")
-    setup_cycles: Cycles = Field(0, description="to program the array for what lies in the core's memory")
-    first_fill_bytes: Bytes | None = Field(None, description="that come from DRAM before an operator can begin")
-
-
 class QuantiserModel(Model):
     """An output stage that turns wide values into a format whose elements share a scale, a block at a time."""
 
@@ -322,7 +303,7 @@ class CoreModel(Model):
     count: Count = 1
     mesh: MeshModel | None = Field(None, description="'4x4', or x and y")
     clock_hz: Hertz | None = None
-    axes: dict[str, AxisModel] = {}
+    axes: dict[str, AxisModel] = Field({})
     modes: dict[str, dict[str, WiresModel]] = Field({}, description="further modes: wires by axis")
     mode_switch_cycles: Cycles = 0
     format_switch_cycles: Cycles = Field(0, description="to go on with products of other number formats")
@@ -343,6 +324,9 @@ class CoreModel(Model):
     )
     output_tiles: OutputTilesModel | None = Field(
         None, description="the array works output tile by output tile; systolic axes are paid for in each of them"
+    )
+    thread_blocks: ThreadBlocksModel | None = Field(
+        None, description="products that are not fused run as kernels: tiles of results dealt out to all cores in waves"
     )
     tile_buffers: Count | None = Field(
         None,
@@ -507,7 +491,7 @@ class ParameterModel(Model):
     """A named knob of this file: the paths it sets, and the values a study would sweep."""
 
     sets: list[str] = Field(min_length=1)
-    values: list[Any] = []
+    values: list[Any] = Field([])
     about: str = ""
 
     @field_validator("sets", mode="before")
@@ -564,7 +548,7 @@ class Description(Model):
     dispatch_cycles: Cycles = Field(
         0, description="host dispatch: cycles that cores wait for the launch of a group of operators, or of one alone"
     )
-    parameters: dict[str, ParameterModel] = {}
+    parameters: dict[str, ParameterModel] = Field({})
     other_area_m2: SquareMetres = Field(
         0.0, description="chip area that no core or memory here stands for: control, I/O"
     )
@@ -575,6 +559,9 @@ class Description(Model):
     dram: dict[str, DramModel] = Field(min_length=1)
     serial: dict[str, SerialModel] = Field({}, description="links to other chips and the host: area and power")
     clock_power_w: Watts | None = Field(None, description="of the clock network; absent: by area of logic and clock")
+    tdp_w: Watts | None = Field(
+        None, description="power that the maker designs cooling for, memory included; not a limit here"
+    )
     clock_gating: bool | None = Field(
         None, description="cores that wait are not clocked; absent: in a low-power process only"
     )

@@ -126,6 +126,18 @@ def tile_lines(core: Core) -> list[str]:
     return [f"output tile by output tile: {'; '.join(parts) or 'as unrolled'}"]
 
 
+def block_lines(core: Core) -> list[str]:
+    """How products run in blocks of threads."""
+    blocks = core.thread_blocks
+    if blocks is None:
+        return []
+    tiles = ", ".join(f"{rows}×{columns}" for rows, columns in blocks.tiles)
+    return [
+        f"kernels of blocks that make {tiles} results, by warps of {blocks.warp[0]}×{blocks.warp[1]}; "
+        f"{blocks.stages} slices of {blocks.slice_bytes} bytes a row, {blocks.latency_cycles} cycles away"
+    ]
+
+
 def core_lines(core: Core) -> list[str]:
     """What a core can do and what it is made of."""
     lines = axis_lines(core)
@@ -135,7 +147,7 @@ def core_lines(core: Core) -> list[str]:
             f"{pair} → {rate.accumulator}: {rate.products_per_cycle:g} products/cycle and unit, "
             f"{si(rate.energy_j, 'J')} each, peak {si(2 * core.peak_macs_per_s(rate), 'op/s')}"
         )
-    lines += tile_lines(core)
+    lines += tile_lines(core) + block_lines(core)
     if core.lanes:
         dtypes = ", ".join(f"{rate.dtype} {si(rate.energy_j, 'J')}" for rate in core.vector_rates)
         what = f"quantiser of {core.lanes} elements" if core.only_quantises else f"{core.lanes} vector lanes"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from monet.quantities import LIMITS, parse_quantity
 
@@ -43,3 +43,9 @@ Seconds = Annotated[float, BeforeValidator(_parser("s")), Field(ge=0), _schema("
 Watts = Annotated[float, BeforeValidator(_parser("W")), Field(ge=0), _schema("W", positive=False)]
 SquareMetres = Annotated[float, BeforeValidator(_parser("m2")), Field(ge=0), _schema("m2", positive=False)]
 Metres = Annotated[float, BeforeValidator(_parser("m")), Field(ge=0), _schema("m", positive=False)]
+
+
+class Model(BaseModel):
+    """Base of all parts: unknown keys are refused, nothing is mutated."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)

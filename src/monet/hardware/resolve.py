@@ -41,6 +41,7 @@ from monet.hardware.output_tiles import OutputTiles
 from monet.hardware.ports import BOUNDLESS
 from monet.hardware.rates import Rate, VectorRate
 from monet.hardware.technology import REGISTER_LIMIT_BYTES, Technology, is_derivable
+from monet.hardware.thread_blocks import ThreadBlocks
 
 GIB = 2**30
 
@@ -76,6 +77,7 @@ def resolve(description: Description) -> Accelerator:
         other_leakage_w=technology.leakage_w(description.other_area_m2),
         endpoints=tuple(_endpoint(name, model, description) for name, model in description.outside.items()),
         interfaces=interfaces,
+        tdp_w=description.tdp_w or 0.0,
         clock_power_w=always_w,
         gated_clock_w=gated_w,
     )
@@ -300,6 +302,7 @@ def _core(core: CoreModel, description: Description, technology: Technology, sha
         refills_every_tile=core.refill == "tile",
         format_switch_cycles=core.format_switch_cycles,
         output_tiles=_output_tiles(core, description),
+        thread_blocks=_thread_blocks(core),
         tile_buffers=core.tile_buffers or 0,
         area_m2=compute_area + sum(level.total_area_m2 for level in levels if not level.memory),
         compute_area_m2=compute_area,
@@ -315,6 +318,15 @@ def _output_tiles(core: CoreModel, description: Description) -> OutputTiles | No
     dram = next(_dram(name, dram, description.clock_hz) for name, dram in description.dram.items())
     fill = math.ceil((model.first_fill_bytes or 0) * clock / dram.bandwidth_bytes_per_s)
     return OutputTiles(model.flatten, model.col2im, model.queue_steps, model.overhead_cycles, model.setup_cycles, fill)
+
+
+def _thread_blocks(core: CoreModel) -> ThreadBlocks | None:
+    model = core.thread_blocks
+    if model is None:
+        return None
+    tiles = tuple(model.sizes(tile) for tile in model.tiles)
+    slices = model.slice_bytes, model.stages, model.latency_cycles
+    return ThreadBlocks(tiles, model.sizes(model.warp), *slices, model.fetch_bits_per_cycle or 0)
 
 
 @lru_cache(maxsize=256)

@@ -38,7 +38,7 @@ class TrainingOptions:
     )
     precision: str | Mapping[str, Any] = option(
         "", group="training", choices="monet.transforms.precision:POLICIES", file="a YAML file with a policy",
-        help="fp32, bf16 or fp16 (mixed, fp32 master weights), fp64; mxfp8, mxfp8-e5m2, mxfp8-mixed, mxfp6, mxfp6-e2m3, mxfp4, mxint8, nvfp4, mx9, mx6, mx4 (operands of products; mxfp8-square: in square groups, and so of all), or a YAML file; int16, int8 (inference).",
+        help="fp32, tf32 (fp32 that products read as TF32), bf16 or fp16 (mixed, fp32 master weights), fp64; mxfp8, mxfp8-e5m2, mxfp8-mixed, mxfp6, mxfp6-e2m3, mxfp4, mxint8, nvfp4, mx9, mx6, mx4 (operands of products; mxfp8-square: in square groups, and so of all), or a YAML file; int16, int8 (inference).",
         usual="fp32",
     )
     freeze: tuple[str, ...] = option((), group="training", help="Do not train parameters that match this pattern.")

@@ -14,6 +14,7 @@ from monet.transforms.attention import fuse_attention, write_out_attention
 from monet.transforms.compact import compact_saved
 from monet.transforms.freeze import freeze as freeze_parameters
 from monet.transforms.lora import add_lora
+from monet.transforms.narrow_reads import narrow_reads
 from monet.transforms.precision import POLICIES, Precision, precision_named, precision_values, set_precision
 from monet.transforms.quantise_products import quantise_products
 
@@ -21,9 +22,7 @@ from monet.transforms.quantise_products import quantise_products
 def prepare(model: Graph, options: TrainingOptions) -> Graph:
     """The forward graph with everything applied that changes it before differentiation: what inference runs."""
     policy = precision_named(options.precision or "fp32")
-    graph = prepared_forward(model, options, policy)
-    if policy.products:
-        graph = quantise_products(graph, policy.products)
+    graph = _multiplied(prepared_forward(model, options, policy), policy)
     values = {**training_values(options), "precision": precision_values(policy)}
     return graph.made_by(model.recipe.trained("inference", values)) if model.recipe else graph
 
@@ -37,6 +36,13 @@ def prepared_forward(model: Graph, options: TrainingOptions, policy: Precision) 
     if options.lora:
         model = add_lora(model, options.lora, patterns=options.lora_targets or ("*",))
     return set_precision(model, policy)
+
+
+def _multiplied(graph: Graph, policy: Precision) -> Graph:
+    """A graph with the operands of its products as a policy says."""
+    if policy.read:
+        return narrow_reads(graph, policy.working, policy.read)
+    return quantise_products(graph, policy.products) if policy.products else graph
 
 
 def training_step(model: Graph, options: TrainingOptions | None = None, **settings: object) -> Graph:
@@ -53,7 +59,7 @@ def training_step(model: Graph, options: TrainingOptions | None = None, **settin
 
 def finished(step: Graph, options: TrainingOptions, policy: Precision) -> Graph:
     """A differentiated graph with formats of products and narrow saved tensors as asked for."""
-    step = quantise_products(step, policy.products) if policy.products else step
+    step = _multiplied(step, policy)
     return compact_saved(step) if options.saved == "compact" else step
 
 

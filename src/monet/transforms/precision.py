@@ -23,12 +23,14 @@ class Precision:
 
     Norm statistics, log-sum-exp and losses stay in fp32 under every policy, as do optimizer states. ``products`` says
     what operands of products are rounded to before they are multiplied; none: they are multiplied as they are.
+    ``read``: the format of the same width in which products take in what is in the working format.
     """
 
     name: str
     working: str
     master: str = ""
     products: ProductFormats | None = None
+    read: str = ""
 
     def __post_init__(self) -> None:
         for name in filter(None, (self.working, self.master)):
@@ -45,6 +47,7 @@ POLICIES = {
     for policy in (
         Precision("fp64", "fp64"),
         Precision("fp32", "fp32"),
+        Precision("tf32", "fp32", read="tf32"),
         Precision("bf16", "bf16", master="fp32"),
         Precision("fp16", "fp16", master="fp32"),
         Precision("int16", "int16"),

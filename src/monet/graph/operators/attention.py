@@ -38,7 +38,7 @@ def _written_like(q: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(strides)
 
 
-def _infer_attention(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
+def _infer_attention(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
     q, k, v = inputs[:3]
     ranks = {len(tensor.shape) for tensor in (q, k, v)}
     if ranks != {4} or q.shape[-1] != k.shape[-1] or k.shape[:-1] != v.shape[:-1] or q.shape[1] % k.shape[1]:
@@ -46,7 +46,7 @@ def _infer_attention(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output,
     batch, heads, tokens, width = *q.shape[:-1], v.shape[-1]
     shape = (batch, heads, tokens, width)
     statistics = Output(q.shape[:-1], statistics_dtype(q), "log_sum_exp")
-    return Output(shape, q.dtype, strides=_written_like(q, shape)), statistics
+    return Output(shape, attrs.get("dtype", q.dtype), strides=_written_like(q, shape)), statistics
 
 
 def _scores(attrs: Attributes, q: Array, k: Array, mask: Array | None) -> Array:
@@ -104,9 +104,9 @@ def _attention_rule(b: Backward) -> tuple[str | None, ...]:
     return (*grads, *([None] * len(mask)))
 
 
-def _infer_attention_gradient(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ...]:
-    q, k, v = inputs[1:4]
-    return Output(q.shape, q.dtype), Output(k.shape, k.dtype, "key"), Output(v.shape, v.dtype, "value")
+def _infer_attention_gradient(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    q, k, v = ((tensor.shape, attrs.get("dtype", tensor.dtype)) for tensor in inputs[1:4])
+    return Output(*q), Output(*k, "key"), Output(*v, "value")
 
 
 def _nest_attention(call: Call) -> LoopNest:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from monet.errors import ModelError
-from monet.formats import FORMATS
+from monet.formats import FORMATS, is_format, unknown_format
 from monet.graph.backward import Backward
 from monet.graph.kind import (
     BACKWARD,
@@ -119,6 +119,15 @@ def _infer_detach(inputs: tuple[Tensor, ...], _: Attributes) -> tuple[Output, ..
     return (Output(x.shape, x.dtype, alias=0, strides=x.strides),)
 
 
+def _infer_read_as(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
+    (x,), name = inputs, attrs["dtype"]
+    if not is_format(name):
+        raise ModelError(unknown_format(name))
+    if FORMATS[name].bits != FORMATS[x.dtype].bits:
+        raise ModelError(f"{x.dtype} cannot be read as {name}, which has another width; cast converts to it")
+    return (Output(x.shape, name, alias=0, strides=x.strides),)
+
+
 def _infer_split(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Output, ...]:
     (x,), (axis,) = inputs, normalise_axes((attrs["axis"],), len(inputs[0].shape))
     if sum(attrs["sizes"]) != x.shape[axis]:
@@ -165,8 +174,13 @@ for _kind, _infer, _evaluate, _rule, _onnx in (
 
 register(
     # the same elements; no gradient flows back
-    OpKind("detach", Family.VIEW, _infer_detach, lambda _, x: x, no_onnx="a file says nothing about gradients")
-)
+    OpKind("detach", Family.VIEW, _infer_detach, lambda _, x: x, no_onnx="a file says nothing about gradients"),
+    # the same bytes, of which a product takes in no more than a narrower format has
+    OpKind(
+        "read_as", Family.VIEW, _infer_read_as, lambda attrs, x: FORMATS[attrs["dtype"]].cast(x),
+        no_onnx="precision policies put it before products",
+    ),
+)  # fmt: skip
 
 
 # --- moves ----------------------------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def shape_of(core: Core) -> Core:
     rates = tuple(replace(rate, energy_j=0.0) for rate in core.rates)
     bare = replace(core, clock_hz=1.0, rates=rates, lanes=0, vector_rates=(), functions=(), levels=levels)
     bare = replace(bare, mode_switch_cycles=0, dispatch_cycles=0, area_m2=0.0, compute_area_m2=0.0)
-    return replace(bare, compute_leakage_w=0.0, format_switch_cycles=0)
+    return replace(bare, compute_leakage_w=0.0, format_switch_cycles=0, thread_blocks=None)
 
 
 def known_shape(core: Core, store: CostStore) -> Core:

@@ -18,6 +18,7 @@ from monet.mapping.cost_store import CostStore, Kept, Section
 from monet.mapping.errors import DoesNotFit
 from monet.mapping.unfused.border import Border
 from monet.schedule.costs.attention_cost import attention_step, lanes_beside
+from monet.schedule.costs.block_kernels import kernel_of, with_kernel, without_lanes
 from monet.schedule.costs.output_stage import behind_the_array, feeder
 from monet.schedule.costs.step_cost import (
     StepCost,
@@ -131,7 +132,8 @@ class CostTable:
             share /= 1 if held else self.machine.sharing(instance, steps.pieces)
             sharing = _sharing(operator, steps) if cores > 1 and operator.is_matrix else ()
             around = operator, instance, cores, held, share, goal, sharing
-            content = (operator.key, ranges, held, self._surroundings(*around))
+            blocks = (steps.pieces, self._cache_bytes(instance)) if instance.core.thread_blocks else ()
+            content = (operator.key, ranges, held, self._surroundings(*around), blocks)
             found = self._known[key] = self.store[STEPS].get_or(content, lambda: self._compute(*around, steps, number))
         return found
 
@@ -260,6 +262,8 @@ class CostTable:
         if operator.is_matrix:
             run = matrix_held if held else matrix_streamed
             found = run(nest, instance, border, goal, self.store)
+            if instance.core.thread_blocks and not held:
+                found = self._as_kernel(found, operator, steps, nest, instance, border, goal, share)
             return with_bias(found, nest, operator.operands[-1][0].dtype, instance.core) if operator.has_bias else found
         work = _part_of(operator, nest)
         if operator.is_attention:
@@ -267,6 +271,34 @@ class CostTable:
             formats = tuple(pair for pair, _ in operator.products)
             return attention_step(nest, work, instance, lanes, border, self.objective, not held, self.store, formats)
         return vector_step(nest, work, operator.dimensions, instance, border, not held)
+
+    def _as_kernel(
+        self,
+        cost: StepCost,
+        operator: Operator,
+        steps: StepRanges,
+        piece: LoopNest,
+        instance: CoreInstance,
+        border: Border,
+        goal: str,
+        share: float,
+    ) -> StepCost:
+        """A streamed step as the part of a kernel that it is; as it was if lanes are done with it sooner."""
+        core = instance.core
+        sums = steps.pieces // steps.parts(operator.nest.writes[0])
+        kernel = kernel_of(operator.nest, core, steps.pieces, sums, share)
+        on_array = cost.mode in {mode.name for mode in core.modes}
+        if kernel is None or (not on_array and cost.cycles <= kernel.cycles):
+            return cost
+        if not on_array:
+            alone = replace(instance, core=without_lanes(core))
+            cost = matrix_streamed(piece, alone, border, goal, self.store)
+        return with_kernel(cost, kernel, operator.nest, piece, core, self._cache_bytes(instance))
+
+    def _cache_bytes(self, instance: CoreInstance) -> int:
+        """Bytes of the largest memory between a core and DRAM."""
+        *levels, _ = self.machine.supplies(instance)
+        return max((int(self.machine.capacity[number]) for number in levels), default=0)
 
 
 def _sharing(operator: Operator, steps: StepRanges) -> Sharing:

@@ -31,6 +31,7 @@ from monet.mapping.nest.phases import phases
 from monet.mapping.nest.prices import known_shape
 from monet.mapping.vector import STREAM_TILES, supports
 from monet.schedule.costs.attention_cost import lanes_beside
+from monet.schedule.costs.block_kernels import kernel_of
 from monet.schedule.costs.cost_table import CostTable
 from monet.schedule.expansion.geometry import make_steps, step_nest
 from monet.schedule.expansion.split_reductions import Adding, accumulator_of, adding_cores
@@ -81,14 +82,18 @@ def array_cycles(operator: Operator, core: Core, split: Split, store: CostStore)
         arrays = arrays_for(core, *(operand.dtype for operand in operator.nest.reads[:2]))
         ways: list[tuple[Core, tuple[LoopNest, ...]]] = [(array, (piece,)) for array in arrays]
         ways += [(array, phases(piece)) for array in arrays if has_phases(piece, Target(array))]
-        return min(_fewest_cycles(parts, array, store) for array, parts in ways)
+        best = min(ways, key=lambda way: _fewest_cycles(way[1], way[0], store))
+        sums = math.prod(many for dim, many in split if dim not in operator.nest.writes[0].dims)
+        kernel = kernel_of(operator.nest, core, steps.count, sums) if best[0] == core else None
+        return kernel.cycles if kernel else _fewest_cycles(best[1], best[0], store)
 
     return store[ARRAY_CYCLES].get_or((operator.key, arrays_key(core, store), split), compute)
 
 
 def arrays_key(core: Core, store: CostStore) -> tuple[object, ...]:
     """What the arrays of a core do depends on, whatever its memories hold."""
-    return known_shape(core, store), *_lanes_key(core)
+    room = core.top("I").total_bytes if core.thread_blocks else 0
+    return known_shape(core, store), core.thread_blocks, room, *_lanes_key(core)
 
 
 def _lanes_key(core: Core) -> tuple[object, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from monet.hardware.description import Model
+from monet.hardware.fields import Model
 from monet.quantities import plain_number
 from monet.search.hardware.workload import Workload
 

@@ -28,6 +28,7 @@ WRITERS.rows(
         "slice": lambda b: b.slice(b.raw[0], _cuts(b.call.attrs, b.shape(0))),
         "copy": lambda b: b.node("Identity", b.raw[0]),
         "detach": lambda b: b.node("Identity", b.raw[0]),
+        "read_as": lambda b: b.node("Identity", b.raw[0]),
         "repeat": lambda b: b.node("Tile", b.raw[0], b.integers(*b.call.attrs["times"])),
     }
 )

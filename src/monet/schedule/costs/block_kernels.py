@@ -1,0 +1,119 @@
+"""Matrix operators alone on cores that run blocks of threads (``hardware/thread_blocks.py``): the kernel that an
+operator is, and a step's cost with the kernel's time. Bytes and joules stay those of the mapping."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from monet.formats import format_named
+from monet.graph.loop_nest import LoopNest
+from monet.hardware.core import Core, Flow
+from monet.hardware.rates import Rate
+from monet.hardware.thread_blocks import Kernel, Multiplier, Product, best_kernel
+from monet.mapping.unfused.dram_route import OperandCost
+from monet.schedule.costs.step_cost import StepCost
+
+
+def kernel_of(nest: LoopNest, core: Core, pieces: int, sums: int = 1, share: float = 1.0) -> Kernel | None:
+    """The kernel of a whole operator over so many cores, what is summed cut into ``sums`` parts, with a share of the
+    core's memory; None for cores that run no blocks, or whose array cannot multiply its operands."""
+    first, second = (operand.dtype for operand in nest.reads[:2])
+    if core.thread_blocks is None or core.cannot_multiply(first, second):
+        return None
+    rate = core.rate(first, second, either_way=True)
+    below = _multiplier(core, rate, share)
+    return best_kernel(_product(nest, rate, sums), core.thread_blocks, below, max(1, pieces // sums))
+
+
+def with_kernel(
+    cost: StepCost, kernel: Kernel, nest: LoopNest, piece: LoopNest, core: Core, cache_bytes: int
+) -> StepCost:
+    """A piece of an operator in the time of its kernel: all cores are done when the last one is. ``cache_bytes``: of
+    the memory between cores and DRAM, from which blocks that run at the same time get what they have in common."""
+    useful = min(cost.useful, kernel.array_cycles)
+    stall = max(0.0, kernel.cycles - kernel.array_cycles)
+    top = core.top("I")
+    port = f"{top.name}.{top.port_for('I', Flow.FEED).name}"
+    by = "compute" if stall <= kernel.array_cycles / 2 else port
+    times = _times(kernel, nest, piece, cache_bytes)
+    fetched = (_fetched(cost.operands[slot], kernel, piece, slot, times[slot]) for slot in (0, 1))
+    operands = (*fetched, _stored(cost.operands[2], kernel, piece))
+    under_use = kernel.array_cycles - useful
+    return replace(cost, useful=useful, under_use=under_use, stall=stall, bound_by=by, operands=operands)
+
+
+def _times(kernel: Kernel, nest: LoopNest, piece: LoopNest, cache_bytes: int) -> tuple[int, int]:
+    """How often the inputs of a piece pass DRAM. Blocks that run at the same time get what they have in common from
+    the cache. If it has room for what all of them have at once, those that follow along rows (or along columns, if
+    that is less in all) find theirs still there; with room for all of the other input too, both come once."""
+    whole, mine = (_side(nest, 0), _side(nest, 1)), (_side(piece, 0), _side(piece, 1))
+    blocks = [-(-length // tile) for length, tile in zip(mine, kernel.tile, strict=True)]
+    if kernel.cores * kernel.resident >= math.prod(-(-w // t) for w, t in zip(whole, kernel.tile, strict=True)):
+        return 1, 1
+    repeats = max(1, math.prod(nest.sizes[dim] for dim in frozenset.intersection(*(o.dims for o in nest.operands))))
+    size = [operand.bytes / repeats for operand in nest.reads[:2]]
+    at_once = [
+        total * min(1.0, -(-w // m) * tile / w)
+        for total, w, m, tile in zip(size, whole, mine, kernel.tile, strict=True)
+    ]
+    again = blocks[1], blocks[0]  # rows come again for every block of columns, and the other way round
+    if sum(at_once) > cache_bytes:
+        return again
+    rows_stay = 1, 1 if at_once[0] + size[1] <= cache_bytes else again[1]
+    columns_stay = 1 if at_once[1] + size[0] <= cache_bytes else again[0], 1
+    return min(rows_stay, columns_stay, key=lambda times: size[0] * times[0] + size[1] * times[1])
+
+
+def _fetched(part: OperandCost, kernel: Kernel, piece: LoopNest, slot: int, times: int) -> OperandCost:
+    """An input of a piece, which passes DRAM so many times. Work begins with the first slice of the first block."""
+    size, a_slice = piece.reads[slot].bytes, kernel.tile[slot] * kernel.slice_bytes
+    buffer = kernel.resident * kernel.stages * a_slice
+    return replace(part, bytes=size * times, first=min(size, a_slice), spilled=0, buffer=buffer)
+
+
+def _stored(part: OperandCost, kernel: Kernel, piece: LoopNest) -> OperandCost:
+    """The results of a piece: they leave registers once, those of the last blocks at the end."""
+    result = piece.writes[0]
+    last = math.ceil(math.prod(kernel.tile) * result.bits_per_element / 8)
+    return replace(part, bytes=result.bytes, first=min(result.bytes, last), spilled=0, buffer=0)
+
+
+def _side(nest: LoopNest, number: int) -> int:
+    """Rows (0) or columns (1) of a product."""
+    mine, other, output = nest.reads[number], nest.reads[1 - number], nest.writes[0]
+    return math.prod(nest.sizes[dim] for dim in (mine.dims & output.dims) - other.dims)
+
+
+def without_lanes(core: Core) -> Core:
+    """A core that multiplies on its array only."""
+    return replace(core, lanes=0, vector_rates=(), functions=())
+
+
+def _product(nest: LoopNest, rate: Rate, sums: int) -> Product:
+    """A nest as a matrix product, each side with its dimensions as one, as an implicit product makes of a
+    convolution."""
+    first, second, output = nest.reads[0], nest.reads[1], nest.writes[0]
+    sizes, results = nest.sizes, math.prod(output.shape)
+    columns = math.prod(sizes[dim] for dim in (second.dims & output.dims) - first.dims)
+    repeats = math.prod(sizes[dim] for dim in first.dims & second.dims & output.dims)
+    rows = max(1, results // (columns * repeats))
+    summed = nest.points / (rows * columns * repeats * sums)
+    wider = max(first.bits_per_element, second.bits_per_element)
+    return Product(rows, columns, summed, repeats, wider, format_named(rate.accumulator).bits, output.bits_per_element)
+
+
+def _multiplier(core: Core, rate: Rate, share: float) -> Multiplier:
+    """What a kernel uses of a core. Where sums have no level below the top, they share it with slices."""
+    top, sums = core.top("I"), core.level(core.accumulator_level)
+    feed, fill = top.port_for("I", Flow.FEED), top.port_for("I", Flow.FILL)
+    sides = {slot: math.prod(axis.size for axis in core.axes if slot in axis.multicast) for slot in ("W", "I")}
+    return Multiplier(
+        core.units * rate.products_per_cycle,
+        (sides["W"], sides["I"]),
+        sums.total_bytes,
+        int(top.total_bytes * share),
+        feed.bandwidth_bits_per_cycle,
+        fill.bandwidth_bits_per_cycle,
+        feed.name == fill.name,
+    )

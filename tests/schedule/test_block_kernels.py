@@ -1,0 +1,76 @@
+"""Products on cores that run blocks of threads, through the scheduler: time, DRAM traffic, what resources do."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from monet.graph import Graph, GraphBuilder
+from monet.hardware import load_hardware
+from monet.schedule.costs.block_kernels import kernel_of
+from monet.schedule.engine import Scheduler
+from monet.schedule.evaluation import evaluate
+from monet.schedule.result import Result
+
+LAUNCH_S = 4000 / 1.41e9
+
+
+def product(rows: int, columns: int, summed: int, batch: int = 0, dtype: str = "fp16") -> Graph:
+    builder = GraphBuilder("product")
+    front = (batch,) if batch else ()
+    x, w = builder.input("x", (*front, rows, summed), dtype), builder.input("w", (*front, summed, columns), dtype)
+    return builder.build([builder.emit("matmul", x, w, transpose_a=False, transpose_b=False)])
+
+
+def cost(graph: Graph, **overrides: object) -> Result:
+    return evaluate(graph, load_hardware("a100", overrides))
+
+
+def test_a_large_product_takes_the_time_of_its_kernel() -> None:
+    """1,024 tiles of 256×128, or 2,048 of 128×128, over 108 SMs."""
+    graph, accelerator = product(8192, 4096, 4096), load_hardware("a100")
+    (operator,) = Scheduler(graph, accelerator).workload.operators
+    kernel = kernel_of(operator.nest, accelerator.cores[0].core, 108)
+    assert kernel is not None
+    assert kernel.most_blocks == -(-kernel.blocks // 108)
+    result = cost(graph)
+    least = kernel.cycles / 1.41e9 + LAUNCH_S
+    assert least <= result.latency_s <= 1.1 * least  # the last core waits until the first have their operands
+    assert result.operators[0].utilisation > 0.9
+    assert result.operators[0].dram_read_bytes == result.operators[0].input_bytes  # the cache holds what comes again
+
+
+def test_what_does_not_stay_in_the_cache_passes_dram_again() -> None:
+    graph = product(4096, 4096, 16384)
+    reads = [cost(graph, l2_bytes=size << 20).operators[0].dram_read_bytes for size in (1, 40, 400)]
+    assert reads[0] > 2 * reads[2]
+    assert reads[0] >= reads[1] >= reads[2] == 2 * 4096 * 16384 * 2
+
+
+def test_batches_come_once() -> None:
+    result = cost(product(256, 384, 384, batch=512, dtype="fp32"))
+    assert result.operators[0].dram_read_bytes == result.operators[0].input_bytes
+
+
+def test_a_product_of_few_tiles_is_cut_along_its_sum() -> None:
+    """A result of one tile on one SM would take all of the sum; split-K gives the others a part of it."""
+    result = cost(product(128, 128, 65536))
+    assert "C" in result.operators[0].split
+    assert result.latency_s < 0.2 * 128 * 128 * 65536 / (1024 * 1.41e9)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "values"),
+    [
+        ("sms", (54, 96, 108)),
+        ("l2_bytes", (5 << 20, 20 << 20, 40 << 20, 80 << 20)),
+        ("shared_bytes", (96 << 10, 128 << 10, 192 << 10, 384 << 10)),
+        ("hbm_bytes_per_s", (1e12, 1.5e12, 2e12, 3e12)),
+    ],
+)
+def test_more_of_anything_is_never_slower(parameter: str, values: tuple[float, ...]) -> None:
+    for graph in (product(1024, 3072, 768), product(300, 1000, 2048)):
+        taken = [cost(graph, **{parameter: value}).latency_s for value in values]
+        for less, more in pairwise(taken):
+            assert more <= 1.02 * less, (parameter, taken)
