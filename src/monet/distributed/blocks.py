@@ -4,14 +4,23 @@ them, otherwise its products, each with what follows."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from math import inf
 
 from monet.distributed.plan import ParallelPlan, check_divides
 from monet.errors import OptionError
-from monet.graph import Graph
+from monet.graph import Graph, Op
+from monet.graph.counts import macs_of
 from monet.graph.kind import MAC_FAMILIES, kind_named
+from monet.graph.op import Attributes
 from monet.transforms.checkpoint_baselines import block_of
+
+
+def is_numbered(block: str) -> bool:
+    """Whether a unit is one of several of its kind: ``h.11``."""
+    return any(part.isdigit() for part in block.split(".")[1:])
 
 
 @dataclass(frozen=True)
@@ -30,11 +39,13 @@ class Blocks:
         named = cls.named(graph)
         if len(named) >= max(1, least):
             return named
+        repeated = len(named) > 1 and len(set(contents(graph, named))) == 1
         products = cls.products(graph)
-        if len(products) < least:
-            what = f"{graph.name} has {len(named) or len(products)} layers to cut between"
-            raise OptionError("pipeline", least, f"more chunks than layers: {what}; at most that many")
-        return products
+        found = named if repeated else products
+        if len(found) < least:
+            reason = f"pipeline × interleave is more than the {len(found)} layers of {graph.name}; at most that many"
+            raise OptionError("pipeline", least, reason)
+        return found
 
     @classmethod
     def named(cls, graph: Graph) -> Blocks:
@@ -42,7 +53,7 @@ class Blocks:
         starts, current, ends = list[int](), "", 0
         for at, op in enumerate(graph.ops):
             block = block_of(op)
-            numbered = any(part.isdigit() for part in block.split(".")[1:])
+            numbered = is_numbered(block)
             if numbered and block != current:
                 starts.append(at)
             current, ends = block, at + 1 if numbered else ends
@@ -67,13 +78,86 @@ class Blocks:
         return [range(start, stop) for start, stop in itertools.pairwise(borders)]
 
 
-def first_blocks(blocks: Blocks, plan: ParallelPlan) -> list[int]:
-    """The block that each chunk starts with."""
+def first_blocks(graph: Graph, blocks: Blocks, plan: ParallelPlan) -> list[int]:
+    """The block that each chunk starts with: equally many equal blocks each, of others so that no chunk has more work
+    than it must."""
     if plan.cuts:
         if plan.cuts[-1] >= len(blocks):
             raise OptionError("cuts", list(plan.cuts), f"there are {len(blocks)} blocks, the last is {len(blocks) - 1}")
         return [0, *plan.cuts]
-    if blocks.alike:
+    if len(set(contents(graph, blocks))) == 1:
         check_divides("pipeline", plan.pipeline, len(blocks), "layers")
         check_divides("interleave", plan.interleave, len(blocks) // plan.pipeline, "layers of a stage")
-    return [number * len(blocks) // plan.chunks for number in range(plan.chunks)]
+        return [number * len(blocks) // plan.chunks for number in range(plan.chunks)]
+    work = [sum(macs_of(graph, graph.ops[at]) for at in span_of(blocks, number)) for number in range(len(blocks))]
+    return balanced(work, plan.chunks)
+
+
+def balanced(work: Sequence[float], chunks: int) -> list[int]:
+    """Where to cut a row of blocks so that the chunk with most work has least: by dynamic programming over how many
+    blocks the first few chunks take."""
+    sums = [0.0, *accumulate(work)]
+    most, starts = [sums[end] for end in range(len(sums))], list[list[int]]()
+    for chunk in range(1, chunks):
+        better, taken = [inf] * len(sums), [0] * len(sums)
+        for end in range(chunk + 1, len(sums)):
+            for start in range(chunk, end):
+                worst = max(most[start], sums[end] - sums[start])
+                if worst < better[end]:
+                    better[end], taken[end] = worst, start
+        most = better
+        starts.append(taken)
+    found, end = list[int](), len(work)
+    for taken in reversed(starts):
+        end = taken[end]
+        found.append(end)
+    return [0, *reversed(found)]
+
+
+# --- equal blocks ---------------------------------------------------------------------------------------------------
+
+
+def span_of(blocks: Blocks, number: int) -> range:
+    """Operators of a block alone. The last one ends where another of its kind would."""
+    stop = blocks.starts[number + 1] if number + 1 < len(blocks) else blocks.ends
+    return range(blocks.starts[number], stop)
+
+
+class _Contents(dict[Blocks, list[int]]):
+    """By blocks, what each is made of, as a number that equal ones share."""
+
+
+def contents(graph: Graph, blocks: Blocks) -> list[int]:
+    """A number for every block, the same for equal ones; worked out once for a graph."""
+    known = graph.analyses.setdefault(_Contents, _Contents())
+    if not isinstance(known, _Contents):
+        raise TypeError("an analysis of another type stands under this one")
+    if blocks not in known:
+        numbers: dict[Hashable, int] = {}
+        contents = (_content(graph, blocks, number) for number in range(len(blocks)))
+        known[blocks] = [numbers.setdefault(content, len(numbers)) for content in contents]
+    return known[blocks]
+
+
+def _content(graph: Graph, blocks: Blocks, number: int) -> Hashable:
+    """All that makes a block what it is but its names."""
+    places: dict[str, tuple[object, ...]] = {}
+    found = []
+    for at, position in enumerate(span_of(blocks, number)):
+        op = graph.ops[position]
+        for name in op.inputs:
+            if name not in places:
+                tensor = graph.tensors[name]
+                outside = "value" if name in graph.producer else tensor.role
+                places[name] = (outside, len(places), tensor.shape, tensor.dtype, tensor.trainable)
+        reads = tuple(places[name] for name in op.inputs)
+        places |= {name: (at, slot) for slot, name in enumerate(op.outputs)}
+        shapes = tuple((graph.tensors[name].shape, graph.tensors[name].dtype) for name in op.outputs)
+        found.append((op.kind, _attributes(op), reads, shapes))
+    return tuple(found)
+
+
+def _attributes(op: Op) -> Attributes:
+    return (
+        Attributes({key: value for key, value in op.attrs.items() if key != "seed"}) if "seed" in op.attrs else op.attrs
+    )

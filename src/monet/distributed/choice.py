@@ -9,6 +9,7 @@ is none. Of sets that meet in an operator one is taken, so that most multiply-ac
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from monet.distributed.cuts import Cut, Cuttable, OpCut
@@ -27,6 +28,7 @@ class AxisSet:
     tensors: dict[str, Cut]
     ops: dict[str, OpCut]
     macs: int
+    weight_bytes: int
     owed_bytes: int
     size: int  # of the axis where it is shortest (heads, not features): what the number of ranks has to divide
 
@@ -77,10 +79,12 @@ class Follower:
     def _cut(self, op: Op, tensor: str, cut: Cut, known: OpCut | None) -> OpCut | None:
         """How an operator is cut that has a cut tensor; a tensor read twice is cut alike at both places."""
         slots = [slot for slot, name in enumerate((*op.inputs, *op.outputs)) if name == tensor]
+        if known is not None:
+            return known if all(known.places.get(slot) == cut for slot in slots) else None
         call = call_of(self.graph, op)
         for slot in slots:
             found = self.cuttable.cut(op, call, slot, cut)
-            if found and all(found.places.get(other) == cut for other in slots) and known in (None, found):
+            if found and all(found.places.get(other) == cut for other in slots):
                 return found
         return None
 
@@ -91,13 +95,14 @@ class Follower:
             op = by_name[name]
             macs += macs_of(graph, op)
             owed += sum(graph.tensors[op.outputs[number]].bytes for number in cut.owes)
-        return AxisSet(tensors, ops, macs, owed, size)
+        weights = sum(graph.tensors[name].bytes for name in tensors if graph.tensors[name].role is Role.PARAMETER)
+        return AxisSet(tensors, ops, macs, weights, owed, size)
 
 
-def shared_axes(graph: Graph, ranks: int) -> tuple[AxisSet, ...]:
-    """The sets that so many tensor ranks share of a forward graph with its loss. Weights that most work would be shared
-    by have to divide; a vocabulary or classes that do not stay whole."""
-    chosen = tuple(axes for group in _meeting(candidates(graph)) for axes in _best(group))
+def shared_axes(graph: Graph, ranks: int, found: list[AxisSet]) -> tuple[AxisSet, ...]:
+    """Of the candidates ``found``, the sets that so many tensor ranks share. Weights that most work would be shared by
+    have to divide; a vocabulary or classes that do not stay whole."""
+    chosen = tuple(axes for group in _meeting(found) for axes in _best(group))
     if not chosen:
         raise OptionError("tensor", ranks, f"{graph.name} has no axis of a weight that ranks could share")
     for axes in chosen:
@@ -133,7 +138,7 @@ def _worth_it(graph: Graph, axes: AxisSet) -> bool:
             readers = [reader for out in ops[name].outputs for reader in graph.consumers[out]]
             if any(axes.ops[reader.name].form != "nll_loss" for reader in readers):
                 return False
-    return axes.macs > 0 or sum(root.bytes for root in roots if root.role is Role.PARAMETER) > axes.owed_bytes
+    return axes.macs > 0 or axes.weight_bytes > axes.owed_bytes
 
 
 # --- choice ---------------------------------------------------------------------------------------------------------
@@ -161,31 +166,41 @@ def _meeting(sets: list[AxisSet]) -> list[list[AxisSet]]:
     return list(found.values())
 
 
+Worth = tuple[int, int, int]
+
+
+def _worth(sets: Sequence[AxisSet]) -> Worth:
+    """Work that is shared, then weights, then what need not be added up."""
+    return (
+        sum(axes.macs for axes in sets), sum(axes.weight_bytes for axes in sets), -sum(axes.owed_bytes for axes in sets)
+    )  # fmt: skip
+
+
 def _best(sets: list[AxisSet]) -> list[AxisSet]:
-    """Of sets that meet, those that do not and together share most work; of equal ones those that owe least."""
+    """Of sets that meet, those that do not and together are worth most."""
     if len(sets) == 1:
         return sets
-    order = sorted(sets, key=lambda axes: (-axes.macs, axes.owed_bytes))
+    by_work = sorted(sets, key=lambda axes: (-axes.macs, -axes.weight_bytes, axes.owed_bytes))
+    by_sums = sorted(by_work, key=lambda axes: -axes.macs / (1 + axes.owed_bytes))
+    best = max(_greedy(by_work), _greedy(by_sums), key=_worth)
     if len(sets) > MOST_EXACT:
-        return _greedy(order)
-    best: tuple[int, int, list[AxisSet]] = (-1, 0, [])
-    remaining = [sum(axes.macs for axes in order[number:]) for number in range(len(order) + 1)]
+        return best
+    remaining = [sum(axes.macs for axes in by_work[number:]) for number in range(len(by_work) + 1)]
 
-    def extend(number: int, taken: list[AxisSet], macs: int, owed: int) -> None:
+    def extend(number: int, taken: list[AxisSet], macs: int) -> None:
         nonlocal best
-        if macs + remaining[number] < best[0]:
+        if macs + remaining[number] < _worth(best)[0]:
             return
-        if number == len(order):
-            if (macs, -owed) > (best[0], -best[1]):
-                best = (macs, owed, list(taken))
+        if number == len(by_work):
+            best = max(best, taken, key=_worth)
             return
-        axes = order[number]
+        axes = by_work[number]
         if not any(axes.meets(other) for other in taken):
-            extend(number + 1, [*taken, axes], macs + axes.macs, owed + axes.owed_bytes)
-        extend(number + 1, taken, macs, owed)
+            extend(number + 1, [*taken, axes], macs + axes.macs)
+        extend(number + 1, taken, macs)
 
-    extend(0, [], 0, 0)
-    return best[2]
+    extend(0, [], 0)
+    return best
 
 
 def _greedy(order: list[AxisSet]) -> list[AxisSet]:

@@ -7,9 +7,10 @@ dimension indexes are cut too, the others are whole, and a result that is summed
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from monet.graph.kind import Call, OpKind, displaced, kind_named
@@ -122,12 +123,10 @@ class Cuttable:
         return self._known[key]
 
     def cut(self, op: Op, call: Call, slot: int, given: Cut) -> OpCut | None:
-        """The operator cut so that one operand is as given; None if that cannot be."""
-        for rule in self.rules(op, call):
-            found = rule.cut(slot, given)
-            if found is not None:
-                return found
-        return None
+        """The operator cut so that one operand is as given; None if that cannot be. An axis of several digits may be
+        read as a cut of either of them: the one that leaves longer pieces is meant."""
+        found = [cut for rule in self.rules(op, call) if (cut := rule.cut(slot, given)) and min(cut.lengths) > 1]
+        return max(found, key=lambda cut: min(cut.lengths)) if found else None
 
 
 def _rules(kind: OpKind, call: Call) -> Iterator[Rule]:
@@ -168,8 +167,11 @@ def _nested(kind: OpKind, call: Call) -> Iterator[Rule]:
     _add_bias(kind, call, places)
     for name, found_places in places.items():
         owed = frozenset(op.slot - many for op in nest.writes if name not in op.dims)
-        if name not in refused and (not owed or dimensions.combine == "add"):
-            yield Dimension(tuple(found_places), owed - _ALIKE.get(kind.name, frozenset()))
+        if name in refused or (len(owed) == len(nest.writes) and dimensions.combine != "add"):
+            continue
+        if dimensions.combine != "add":  # results that it does not index come out the same in every part
+            owed = frozenset()
+        yield Dimension(tuple(found_places), owed - _ALIKE.get(kind.name, frozenset()))
 
 
 def _radix(
@@ -275,24 +277,31 @@ def _concat(call: Call) -> Iterator[Rule]:
 
 
 def _reshape(call: Call) -> Iterator[Rule]:
-    """Runs of axes with as many elements on both sides. One axis for several: each of them is a digit of it; several
-    for several: the outermost of either side are cut together."""
+    """Runs of axes that hold the same elements on both sides, read as digits of one number: a digit lies within one
+    axis of either side, and may be cut. Where lengths share no digits the outermost axes are cut together."""
     before, after = call.inputs[0].shape, call.out.shape
     for left, right in _runs(before, after):
-        if len(left) == 1 or len(right) == 1:
-            single, several, slot = (left[0], right, 0) if len(left) == 1 else (right[0], left, 1)
-            shape, outer = after if slot == 0 else before, 1
-            total = math.prod(shape[axis] for axis in several)
-            for axis in several:
-                if shape[axis] > 1:
-                    inner = total // (outer * shape[axis])
-                    yield Dimension((Place(slot, single, outer, inner), Place(1 - slot, axis)))
-                    outer *= shape[axis]
-        elif left and right:
-            size = min(before[left[0]], after[right[0]])
-            if before[left[0]] % size == 0 == after[right[0]] % size:
-                inners = before[left[0]] // size, after[right[0]] // size
-                yield Dimension((Place(0, left[0], 1, inners[0]), Place(1, right[0], 1, inners[1])))
+        ends = sorted({*_ends(before, left), *_ends(after, right), 1})
+        if any(high % low for low, high in pairwise(ends)):
+            ends = [ends[-1] // math.gcd(before[left[0]], after[right[0]]), ends[-1]]
+        for low, high in pairwise(ends):
+            if high > low:
+                yield Dimension((_digit(0, before, left, low, high), _digit(1, after, right, low, high)))
+
+
+def _ends(shape: tuple[int, ...], axes: Sequence[int]) -> list[int]:
+    """Elements from the innermost axis up to each."""
+    return list(accumulate((shape[axis] for axis in reversed(axes)), operator.mul))
+
+
+def _digit(slot: int, shape: tuple[int, ...], axes: Sequence[int], low: int, high: int) -> Place:
+    """Where in a run of axes the digit lies that counts from ``low`` to ``high`` elements."""
+    inner = 1
+    for axis in reversed(axes):
+        if low < inner * shape[axis]:
+            return Place(slot, axis, inner * shape[axis] // high, low // inner)
+        inner *= shape[axis]
+    raise ValueError(f"axes {list(axes)} of {list(shape)} have no digit up to {high}")
 
 
 def _runs(before: tuple[int, ...], after: tuple[int, ...]) -> Iterator[tuple[list[int], list[int]]]:

@@ -19,9 +19,7 @@ from monet.distributed.pipeline import tasks_of
 from monet.distributed.stages import RankGraphs, Stage
 from monet.errors import MonetError
 from monet.graph import Graph, Op, Phase
-from monet.graph.counts import call_of
 from monet.graph.kind import Array, kind_named
-from monet.graph.operators.collective import sent_bytes
 from monet.graph.parts import Part
 from monet.numerics.executor import Exchange, Run
 
@@ -246,7 +244,8 @@ class _System:
         found = Outcome()
         last = [place for place in self.places if place.chunk == self.plan.chunks - 1]
         for micro_batch in range(self.graphs.micro_batches):
-            found.losses.append(float(np.mean([self.losses[place, micro_batch] for place in last])))
+            mean = float(np.mean([self.losses[place, micro_batch] for place in last]))
+            found.losses.append(mean * self.plan.data if self.graphs.summed_loss else mean)
         for stage in self.graphs.stages:
             for parameter in stage.micro.gradients:
                 root = f"{parameter}.gradient"
@@ -306,16 +305,3 @@ def _alike(copies: Sequence[Array], name: str) -> Array:
         if not np.allclose(copies[0], other, rtol=1e-9, atol=1e-12):
             raise MonetError(f"ranks that hold {name!r} alike have come to different values")
     return copies[0]
-
-
-def sent_bytes_by_group(graphs: RankGraphs) -> dict[tuple[str, str], float]:
-    """Bytes that a rank of every chunk sends in one step, by group and kind of operator, over all chunks."""
-    found: dict[tuple[str, str], float] = {}
-    for stage in graphs.stages:
-        for graph, times in ((stage.micro, graphs.micro_batches), (stage.update, 1)):
-            for op in graph.ops:
-                kind = kind_named(op.kind)
-                if kind.sent_bytes:
-                    key = op.attrs["group"], op.kind
-                    found[key] = found.get(key, 0.0) + times * sent_bytes(call_of(graph, op), kind)
-    return found

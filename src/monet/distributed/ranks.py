@@ -44,11 +44,11 @@ def rank_graphs(
     if options.micro_batches != 1:
         raise OptionError("micro_batches", options.micro_batches, "of a parallel plan, its own number counts")
     blocks = Blocks.of(forward, plan.chunks)
-    short = shortened(forward, blocks, first_blocks(blocks, plan), most_blocks)
+    short = shortened(forward, blocks, first_blocks(forward, blocks, plan), most_blocks)
     model, policy = trained_forward(short.graph, options)
     graph = _with_loss(model, options)
-    graph = over_replicas(graph, plan.data, plan.batch_norm == "sync", options.saved == "framework")
-    sharded = shard(graph, plan.tensor, plan.sequence_parallel)
+    graph = over_replicas(graph, plan, options.saved == "framework")
+    sharded = shard(graph, plan.tensor, plan.sequence_parallel, plan.tensor_split == "rows")
     chunks = cut_into_chunks(sharded.graph, blocks.again(sharded.graph).spans(short.firsts), short.numbers)
     tied = _tied([chunk.graph for chunk in chunks], short.numbers)
     made = [
@@ -59,7 +59,12 @@ def rank_graphs(
         replace(made[which], number=number, blocks=short.blocks[number], kept=short.kept[number])
         for number, which in enumerate(short.stands_for)
     )
-    return RankGraphs(plan, micro_batches, stages, sharded.graph)
+    return RankGraphs(plan, micro_batches, stages, sharded.graph, adds_up(options, forward))
+
+
+def adds_up(options: TrainingOptions, model: Graph) -> bool:
+    """Whether the loss of a batch is the sum of its samples' losses, not their mean."""
+    return (options.loss or model.usual_loss) == "sum"
 
 
 def _with_loss(model: Graph, options: TrainingOptions) -> Graph:
@@ -119,7 +124,7 @@ class _Program:
         arrived = [name for name in received if FORMATS[forward.tensors[name].dtype].may_train]
         end = chunk.sent or forward.loss
         with builder.at(Phase.BACKWARD, "loss", "loss"):
-            share = 1.0 / (self.micro_batches * replicas)
+            share = 1.0 / (self.micro_batches * (1 if adds_up(self.options, forward) else replicas))
             seed = builder.emit("fill", name="seed", shape=(), value=share, dtype=builder.tensors[end].dtype)
         try:
             made = [op for op in forward.ops if op.kind != "receive"]  # its gradients are sent on below

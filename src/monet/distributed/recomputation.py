@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from monet.distributed.blocks import is_numbered
 from monet.distributed.plan import ParallelPlan
 from monet.graph import Graph, Op, Phase
 from monet.graph.counts import KEPT_ANYWAY
@@ -87,7 +88,7 @@ def _inside_blocks(graph: Graph, saved: set[str]) -> tuple[set[str], set[str]]:
             if maker is None or maker.kind == "receive" or graph.tensors[storage].role in KEPT_ANYWAY:
                 continue
             home = block[maker.name]
-            if any(part.isdigit() for part in home.split(".")[1:]):
+            if is_numbered(home):
                 inside.add(storage)
                 readers = (reader for reader in graph.consumers[name] if reader.phase in EARLY)
                 if any(block[reader.name] != home for reader in readers):

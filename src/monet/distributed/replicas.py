@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from monet.distributed.plan import ParallelPlan
 from monet.errors import OptionError
 from monet.graph import Graph, GraphBuilder, Op
 from monet.graph.parts import Part
@@ -16,14 +17,17 @@ RANDOM = frozenset({"dropout", "random"})
 MASK = "bool"  # fused kernels keep a byte per element of a dropout mask (torch.ops.aten.native_dropout)
 
 
-def over_replicas(graph: Graph, replicas: int, sync_batch_norm: bool, byte_masks: bool) -> Graph:
-    """``graph`` as each of so many replicas has it."""
-    if not any(op.kind in RANDOM or (op.kind == "batch_norm" and sync_batch_norm) for op in graph.ops):
+def over_replicas(graph: Graph, plan: ParallelPlan, byte_masks: bool) -> Graph:
+    """``graph`` as each replica has it. Batch norm is written as sums and what is made of them if either are shared."""
+    replicas = plan.data
+    groups = {"data": replicas} if plan.batch_norm == "sync" and replicas > 1 else {}
+    sums = bool(groups) or (plan.tensor > 1 and plan.tensor_split == "rows")
+    if not any(op.kind in RANDOM or (op.kind == "batch_norm" and sums) for op in graph.ops):
         return graph
     builder, renamed = with_roots(graph)
     for op in graph.ops:
-        if op.kind == "batch_norm" and sync_batch_norm and replicas > 1:
-            _synchronised(builder, graph, op, renamed, {"data": replicas})
+        if op.kind == "batch_norm" and sums:
+            _synchronised(builder, op, renamed, groups)
         elif op.kind in RANDOM:
             attrs = dict(op.attrs)
             if op.kind == "dropout" and byte_masks:
@@ -37,9 +41,7 @@ def over_replicas(graph: Graph, replicas: int, sync_batch_norm: bool, byte_masks
     return builder.build([renamed[name] for name in graph.outputs], renamed[graph.loss] if graph.loss else "")
 
 
-def _synchronised(
-    builder: GraphBuilder, graph: Graph, op: Op, renamed: dict[str, str], groups: Mapping[str, int]
-) -> None:
+def _synchronised(builder: GraphBuilder, op: Op, renamed: dict[str, str], groups: Mapping[str, int]) -> None:
     """Sums of channels are added up over ranks, and everyone normalises by them."""
     if len(op.inputs) != 5:
         reason = f"{op.name!r} keeps no running statistics, which is how a step takes those of all ranks; use local"
@@ -70,21 +72,16 @@ def flat_length(elements: int, replicas: int) -> int:
 
 
 def gather_parameters(graph: Graph, replicas: int) -> Graph:
-    """Trainable parameters become a flat part each; what reads one gathers it first, once. The gradient of gathering
-    is a scattered sum, so differentiation adds up gradients over replicas as well."""
-    parts = {
-        tensor.name: replace(
-            tensor, shape=(shape := (flat_length(tensor.elements, replicas),)), strides=contiguous(shape)
-        )
-        for tensor in graph.parameters
-        if tensor.trainable
-    }
+    """Parameters become a flat part each, frozen ones too; what reads one gathers it first, once. The gradient of
+    gathering is a scattered sum, so differentiation adds up gradients over replicas as well."""
+    names = {tensor.name for tensor in graph.parameters}
 
     def cut(tensor: Tensor) -> Tensor:
-        return parts.get(tensor.name, tensor)
+        shape = (flat_length(tensor.elements, replicas),)
+        return replace(tensor, shape=shape, strides=contiguous(shape)) if tensor.name in names else tensor
 
     builder, renamed = with_roots(graph, cut)
-    waiting = set(parts)
+    waiting = set(names)
     for op in graph.ops:
         for name in dict.fromkeys(op.inputs):
             if name in waiting:

@@ -15,8 +15,10 @@ from typing import Any
 
 from monet.distributed.choice import shared_axes
 from monet.distributed.cuts import Cut, Cuttable, OpCut
+from monet.distributed.plan import check_divides
+from monet.distributed.rows import ROWS, halo
 from monet.distributed.vocabulary import filled_up
-from monet.errors import ModelError
+from monet.errors import ModelError, OptionError
 from monet.graph import Graph, GraphBuilder, Op, Role
 from monet.graph.counts import call_of
 from monet.graph.kind import kind_named
@@ -39,18 +41,33 @@ class Sharded:
     partial: frozenset[str] = frozenset()
 
 
-def shard(graph: Graph, ranks: int, sequence: bool) -> Sharded:
-    """``graph``, a forward pass with its loss, over so many tensor ranks."""
+def shard(graph: Graph, ranks: int, sequence: bool = False, rows: bool = False) -> Sharded:
+    """``graph``, a forward pass with its loss, over so many tensor ranks: features, or ``rows`` of images."""
     if ranks == 1:
         return Sharded(graph, {})
-    graph = filled_up(graph, ranks)
-    cuts = {name: cut for axes in shared_axes(graph, ranks) for name, cut in axes.ops.items()}
-    writer = Writer(graph, ranks, sequence, cuts)
+    cuts, roots = dict[str, OpCut](), dict[str, Cut]()
+    if rows:
+        roots = _images(graph, ranks)
+    else:
+        graph, found = filled_up(graph, ranks)
+        cuts = {name: cut for axes in shared_axes(graph, ranks, found) for name, cut in axes.ops.items()}
+    writer = Writer(graph, ranks, sequence, cuts, roots)
     sharded = writer.write()
     while writer.mixed != writer.summed & writer.alike:
-        writer = Writer(graph, ranks, sequence, cuts, mixed=writer.summed & writer.alike)
+        writer = Writer(graph, ranks, sequence, cuts, roots, mixed=writer.summed & writer.alike)
         sharded = writer.write()
     return sharded
+
+
+def _images(graph: Graph, ranks: int) -> dict[str, Cut]:
+    """Inputs with rows, each rank its own."""
+    tensors = [graph.tensors[name] for name in graph.inputs if graph.tensors[name].role is Role.INPUT]
+    images = [tensor for tensor in tensors if len(tensor.shape) == ROWS + 2]
+    if not images:
+        raise OptionError("tensor_split", "rows", f"{graph.name} has no input with rows (N, C, H, W); use features")
+    for tensor in images:
+        check_divides("tensor", ranks, tensor.shape[ROWS], f"rows of input {tensor.name!r}")
+    return {tensor.name: Cut(ROWS, (tensor.shape[ROWS],)) for tensor in images}
 
 
 @dataclass
@@ -65,6 +82,7 @@ class Writer:
     ranks: int
     sequence: bool
     cuts: Mapping[str, OpCut]
+    roots: Mapping[str, Cut]
     mixed: frozenset[str] = frozenset()
     summed: frozenset[str] = frozenset()
     alike: frozenset[str] = frozenset()
@@ -73,6 +91,8 @@ class Writer:
     named: dict[str, str] = field(default_factory=dict)
     parts: dict[str, tuple[Part, ...]] = field(default_factory=dict)
     fetched: dict[object, str] = field(default_factory=dict)
+    owed: dict[str, Op] = field(default_factory=dict)  # results still to be added up, and of which operator
+    gathered: set[str] = field(default_factory=set)  # whole tensors whose gradients are scattered sums already
     cuttable: Cuttable = field(default_factory=Cuttable)
 
     def __post_init__(self) -> None:
@@ -90,7 +110,7 @@ class Writer:
             if op.name in self.cuts
             for slot, place in self.cuts[op.name].places.items()
             if (name := (*op.inputs, *op.outputs)[slot]) not in graph.producer
-        }
+        } | dict(self.roots)
         for name, tensor in graph.tensors.items():
             if name not in graph.producer:
                 self._root(tensor, roots.get(name))
@@ -147,7 +167,7 @@ class Writer:
         """A whole tensor that ranks read for work of their own: what each finds of its gradient is but a share.
         Of parameters these are added up once per step, unless others read them for work that all do alike."""
         self._note(name, False)
-        if name not in self.trained or (name not in self.mixed and name in self._parameters):
+        if name in self.gathered or name not in self.trained or (name not in self.mixed and name in self._parameters):
             return self.named[name]
         key = name, "replicated"
         if key not in self.fetched:
@@ -183,6 +203,8 @@ class Writer:
 
     def _operator(self, op: Op) -> None:
         cut = self.cuts.get(op.name) or self._by_tokens(op)
+        if cut is None and (self._with_halo(op) or self._merges_rows(op)):
+            return
         if cut is None:
             inputs = [self.read(op, name, None, False) for name in op.inputs]
             for name in op.inputs:
@@ -210,6 +232,9 @@ class Writer:
         self._take(op, names, places)
         for number in sorted(cut.owes):
             name = op.outputs[number]
+            if self._splits_rows(name):
+                self.owed[name] = op
+                continue
             self._settle(op, name, call.outputs[number].shape)
             if biased:
                 self._add_bias(op, name, op.inputs[2])
@@ -262,9 +287,59 @@ class Writer:
             if have is None:
                 continue
             found = self.cuttable.cut(op, call, slot, have)
-            if found and not found.form and all(length % self.ranks == 0 for length in found.lengths):
+            if found is None or found.form or any(length % self.ranks for length in found.lengths):
+                continue
+            if all(len(place.segments) == 1 for place in found.places.values()):  # what can be gathered again
                 return found
         return None
+
+    def _splits_rows(self, name: str) -> bool:
+        """Whether a result has samples and tokens in one axis, and its only reader takes them apart: it is added up
+        there, where tokens can be scattered."""
+        readers = self.graph.consumers[name]
+        if not self.sequence or len(readers) != 1 or readers[0].kind != "reshape":
+            return False
+        before, after = (self.graph.tensors[one].shape for one in (name, readers[0].outputs[0]))
+        return len(before) == 2 and before[-1] == after[-1] and self._token_axis(after) is not None
+
+    def _merges_rows(self, op: Op) -> bool:
+        """A view that joins samples and tokens for cut products (they are gathered for these), or takes apart what
+        such a product still owes."""
+        if op.kind != "reshape":
+            return False
+        source, made = op.inputs[0], op.outputs[0]
+        if source in self.owed:
+            owing = self.owed.pop(source)
+            self._take(op, self.emit_all(op, op.kind, self.named[source], name=op.name, **op.attrs), {})
+            self._settle(owing, made, self.graph.tensors[made].shape)
+            if len(owing.inputs) == 3:
+                self._add_bias(owing, made, owing.inputs[2])
+            return True
+        if self.layout[source] is None or not all(one.name in self.cuts for one in self.graph.consumers[made]):
+            return False
+        whole = self.read(op, source, None, True)
+        self._take(op, self.emit_all(op, op.kind, whole, name=op.name, **op.attrs), {})
+        self.gathered.add(made)
+        return True
+
+    def _with_halo(self, op: Op) -> bool:
+        """A window over rows: rows of the neighbours are fetched first, and every rank slides over its own."""
+        have = self.layout[op.inputs[0]] if op.inputs else None
+        if have is None or have.axis != ROWS:
+            return False
+        call = call_of(self.graph, op)
+        found = halo(op, call, self.ranks)
+        if found is None:
+            return False
+        x = self.named[op.inputs[0]]
+        if found.before or found.after:
+            attrs = dict[str, Any](axis=ROWS, before=found.before, after=found.after, beyond=found.beyond)
+            x = self.emit(op, "exchange_halo", x, suffix="halo", group=self.group, size=self.ranks, **attrs)
+        others = [self.read(op, name, None, True) for name in op.inputs[1:]]
+        made = self.emit_all(op, op.kind, x, *others, name=op.name, **found.attrs)
+        cut = Cut(ROWS, (call.out.shape[ROWS],))
+        self._take(op, made, dict.fromkeys(range(len(made)), cut))
+        return True
 
     # --- what an operator's attributes say of sizes ------------------------------------------------------------------
 
@@ -273,6 +348,8 @@ class Writer:
         first = cut.places.get(many)
         if first is not None and "shape" in attrs:
             attrs["shape"] = self._part(first).shape(self.graph.tensors[op.outputs[0]].shape)
+        if first is not None and "spatial" in attrs:
+            attrs["spatial"] = self._part(first).shape(self.graph.tensors[op.outputs[0]].shape)[2:]
         if op.kind == "split":
             local = [
                 self._part(cut.places[many + n]).shape(self.graph.tensors[x].shape) for n, x in enumerate(op.outputs)

@@ -10,9 +10,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from monet.distributed.blocks import Blocks
-from monet.graph import Graph, Op
-from monet.graph.op import Attributes
+from monet.distributed.blocks import Blocks, contents, span_of
+from monet.graph import Graph
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ def shortened(graph: Graph, blocks: Blocks, firsts: Sequence[int], most: int) ->
         counts: tuple[tuple[int, ...], ...] = tuple((len(span),) for span in spans)
         whole = tuple(range(len(spans)))
         return Shortened(graph, tuple(firsts), whole, whole, counts, counts)
-    content = [_content(graph, blocks, number) for number in range(len(blocks))]
+    content = contents(graph, blocks)
     runs = [_runs(span, content) for span in spans]
     keys: list[Hashable] = [tuple((content[run[0]], len(run)) for run in chunk) for chunk in runs]
     stands_for, numbers = list[int](), list[int]()
@@ -57,7 +56,7 @@ def shortened(graph: Graph, blocks: Blocks, firsts: Sequence[int], most: int) ->
     return Shortened(short, tuple(starts), tuple(numbers), tuple(stands_for), counts, fewer)
 
 
-def _runs(span: Sequence[int], content: Sequence[Hashable]) -> list[list[int]]:
+def _runs(span: Sequence[int], content: Sequence[int]) -> list[list[int]]:
     found: list[list[int]] = []
     for block in span:
         if found and content[found[-1][-1]] == content[block]:
@@ -67,46 +66,16 @@ def _runs(span: Sequence[int], content: Sequence[Hashable]) -> list[list[int]]:
     return found
 
 
-def _span(blocks: Blocks, number: int) -> range:
-    """Operators of a block alone. The last one ends where another of its kind would."""
-    stop = blocks.starts[number + 1] if number + 1 < len(blocks) else blocks.ends
-    return range(blocks.starts[number], stop)
-
-
-def _content(graph: Graph, blocks: Blocks, number: int) -> Hashable:
-    """All that makes a block what it is but its names."""
-    places: dict[str, tuple[object, ...]] = {}
-    found = []
-    for at, position in enumerate(_span(blocks, number)):
-        op = graph.ops[position]
-        for name in op.inputs:
-            if name not in places:
-                tensor = graph.tensors[name]
-                outside = "value" if name in graph.producer else tensor.role
-                places[name] = (outside, len(places), tensor.shape, tensor.dtype, tensor.trainable)
-        reads = tuple(places[name] for name in op.inputs)
-        places |= {name: (at, slot) for slot, name in enumerate(op.outputs)}
-        shapes = tuple((graph.tensors[name].shape, graph.tensors[name].dtype) for name in op.outputs)
-        found.append((op.kind, _attributes(op), reads, shapes))
-    return tuple(found)
-
-
-def _attributes(op: Op) -> Attributes:
-    return (
-        Attributes({key: value for key, value in op.attrs.items() if key != "seed"}) if "seed" in op.attrs else op.attrs
-    )
-
-
-def _without(graph: Graph, blocks: Blocks, kept: set[int], content: Sequence[Hashable]) -> Graph:
+def _without(graph: Graph, blocks: Blocks, kept: set[int], content: Sequence[int]) -> Graph:
     """``graph`` without the blocks that are not kept."""
     renamed: dict[str, str] = {}
-    latest: dict[Hashable, int] = {}
+    latest: dict[int, int] = {}
     dropped: set[int] = set()
     for number in range(len(blocks)):
         if number in kept:
             latest[content[number]] = number
             continue
-        own, model = _span(blocks, number), _span(blocks, latest[content[number]])
+        own, model = span_of(blocks, number), span_of(blocks, latest[content[number]])
         dropped.update(own)
         for mine, other in zip(own, model, strict=True):
             renamed.update(zip(graph.ops[mine].outputs, graph.ops[other].outputs, strict=True))

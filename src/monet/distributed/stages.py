@@ -63,12 +63,14 @@ class RankGraphs:
     """The programs of a plan: one for each chunk, in the order of the layers. Chunks that are alike share graphs.
 
     ``whole`` is the forward graph with its loss before it was cut over pipeline stages, as every tensor rank has it.
+    ``summed_loss``: the loss of a batch is the sum of the replicas' losses, not their mean.
     """
 
     plan: ParallelPlan
     micro_batches: int
     stages: tuple[Stage, ...]
     whole: Graph = field(repr=False)
+    summed_loss: bool = False
 
     def of_device(self, pipeline: int) -> tuple[Stage, ...]:
         """The chunks of one pipeline device, in the order of the layers."""

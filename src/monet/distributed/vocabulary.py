@@ -11,15 +11,16 @@ from monet.graph.rewrite import replay_op, with_roots
 from monet.graph.tensor import Tensor, contiguous
 
 
-def filled_up(graph: Graph, ranks: int) -> Graph:
-    """``graph`` with tables and classes a multiple of the number of ranks long."""
-    sets = [axes for axes in candidates(graph) if axes.has_form and not axes.divides(ranks) and _fillable(graph, axes)]
+def filled_up(graph: Graph, ranks: int) -> tuple[Graph, list[AxisSet]]:
+    """``graph`` with tables and classes a multiple of the number of ranks long, and what ranks could share of it."""
+    found = candidates(graph)
+    sets = [axes for axes in found if axes.has_form and not axes.divides(ranks) and _fillable(graph, axes)]
     axis = {name: cut.axis for axes in sets for name, cut in axes.tensors.items() if name not in graph.producer}
     classes = {
         name: sum(cut.places[0].segments) for axes in sets for name, cut in axes.ops.items() if cut.form == "nll_loss"
     }
     if not axis:
-        return graph
+        return graph, found
 
     def longer(tensor: Tensor) -> Tensor:
         if tensor.name not in axis:
@@ -32,7 +33,8 @@ def filled_up(graph: Graph, ranks: int) -> Graph:
     for op in graph.ops:
         attrs = {**op.attrs, "classes": classes[op.name]} if op.name in classes else None
         replay_op(builder, graph, op, renamed, attrs)
-    return builder.build([renamed[name] for name in graph.outputs], renamed[graph.loss])
+    longer_graph = builder.build([renamed[name] for name in graph.outputs], renamed[graph.loss])
+    return longer_graph, candidates(longer_graph)
 
 
 def _fillable(graph: Graph, axes: AxisSet) -> bool:

@@ -37,6 +37,9 @@ class Attributes(Mapping[str, Any]):
     def __hash__(self) -> int:
         return hash(tuple(self._items.items()))
 
+    def __eq__(self, other: object) -> bool:
+        return self._items == other._items if isinstance(other, Attributes) else super().__eq__(other)
+
     def __repr__(self) -> str:
         return ", ".join(f"{key}={value!r}" for key, value in self._items.items())
 
