@@ -173,6 +173,21 @@ def test_options_of_training(options: dict[str, Any]) -> None:
     assert difference(model, options=given, **plan) <= BAR
 
 
+def test_gradients_in_a_format_of_their_own() -> None:
+    """Weights in fp16 whose gradients are kept in fp32: 18 bytes per parameter under Adam, 16 without."""
+    sizes = []
+    for given in ("", "fp32"):
+        options = {"precision": "fp16", "optimizer": "adam"}
+        stage = graphs_of("gpt", 2, options, tensor=2, data=2, gradient_format=given).stages[0]
+        roots = [tensor for name, tensor in stage.update.tensors.items() if name not in stage.update.producer]
+        weights = sum(tensor.elements for tensor in roots if tensor.role == "parameter")
+        sizes.append(sum(tensor.bytes for tensor in roots if tensor.shape) / weights)
+    assert sizes == [16, 18]
+    assert (
+        BAR < difference("gpt", data=2, passes=2, shard="gradients", gradient_format="fp32") < 1e-6
+    )  # of fp64 rounded
+
+
 def test_local_batch_norm_equals_one_device_with_the_same_micro_batches() -> None:
     graphs = graphs_of("resnet", data=2, batch_norm="local")
     step = training_step(load_model(MODELS["resnet"], batch=BATCH), micro_batches=2, **OPTIONS)

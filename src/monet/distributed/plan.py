@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from monet.errors import MonetError, OptionError, nearest
+from monet.formats import format_named
 from monet.transforms.checkpoint_plan import CheckpointPlan
 
 PIPELINE_SCHEDULES = ("1f1b", "gpipe", "zero-bubble")
@@ -39,7 +40,8 @@ class ParallelPlan:
     ``shard`` says what replicas share instead of each keeping it whole: optimizer states, also gradients, also
     parameters. ``recompute``: nothing, what lies between the products of attention, all of a block but its input, or a
     checkpoint plan of ours by name of storage. Batch norm takes statistics over the micro-batches of all replicas
-    (``sync``) or of its own (``local``). Gradients are sent in buckets of ``bucket_bytes`` (0: each by itself).
+    (``sync``) or of its own (``local``). Gradients are sent in buckets of ``bucket_bytes`` (0: each by itself), and
+    kept, added up and sent in ``gradient_format`` (not given: as the weights are).
     """
 
     data: int = 1
@@ -55,6 +57,7 @@ class ParallelPlan:
     tensor_split: str = "features"
     cuts: tuple[int, ...] = ()
     bucket_bytes: int = 25 << 20
+    gradient_format: str = ""
 
     def __post_init__(self) -> None:
         for name in ("data", "tensor", "pipeline", "interleave", "micro_batch"):
@@ -64,6 +67,8 @@ class ParallelPlan:
             value = getattr(self, name)
             if value not in allowed and not isinstance(value, CheckpointPlan):
                 raise OptionError(name, value, nearest(str(value), allowed))
+        if self.gradient_format and not format_named(self.gradient_format).may_train:
+            raise OptionError("gradient_format", self.gradient_format, "gradients are floats: fp32, bf16 …")
         if self.sequence_parallel and self.tensor == 1:
             raise OptionError("sequence_parallel", True, "tokens are shared among tensor ranks: tensor=1 has none")
         if self.sequence_parallel and self.tensor_split == "rows":

@@ -135,8 +135,8 @@ class _Program:
         gradients = {name: found[name] for name in trained if name in found}
         if plan.shard == "gradients" and replicas > 1:
             gradients = {name: self._scattered(builder, name, gradient) for name, gradient in gradients.items()}
-        if self.micro_batches > 1:
-            gradients = accumulated(builder, gradients)
+        if self.micro_batches > 1 or plan.gradient_format:
+            gradients = accumulated(builder, gradients, plan.gradient_format)
         micro = prune(builder.build(outputs, forward.loss, gradients))
         return recomputed(finished(micro, self.options, self.policy), plan), gradients
 

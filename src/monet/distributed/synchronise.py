@@ -151,14 +151,16 @@ class Update:
         return self.builder.emit("all_reduce", scalar, group=group, size=size, **more)
 
 
-def accumulated(builder: GraphBuilder, gradients: Mapping[str, str]) -> dict[str, str]:
-    """Gradients added to roots that hold those of earlier micro-batches."""
+def accumulated(builder: GraphBuilder, gradients: Mapping[str, str], dtype: str) -> dict[str, str]:
+    """Gradients added to roots that hold those of earlier micro-batches, in ``dtype`` or as they are."""
     found = {}
     for parameter, gradient in gradients.items():
         tensor = builder.tensors[gradient]
-        root = builder.root(gradient_root(parameter), tensor.shape, tensor.dtype, Role.GRADIENT)
+        root = builder.root(gradient_root(parameter), tensor.shape, dtype or tensor.dtype, Role.GRADIENT)
         builder.tensors[root] = replace(builder.tensors[root], gradient_of=parameter)
         with builder.at(Phase.BACKWARD, parameter.rpartition(".")[0] or parameter, parameter):
+            if builder.tensors[root].dtype != tensor.dtype:
+                gradient = builder.emit("cast", gradient, dtype=dtype)
             found[parameter] = builder.emit("add", root, gradient, name="accumulate", inplace=True)
         builder.mark_gradient(found[parameter], parameter)
     return found
