@@ -23,6 +23,7 @@ from monet.numerics.executor import execute, random_values
 from monet.training.losses import attach_loss
 from monet.training.options import TrainingOptions
 from monet.training.step import training_step
+from monet.transforms.checkpoint_plan import CheckpointError, CheckpointPlan
 from tests.distributed.proof import BATCH, MODELS, OPTIONS, difference, graphs_of
 
 BAR = 1e-10
@@ -186,6 +187,17 @@ def test_gradients_in_a_format_of_their_own() -> None:
     assert (
         BAR < difference("gpt", data=2, passes=2, shard="gradients", gradient_format="fp32") < 1e-6
     )  # of fp64 rounded
+
+
+def test_a_checkpoint_plan_of_ours_by_name() -> None:
+    """Dropped, paged out to the host, and narrowed; each chunk follows what it has of the plan."""
+    choices = {"h.0.mlp.gelu": "recompute", "h.3.ln_2": "recompute", "h.1.attn.qkv": "offload"}
+    plan = {"tensor": 2, "pipeline": 2, "passes": 2, "recompute": CheckpointPlan(choices)}
+    assert difference("gpt", **plan) <= BAR
+    kinds = [op.kind for stage in graphs_of("gpt", **plan).stages for op in stage.micro.ops if op.recompute]
+    assert sorted(kinds) == ["gelu", "layer_norm", "replicate"]  # the last does nothing
+    with pytest.raises(CheckpointError, match=r"no chunk has it; did you mean 'h.1.mlp.gelu'"):
+        graphs_of("gpt", recompute=CheckpointPlan({"h.1.mlp.gelo": "recompute"}))
 
 
 def test_local_batch_norm_equals_one_device_with_the_same_micro_batches() -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from monet.distributed.blocks import Blocks, first_blocks
 from monet.distributed.chunks import Chunk, cut_into_chunks
 from monet.distributed.plan import ParallelPlan
-from monet.distributed.recomputation import recomputed
+from monet.distributed.recomputation import check_names, recomputed
 from monet.distributed.replicas import flattened, gather_parameters, over_replicas
 from monet.distributed.sharding import Sharded, shard
 from monet.distributed.shortened import shortened
@@ -28,6 +28,7 @@ from monet.training.differentiate import differentiate
 from monet.training.losses import attach_loss
 from monet.training.options import TrainingOptions
 from monet.training.step import finished, optimizer_of, trained_forward
+from monet.transforms.checkpoint_plan import CheckpointPlan
 from monet.transforms.precision import Precision
 
 
@@ -43,6 +44,8 @@ def rank_graphs(
     options = options or TrainingOptions()
     if options.micro_batches != 1:
         raise OptionError("micro_batches", options.micro_batches, "of a parallel plan, its own number counts")
+    if isinstance(plan.recompute, CheckpointPlan):
+        most_blocks = 0  # it tells layers apart by name
     blocks = Blocks.of(forward, plan.chunks)
     short = shortened(forward, blocks, first_blocks(forward, blocks, plan), most_blocks)
     model, policy = trained_forward(short.graph, options)
@@ -50,6 +53,8 @@ def rank_graphs(
     graph = over_replicas(graph, plan, options.saved == "framework")
     sharded = shard(graph, plan.tensor, plan.sequence_parallel, plan.tensor_split == "rows")
     chunks = cut_into_chunks(sharded.graph, blocks.again(sharded.graph).spans(short.firsts), short.numbers)
+    if isinstance(plan.recompute, CheckpointPlan):
+        check_names([chunk.graph for chunk in chunks], plan.recompute)
     tied = _tied([chunk.graph for chunk in chunks], short.numbers)
     made = [
         _Program(number, chunk, plan, options, policy, sharded, tied, micro_batches).stage()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from monet.distributed.blocks import is_numbered
 from monet.distributed.plan import ParallelPlan
+from monet.errors import nearest
 from monet.graph import Graph, Op, Phase
 from monet.graph.counts import KEPT_ANYWAY
 from monet.graph.kind import MAC_FAMILIES, kind_named
 from monet.transforms.checkpoint_baselines import block_of
-from monet.transforms.checkpoint_plan import CheckpointPlan, saved_tensors
+from monet.transforms.checkpoint_plan import CheckpointError, CheckpointPlan, saved_tensors
 from monet.transforms.recompute import recompute
 
 EARLY = (Phase.FORWARD, Phase.LOSS)
@@ -20,12 +23,9 @@ def recomputed(graph: Graph, plan: ParallelPlan) -> Graph:
     dropped, kept = _gathered(graph, saved)
     kept |= {name for op in graph.ops if op.kind == "receive" and op.phase in EARLY for name in op.outputs}
     if isinstance(plan.recompute, CheckpointPlan):
-        choices = {
-            name: choice
-            for name, choice in plan.recompute.choices.items()
-            if name in graph.tensors and (choice == "keep" or graph.tensors[name].storage in saved)
-        }
-        return recompute(graph, CheckpointPlan({**dict.fromkeys(dropped, "recompute"), **choices}))
+        choices = {name: choice for name, choice in plan.recompute.choices.items() if name in graph.tensors}
+        ahead = {name: many for name, many in plan.recompute.ahead.items() if name in choices}
+        return recompute(graph, CheckpointPlan({**dict.fromkeys(dropped, "recompute"), **choices}, ahead))
     if not dropped and plan.recompute == "none":
         return graph
     if plan.recompute == "selective":
@@ -34,6 +34,14 @@ def recomputed(graph: Graph, plan: ParallelPlan) -> Graph:
         inside, crossing = _inside_blocks(graph, saved)
         dropped, kept = dropped | inside, kept | crossing
     return recompute(graph, CheckpointPlan.dropping(sorted(dropped), sorted(kept - dropped)))
+
+
+def check_names(graphs: Sequence[Graph], plan: CheckpointPlan) -> None:
+    """That every name of a checkpoint plan is one of some chunk's tensors."""
+    known = {name for graph in graphs for name in graph.tensors}
+    for name, choice in plan.choices.items():
+        if name not in known:
+            raise CheckpointError(f"recompute: {choice} {name!r}: no chunk has it; {nearest(name, known)}")
 
 
 def _gathered(graph: Graph, saved: set[str]) -> tuple[set[str], set[str]]:
