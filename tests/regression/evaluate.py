@@ -25,7 +25,7 @@ Figures = dict[str, Any]
 
 SIZES = ("batch", "image", "sequence")
 SCHEDULE = ("fusion", "boundary", "plan", "allocation", "phases", "objective")
-KEYS = {"model", "hardware", "set", "mode", "options", "checkpoint", *SIZES, *SCHEDULE}
+KEYS = {"slow", "model", "hardware", "set", "mode", "options", "checkpoint", *SIZES, *SCHEDULE}
 
 
 def load_runs() -> dict[str, Spec]:

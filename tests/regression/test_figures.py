@@ -53,7 +53,9 @@ def differences(before: Figures, now: Figures) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * ("slow" in run)) for name, run in RUNS.items()]
+)
 def test_figures_have_not_moved(name: str, process: ProcessPoolExecutor) -> None:
     now = process.submit(evaluate_run, RUNS[name]).result()
     moved = differences(stored().get(name, {}), now)

@@ -87,7 +87,7 @@ def check_monotone(scheduler: Scheduler, schedule: Schedule, seed: random.Random
 
 
 CASES = int(os.environ.get("MONET_TEST_CASES", "2000"))
-QUICK = 3  # blocks of a hundred that are not left to the second tier
+QUICK = 1  # blocks of a hundred that are not left to the second tier
 
 
 @pytest.mark.parametrize(

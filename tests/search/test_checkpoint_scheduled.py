@@ -80,7 +80,7 @@ def test_what_exceeds_dram_is_not_on_the_front(front: ScheduledFront) -> None:
     def searched(capacity: int) -> ScheduledFront:
         accelerator = monet.load_hardware("edge-tpu", {"dram.dram.capacity_bytes": capacity})
         costed = ScheduledCost(scheduler := Scheduler(graph, accelerator), default_plan(scheduler))
-        return search_front(costed, settings=SMALL)
+        return search_front(costed, settings=EvolutionSettings(population=8, generations=1))
 
     found = searched(needs - 1)
     assert found.front
@@ -159,6 +159,7 @@ def test_a_baseline_is_costed_without_a_search() -> None:
         run_command("resnet18-cifar", "--image", "16", "--hardware", "edge-tpu", "--method", "per-blok")
 
 
+@pytest.mark.slow
 def test_joint_is_no_slower_than_checkpointing_alone_and_within_the_budget() -> None:
     arguments = (
         "mlp-robot",

@@ -66,7 +66,9 @@ def test_found_is_never_worse_than_what_it_is_compared_with(objective: str) -> N
     assert best < found.plans["unfused"][1].objective(objective)
 
 
-@pytest.mark.parametrize("make", [chain_step, mlp_step], ids=["convolutions", "mlp"])
+@pytest.mark.parametrize(
+    "make", [pytest.param(chain_step, id="convolutions"), pytest.param(mlp_step, id="mlp", marks=pytest.mark.slow)]
+)
 def test_found_is_not_worse_than_random_legal_plans(make) -> None:
     """The tolerance was set after one plan of a hundred was seen 0.2 % faster than what effort 5 finds for the MLP."""
     scheduler = make()
@@ -102,6 +104,7 @@ def test_the_same_seed_gives_the_same_plan() -> None:
     assert first.schedules == second.schedules
 
 
+@pytest.mark.slow  # it shares its search with the one above
 def test_an_update_joins_its_gradient_in_some_plan() -> None:
     plan = found_mlp(effort=5).plans["found"][0]
     phase = {one.op.name: one.op.phase for one in mlp_step().workload.operators}

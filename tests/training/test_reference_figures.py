@@ -141,6 +141,7 @@ def test_schedulable_operators_of_resnet18() -> None:
     assert operators["forward"] + operators["loss"] == 70
 
 
+@pytest.mark.slow
 def test_gpt3_is_counted_in_megabytes() -> None:
     tracemalloc.start()
     summary = summarise(step_of("gpt3-175b", {}, optimizer="adam"))

@@ -114,6 +114,11 @@ class CostStore:
             found = self._sections[section.name] = Kept(section)
         return found
 
+    @property
+    def lasts(self) -> bool:
+        """Whether anything is kept on disk."""
+        return self._path is not None
+
     def clear(self) -> None:
         """Forget what is in memory."""
         self._sections.clear()

@@ -255,19 +255,27 @@ def served(decided: Decided, machine: Machine, *, strict: bool = False) -> tuple
     something is asked for, so that what a core asks for after a tile comes behind that tile's results however long
     these take to the wires. Either order is fixed, so timing stays a longest path.
     """
-    orders = _orders(decided, machine, strict)
-    return min((_timed(decided, machine, order) for order in orders), key=lambda found: found[1].end.max(initial=0))
+    booked = _booked(decided, machine)
+    first, *others = _orders(decided, machine, strict)
+    best = min((first, *others), key=lambda order: last_end(decided.events, order, booked, NEVER)) if others else first
+    return _timed(decided, machine, best)
 
 
 def served_within(decided: Decided, machine: Machine, most: int, *, strict: bool) -> int:
     """The makespan of what ``served`` finds, or ``most`` if that is less."""
-    booked = np.empty(len(machine.resource_names), np.int64)
-    booked_ticks(decided.events, booked)
+    booked = _booked(decided, machine)
     if booked.max(initial=0) >= most:
         return most
     for order in _orders(decided, machine, strict):
         most = last_end(decided.events, order, booked, most)
     return most
+
+
+def _booked(decided: Decided, machine: Machine) -> I64:
+    """How long each resource is booked for in all."""
+    booked = np.empty(len(machine.resource_names), np.int64)
+    booked_ticks(decided.events, booked)
+    return booked
 
 
 def _orders(decided: Decided, machine: Machine, strict: bool) -> Iterator[I64]:

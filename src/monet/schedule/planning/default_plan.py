@@ -20,6 +20,7 @@ from monet.schedule.plan import TILES as TILES_FOR
 from monet.schedule.plan import Group, Placement, Plan, PlanError
 from monet.schedule.planning.family import Member, best_by_cores
 from monet.schedule.planning.grouping import common_cuts
+from monet.schedule.planning.known_plans import known_plan
 from monet.schedule.schedule import Schedule
 from monet.schedule.simulation.records import NEVER
 from monet.schedule.workload import STAYS, Operator
@@ -42,9 +43,15 @@ def default_schedule(
     placements = dict(placements or {})
     if fusion == "none":
         return scheduler.schedule(Plan(placements=placements, boundary=boundary or "keep"))
-    unfused = sorted(best_by_cores(scheduler, boundary, placements), key=lambda member: member.makespan)
-    best = _best_fused(scheduler, unfused, boundary or "keep", placements)
-    return scheduler.timed(best.plan, best.draft)
+    found: list[Member] = []
+
+    def find() -> Plan:
+        unfused = sorted(best_by_cores(scheduler, boundary, placements), key=lambda member: member.makespan)
+        found.append(_best_fused(scheduler, unfused, boundary or "keep", placements))
+        return found[0].plan
+
+    plan = known_plan(scheduler, boundary, placements, find)
+    return scheduler.timed(plan, found[0].draft) if found else scheduler.schedule(plan)
 
 
 def _best_fused(scheduler: Scheduler, unfused: Sequence[Member], boundary: str, given: dict[str, Placement]) -> Member:

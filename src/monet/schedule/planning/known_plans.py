@@ -1,0 +1,29 @@
+"""Default plans that were found before. They last on disk with the costs, by content: graph, accelerator, what was
+asked for and, as everything there, the sources. The same question is answered at once, by the same plan."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+
+from monet.graph.document import graph_document
+from monet.hardware.export import as_json
+from monet.mapping.cost_store import Section
+from monet.schedule.engine import Scheduler
+from monet.schedule.plan import Placement, Plan
+from monet.schedule.workload import workload_of
+
+DEFAULT_PLANS = Section[Plan]("default plans", 256)
+
+
+def known_plan(scheduler: Scheduler, boundary: str, given: Mapping[str, Placement], find: Callable[[], Plan]) -> Plan:
+    """The plan that ``find`` finds, or has found before for the same question. Where nothing lasts, or for a variant of
+    a graph that has no document of its own, it is always asked."""
+    store, workload = scheduler.machine.store, scheduler.workload
+    if not store.lasts or workload is not workload_of(workload.graph):
+        return find()
+    asked = boundary, scheduler.costs.objective, Plan(placements=given).to_dict()
+    content = json.dumps((graph_document(workload.graph), as_json(scheduler.machine.accelerator), asked))
+    key = f"default plan {hashlib.sha256(content.encode()).hexdigest()}"
+    return store.lasting(DEFAULT_PLANS, key, find, Plan.to_dict, Plan.from_dict)
