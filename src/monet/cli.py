@@ -32,6 +32,8 @@ def main() -> None:
     1 (where a command says so), 2, 3 (infeasible), 130 (interrupted) and 143 (terminated)."""
     signal.signal(signal.SIGINT, _at_once)
     signal.signal(signal.SIGTERM, _terminated)
+    for library in ("OPENBLAS", "MKL"):  # products of executed steps are small: waiting threads cost more than they do
+        os.environ.setdefault(f"{library}_NUM_THREADS", "1")
     import atexit  # after the signals, which are answered while modules are read
     import gc
     import warnings

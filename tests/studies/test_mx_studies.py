@@ -93,7 +93,11 @@ def test_formats_learn_and_npus_say_what_it_takes(monkeypatch: pytest.MonkeyPatc
 
 def test_products_of_both_by_one_technology() -> None:
     """With units of both derived the square array's products take a few times DaCapo's; as published, far more."""
+    derived, alike = mx_robotics.area_influence(mx_robotics.area_row())
+    assert derived["saved"] < 0 < alike["saved"]
+    assert alike["engine_um2"] / derived["engine_um2"] == pytest.approx(2080 / mx_robotics.unit_um2())
     for row in (mx_robotics.energy_row(*pair[:2]) for pair in mx_robotics.PAIRS):
+        assert row["dense_ratio"] < row["published_ratio"] / 5
         assert 1 < row["derived_ratio"] < 5 < row["published_ratio"]
 
 

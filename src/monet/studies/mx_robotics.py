@@ -27,6 +27,7 @@ BATCH = 32  # of PETS (kchua/handful-of-trials)
 PAIRS = (("mxint8-square", "mx9", 64, 64), ("mxfp6-square", "mx6", 64, 64), ("mxfp4-square", "mx4", 64, 32))
 CLAIMS = {"throughput": 4.0, "footprint": 0.51, "area": 0.256}  # and "comparable" energy
 GRIDS = ((8, 512), (16, 256), (32, 128), (64, 64), (128, 32))  # rows and columns of 4096 units
+UNIT_UM2 = 2080.0  # published of a unit of the square array
 NODE_NM = 16  # of the square array, for what is derived
 SMALL_ARRAYS = 16  # of 16×16 engines, in place of one of 64×64
 NPUS = {"snax-mx": "-square", "mx-square": "-square", "dacapo": ""}
@@ -162,29 +163,69 @@ def energy_row(square: str, dacapo: str) -> dict[str, Any]:
     )
     ours = multiply / published.products_per_cycle + add + wide / published.products_per_cycle
     other = multiply / theirs.products_per_cycle + add + wide / theirs.products_per_step
+    power = 1e12 * published.energy_j * published.products_per_cycle / UNIT_UM2  # pJ a cycle and µm²
+    dense = power * like_published_um2() / theirs.products_per_cycle
     return {
         "square": square, "dacapo": dacapo, "published_pj": 1e12 * published.energy_j, "square_derived_pj": ours,
         "dacapo_derived_pj": other, "published_ratio": 1e12 * published.energy_j / other, "derived_ratio": ours / other,
+        "dacapo_as_dense_pj": dense, "dense_ratio": 1e12 * published.energy_j / dense,
     }  # fmt: skip
+
+
+def engine_um2() -> float:
+    """Square micrometres of one of DaCapo's engines by our technology: a multiplier's worth of two-bit ones, a tree of
+    15 adders, an fp32 adder, registers for two groups of 16 and a sum."""
+    technology = Technology(NODE_NM)
+    engine = technology.area_m2("multiply", "int8", "int8") + 15 * technology.area_m2("add", "int16")
+    engine += technology.area_m2("add", "fp32") + technology.register_area_m2(2 * 16 * 9 + 32)
+    return 1e12 * engine
+
+
+def unit_um2() -> float:
+    """The same of a unit of the square array, which adds eight products at most: what is published is larger."""
+    technology = Technology(NODE_NM)
+    unit = technology.area_m2("multiply", "int8", "int8") + 7 * technology.area_m2("add", "int16")
+    return 1e12 * (unit + technology.area_m2("add", "fp32") + technology.register_area_m2(2 * 64 + 32))
+
+
+def like_published_um2() -> float:
+    """An engine that is as much larger than we derive as the published unit is."""
+    return engine_um2() * UNIT_UM2 / unit_um2()
+
+
+def area_influence(area: dict[str, Any]) -> list[dict[str, Any]]:
+    """How much less area the square array takes under other assumptions on DaCapo's engine."""
+    memory, total = area["memory_mm2"]["dacapo"], area["total_mm2"]["square"]
+    engines = {
+        "as derived": engine_um2(),
+        "as much larger than derived as the square unit is": like_published_um2(),
+    }
+    return [
+        {
+            "assumption": text,
+            "engine_um2": size,
+            "saved": 1 - total / (64**2 * size / 1e6 + area["queues_mm2"] + memory),
+        }
+        for text, size in engines.items()
+    ]
 
 
 def area_row() -> dict[str, Any]:
     """Square millimetres of both in the node of the square array, memories for the largest network's operands."""
     square = array_core(load_hardware("mx-square")).core
     technology = Technology(NODE_NM)
-    engine = technology.area_m2("multiply", "int8", "int8") + 15 * technology.area_m2("add", "int16")
-    engine += technology.area_m2("add", "fp32") + technology.register_area_m2(2 * 16 * 9 + 32)
     queues = technology.register_area_m2((64 + 64) * 16 * 16 * 9)
     sizes = {
         name: max(operand_bytes(Request(network, precision=policy, batch=BATCH).graph())[0] for network in NETWORKS)
         for name, policy in (("square", "mxint8-square"), ("dacapo", "mx9"))
     }
     memory = {name: technology.sram(size, 1024).area_m2 for name, size in sizes.items()}
-    units = {"square": square.compute_area_m2, "dacapo": 64 * 64 * engine + queues}
+    units = {"square": square.compute_area_m2, "dacapo": 64 * 64 * engine_um2() / 1e12 + queues}
     total = {name: units[name] + memory[name] for name in units}
     return {
         "units_mm2": {name: 1e6 * area for name, area in units.items()},
         "memory_mm2": {name: 1e6 * area for name, area in memory.items()}, "memory_bytes": sizes,
+        "queues_mm2": 1e6 * queues,
         "total_mm2": {name: 1e6 * area for name, area in total.items()},
         "saved": 1 - total["square"] / total["dacapo"], "memory_saved": 1 - memory["square"] / memory["dacapo"],
         "engine_um2_for_claim": 1e12 * (total["square"] / (1 - CLAIMS["area"]) - memory["dacapo"] - queues) / 64**2,
@@ -245,16 +286,17 @@ def _influence_table(rows: list[dict[str, Any]]) -> TextTable:
 
 
 def _energy_table(rows: list[dict[str, Any]]) -> TextTable:
-    keys = ("published_pj", "square_derived_pj", "dacapo_derived_pj")
+    keys = ("published_pj", "square_derived_pj", "dacapo_derived_pj", "dacapo_as_dense_pj")
     cells = [
         (
             f"{row['square']} / {row['dacapo']}", *(f"{row[key]:.3f}" for key in keys),
-            f"{row['published_ratio']:.1f}×", f"{row['derived_ratio']:.1f}×",
+            f"{row['published_ratio']:.1f}×", f"{row['derived_ratio']:.1f}×", f"{row['dense_ratio']:.1f}×",
         )
         for row in rows
     ]  # fmt: skip
     heads = (
-        "formats", "square, published", "square, derived", "DaCapo, derived", "published / derived", "both derived",
+        "formats", "square, published", "square, derived", "DaCapo, derived", "DaCapo, as much power per area",
+        "published / derived", "both derived", "as much power per area",
     )  # fmt: skip
     return TextTable("Energy of a product at 16 nm, units alone, pJ; claimed: comparable", heads, cells)
 
@@ -266,6 +308,8 @@ def _area_table(area: dict[str, Any]) -> TextTable:
     ]
     cells.append(("less than DaCapo's", percent(area["saved"]), "claimed 25.6 %"))
     cells.append(("an engine for the claim, µm²", "", f"{area['engine_um2_for_claim']:.0f}"))
+    for row in area_influence(area):
+        cells.append((f"less, engine {row['assumption']}", percent(row["saved"]), f"{row['engine_um2']:.0f} µm²"))
     return TextTable("Area at 16 nm, mm²; DaCapo's units are derived", ("part", "square", "DaCapo"), cells)
 
 
