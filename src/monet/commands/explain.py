@@ -12,6 +12,7 @@ from monet.commands.progress import bars
 from monet.commands.sensitivity import Effect, changes, effects
 from monet.errors import MonetError
 from monet.hardware.drawing import parameter_text
+from monet.report.criticality import CriticalWork, critical_table, critical_work, one_more_table
 from monet.report.explanation import MEANING, busiest, info, sentences
 from monet.report.files import check_outputs, write_json
 from monet.report.info import critical_path, time_partition
@@ -22,6 +23,7 @@ from monet.report.table import Bar, Heading, TextTable
 from monet.report.terminal import time_table, title_text
 from monet.request import Request
 from monet.schedule.result import Result
+from monet.schedule.workload import workload_of
 
 
 def explain(
@@ -40,18 +42,36 @@ def explain(
         )
     console = screen(quiet=json == "-")
     effects, reason = _effects(found) if what_if else ([], "not asked for")
+    work = _critical(found)
     if json:
-        write_json(json, info(found) | {"what_if": [effect.as_dict() for effect in effects], "what_if_missing": reason})
+        critical = {"criticality": work.to_json() if work else None}
+        write_json(
+            json,
+            info(found) | critical | {"what_if": [effect.as_dict() for effect in effects], "what_if_missing": reason},
+        )
     if report:
-        _write_page(report, found, effects, reason, top)
+        _write_page(report, found, work, effects, reason, top)
     _print(console, found, top)
+    if work:
+        console.print(Text(), critical_table(work, top), Text(), one_more_table(work), sep="\n")
     if effects:
         console.print(Text(), _effect_table(effects, top), sep="\n")
     elif what_if:
         console.print(f"\nWhat if: not evaluated: {reason}", style="dim")
 
 
-def _write_page(path: str, result: Result, effects: list[Effect], reason: str, top: int) -> None:
+def _critical(result: Result) -> CriticalWork | None:
+    """What is critical, if the request inside the result can be made again."""
+    try:
+        request = Request.of(result)
+        return critical_work(workload_of(request.graph()), request.accelerator())
+    except MonetError:
+        return None
+
+
+def _write_page(
+    path: str, result: Result, work: CriticalWork | None, effects: list[Effect], reason: str, top: int
+) -> None:
     """The same sentences and tables as a page, with every parameter that was doubled."""
     from monet.report.html.study import table_panel, words_panel, write_study
 
@@ -59,6 +79,8 @@ def _write_page(path: str, result: Result, effects: list[Effect], reason: str, t
     panels = [words_panel("Why it takes this long", said)]
     panels += [table_panel(made, half=True) for made in (time_table(result), _busy_table(result, top))]
     panels.append(table_panel(_path_table(result, top)))
+    if work:
+        panels += [table_panel(made, half=True) for made in (critical_table(work, top), one_more_table(work))]
     if effects:
         about = "Each parameter twice as large, the whole step evaluated again."
         panels.append(table_panel(_effect_table(effects, len(effects)), about))

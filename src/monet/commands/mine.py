@@ -11,18 +11,20 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
-from monet.commands import INTERRUPTED
-from monet.commands.options import with_request
+from monet.commands import INTERRUPTED, MOST_SEED
+from monet.commands.options import refuse_unused, with_request
 from monet.commands.progress import bars
 from monet.errors import MonetError
 from monet.options import options_of
 from monet.quantities import plain_number
 from monet.report.files import check_outputs, write_json
-from monet.report.mining import MOST_SHOWN, designs_table, headline, loss_table, standing_table, summary
+from monet.report.mining import MOST_SHOWN, beside_table, designs_table, headline, loss_table, standing_table, summary
 from monet.report.quantities import percent
 from monet.report.screen import screen
 from monet.request import Request
 from monet.search.hardware.workload import Workload
+from monet.search.mining.comparison import Beside, beside_of
+from monet.search.mining.methods import check_method, mine_by
 from monet.search.mining.mine import Mining, Problem, Watch
 from monet.search.mining.mine import mine as mine_template
 from monet.search.mining.templates import Limits, Template, load_template, template_names
@@ -42,6 +44,10 @@ def mine(
     floor: Annotated[float, typer.Option(min=0, help="Samples per second that every model has to reach.")] = 0.0,
     only: Annotated[list[str] | None, typer.Option("--range", metavar="NAME=V,V", help="Values that a parameter of the template may take: rows=16,32. Repeatable.")] = None,
     weight: Annotated[list[float] | None, typer.Option(help="Weight of a model in the geometric mean, in their order. Repeatable.")] = None,
+    method: Annotated[str, typer.Option(help="bound (proves how far it is), wham, random, tpe, nsga2 or spotlight.")] = "bound",
+    baselines: Annotated[bool, typer.Option("--baselines", help="Evaluate hand-made designs too, scaled to the limits: TPU-, NVDLA-, A100-like.")] = False,
+    inference: Annotated[bool, typer.Option("--inference-mined", help="Also mine for inference, and use that design for these models.")] = False,
+    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Of random, tpe, nsga2 and spotlight.")] = 0,
     evaluations: Annotated[int, typer.Option(min=1, help="Designs that are scheduled at most.")] = DEFAULT_EVALUATIONS,
     gap: Annotated[float, typer.Option(min=0, max=0.99, help="Stop when no design can be better by more than this share.")] = 0.0,
     store: Annotated[str, typer.Option(metavar="FILE", help="SQLite file that keeps every design. [default: none]", show_default=False)] = "",
@@ -52,14 +58,27 @@ def mine(
     """Mine a template for the accelerator to build for some models, within area and power, and how far from the best it is."""
     if resume and not store:
         raise MonetError("--resume: which store? give --store FILE")
+    check_method(method)
+    if method != "bound":
+        refuse_unused(f"with --method {method}, which proves nothing", {"--gap": gap})
+    else:
+        refuse_unused("with --method bound, which draws nothing at random", {"--seed": seed})
     check_outputs({}, {"--json": json}, (store,) if store else ())
     problem = _problem(load_template(template), requests, area, power, metric, floor, only or [], weight or [])
     with _kept(store) as path, _display() as watch:
-        found = mine_template(problem, path, evaluations=evaluations, slack=gap, jobs=jobs, resume=resume, watch=watch)
+        if method == "bound":
+            found = mine_template(
+                problem, path, evaluations=evaluations, slack=gap, jobs=jobs, resume=resume, watch=watch
+            )
+        else:
+            found = mine_by(
+                method, problem, path, evaluations=evaluations, seed=seed, jobs=jobs, resume=resume, watch=watch
+            )
+        beside = beside_of(found, path, jobs, hand=baselines, inference=inference)
     if json:
-        write_json(json, summary(found))
+        write_json(json, summary(found, beside))
     if json != "-":
-        _print(found)
+        _print(found, beside)
     if found.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -134,7 +153,7 @@ def _display() -> Iterator[Watch]:
         yield watch
 
 
-def _print(found: Mining) -> None:
+def _print(found: Mining, beside: Sequence[Beside]) -> None:
     console = screen()
     for line in headline(found):
         console.print(line, soft_wrap=True)
@@ -144,6 +163,9 @@ def _print(found: Mining) -> None:
     console.print(designs_table(found, "Best designs", found.ranked[:MOST_SHOWN]))
     console.print()
     console.print(designs_table(found, "Front over area", found.front()))
+    if beside:
+        console.print()
+        console.print(beside_table(found, beside))
     if len(found.problem.workloads) > 1:
         console.print()
         console.print(loss_table(found))

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from monet.hardware.drawing import parameter_text
-from monet.report.quantities import percent, quantity, seconds
+from monet.report.quantities import percent, quantity, seconds, times
 from monet.report.table import Heading, TextTable
 from monet.search.hardware.record import Record
+from monet.search.mining.comparison import Beside
 from monet.search.mining.mine import Mining, samples
 
 MOST_SHOWN = 8
 
 
-def summary(found: Mining) -> dict[str, Any]:
+def summary(found: Mining, beside: Sequence[Beside] = ()) -> dict[str, Any]:
     """Plain values of everything: what ``--json`` writes."""
     problem, best = found.problem, found.best
     return {
@@ -32,6 +33,12 @@ def summary(found: Mining) -> dict[str, Any]:
         "cut_by": dict(found.search.cut_by) if found.search else {},
         "ranked": [design_values(found, record) for record in found.ranked[:MOST_SHOWN]],
         "front": [design_values(found, record) for record in found.front()],
+        "beside": [
+            {"name": each.name, "cost_over_best": each.cost / found.cost(best), **design_values(found, each.record)}
+            for each in beside
+            if best
+        ],
+        "notes": list(found.notes),
         "interrupted": found.interrupted,
     }
 
@@ -103,6 +110,7 @@ def headline(found: Mining) -> list[str]:
         f"  {len(found.records):,} evaluations of {found.space.size or 0:,} designs, {found.seconds:.1f} s "
         f"({found.cpu_seconds:.1f} s of CPU)",
     ]
+    lines += [f"  {note}" for note in found.notes]
     if found.gap is not None:
         proved = (
             "proved the best of the template"
@@ -137,6 +145,26 @@ def designs_table(found: Mining, title: str, records: Sequence[Record]) -> TextT
     names = (each.name for each in known)
     headings: tuple[Heading | str, ...] = ("", "samples", "area", "TDP", *names, Heading("bound by", "words"))
     return TextTable(title, headings, rows)
+
+
+def beside_table(found: Mining, beside: Sequence[Beside]) -> TextTable:
+    """Hand-made designs, and one mined for inference, on the same evaluator and within the same limits."""
+    best, rows = found.best, []
+    assert best is not None
+    for each in beside:
+        figures = each.record.metrics
+        rows.append(
+            (
+                each.name,
+                quantity(mean_rate(found, each.record), "/s"),
+                f"{figures['area_mm2']:.1f} mm²",
+                f"{figures['full_use_power_w']:.3g} W",
+                times(each.cost / found.cost(best)),
+                f"{parameters_text(found, each.record)}; {each.about}",
+            )
+        )
+    headings = ("design", "samples", "area", "TDP", "cost of best's", Heading("", "prose"))
+    return TextTable("Beside it, scaled to the same limits", headings, rows)
 
 
 def standing_table(found: Mining) -> TextTable:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from monet.errors import MonetError
+from monet.hardware.power import full_use_power_w
 from monet.schedule.workload import Workload as Analysed
 from monet.schedule.workload import workload_of
 from monet.search.hardware.engine import Engine, local
 from monet.search.hardware.evaluation import graph_of
 from monet.search.hardware.record import Record
 from monet.search.hardware.samplers import answered
-from monet.search.hardware.space import Space
+from monet.search.hardware.space import Space, Values
 from monet.search.hardware.store import open_store
 from monet.search.hardware.workload import Workload
 from monet.search.mining.best_first import BestFirst
@@ -54,6 +56,15 @@ class Problem:
         further = [f"{name}.latency_s <= {most!r}" for name, most in self.floors_s().items()]
         return self.template.space(self.workloads, self.limits, self.goal.objective, further)
 
+    def cost(self, record: Record) -> float:
+        """Cost of an evaluated design."""
+        return self.goal.of_record(record.metrics, tuple(self.workloads))
+
+    def fits(self, space: Space, values: Values) -> bool:
+        """Whether a design is within area and power."""
+        accelerator = space.hardware(values)
+        return not self.limits.over(accelerator.area_m2 * 1e6, full_use_power_w(accelerator))
+
 
 def samples(workload: Workload) -> int:
     """Samples of a step."""
@@ -77,7 +88,7 @@ class Mining:
 
     def cost(self, record: Record) -> float:
         """Cost of an evaluated design."""
-        return self.problem.goal.of_record(record.metrics, tuple(self.problem.workloads))
+        return self.problem.cost(record)
 
     @property
     def ranked(self) -> tuple[Record, ...]:
@@ -118,6 +129,31 @@ def analysed(workloads: Mapping[str, Workload]) -> dict[str, Analysed]:
     return {name: workload_of(graph_of(workload)) for name, workload in workloads.items()}
 
 
+@dataclass
+class Bench:
+    """Where designs are evaluated: a store, and processes that fill it."""
+
+    space: Space
+    path: str
+    jobs: int = 1
+    resume: bool = False
+
+    @contextmanager
+    def opened(self) -> Iterator[Callable[[list[Values]], list[Record]]]:
+        """A function that evaluates designs, while it is open."""
+        from monet.schedule.evaluation import model_version
+
+        with (
+            local(self.jobs) as (make, slots),
+            open_store(self.path, self.space, model_version(), resume=self.resume) as store,
+        ):
+            engine = Engine(store, make, slots)
+            try:
+                yield engine.evaluate
+            finally:
+                engine.stop()
+
+
 Watch = Callable[[int, int, float, float], None]  # evaluated, at most, best cost, gap
 
 
@@ -138,11 +174,7 @@ def mine(
     found = candidates(space, workloads, _metres(problem.limits.area_mm2), problem.limits.tdp_w or math.inf)
     search = BestFirst(found, workloads, problem.goal, problem.limits, evaluations, slack, problem.floors_s())
     records, interrupted = dict[str, Record](), False
-    with _engine(space, store_path, jobs, resume) as engine:
-
-        def evaluate(batch: list[dict[str, object]]) -> list[Record]:
-            return engine.evaluate(batch)
-
+    with Bench(space, store_path, jobs, resume).opened() as evaluate:
         try:
             for record in answered(search.search(), evaluate):
                 records[space.key(record.values)] = record
@@ -169,7 +201,7 @@ def _smaller(
     search: BestFirst,
     records: Mapping[str, Record],
     space: Space,
-    evaluate: Callable[[list[dict[str, object]]], list[Record]],
+    evaluate: Callable[[list[Values]], list[Record]],
 ) -> Sequence[Record]:
     """Designs that look best with less area than the best found: the rest of the front."""
     best = min(
@@ -183,36 +215,25 @@ def _smaller(
     return evaluate(list(points.values())) if points else []
 
 
-def _engine(space: Space, path: str, jobs: int, resume: bool) -> _Opened:
-    return _Opened(space, path, jobs, resume)
-
-
-class _Opened:
-    """A store and processes that evaluate into it, while a search runs."""
-
-    def __init__(self, space: Space, path: str, jobs: int, resume: bool) -> None:
-        from monet.schedule.evaluation import model_version
-
-        self._store = open_store(path, space, model_version(), resume=resume)
-        self._workers = local(jobs)
-
-    def __enter__(self) -> Engine:
-        store = self._store.__enter__()
-        make, slots = self._workers.__enter__()
-        self._engine = Engine(store, make, slots)
-        return self._engine
-
-    def __exit__(self, *error: object) -> None:
-        self._engine.stop()
-        self._workers.__exit__(None, None, None)
-        self._store.__exit__(None, None, None)
-
-
 # --- nothing feasible -------------------------------------------------------------------------------------------------
 
 
 def nothing_feasible(problem: Problem, space: Space, search: BestFirst, records: Sequence[Record]) -> str:
     """Which limit excludes every design, and what the smallest one needs."""
+    floors, slow = problem.floors_s(), []
+    for name, least in zip(problem.workloads, search.candidates.latency_s, strict=True):
+        fastest = float(least.min(initial=np.inf))
+        if np.isfinite(fastest) and fastest > floors.get(name, np.inf):
+            rate = samples(problem.workloads[name]) / fastest
+            slow.append(
+                f"floor: no design within area and power runs {name} faster than {rate:.4g} samples/s, "
+                f"the floor is {problem.floor:g} (--floor)"
+            )
+    return nothing_within(problem, space, records, slow)
+
+
+def nothing_within(problem: Problem, space: Space, records: Sequence[Record], slow: Sequence[str] = ()) -> str:
+    """The same without bounds on time: area, power, or what stops the designs that were tried."""
     area, power = smallest(space)
     limits, said = problem.limits, []
     if limits.area_mm2 is not None and area * 1e6 > limits.area_mm2:
@@ -224,18 +245,7 @@ def nothing_feasible(problem: Problem, space: Space, search: BestFirst, records:
             f"power: the one that draws least takes {power:.4g} W at full use, the limit is "
             f"{limits.tdp_w:g} W (--power)"
         )
-    floors = problem.floors_s()
-    if not said and floors:
-        fastest = {
-            name: float(least.min(initial=np.inf))
-            for name, least in zip(floors, search.candidates.latency_s, strict=True)
-        }
-        said += [
-            f"floor: no design within area and power runs {name} faster than "
-            f"{samples(problem.workloads[name]) / least:.4g} samples/s, the floor is {problem.floor:g} (--floor)"
-            for name, least in fastest.items()
-            if least > floors[name]
-        ]
+    said = said or list(slow)
     if not said:
         reasons = [record.reason for record in records if not record.ok]
         said.append(reasons[0] if reasons else "area and power together leave no design: each alone would leave some")

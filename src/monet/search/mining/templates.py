@@ -27,6 +27,15 @@ class LimitsModel(Model):
     tdp_w: float | None = Field(None, gt=0, description="power at full use, DRAM included")
 
 
+class HandDesignModel(Model):
+    """A design as people build it, in the template's parameters; scaled to the limits in the parameters named."""
+
+    about: str = ""
+    values: dict[str, int | float | str]
+    scaled: list[str] = Field(min_length=1, description="parameters that grow and shrink together, numbers of cores")
+    shrunk: list[str] = Field([], description="parameters that shrink where one core of each is too much")
+
+
 class TemplateModel(Model):
     """A template as written."""
 
@@ -40,6 +49,7 @@ class TemplateModel(Model):
     parameters: dict[str, ParameterModel] = Field(min_length=1)
     derived: dict[str, str] = Field({}, description="paths set by what parameters come to")
     tables: dict[str, dict[int | str, float]] = Field({}, description="that derived values look up")
+    designs: dict[str, HandDesignModel] = Field({}, description="hand-made designs to compare with")
     hardware: dict[str, Any]
 
     @field_validator("source", mode="before")
