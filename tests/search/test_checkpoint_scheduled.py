@@ -6,6 +6,7 @@ import json
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -233,7 +234,8 @@ def paging_case(bandwidth: str = "4 GB/s", fusion: str = "none") -> ScheduledCos
 def computes(result: Result, name: str) -> tuple[int, int]:
     """When an operator is on its core, or port, for the first and the last time, in ticks."""
     timeline = result.timeline
-    mine = (timeline.operator == timeline.operators.index(name)) & (timeline.kind == EVENT_KINDS.index("compute"))
+    runs = np.isin(timeline.kind, [EVENT_KINDS.index("compute"), EVENT_KINDS.index("transfer")])
+    mine = (timeline.operator == timeline.operators.index(name)) & runs
     return int(timeline.start[mine].min()), int(timeline.end[mine].max())
 
 

@@ -16,6 +16,7 @@ from monet.hardware.drawing import (
     area,
     core_lines,
     drawing,
+    endpoint_line,
     facts,
     grouped_cores,
     level_line,
@@ -178,6 +179,8 @@ def _tree(accelerator: Accelerator, about: str) -> Tree:
             f"{energies}, {si(dram.static_power_w, 'W')} static, {si(dram.latency_s, 's')} latency"
         )
     )
+    for endpoint in accelerator.endpoints:
+        tree.add(Text(endpoint_line(endpoint)))
     network = tree.add("network")
     for link in accelerator.links[:12]:
         network.add(Text(link_line(link)))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from monet.hardware.accelerator import Accelerator, CoreInstance, Link
+from monet.hardware.accelerator import Accelerator, CoreInstance, Endpoint, Link
 from monet.hardware.core import Core, MemoryLevel
+from monet.hardware.ports import BOUNDLESS
 
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"),
              (1e-12, "p"), (1e-15, "f"))  # fmt: skip
@@ -177,6 +178,15 @@ def link_line(link: Link) -> str:
     )
 
 
+def endpoint_line(endpoint: Endpoint) -> str:
+    """Something outside of the chip, and the port to it."""
+    size = f" {binary_bytes(endpoint.capacity_bytes)}," if endpoint.capacity_bytes != BOUNDLESS else ""
+    return (
+        f"{endpoint.name} ({endpoint.kind}) at {endpoint.place}:{size} {si(endpoint.bandwidth_bytes_per_s, 'B/s')}, "
+        f"{si(endpoint.latency_s, 's')}, {si(endpoint.energy_j_per_bit, 'J')}/bit"
+    )
+
+
 def drawing(accelerator: Accelerator) -> str:
     """Cores (grids as grids), what they hang on, and DRAM below."""
     lines: list[str] = []
@@ -191,6 +201,7 @@ def drawing(accelerator: Accelerator) -> str:
     dram = accelerator.dram
     size = binary_bytes(dram.capacity_bytes)
     lines.append(f"[[ {dram.name} {dram.kind} {size}, {si(dram.bandwidth_bytes_per_s, 'B/s')} ]]")
+    lines += [f"── {endpoint_line(endpoint)}" for endpoint in accelerator.endpoints]
     return "\n".join(lines)
 
 

@@ -76,6 +76,10 @@ def full_use(accelerator: Accelerator) -> tuple[PowerRow, ...]:
     per_bit = (dram.read_energy_j_per_bit + dram.write_energy_j_per_bit) / 2
     rows.append(PowerRow("links", _links_w(accelerator)))
     rows.append(PowerRow(f"{dram.name}, transfers", dram.bandwidth_bits_per_s * per_bit))
+    rows += [
+        PowerRow(f"{each.name}, transfers", 8 * each.bandwidth_bytes_per_s * each.energy_j_per_bit)
+        for each in accelerator.endpoints
+    ]
     rows.append(PowerRow("clock of busy cores", math.fsum(watts * counts[name] for name, watts in gated)))
     rows.append(PowerRow("static", accelerator.static_power_w))
     return tuple(rows)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from monet.hardware.accelerator import Accelerator, CoreInstance
+from monet.hardware.accelerator import Accelerator, CoreInstance, Endpoint
 from monet.hardware.drawing import peak_rates
+from monet.hardware.ports import BOUNDLESS
 
 Summary = TypeVar("Summary")
 
@@ -78,6 +79,18 @@ class DramSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class EndpointSummary:
+    """Something outside of the chip, and the port to it."""
+
+    name: str
+    kind: str  # host or network
+    bandwidth_bytes_per_s: float
+    latency_s: float
+    capacity_bytes: int  # of the memory behind it; 0 if it is not said, or there is none
+    place: str  # where the port is: at DRAM, or where links reach it
+
+
+@dataclass(frozen=True, slots=True)
 class HardwareSummary:
     """An accelerator as a report shows it."""
 
@@ -91,6 +104,7 @@ class HardwareSummary:
     memories: tuple[MemorySummary, ...]
     links: tuple[LinkSummary, ...]
     drams: tuple[DramSummary, ...]
+    endpoints: tuple[EndpointSummary, ...] = ()
 
 
 def hardware_summary(accelerator: Accelerator) -> HardwareSummary:
@@ -104,7 +118,13 @@ def hardware_summary(accelerator: Accelerator) -> HardwareSummary:
         memories=tuple(_copied(MemorySummary, memory, shared=bool(memory.level.memory)) for memory in memories),
         links=tuple(_copied(LinkSummary, link, bandwidth_bytes_per_s=link.bandwidth_bits_per_s / 8) for link in links),
         drams=(_copied(DramSummary, accelerator.dram),),
+        endpoints=tuple(_endpoint(endpoint) for endpoint in accelerator.endpoints),
     )
+
+
+def _endpoint(endpoint: Endpoint) -> EndpointSummary:
+    size = 0 if endpoint.capacity_bytes == BOUNDLESS else endpoint.capacity_bytes
+    return _copied(EndpointSummary, endpoint, capacity_bytes=size)
 
 
 def _core(instance: CoreInstance) -> CoreSummary:

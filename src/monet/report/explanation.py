@@ -15,6 +15,7 @@ MEANING = {
     "write": "writing to DRAM",
     "move": "moving data between on-chip memories",
     "evict": "making room in a memory",
+    "transfer": "transferring to and from what is outside of the chip",
     "gap": "waiting between steps",
 }
 
@@ -67,7 +68,9 @@ def info(result: Result) -> dict[str, Any]:
         "model": result.model,
         "hardware": result.hardware,
         "latency_s": result.latency_s,
-        "lower_bounds_s": {name.removesuffix("_s"): getattr(result.bounds, name) for name in headline.BOUND_NAMES},
+        "lower_bounds_s": {
+            name.removesuffix("_s"): getattr(result.bounds, name) for name in headline.bound_names(result)
+        },
         "longest_chain_s": result.longest_chain_s,
         "gap": result.gap,
         "explanation": sentences(result),

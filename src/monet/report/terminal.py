@@ -32,8 +32,8 @@ PHASES: tuple[Column[tuple[str, PhaseRow]], ...] = (
 MEMORIES: tuple[Column[MemoryTrace], ...] = (
     Column("memory", "", lambda memory: memory.name),
     Column("peak", "B", lambda memory: memory.peak_bytes),
-    Column("of", "B", lambda memory: memory.capacity_bytes),
-    Column("full", "%", lambda memory: memory.full),
+    Column("of", "B", lambda memory: memory.capacity_bytes or None),
+    Column("full", "%", lambda memory: memory.full if memory.capacity_bytes else None),
     Column("at", "s", lambda memory: memory.peak_time_s),
     Column("in", "", lambda memory: memory.peak_operator or "(the start)", holds="words"),
 )

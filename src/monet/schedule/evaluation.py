@@ -138,7 +138,7 @@ def _too_full(memory: Iterable[MemoryTrace], accelerator: Accelerator) -> Infeas
     called = {accelerator.dram.name: "DRAM"} | {each.name: "the memory behind" for each in accelerator.endpoints}
     for trace in memory:
         short = trace.peak_bytes - trace.capacity_bytes
-        if trace.name in called and short > 0:
+        if trace.name in called and short > 0 and trace.capacity_bytes:
             message = (
                 f"{called[trace.name]} {trace.name} holds {trace.capacity_bytes:,} bytes, but {trace.peak_bytes:,} are "
                 f"needed at {trace.peak_operator or 'the start'}: {short:,} bytes short"

@@ -25,7 +25,7 @@ TIME_PARTS = (
     "idle",  # nothing left to do, or nothing placed here yet
 )
 
-EVENT_KINDS = ("compute", "read", "write", "move", "evict")
+EVENT_KINDS = ("compute", "read", "write", "move", "evict", "transfer")  # the last: on a port, to what is outside
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class CoreRow:
 
 @dataclass(frozen=True, slots=True)
 class LinkRow:
-    """One direction of a link, a port of a memory between cores and DRAM, or the DRAM."""
+    """One direction of a link, a port of a memory between cores and DRAM or to what is outside, or the DRAM."""
 
     name: str
     endpoints: tuple[str, ...]  # from, to; all of a bus; of a port its memory; the DRAM's own name
@@ -198,7 +198,8 @@ class Timeline:
 
 @dataclass(frozen=True)
 class MemoryTrace:
-    """Bytes in one memory over time. ``bytes[c, i]`` of category ``CATEGORIES[c]`` from ``time[i]`` (ticks) on."""
+    """Bytes in one memory over time. ``bytes[c, i]`` of category ``CATEGORIES[c]`` from ``time[i]`` (ticks) on.
+    ``capacity_bytes``: 0 for a memory outside of the chip that takes whatever is needed."""
 
     name: str
     capacity_bytes: int
@@ -216,8 +217,8 @@ class MemoryTrace:
 
     @property
     def full(self) -> float:
-        """Share of the capacity that the peak takes."""
-        return self.peak_bytes / (self.capacity_bytes or 1)
+        """Share of the capacity that the peak takes; 0 where none is said."""
+        return self.peak_bytes / self.capacity_bytes if self.capacity_bytes else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ def _core_boxes(result: Result) -> list[Box]:
 
 
 def _bar(name: str, kind: str, lines: list[str], load: float, span: tuple[float, float], y: float) -> Box:
-    fact = "busy" if kind == "dram" else "full at its peak"
+    fact = "full at its peak" if kind == "memory" else "busy"
     about = [*lines, f"{percent(load)} {fact}"]
     return _box(name, kind, (span[0], y, span[1] - span[0], BAR_HEIGHT), load, lines, about)
 
@@ -119,6 +119,32 @@ def _dram_boxes(result: Result, top: float, width: float) -> list[Box]:
         ]
         boxes.append(_bar(name, "dram", lines, load, (0.0, width), top + index * (BAR_HEIGHT + GAP)))
     return boxes
+
+
+def _endpoint_boxes(result: Result, top: float, width: float) -> list[Box]:
+    """What is outside of the chip, below DRAM, side by side."""
+    busy, endpoints = {row.name: row.utilisation for row in result.links}, result.hardware_summary.endpoints
+    each = (width - GAP * (len(endpoints) - 1)) / max(1, len(endpoints))
+    boxes = []
+    for index, endpoint in enumerate(endpoints):
+        size = f"{nbytes(endpoint.capacity_bytes)}, " if endpoint.capacity_bytes else ""
+        rate = quantity(endpoint.bandwidth_bytes_per_s, "B/s")
+        lines, left = [f"{endpoint.name}  {endpoint.kind}", f"{size}{rate}"], index * (each + GAP)
+        boxes.append(_bar(endpoint.name, "endpoint", lines, busy.get(endpoint.name, 0.0), (left, left + each), top))
+    return boxes
+
+
+def _ports(result: Result, boxes: list[Box]) -> list[dict[str, Any]]:
+    """Wires from DRAM to what is outside of the chip beside it."""
+    at, wires = {box["name"]: box for box in boxes}, list[dict[str, Any]]()
+    for endpoint in result.hardware_summary.endpoints:
+        box, place = at[endpoint.name], at.get(endpoint.place)
+        if place is None or place is box:
+            continue  # links lead there
+        about = [f"port to {endpoint.name}", *box["about"][1:]]
+        points = [_anchor(place, box), _anchor(box, place)]
+        wires.append({"name": endpoint.name, "load": box["load"], "bus": False, "points": points, "about": about})
+    return wires
 
 
 def _attachments(result: Result, boxes: list[Box]) -> list[dict[str, Any]]:
@@ -208,7 +234,9 @@ def info(result: Result) -> dict[str, Any]:
     boxes += _memory_boxes(result, boxes, top, width)
     lowest = max(box["y"] + box["height"] for box in boxes)
     boxes += _dram_boxes(result, top if lowest == bottom else lowest + GAP, width)
-    wires = [*_attachments(result, boxes), *_wires(result, boxes)]
+    if result.hardware_summary.endpoints:
+        boxes += _endpoint_boxes(result, max(box["y"] + box["height"] for box in boxes) + GAP, width)
+    wires = [*_attachments(result, boxes), *_wires(result, boxes), *_ports(result, boxes)]
     _lay_buses(wires, boxes, bottom)
     return {
         "boxes": boxes,

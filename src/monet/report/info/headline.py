@@ -15,8 +15,14 @@ BOUND_NAMES = {
     "ports_s": "operands through the ports",
     "links_s": "traffic over links to DRAM",
     "dram_s": "compulsory off-chip traffic",
+    "endpoints_s": "transfers over the port they share",
 }
 CHAIN = "longest chain of this plan"
+
+
+def bound_names(result: Result) -> dict[str, str]:
+    """Bounds of the latency in words; that of transfers only where there are any."""
+    return {name: words for name, words in BOUND_NAMES.items() if name != "endpoints_s" or result.bounds.endpoints_s}
 
 
 def strongest_bound(result: Result) -> str:
@@ -70,6 +76,7 @@ def info(result: Result) -> list[Card]:
             f"{nbytes(bounds.memory_bytes)}: what has to be there" if bounds.memory_bytes else "",
             gap["memory"] if bounds.memory_bytes else 0.0,
         ),
+        *_outside(result),
         Card(
             "Off-chip traffic",
             nbytes(moved.total),
@@ -87,6 +94,23 @@ def info(result: Result) -> list[Card]:
     ]
 
 
+def _outside(result: Result) -> list[Card]:
+    """What is outside of the chip, where something is transferred: memory at its peak, or bytes sent."""
+    ports, traces = {row.name: row for row in result.links}, {trace.name: trace for trace in result.memory}
+    cards = []
+    for endpoint in result.hardware_summary.endpoints:
+        port, trace = ports.get(endpoint.name), traces.get(endpoint.name)
+        if port is None or not port.bytes:
+            continue
+        sent = f"{nbytes(port.bytes)} over its port, busy {percent(port.utilisation)}"
+        if trace is not None:
+            detail = f"{_peak(trace)}; {sent}"
+            cards.append(Card(f"Peak memory ({endpoint.name})", nbytes(trace.peak_bytes), detail))
+        else:
+            cards.append(Card(f"Sent over {endpoint.name}", nbytes(port.bytes), sent.partition(", ")[2]))
+    return cards
+
+
 def _peak(trace: MemoryTrace) -> str:
     where = f"in {trace.peak_operator}" if trace.peak_operator else "before the first operator"
     return f"at {seconds(trace.peak_time_s)}, {where}"
@@ -97,7 +121,7 @@ def latency_bounds(result: Result) -> dict[str, Any]:
     happens on it."""
     rows: list[dict[str, Any]] = [
         {"label": words, "seconds": float(getattr(result.bounds, name)), "ours": False}
-        for name, words in BOUND_NAMES.items()
+        for name, words in bound_names(result).items()
     ]
     rows.append({"label": CHAIN, "seconds": result.longest_chain_s, "ours": False})
     rows.append({"label": "this schedule", "seconds": result.latency_s, "ours": True})

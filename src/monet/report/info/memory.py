@@ -27,9 +27,10 @@ def thinned(time: np.ndarray[Any, Any], amounts: np.ndarray[Any, Any], points: i
 
 
 def by_fullness(result: Result) -> list[MemoryTrace]:
-    """DRAM first, then the memories by how full they get."""
+    """DRAM first, then what is outside of the chip, then the memories by how full they get."""
     drams = {dram.name for dram in result.hardware_summary.drams}
-    return sorted(result.memory, key=lambda trace: (trace.name not in drams, -trace.full))
+    outside = {endpoint.name for endpoint in result.hardware_summary.endpoints}
+    return sorted(result.memory, key=lambda trace: (trace.name not in drams, trace.name not in outside, -trace.full))
 
 
 def _memory(trace: MemoryTrace, ticks_per_second: float) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from monet.schedule.measurement.padding import padding_macs
 from monet.schedule.measurement.spans import operator_spans
 from monet.schedule.plan import split_text
 from monet.schedule.schedule import Occupied, Schedule
+from monet.schedule.simulation.records import COMPUTE
 from monet.schedule.workload import Operator, Workload
 
 
@@ -311,8 +312,15 @@ class Measures:
             start + booked.ticks[real],
             booked.resource[real],
             booked.operator[real],
-            booked.kind[real],
+            self._kinds(booked.kind[real], booked.operator[real]),
         )
+
+    def _kinds(self, kind: I64, operator: I64) -> I64:
+        """Kinds of events; what runs on a port transfers."""
+        if not self.workload.has_transfers:
+            return kind
+        transfers = np.array([each.is_transfer for each in self.workload.operators])
+        return np.where((kind == COMPUTE) & transfers[operator], r.EVENT_KINDS.index("transfer"), kind)
 
     def critical_path(self) -> tuple[r.CriticalStep, ...]:
         """The chain of waiting that ends with the last node; neighbours of one operator and resource are merged."""
@@ -322,7 +330,8 @@ class Measures:
         until = np.append(np.minimum.accumulate(chain.start[::-1])[::-1][1:], self.schedule.makespan)
         took = until > chain.start
         links, start, until = chain.node[took], chain.start[took], until[took]
-        what = (chain.operator[took], self._longest_booking(links), chain.kind[took])
+        operator = chain.operator[took]
+        what = (operator, self._longest_booking(links), self._kinds(chain.kind[took], operator))
         new = np.concatenate(([True], np.any([column[1:] != column[:-1] for column in what], axis=0)))[: len(links)]
         first = np.flatnonzero(new)
         last = np.append(first[1:], len(links))[: len(first)] - 1

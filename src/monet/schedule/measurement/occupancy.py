@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from monet.arrays import I64
+from monet.hardware.ports import BOUNDLESS
 from monet.schedule.machine import Machine
 from monet.schedule.result_rows import CATEGORIES, MemoryTrace
 from monet.schedule.schedule import Schedule, Stays
@@ -26,7 +27,8 @@ def traces(schedule: Schedule, machine: Machine, workload: Workload) -> tuple[Me
             continue
         here = copies.memory == number
         mine = Stays(*(column[here] for column in copies))
-        found.append(_trace(memory.name, memory.size_bytes, mine, category[here], machine, workload))
+        size = 0 if memory.size_bytes == BOUNDLESS else memory.size_bytes
+        found.append(_trace(memory.name, size, mine, category[here], machine, workload))
     return tuple(found)
 
 

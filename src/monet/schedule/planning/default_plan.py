@@ -139,10 +139,16 @@ def runs(scheduler: Scheduler) -> tuple[Run, ...]:
 
 def _runs(scheduler: Scheduler) -> Iterator[Run]:
     run: Run = []
+    beside: Run = []  # transfers between operators of the run
     for operator in scheduler.workload.operators:
-        if run and not (len(run) < LONGEST and _joins(scheduler, run, operator)):
+        if operator.is_transfer:
+            beside.append(operator)
+            continue
+        if run and not (len(run) < LONGEST and passes(operator, beside) and _joins(scheduler, run, operator)):
             yield run
             run = []
+        if not run:
+            beside = []
         if may_fuse(operator) and own_results(scheduler, run, operator):
             run.append(operator)
     if run:
@@ -152,6 +158,15 @@ def _runs(scheduler: Scheduler) -> Iterator[Run]:
 def may_fuse(operator: Operator) -> bool:
     """Whether an operator may be in a run: vector work that can be cut, and no update."""
     return not operator.macs and bool(operator.apart) and operator.op.phase != "update"
+
+
+def passes(operator: Operator, transfers: Sequence[Operator]) -> bool:
+    """Whether an operator may run before some transfers that stand before it: it neither reads what they write nor
+    overwrites what they read."""
+    return all(
+        set(transfer.written).isdisjoint(operator.storages) and set(operator.written).isdisjoint(transfer.storages)
+        for transfer in transfers
+    )
 
 
 def own_results(scheduler: Scheduler, run: list[Operator], operator: Operator) -> bool:

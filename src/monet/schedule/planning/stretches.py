@@ -13,7 +13,16 @@ from dataclasses import dataclass
 
 from monet.schedule.engine import Scheduler
 from monet.schedule.plan import Group, Placement, Plan
-from monet.schedule.planning.default_plan import LONGEST, ROOM, TILES, best_core, own_results, tensor_bytes, working_set
+from monet.schedule.planning.default_plan import (
+    LONGEST,
+    ROOM,
+    TILES,
+    best_core,
+    own_results,
+    passes,
+    tensor_bytes,
+    working_set,
+)
 from monet.schedule.planning.grouping import common_cuts
 from monet.schedule.workload import Operator
 
@@ -35,7 +44,8 @@ def stretches(scheduler: Scheduler, before: bool) -> tuple[Stretch, ...]:
 
 
 def _stretches(scheduler: Scheduler, before: bool) -> Iterator[Stretch]:
-    operators, taken = scheduler.workload.operators, 0
+    workload, taken = scheduler.workload, 0
+    operators = tuple(operator for operator in workload.operators if not operator.is_transfer)
     for position, operator in enumerate(operators):
         if position < taken or operator.is_matrix == before or not _may_join(operator):
             continue
@@ -46,6 +56,9 @@ def _stretches(scheduler: Scheduler, before: bool) -> Iterator[Stretch]:
             if not follower.is_matrix and before and run[-1].is_matrix:
                 break
             if not (_may_join(follower) and own_results(scheduler, run, follower) and _reads(run, follower)):
+                break
+            between = workload.operators[operator.number : follower.number] if workload.has_transfers else ()
+            if not passes(follower, [each for each in between if each.is_transfer]):
                 break
             if not any(common_cuts([*run, follower])):
                 break

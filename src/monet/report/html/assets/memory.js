@@ -9,7 +9,7 @@ monet.draw.memory = (host, data, shared) => {
   const select = monet.element("select", {
     onchange: (event) => { chosen = Number(event.target.value); facts.replaceChildren(monet.memoryFacts(data, memory())); figure.redraw(); },
   }, ...data.memories.map((one, index) =>
-    monet.element("option", { value: index }, `${one.name} (peak ${monet.quantity(one.peak_bytes, "B", 3)} of ${monet.quantity(one.capacity, "B", 3)})`)));
+    monet.element("option", { value: index }, `${one.name} (peak ${monet.quantity(one.peak_bytes, "B", 3)}${one.capacity ? ` of ${monet.quantity(one.capacity, "B", 3)}` : ""})`)));
   host.append(monet.element("div", { class: "controls" }, monet.element("label", {}, "memory", select)), facts, box,
     monet.legend([...data.categories].reverse().map((name) => [monet.words(name), name])));
   facts.replaceChildren(monet.memoryFacts(data, memory()));
@@ -32,7 +32,7 @@ monet.draw.memory = (host, data, shared) => {
     monet.tooltip.show(event, `${one.name} at ${monet.quantity(timeAt(event.offsetX) / data.ticks_per_second, "s", 5)}`,
       ...data.categories.map((name, category) => one.bytes[category][index]
         ? monet.tooltip.pair(monet.words(name), monet.quantity(one.bytes[category][index], "B"), name) : null).reverse(),
-      monet.tooltip.pair("together", `${monet.quantity(sum, "B")} (${monet.percent(sum / one.capacity)})`));
+      monet.tooltip.pair("together", monet.quantity(sum, "B") + (one.capacity ? ` (${monet.percent(sum / one.capacity)})` : "")));
   });
   figure.element.addEventListener("pointerleave", monet.tooltip.hide);
 };
@@ -51,7 +51,7 @@ monet.memoryFacts = (data, memory) => {
     .sort((one, other) => other[1] - one[1]).map(([name, amount]) => `${name} ${monet.quantity(amount, "B")}`);
   const merged = memory.merged ? ` ${memory.steps.toLocaleString("en")} steps are drawn as the largest of each interval.` : "";
   return `Peak ${monet.quantity(memory.peak_bytes, "B")} at ${monet.quantity(memory.peak_time_s, "s")}, in ${memory.peak_operator || "the first step"}: ` +
-    `${parts.join(", ")}. Capacity ${monet.quantity(memory.capacity, "B")}, ${monet.percent(memory.peak_bytes / (memory.capacity || 1))} used at the peak.${merged}`;
+    `${parts.join(", ")}. ${memory.capacity ? `Capacity ${monet.quantity(memory.capacity, "B")}, ${monet.percent(memory.peak_bytes / memory.capacity)} used at the peak.` : "Outside of the chip; no capacity is given."}${merged}`;
 };
 
 monet.paintMemory = (context, data, memory, view, { left, right, top, bottom }) => {
@@ -84,8 +84,8 @@ monet.paintMemory = (context, data, memory, view, { left, right, top, bottom }) 
   }
   context.fillStyle = monet.colour("warn");
   context.textAlign = "right";
-  const text = `capacity ${monet.quantity(memory.capacity, "B", 3)}`;
-  context.fillText(shown ? text : `${text} ↑ (off this scale)`, right - 6, shown ? Y(memory.capacity) - 8 : 10);
+  const text = memory.capacity ? `capacity ${monet.quantity(memory.capacity, "B", 3)}${shown ? "" : " ↑ (off this scale)"}` : "";
+  context.fillText(text, right - 6, shown ? Y(memory.capacity) - 8 : 10);
   monet.paintPeak(context, memory, X(memory.peak_time), Y(memory.peak_bytes), left, right);
   context.restore();
 };
