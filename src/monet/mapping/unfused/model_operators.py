@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from monet.errors import MonetError
 from monet.graph.counts import call_of
 from monet.graph.graph import Graph
-from monet.graph.kind import Call, Family, OpKind, kind_named
+from monet.graph.kind import PORT_FAMILIES, Call, Family, OpKind, kind_named
 from monet.graph.loop_nest import LoopNest
 from monet.graph.op import Op
 from monet.hardware.accelerator import Accelerator, CoreInstance
@@ -84,7 +84,7 @@ def map_graph(
     costs, unmapped = [], []
     for number, op in enumerate(graph.ops):
         kind = kind_named(op.kind)
-        if kind.family is Family.VIEW or not op.outputs:
+        if kind.family in (Family.VIEW, *PORT_FAMILIES) or not op.outputs:  # nothing that a core does
             continue
         if progress:
             progress(number, len(graph.ops))

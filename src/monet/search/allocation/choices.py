@@ -21,6 +21,7 @@ from monet.schedule.engine import Scheduler
 from monet.schedule.expansion.geometry import make_steps
 from monet.schedule.plan import Placement, Split
 from monet.schedule.planning.designs import cannot_run
+from monet.schedule.planning.placement import default_placement
 from monet.schedule.planning.splits import allowed_dims
 from monet.schedule.workload import Operator
 from monet.search.genetic import Genome
@@ -30,7 +31,9 @@ FEW_CORES = 4  # up to so many, an operator may be split over any number of them
 
 
 def forms_of(scheduler: Scheduler, operator: Operator, splits: bool = True) -> tuple[Form, ...]:
-    """Every legal form of an operator, one-core forms first; those only without ``splits``."""
+    """Every legal form of an operator, one-core forms first; those only without ``splits``. A transfer has its port."""
+    if operator.is_transfer:
+        return ((default_placement(operator, scheduler.costs, 1.0),),)
     able = [cores for cores in scheduler.machine.accelerator.like_cores if _runs_on(scheduler, operator, cores[0])]
     found: list[Form] = [tuple(Placement((core.name,)) for core in cores) for cores in able]
     allowed = allowed_dims(operator) if splits else frozenset[str]()

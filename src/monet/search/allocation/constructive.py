@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from monet.graph.loop_nest import Operand
 from monet.hardware.accelerator import CoreInstance
 from monet.mapping.cost_store import CostStore
+from monet.schedule.costs.transfer_cost import endpoint_of, transfer_seconds
 from monet.schedule.engine import Scheduler
 from monet.schedule.plan import Placement, Plan, Split
 from monet.schedule.planning.family import one_core, one_core_per_layer
@@ -94,6 +95,8 @@ def _form_seconds(
 ) -> float:
     """Seconds of the longest piece: what the array or the lanes take for it."""
     placement = form[0]
+    if operator.is_transfer:
+        return transfer_seconds(operator, endpoint_of(operator, scheduler.machine.accelerator))
     core = scheduler.machine.accelerator.instance(placement.cores[0])
     key = operator.key, placement.split, scheduler.machine.accelerator.design_number[core.name]
     if key not in known:

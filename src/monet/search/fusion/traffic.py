@@ -136,6 +136,6 @@ def baseline_of(scheduler: Scheduler, schedule: Schedule) -> Baseline:
     power = machine.accelerator.static_power_w
     joules = energy.by_operator + power * seconds
     read = np.bincount(moves.operator[moves.from_dram], moves.bytes[moves.from_dram], minlength=count)
-    busy = np.zeros((count, len(machine.accelerator.cores)))
+    busy = np.zeros((count, len(machine.cores)))
     np.add.at(busy, (steps.operator, steps.core), steps.ticks / machine.ticks_per_second)
     return Baseline(scheduler, schedule, seconds, joules, read, busy, power)
