@@ -69,6 +69,7 @@ class PlanRow:
     ports_s: float | None = None
     links_s: float | None = None
     dram_s: float | None = None
+    endpoints_s: float | None = None
 
 
 def _plans(found: FoundFusion, bound: Bounds) -> list[PlanRow]:
