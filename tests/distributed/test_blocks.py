@@ -58,14 +58,14 @@ def classes(graph: Graph) -> Counter[str]:
 )
 def test_a_block_more_is_a_block_more(plan: ParallelPlan) -> None:
     """A chunk of any length is one with two blocks and so often what the third adds, operator by operator."""
-    model = load_model("gpt:layers=24,hidden=16,heads=2,vocabulary=64,sequence=8,positions=8,dropout=0.1", batch=2)
+    model = load_model("gpt:layers=12,hidden=16,heads=2,vocabulary=64,sequence=8,positions=8,dropout=0.1", batch=2)
     two, three, whole = (
         rank_graphs(model, plan, TrainingOptions(precision="bf16", optimizer="adam"), 4, most) for most in (2, 3, 0)
     )
     assert len(two.stages) == len(whole.stages) == plan.chunks
     for few, more, full in zip(two.stages, three.stages, whole.stages, strict=True):
         (blocks,), (kept,) = few.blocks, few.kept
-        assert (blocks, kept) == (24 // plan.chunks, 2)
+        assert (blocks, kept) == (12 // plan.chunks, 2)
         for name in ("micro", "update"):
             base, extra = classes(getattr(few, name)), classes(getattr(more, name))
             extra.subtract(base)

@@ -36,14 +36,21 @@ PLANS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 NO_TOKENS = ("mlp", "resnet")
-EVERY_TIME = ("data 2", "tensor 2, sequence", "interleaved", "gradients", "all, states")  # of models but the first
+EVERY_TIME = {  # by model; the others are slow tests
+    "gpt": ("data 2", "tensor 2", "tensor 2, sequence", "pipeline 2", "interleaved", "states", "gradients",
+            "parameters", "full", "all, parameters", "all, sequence"),
+    "mlp": ("data 2", "tensor 2", "interleaved", "all, states"),
+    "resnet": ("data 2", "all, states"),
+    "llama": ("tensor 2, sequence", "all, gradients"),
+    "bert": ("interleaved", "all, sequence"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("model", "plan"),
     [
-        pytest.param(model, plan, marks=() if model == "gpt" or plan in EVERY_TIME else pytest.mark.slow)
-        for model in ("gpt", "mlp", "resnet", "llama", "bert")
+        pytest.param(model, plan, marks=() if plan in often else pytest.mark.slow)
+        for model, often in EVERY_TIME.items()
         for plan in PLANS
         if not (model in NO_TOKENS and PLANS[plan].get("sequence_parallel"))
     ],

@@ -154,7 +154,7 @@ def test_rows_need_rows_of_their_neighbours() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("plan", [{"tensor": 2}, {"tensor": 2, "tensor_split": "rows"}, {"pipeline": 2, "data": 2}])
-@pytest.mark.parametrize("model", ["unet:levels=2,width=4,image=16", "vit", "vgg:image=32,classes=8"])
+@pytest.mark.parametrize("model", ["unet:levels=2,width=4,image=16", "vit"])
 def test_other_networks(model: str, plan: dict[str, Any]) -> None:
     if model == "vit" and "tensor_split" in plan:
         pytest.skip("its rows are patches")
@@ -227,7 +227,9 @@ def against_one_device(graph: Graph, **plan: Any) -> tuple[float, Counter[str]]:
     return max(float(np.max(np.abs(a - b))) for a, b in pairs), kinds
 
 
-@pytest.mark.parametrize("model", ["gpt", "llama", "bert"])
+@pytest.mark.parametrize(
+    "model", ["gpt", *(pytest.param(model, marks=pytest.mark.slow) for model in ("llama", "bert"))]
+)
 def test_onnx_files_are_cut_like_the_zoo(model: str, tmp_path: Path) -> None:
     from monet.report.onnx import export_onnx
 
@@ -241,6 +243,7 @@ def test_onnx_files_are_cut_like_the_zoo(model: str, tmp_path: Path) -> None:
         assert kinds == against_one_device(load_model(text, batch=BATCH), **plan)[1]
 
 
+@pytest.mark.slow
 def test_a_torch_module_is_cut_the_same_way() -> None:
     torch = pytest.importorskip("torch")
     from monet.frontends.torch.module import load_module
