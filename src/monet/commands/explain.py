@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,7 +15,7 @@ from monet.hardware.drawing import parameter_text
 from monet.report.criticality import CriticalWork, critical_table, critical_work, one_more_table
 from monet.report.explanation import MEANING, busiest, info, sentences
 from monet.report.files import check_outputs, write_json
-from monet.report.info import critical_path, time_partition
+from monet.report.info import critical_path, kernels, time_partition
 from monet.report.quantities import percent, seconds
 from monet.report.result_file import read_result
 from monet.report.screen import screen
@@ -41,17 +41,18 @@ def explain(
             f"{result}: infeasible, so there is no time to explain: {found.reason and found.reason.message}"
         )
     console = screen(quiet=json == "-")
+    ran, said = _kernels(found)
     effects, reason = _effects(found) if what_if else ([], "not asked for")
     work = _critical(found)
     if json:
         critical = {"criticality": work.to_json() if work else None}
-        write_json(
-            json,
-            info(found) | critical | {"what_if": [effect.as_dict() for effect in effects], "what_if_missing": reason},
-        )
+        tried = {"what_if": [effect.as_dict() for effect in effects], "what_if_missing": reason}
+        write_json(json, _info(found, ran, said) | critical | tried)
     if report:
-        _write_page(report, found, work, effects, reason, top)
-    _print(console, found, top)
+        _write_page(report, found, said, work, effects, reason, top)
+    _print(console, found, said, top)
+    if ran:
+        console.print(Text(), _kernel_table(ran, top), sep="\n")
     if work:
         console.print(Text(), critical_table(work, top), Text(), one_more_table(work), sep="\n")
     if effects:
@@ -69,13 +70,36 @@ def _critical(result: Result) -> CriticalWork | None:
         return None
 
 
+def _kernels(result: Result) -> tuple[list[kernels.KernelRow], list[str]]:
+    """Kernels of a GPU and what there is to say of them; nothing for other devices, or a result of unknown making."""
+    try:
+        found = kernels.kernels(result)
+        return found, kernels.sentences(result, found)
+    except MonetError:
+        return [], []
+
+
+def _info(result: Result, ran: list[kernels.KernelRow], said: list[str]) -> dict[str, Any]:
+    found = info(result)
+    if said:
+        found["explanation"] = [*found["explanation"], *said]
+        found["kernels"] = kernels.info(ran)
+    return found
+
+
 def _write_page(
-    path: str, result: Result, work: CriticalWork | None, effects: list[Effect], reason: str, top: int
+    path: str,
+    result: Result,
+    more: list[str],
+    work: CriticalWork | None,
+    effects: list[Effect],
+    reason: str,
+    top: int,
 ) -> None:
     """The same sentences and tables as a page, with every parameter that was doubled."""
     from monet.report.html.study import table_panel, words_panel, write_study
 
-    said = [*sentences(result), time_partition.meaning(result), *([f"What if: {reason}"] if reason else [])]
+    said = [*sentences(result), *more, time_partition.meaning(result), *([f"What if: {reason}"] if reason else [])]
     panels = [words_panel("Why it takes this long", said)]
     panels += [table_panel(made, half=True) for made in (time_table(result), _busy_table(result, top))]
     panels.append(table_panel(_path_table(result, top)))
@@ -105,9 +129,9 @@ def _effects(result: Result) -> tuple[list[Effect], str]:
     return found, ""
 
 
-def _print(console: Console, result: Result, top: int) -> None:
+def _print(console: Console, result: Result, more: list[str], top: int) -> None:
     console.print(title_text(result))
-    for sentence in sentences(result):
+    for sentence in (*sentences(result), *more):
         console.print(f"  {sentence}")
     console.print(Text())
     console.print(time_table(result))
@@ -128,6 +152,24 @@ def _path_table(result: Result, top: int) -> TextTable:
 def _busy_table(result: Result, top: int) -> TextTable:
     rows = [(name, percent(share), Bar(share)) for name, _, share in busiest(result)[:top]]
     return TextTable("Busiest resources", ("resource", "busy", Heading("", "bar")), rows)
+
+
+def _kernel_table(ran: list[kernels.KernelRow], top: int) -> TextTable:
+    rows = [
+        (
+            row.operator.name,
+            kernels.text(row.kernel),
+            f"{row.kernel.blocks:,}",
+            f"{row.kernel.waves:,}",
+            percent(row.kernel.tail),
+            seconds(row.operator.latency_s),
+            percent(row.tensor_core_use),
+        )
+        for row in ran[:top]
+    ]
+    more = f"{len(ran) - top} more" if len(ran) > top else ""
+    headings = ("product", "tile", "blocks", "waves", "tail", "time", "of peak")
+    return TextTable("Kernels, longest first", headings, rows, more=more)
 
 
 EFFECTS = ("parameter", "from", "to", "time", "energy", "area")

@@ -63,8 +63,8 @@ IDLE = (
 IDLE_NOTE = "tolerance set after a rough sum by hand; DDR3 of TPU v1 taken as DDR4"
 # preset, at full use or idle, published W, tolerance (set with our value in view), why we are off
 WATTS = (
-    ("a100", "full use", 400, 0.35, "NVIDIA A100 data sheet",
-     "theirs is a limit that the chip is throttled to; ours has every unit, L2, crossbar and HBM busy at once"),
+    ("a100", "full use", 400, 0.42, "NVIDIA A100 data sheet",
+     "theirs is a limit that the chip is throttled to; ours has every unit, register, L2 and HBM busy at once"),
     ("tpu-v3", "full use", 262, 0.15, "Cloud TPU documentation, v3 (measured maximum)", ""),
     ("tpu-v3", "idle", 123, 0.40, "Jouppi et al., ISCA 2023; Cloud TPU documentation, v3",
      "missing: hot leakage of a water-cooled 16 nm die, regulators, PHYs that stay trained"),
