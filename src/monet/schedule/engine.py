@@ -11,6 +11,7 @@ from monet.arrays import I64
 from monet.graph.graph import Graph
 from monet.hardware.accelerator import Accelerator
 from monet.mapping.cost_store import CostStore, default_store
+from monet.schedule.clusters import LEAST
 from monet.schedule.costs.cost_table import CostTable
 from monet.schedule.expansion.expand import Draft, Expanded, draft, too_large
 from monet.schedule.machine import Machine
@@ -60,12 +61,17 @@ class NoSchedule(Exception):
 
 class Scheduler:
     """One graph on one accelerator. ``schedule`` may be called with any number of plans. ``store``: where costs are
-    kept; this process's own unless one is given."""
+    kept; this process's own unless one is given. ``least``: how many like cores work together (``clusters``)."""
 
     def __init__(
-        self, graph: Graph, accelerator: Accelerator, objective: str = "latency", store: CostStore | None = None
+        self,
+        graph: Graph,
+        accelerator: Accelerator,
+        objective: str = "latency",
+        store: CostStore | None = None,
+        least: int = LEAST,
     ) -> None:
-        self.workload, self.machine = workload_of(graph), Machine(accelerator, store or default_store())
+        self.workload, self.machine = workload_of(graph), Machine(accelerator, store or default_store(), least)
         self.costs = CostTable(self.machine, objective)
 
     def on(self, workload: Workload) -> Scheduler:
@@ -129,7 +135,7 @@ class Scheduler:
         buffers = self.machine.tile_buffers(plan.prefetch)
         strict = bool(buffers.any())
         if self.workload.has_transfers:
-            buffers[len(self.machine.accelerator.cores) :] = PORT_BUFFERS
+            buffers[len(self.machine.folded.cores) :] = PORT_BUFFERS
         if buffers.any():
             decided = ask_when_free(decided, expanded, buffers)
         return expanded, decided, strict
@@ -208,7 +214,7 @@ def check_residents(plan: Tables, machine: Machine) -> None:
     if not plan.blocks.resident.any():
         return
     needed = np.bincount(plan.blocks.resident, plan.blocks.bytes, minlength=len(machine.capacity)).astype(np.int64)
-    for number, memory in enumerate(machine.accelerator.memories, 1):
+    for number, memory in enumerate(machine.folded.memories, 1):
         short = int(needed[number]) - memory.size_bytes
         if short > 0:
             what = " and ".join(name.replace("_", " ") for name in memory.resident)
@@ -306,7 +312,7 @@ def _reason(status: int, count: Counters, machine: Machine, workload: Workload) 
     operator = workload.operators[int(count.operator[0])].op.name
     if status == NOWHERE:
         return Infeasible(operator, "", "", 0, f"operator {operator} reads data that nothing has written")
-    memory = machine.accelerator.memories[int(count.failed_memory[0]) - 1]
+    memory = machine.memories[int(count.failed_memory[0]) - 1]
     short, core = int(count.failed_bytes[0]), ", ".join(memory.cores) or memory.name
     message = (
         f"operator {operator} does not fit memory {memory.name} ({memory.size_bytes:,} bytes) of core {core}: "

@@ -23,6 +23,7 @@ from monet.hardware.hierarchy import next_endpoint, passed, shared_levels
 from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.unfused.border import Border, border_of
 from monet.mapping.unfused.dram_route import supply_of
+from monet.schedule.clusters import LEAST, Cluster, clusters_of, folded
 from monet.schedule.simulation.records import Routes
 
 TICKS_PER_CYCLE = 1024
@@ -49,6 +50,39 @@ class Machine:
 
     accelerator: Accelerator
     store: CostStore = field(compare=False, repr=False)
+    least: int = LEAST  # like cores that work together
+
+    @cached_property
+    def clusters(self) -> tuple[Cluster, ...]:
+        """Cores that work together, and are one here: the first stands for all."""
+        return clusters_of(self.accelerator, self.least)
+
+    @cached_property
+    def _folded(self) -> tuple[Accelerator, dict[int, int]]:
+        return folded(self.accelerator, self.clusters)
+
+    @property
+    def folded(self) -> Accelerator:
+        """The accelerator with one core for each cluster: numbers of cores, memories and links are those here."""
+        return self._folded[0]
+
+    @cached_property
+    def _first(self) -> dict[str, str]:
+        """Core or memory of a cluster → that of the first core."""
+        pairs = [(core.name, cluster.first.name) for cluster in self.clusters for core in cluster.cores]
+        for cluster in self.clusters:
+            for names in cluster.memories:
+                pairs += zip(names, cluster.memories[0], strict=True)
+        return dict(pairs)
+
+    def first_of(self, instance: CoreInstance) -> CoreInstance:
+        """The core that stands for one."""
+        return self.folded.instance(self._first[instance.name]) if instance.name in self._first else instance
+
+    @cached_property
+    def cluster_of(self) -> dict[str, Cluster]:
+        """Core → those that it works together with."""
+        return {core.name: cluster for cluster in self.clusters for core in cluster.cores}
 
     @property
     def ticks_per_second(self) -> float:
@@ -57,23 +91,24 @@ class Machine:
 
     @cached_property
     def cores(self) -> tuple[CoreInstance, ...]:
-        """What steps run on: cores, then ports to what is outside of the chip."""
-        return (*self.accelerator.cores, *self.accelerator.ports)
+        """What steps run on: cores (one for each cluster), then ports to what is outside of the chip."""
+        return (*self.folded.cores, *self.accelerator.ports)
 
     @cached_property
     def memories(self) -> tuple[Memory, ...]:
         """What a schedule fills besides DRAM: memories on chip, then those behind ports."""
-        return (*self.accelerator.memories, *self.accelerator.outside_memories)
+        return (*self.folded.memories, *self.accelerator.outside_memories)
 
     @property
     def first_outside(self) -> int:
         """The number of the first memory outside of the chip, whether there is one or not."""
-        return 1 + len(self.accelerator.memories)
+        return 1 + len(self.folded.memories)
 
     @cached_property
     def core_index(self) -> dict[str, int]:
-        """Core instance, or port → resource number."""
-        return {instance.name: number for number, instance in enumerate(self.cores)}
+        """Core instance, or port → resource number; those of a cluster have one."""
+        found = {instance.name: number for number, instance in enumerate(self.cores)}
+        return found | {core: found[self._first[core]] for core in self.cluster_of}
 
     @cached_property
     def _buffers_of_designs(self) -> frozenset[int]:
@@ -98,22 +133,36 @@ class Machine:
 
     @cached_property
     def memory_index(self) -> dict[str, int]:
-        """Memory → number; DRAM is 0."""
-        dram = self.accelerator.dram.name
-        return {dram: 0} | {memory.name: 1 + number for number, memory in enumerate(self.memories)}
+        """Memory → number; DRAM is 0, like memories of a cluster have one."""
+        found = {self.accelerator.dram.name: 0}
+        found |= {memory.name: 1 + number for number, memory in enumerate(self.memories)}
+        names = (name for cluster in self.clusters for each in cluster.memories for name in each)
+        return found | {name: found[self._first[name]] for name in names}
+
+    def like_memories(self, number: int) -> tuple[str, ...]:
+        """Names of the memories that have a number: those of all cores of a cluster, or one."""
+        first = self.memories[number - 1].name
+        if self.members[number] == 1:
+            return (first,)
+        cluster = next(cluster for cluster in self.clusters if first in cluster.memories[0])
+        return tuple(names[cluster.memories[0].index(first)] for names in cluster.memories)
 
     @cached_property
     def capacity(self) -> I64:
         """Bytes of every memory; DRAM and what is outside of the chip are not limited here (their peaks are checked
         afterwards)."""
-        on_chip = (memory.size_bytes for memory in self.accelerator.memories)
+        on_chip = (memory.size_bytes for memory in self.folded.memories)
         return np.array([UNLIMITED, *on_chip, *(UNLIMITED for _ in self.accelerator.endpoints)], np.int64)
 
     @cached_property
     def link_resources(self) -> tuple[tuple[int, int], ...]:
-        """For each link the resource of its forward and backward direction."""
-        found, number = [], len(self.cores)
-        for link in self.accelerator.links:
+        """For each link the resource of its forward and backward direction; a second core of a cluster has those of
+        the first."""
+        found, number = list[tuple[int, int]](), len(self.cores)
+        for index, link in enumerate(self.folded.links):
+            if index in self.twins:
+                found.append(found[self.twins[index]])
+                continue
             one_way = link.is_bus or link.shared_directions or link.directed
             found.append((number, number if one_way else number + 1))
             number += 1 if one_way else 2
@@ -123,7 +172,7 @@ class Machine:
     def link_j_per_byte(self) -> F64:
         """Joules per byte of every link resource; zero for cores and DRAM."""
         found = np.zeros(len(self.resource_names))
-        for link, pair in zip(self.accelerator.links, self.link_resources, strict=True):
+        for link, pair in zip(self.folded.links, self.link_resources, strict=True):
             for number in pair:
                 found[number] = 8 * link.energy_j_per_bit
         return found
@@ -132,28 +181,108 @@ class Machine:
     def resource_names(self) -> tuple[str, ...]:
         """Names of all resources: cores, links, ports, DRAM."""
         names = [instance.name for instance in self.cores]
-        for link, (forward, backward) in zip(self.accelerator.links, self.link_resources, strict=True):
-            names.append(link.name)
-            if backward != forward:
-                names.append(f"{link.name} (back)")
-        names += [f"{memory.name} (port)" for memory in self.accelerator.memories if memory.name in self.ported]
+        for index, (link, (forward, backward)) in enumerate(zip(self.folded.links, self.link_resources, strict=True)):
+            if index not in self.twins:
+                names.append(link.name)
+                if backward != forward:
+                    names.append(f"{link.name} (back)")
+        names += [f"{memory.name} (port)" for memory in self.folded.memories if memory.name in self.ported]
         for memory in self.levels:
             names += [f"{memory.name} ({port})" for port in dict.fromkeys(_level_ports(memory))]
         return (*names, self.accelerator.dram.name)
 
+    @property
+    def twins(self) -> dict[int, int]:
+        """Links of a cluster's second core → those of its first."""
+        return self._folded[1]
+
+    @cached_property
+    def spread(self) -> I64:
+        """By resource, how many there are of it: one for each core of a cluster, or one."""
+        found = np.ones(len(self.resource_names), np.int64)
+        names = {name: number for number, name in enumerate(self.resource_names)}
+        for cluster in self.clusters:
+            mine = [names[cluster.first.name]]
+            mine += [names[name] for memory in cluster.memories[0] if (name := f"{memory} (port)") in names]
+            mine += [number for second, first in self.twins.items() for number in self.link_resources[first]
+                     if cluster.first.endpoint in self.folded.links[first].endpoints]  # fmt: skip
+            found[mine] = len(cluster.cores)
+        return found
+
+    @cached_property
+    def members(self) -> I64:
+        """By memory, how many there are of it: one for each core of a cluster, or one."""
+        found = np.ones(len(self.capacity), np.int64)
+        for cluster in self.clusters:
+            found[[self.memory_index[name] for name in cluster.memories[0]]] = len(cluster.cores)
+        return found
+
+    @cached_property
+    def unfolded_index(self) -> dict[str, int]:
+        """Core of the accelerator, or port → number, each its own."""
+        names = (core.name for core in (*self.accelerator.cores, *self.accelerator.ports))
+        return {name: number for number, name in enumerate(names)}
+
+    def numbers_of(self, cores: tuple[str, ...]) -> I64:
+        """Numbers of some cores in ``unfolded_index``."""
+        if cores not in self._numbers_of:
+            self._numbers_of[cores] = np.array([self.unfolded_index[core] for core in cores], np.int64)
+        return self._numbers_of[cores]
+
+    @cached_property
+    def _numbers_of(self) -> dict[tuple[str, ...], I64]:
+        return {}
+
+    @cached_property
+    def unfolded_resources(self) -> tuple[tuple[str, ...], I64]:
+        """Names of all resources with those of every core of a cluster; of every resource the number of the first
+        like it there (the others follow, but for cores: ``unfolded_index``)."""
+        names = list(self.unfolded_index)
+        if not self.clusters:
+            return self.resource_names, np.arange(len(self.resource_names))
+        place = [self.unfolded_index[core.name] for core in self.cores]
+        like = self._like_resources
+        for number, name in enumerate(self.resource_names[len(self.cores) :], len(self.cores)):
+            place.append(len(names))
+            names += like.get(number, [name])
+        return tuple(names), np.array(place, np.int64)
+
+    def like_end(self, end: str, number: int) -> str:
+        """An endpoint of the first core of a cluster → that of another; others stay."""
+        for cluster in self.clusters:
+            if end == cluster.first.endpoint:
+                return cluster.cores[number].endpoint
+        return end
+
+    @cached_property
+    def _like_resources(self) -> dict[int, list[str]]:
+        """Names of the links and ports of every core of a cluster, by resource of the first."""
+        found: dict[int, list[str]] = {}
+        number = {name: place for place, name in enumerate(self.resource_names)}
+        for cluster in self.clusters:
+            for place, first in enumerate(cluster.memories[0]):
+                if f"{first} (port)" in number:
+                    found[number[f"{first} (port)"]] = [f"{names[place]} (port)" for names in cluster.memories]
+            for place, link in enumerate(cluster.links[0]):
+                wires = [self.accelerator.links[links[place]].name for links in cluster.links]
+                for end in ("", " (back)"):
+                    if (first := self.accelerator.links[link].name + end) in number:
+                        found[number[first]] = [name + end for name in wires]
+        return found
+
     @cached_property
     def levels(self) -> tuple[Memory, ...]:
         """Shared levels: memories that are no level of any core, and that data from DRAM passes on its way to one."""
-        return shared_levels(self.accelerator)
+        return shared_levels(self.folded)
 
     @cached_property
     def parents(self) -> I64:
         """By memory, the shared level that data from DRAM passes last on its way there; 0 if there is none. What comes
         to one core comes the same way: where its memories lie apart, levels of some of them only do not count."""
         index, memories = self.memory_index, self.memories
-        levels, found = {memory.name for memory in self.levels}, np.zeros(len(index), np.int64)
+        levels, found = {memory.name for memory in self.levels}, np.zeros(len(self.capacity), np.int64)
         for memory in memories:
-            names = [name for name in passed(self.accelerator, memory) if name in levels]
+            names = [name for name in passed(self.folded, memory) if name in levels]
             found[index[memory.name]] = index[names[-1]] if names else 0
         changed = True
         while changed:
@@ -181,7 +310,7 @@ class Machine:
 
     def residence(self, category: str) -> I64:
         """By memory, the nearest shared level above it in which what is of a category stays; 0 if there is none."""
-        memories, found = self.memories, np.zeros(len(self.memory_index), np.int64)
+        memories, found = self.memories, np.zeros(len(self.capacity), np.int64)
         for number in range(1, len(found)):
             levels = self._chain(self.parents, number)
             found[number] = next((level for level in levels if category in memories[level - 1].resident), 0)
@@ -190,13 +319,13 @@ class Machine:
     def chain(self, memory: str) -> tuple[Memory, ...]:
         """Shared levels between a memory and DRAM, the nearest first."""
         return tuple(
-            self.accelerator.memories[level - 1] for level in self._chain(self.parents, self.memory_index[memory])
+            self.folded.memories[level - 1] for level in self._chain(self.parents, self.memory_index[memory])
         )
 
     @cached_property
     def ported(self) -> frozenset[str]:
         """Memories whose ports are queued for: several cores share them, or data is copied between two at one place."""
-        memories = self.accelerator.memories
+        memories = self.folded.memories
         places = [memory.endpoint for memory in memories]
         return frozenset(
             memory.name for memory in memories if len(memory.cores) > 1 or places.count(memory.endpoint) > 1
@@ -244,10 +373,11 @@ class Machine:
     def border(self, instance: CoreInstance, supply: int = 0) -> Border:
         """What a core sees of DRAM, or of a shared level (``supply``: its number), when it is alone. DRAM is not
         limited here either: an operator may work in place, which its nest does not say."""
+        instance = self.first_of(instance)
         key = instance.name, supply
         if key not in self._borders:
-            level = self.accelerator.memories[supply - 1] if supply else None
-            self._borders[key] = replace(border_of(self.accelerator, instance, level), dram_bytes=UNLIMITED)
+            level = self.folded.memories[supply - 1] if supply else None
+            self._borders[key] = replace(border_of(self.folded, instance, level), dram_bytes=UNLIMITED)
         return self._borders[key]
 
     def supplies(self, instance: CoreInstance) -> tuple[int, ...]:
@@ -289,9 +419,10 @@ class Machine:
         return self._channels[design, supply]
 
     def _channels_to(self, design: int, supply: int) -> tuple[Channel, ...]:
-        accelerator, like = self.accelerator, self.accelerator.like_cores[design]
+        accelerator, like = self.folded, self.accelerator.like_cores[design]
         source = supply_of(accelerator, accelerator.memories[supply - 1] if supply else None)
-        mine = [core for core in like if supply in self.supplies(core)]
+        firsts = dict.fromkeys(map(self.first_of, like))
+        mine = [core for core in firsts if supply in self.supplies(core)]
         used: dict[float, int] = {}
         for index in {index for core in mine for index in accelerator.route(source.name, core.endpoint)}:
             rate = accelerator.links[index].bandwidth_bits_per_s
@@ -319,18 +450,26 @@ class Machine:
     @cached_property
     def _users(self) -> Counter[tuple[int, int]]:
         """How many cores of a design get their data from DRAM over a link."""
-        accelerator, number = self.accelerator, self.accelerator.design_number
-        routes = {core.endpoint: accelerator.route(accelerator.dram.name, core.endpoint) for core in accelerator.cores}
-        return Counter((number[core.name], index) for core in accelerator.cores for index in routes[core.endpoint])
+        accelerator, number = self.folded, self.accelerator.design_number
+        found: Counter[tuple[int, int]] = Counter()
+        for core in accelerator.cores:
+            many = len(self.cluster_of[core.name].cores) if core.name in self.cluster_of else 1
+            for index in accelerator.route(accelerator.dram.name, core.endpoint):
+                alone = index in self.twins.values() and core.name in self.cluster_of
+                found[number[core.name], index] += 1 if alone else many
+        return found
 
     @cached_property
     def routes(self) -> Routes:
         """Routes between all memories. Pairs without a way are marked; data then goes through DRAM."""
-        accelerator, count, dram = self.accelerator, len(self.memory_index), self.accelerator.dram
+        accelerator, count, dram = self.folded, len(self.capacity), self.accelerator.dram
         wires = tuple((link.endpoints, link.directed, link.hub) for link in accelerator.links)
         ends = (dram.name, *(memory.endpoint for memory in self.memories))
         levels = tuple((self.memory_index[memory.name], self.level_resources(memory)) for memory in self.levels)
-        key = wires, ends, self.first_outside, self.link_resources, self.port_resources.tobytes(), levels
+        key = (
+            wires, ends, self.first_outside, self.link_resources, self.port_resources.tobytes(), levels,
+            tuple(self._seconds),
+        )  # fmt: skip
         paths = self.store[PATHS].get_or(key, lambda: _Paths.of(self, ends))
         links = accelerator.links
         ports = range(len(self.memories))
@@ -353,6 +492,8 @@ class Machine:
             paths.exists,
             self.port_resources,
             self.parents,
+            self.spread,
+            self.members,
             np.array([0, *(memory.is_cache for memory in self.memories)], np.uint8),
             max(len(self.chain(memory.name)) for memory in accelerator.memories),
             self.first_outside,
@@ -364,21 +505,15 @@ class Machine:
 
     def _path(self, source: int, target: int, ends: tuple[str, ...]) -> list[tuple[int, int]] | None:
         """(link, resource) of every hop from one memory to another, DRAM first; None if there is no way."""
-        accelerator = self.accelerator
+        accelerator = self.folded
         if source == target:
-            return None
+            return self._path_between(source, ends)
         found = [(len(accelerator.links), self.dram_resource)] if 0 in (source, target) else []
-        here = ends[source]
         try:
             path = accelerator.route(ends[source], ends[target])
         except HardwareError:
             return None
-        for index in path:
-            link = accelerator.links[index]
-            there = next_endpoint(accelerator, index, here, ends[target])
-            forward = link.is_bus or link.endpoints.index(here) < link.endpoints.index(there)
-            found.append((index, self.link_resources[index][0 if forward else 1]))
-            here = there
+        found += self._hops(path, ends[source], ends[target])
         if not found and max(source, target) >= self.first_outside:  # no wires between them: over DRAM
             return None
         if not found:  # from one memory of a core to another
@@ -386,9 +521,37 @@ class Machine:
             found = [(first + number, int(self.port_resources[number])) for number in (source, target)]
         return found + self._level_hops(source, target)
 
+    @cached_property
+    def _seconds(self) -> dict[int, str]:
+        """Memory of a cluster → where its like of the second core lies."""
+        return {
+            self.memory_index[name]: cluster.cores[1].endpoint for cluster in self.clusters for name in cluster.memories[0]
+        }
+
+    def _path_between(self, memory: int, ends: tuple[str, ...]) -> list[tuple[int, int]] | None:
+        """(link, resource) of every hop from the memory of a core to that of another of its cluster."""
+        if memory not in self._seconds:
+            return None
+        try:
+            path = self.folded.route(ends[memory], self._seconds[memory])
+        except HardwareError:
+            return None
+        return self._hops(path, ends[memory], self._seconds[memory])
+
+    def _hops(self, path: tuple[int, ...], here: str, target: str) -> list[tuple[int, int]]:
+        """(link, resource) of every hop of a path."""
+        found = list[tuple[int, int]]()
+        for index in path:
+            link = self.folded.links[index]
+            there = next_endpoint(self.folded, index, here, target)
+            forward = link.is_bus or link.endpoints.index(here) < link.endpoints.index(there)
+            found.append((index, self.link_resources[index][0 if forward else 1]))
+            here = there
+        return found
+
     def _level_hops(self, source: int, target: int) -> list[tuple[int, int]]:
         """The ports of shared levels at the two ends of a route; they come after the ports of other memories."""
-        first, names = len(self.accelerator.links) + 1 + len(self.memories), list(self.memory_index)
+        first, names = len(self.folded.links) + 1 + len(self.memories), list(self.memory_index)
         return [
             (first + 2 * number + is_write, self.level_resources(memory)[is_write])
             for number, memory in enumerate(self.levels)

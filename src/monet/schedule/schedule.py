@@ -73,7 +73,7 @@ class Transfers(NamedTuple):
     bursts: I64  # bytes on the pins of DRAM
     source: I64
     target: I64  # the first one
-    targets: I64  # memories that it is written to
+    arriving: I64  # bytes that it writes, to several memories if it is a multicast
     from_dram: Bool
     to_dram: Bool
     is_eviction: Bool
@@ -172,7 +172,7 @@ class Schedule:
             nodes.bursts[chosen],
             nodes.source[chosen],
             nodes.target[chosen],
-            nodes.targets[chosen],
+            nodes.every[chosen],
             kind == READ,
             leaves,
             kind == EVICT,
@@ -180,11 +180,11 @@ class Schedule:
             timed.end[chosen],
         )
 
-    def transfer_sums(self, resources: int, memories: int) -> TransferSums:
-        """Bytes of all transfers together, given how many resources and memories there are."""
-        sizes = (ON_CHIP + 1, ON_CHIP + 1, resources, memories, memories)
+    def transfer_sums(self, spread: I64, memories: int) -> TransferSums:
+        """Bytes of all transfers together, given how many there are of every resource, and how many memories."""
+        sizes = (ON_CHIP + 1, ON_CHIP + 1, len(spread), memories, memories)
         found = TransferSums(*(np.zeros(size, np.int64) for size in sizes))
-        sum_transfers(self.decided.events, found)
+        sum_transfers(self.decided.events, found, spread)
         return found
 
     def occupied(self, nodes: I64) -> Occupied:
@@ -194,8 +194,15 @@ class Schedule:
         node, ticks = nodes[owner], bookings.ticks[booking]
         return Occupied(
             owner, bookings.resource[booking], self.timed.start[node], ticks,
-            table.bytes[node], table.operator[node], table.kind[node],
+            self._over(node, bookings.resource[booking]), table.operator[node], table.kind[node],
         )  # fmt: skip
+
+    def _over(self, node: I64, resource: I64) -> I64:
+        """Bytes of nodes over resources, of those that each core of a cluster has over all of them."""
+        nodes, machine = self.decided.events.nodes, self.expanded.draft.machine
+        if not machine.clusters:
+            return nodes.bytes[node]
+        return np.where(machine.spread[resource] > 1, nodes.every[node], nodes.bytes[node])
 
     @cached_property
     def events(self) -> I64:

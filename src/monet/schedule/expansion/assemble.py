@@ -75,7 +75,8 @@ def number_rows(placed: Placed, cut: Cut, plan: Tables, outside: int, boundary: 
             if boundary == DRAM and entry.kind == KEEP_WRITE and cut.leaves[storage] and not is_outside:
                 entry.kind = STREAM_WRITE
             block = plan.blocks[entry.block]
-            if boundary == LOCAL and entry.kind != WAIT and 0 <= maker[entry.block] != entry.memory:
+            made = maker[entry.block]
+            if boundary == LOCAL and entry.kind != WAIT and made >= 0 and (made != entry.memory or entry.away > 0):
                 block.through = 1  # what another core uses is written
             if entry.kind in (HOLD_WRITE, STREAM_WRITE, KEEP_WRITE):
                 block.writes += 1

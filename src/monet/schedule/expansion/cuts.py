@@ -38,7 +38,9 @@ class Cuts:
         self.waiting: list[
             tuple[OperatorSteps, OperatorArrays]
         ] = []  # operators whose cuts are known but not noted yet
-        self.noted: list[tuple[int, I64, int, int]] = []  # by storage: first block, sizes, number, row of its flags
+        self.noted: list[
+            tuple[int, I64, int, int, I64]
+        ] = []  # by storage: first block, sizes, number, row of its flags, sizes in the memory of one core of many
         self.n_blocks = 0
 
     def cut_finer(self, stepped: OperatorSteps, made: frozenset[str], overwritten: frozenset[str]) -> None:
@@ -80,12 +82,16 @@ class Cuts:
         """The blocks of a storage, cut by whoever touches it first."""
         storage = tensor.storage
         if storage not in self.grids:
-            found = self.workload.storages[storage]
-            if tensor.elements != found.tensor.elements:
-                tensor, edges = found.tensor, {}
-            grid = Grid(tensor, self._merged(tensor, edges) if self.finer else edges, self.n_blocks)
-            self.cut(storage, grid, grid.sizes(found.tensor.bytes), stepped)
+            self.cut(storage, *self.new_grid(tensor, edges), stepped)
         return self.grid(storage)
+
+    def new_grid(self, tensor: Tensor, edges: Mapping[int, I64]) -> tuple[Grid, I64]:
+        """Blocks of a storage that nobody has touched before, and their bytes."""
+        found = self.workload.storages[tensor.storage]
+        if tensor.elements != found.tensor.elements:
+            tensor, edges = found.tensor, {}
+        grid = Grid(tensor, self._merged(tensor, edges) if self.finer else edges, self.n_blocks)
+        return grid, grid.sizes(found.tensor.bytes)
 
     def grid(self, storage: str) -> Grid:
         """The blocks of a storage touched before, counted from where they start now."""
@@ -108,7 +114,7 @@ class Cuts:
         else:  # sums that cores keep for themselves
             known, position = self.workload.storages, next(p for p, name in stepped.sums.items() if name == storage)
             number, flags = known[stepped.operator.operands[position][1].storage].number, len(known)
-        self.noted.append((start, sizes, number, flags))
+        self.noted.append((start, sizes, number, flags, sizes if grid.layout is None else grid.layout.own))
         self.n_blocks = start + len(sizes)
 
     def catch_up(self) -> None:
@@ -141,6 +147,6 @@ class Cuts:
         base, sizes, *_ = self._noted(int(blocks[0]))
         return int(sizes[blocks - base].sum())
 
-    def _noted(self, block: int) -> tuple[int, I64, int, int]:
+    def _noted(self, block: int) -> tuple[int, I64, int, int, I64]:
         """What was noted of the storage of a block."""
         return self.noted[bisect_right(self.noted, block, key=itemgetter(0)) - 1]

@@ -18,6 +18,7 @@ from monet.schedule.costs.step_cost import StepCost
 from monet.schedule.expansion.assemble import DRAM, LOCAL, Cut, Placed, assemble
 from monet.schedule.expansion.cuts import Cuts
 from monet.schedule.expansion.operator_arrays import ALIKE, KnownArrays, OperatorArrays, arrays_of
+from monet.schedule.expansion.together import arrays_together
 from monet.schedule.machine import Machine
 from monet.schedule.plan import BOUNDARIES, Plan
 from monet.schedule.planning.grouping import TiledGroup
@@ -57,6 +58,7 @@ class Draft:
     gangs: Gangs  # nothing leaves the chip
     group_starts: I64  # the first gang of every group
     block_bytes: I64
+    block_own: I64  # see ``Blocks``
     block_storage: I64
     block_flags: U8x2
 
@@ -73,7 +75,7 @@ class Draft:
         rows = ((each.steps, each.parts, each.entries, each.buffers) for each in self.arrays_of)
         steps, parts, entries, buffers = (np.concatenate(some) for some in zip(*rows, strict=True))
         blocks = Blocks.zeros(len(self.block_bytes))
-        blocks.bytes[:] = self.block_bytes
+        blocks.bytes[:], blocks.own[:] = self.block_bytes, self.block_own
         blocks.in_dram[:], blocks.persistent[:], _ = self.block_flags.T
         blocks.through[:], blocks.from_outside[:] = blocks.persistent, number == LOCAL
         gangs = self.gangs
@@ -85,7 +87,7 @@ class Draft:
         tick_parts = TickParts.of(parts)
         machine = self.machine
         used = assemble(
-            self.placed, self.cut, tables, tick_parts, len(machine.core_index), machine.first_outside, number
+            self.placed, self.cut, tables, tick_parts, len(machine.cores), machine.first_outside, number
         )
         self._settle_residents(tables)
         return Expanded(tables._replace(uses=uses[:used]), tick_parts, self.block_storage, self)
@@ -212,7 +214,8 @@ class Expansion:
         alike, kept = (surroundings, stepped.costs, pace), store[ALIKE]
         arrays = kept.get(alike)
         if arrays is None:
-            arrays = arrays_of(self.cuts, stepped, surroundings, store)
+            together = stepped.instances[0].name in self.machine.cluster_of
+            arrays = (arrays_together if together else arrays_of)(self.cuts, stepped, surroundings, store)
             self.cuts.forget_new()  # they are noted in their turn
             kept.keep(alike, arrays)
         known = self.table.contents
@@ -239,9 +242,12 @@ class Expansion:
             cut = (grid.content, self.cuts.same_group(stepped, storage)) if grid else self.cuts.finer_content(storage)
             owner = self.workload.storages[storage]
             storages.append((cut, owner.persistent, owner.tensor.shape, owner.tensor.strides, owner.tensor.dtype))
+        together = self.machine.cluster_of.get(stepped.instances[0].name)
         places = self.table.places(stepped.placement.cores, stepped.held or stepped.is_summed)
+        if together:
+            places, together = (stepped.placement.cores, places[0]), len(together.cores)
         return (
-            operator.alike, steps.content, stepped.held, group is not None and group.halo,
+            operator.alike, steps.content, stepped.held, group is not None and group.halo, together,
             stepped.placement.split, places, tuple(storages), stepped.instances[0].core if stepped.is_summed else None,
         )  # fmt: skip
 
@@ -263,7 +269,8 @@ class Expansion:
 
     def _ahead(self, cores: Collection[str]) -> int:
         """Steps of some cores whose reads may go before the writes of one of them."""
-        return len(cores) * self.machine.tiles_ahead(self.prefetch, cores)
+        index = self.machine.core_index
+        return len({index[core] for core in cores}) * self.machine.tiles_ahead(self.prefetch, cores)
 
     def _order(self, count: int) -> I64x2:
         """Spans of the gangs of the last operators in execution order; that of last time for the same arrays."""
@@ -315,6 +322,7 @@ class Expansion:
         cut = [each.cut for each in self.arrays]
         new = slot[np.concatenate(cut) + np.repeat(first[:, 3], list(map(len, cut)))]
         sizes = [size for each in self.arrays for _, _, size in each.grids]
+        own = [size if g.layout is None else g.layout.own for each in self.arrays for _, g, size in each.grids]
         many = np.array(list(map(len, sizes)))
         base = np.zeros(len(owner), np.int64)
         base[new] = np.cumsum(many) - many
@@ -323,7 +331,7 @@ class Expansion:
         gangs, starts = self._gangs()
         return Draft(
             self.workload, self.machine, tuple(self.operators), tuple(self.arrays), tuple(self.group_of), placed, where,
-            gangs, starts, np.concatenate(sizes), np.repeat(owner[new], many),
+            gangs, starts, np.concatenate(sizes), np.concatenate(own), np.repeat(owner[new], many),
             self.workload.storage_flags[np.repeat(flags[new], many)],
         )  # fmt: skip
 

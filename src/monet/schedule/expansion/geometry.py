@@ -178,6 +178,22 @@ def shape_classes(nest: LoopNest, steps: StepRanges) -> tuple[I64, I64]:
 
 
 @dataclass(frozen=True)
+class Layout:
+    """What each of the cores that work together has of a storage. ``boxes``: by step and piece, (start, end) along
+    every axis; None where it cannot be said. ``own``: by block, bytes in the memory of the core that has most."""
+
+    cores: tuple[str, ...]
+    tiles: int
+    boxes: I64 | None
+    own: I64
+
+    @cached_property
+    def content(self) -> tuple[Any, ...]:
+        """Equal for equal ones."""
+        return self.cores, self.tiles, None if self.boxes is None else self.boxes.tobytes(), self.own.tobytes()
+
+
+@dataclass(frozen=True)
 class Grid:
     """A storage cut into blocks along the axes of ``tensor``. ``edges``: for each cut axis the starts of its intervals
     and the end of the last one. ``base`` is the number of its first block."""
@@ -186,6 +202,7 @@ class Grid:
     edges: Mapping[int, I64]
     base: int
     regions: I64 | None = None  # recomputed halo: bytes of one block per tile; they overlap
+    layout: Layout | None = None  # how cores that work together have it in their memories
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -202,7 +219,8 @@ class Grid:
         """How it is cut, whatever the storage is called and wherever its blocks are."""
         edges = tuple((axis, edge.tobytes()) for axis, edge in self.edges.items())
         regions = None if self.regions is None else self.regions.tobytes()
-        return self.tensor.shape, self.tensor.strides, edges, regions
+        layout = None if self.layout is None else self.layout.content
+        return self.tensor.shape, self.tensor.strides, edges, regions, layout
 
     def sizes(self, total_bytes: int) -> I64:
         """Bytes of every block; they add up to ``total_bytes`` exactly, unless they overlap."""

@@ -16,6 +16,7 @@ from monet.arrays import I64, I64x2
 from monet.formats import format_named
 from monet.graph.loop_nest import Operand
 from monet.graph.tensor import Tensor
+from monet.hardware.accelerator import CoreInstance
 from monet.mapping.cost_store import CostStore, Section
 from monet.schedule.costs.step_cost import STREAM_SHARE, StepCost
 from monet.schedule.expansion.cuts import Cuts
@@ -38,6 +39,7 @@ from monet.schedule.expansion.split_reductions import (
     additions_of,
     cut_for_additions,
 )
+from monet.schedule.machine import Machine
 from monet.schedule.simulation.records import (
     HOLD_READ,
     HOLD_WRITE,
@@ -73,6 +75,8 @@ class OperatorArrays:
     spans: I64x2  # first and last step of its gangs in order: tiles, and additions right after the last tile of each
     addition_costs: tuple[tuple[int, StepCost], ...]  # of a split along a sum: (piece whose core adds, cost)
     fits: bool  # whether every memory has room for all that a tile holds in it
+    main: int  # steps that are no additions
+    work: I64  # by step, ticks of all cores in which their units are taken
 
     @cached_property
     def cut(self) -> I64:
@@ -111,11 +115,11 @@ class Streamed(NamedTuple):
         """(bytes, first of them) of its entries, then of what they spill."""
         parts = [cost.operands[self.position] for cost in costs]
         size, first, spilled = np.array([(part.bytes, part.first, part.spilled) for part in parts], np.int64).T
-        size = _shares(size[self.classes], self.touch)
-        first = np.minimum(_shares(first[self.classes], self.touch), size)
+        size = over_blocks(size[self.classes], self.touch)
+        first = np.minimum(over_blocks(first[self.classes], self.touch), size)
         if not self.spills:
             return size, first
-        return np.concatenate([size, _shares(spilled[self.classes], self.touch)]), np.append(first, np.zeros_like(size))
+        return np.concatenate([size, over_blocks(spilled[self.classes], self.touch)]), np.append(first, np.zeros_like(size))
 
 
 @dataclass(frozen=True)
@@ -196,13 +200,16 @@ class _Building:
         entries, per_step = pattern.filled(stepped.costs), pattern.per_step
         buffers, many = self._buffers(pattern.regions)
         fits = not stepped.held or self._fits(per_step, many, Entries.of(entries), Buffers.of(buffers))
-        parts = self._parts(stepped.costs)[stepped.classes]
+        parts = tick_parts(stepped.costs, stepped.instances[0], self.machine)[stepped.classes]
         if added:
             entries = np.concatenate([entries, *(addition.entries for addition in added)])
             per_step = np.concatenate([per_step, [len(addition.entries) for addition in added]])
             buffers = np.concatenate([buffers, [(addition.memory, addition.buffer) for addition in added]])
             many = np.concatenate([many, np.ones(len(added), np.int64)])
-            parts = np.concatenate([parts, self._parts([addition.cost for addition in added])])
+            sums = tick_parts([addition.cost for addition in added], stepped.instances[0], self.machine)
+            parts = np.concatenate([parts, sums])
+        alone = Entries.of(entries)
+        alone.own[:] = alone.every[:] = alone.bytes
         return OperatorArrays(
             self._steps(per_step, many, added).plain,
             parts,
@@ -215,6 +222,8 @@ class _Building:
             self._spans(added),
             tuple((addition.piece, addition.cost) for addition in added),
             fits,
+            stepped.steps.count,
+            parts[:, 0] + parts[:, 1],
         )
 
     def _steps(self, entries: I64, buffers: I64, additions: Sequence[Addition]) -> Steps:
@@ -269,17 +278,6 @@ class _Building:
                 if shared:
                     memory, cycles = max(shared, key=lambda port: port[1])
                     row[:] = index[memory], self.machine.ticks(cycles, instance)
-        return table
-
-    def _parts(self, costs: Sequence[StepCost]) -> I64x2:
-        """Ticks of a step by use; rounded so that they add up to the ticks of the whole step."""
-        table, instance = TickParts.zeros(len(costs)).plain, self.stepped.instances[0]
-        for row, cost in zip(table, costs, strict=True):
-            total = self.machine.ticks(cost.cycles, instance)
-            useful = min(total, self.machine.ticks(cost.useful, instance))
-            under = min(total - useful, self.machine.ticks(cost.under_use, instance))
-            stall = min(total - useful - under, self.machine.ticks(cost.stall, instance))
-            row[:] = useful, under, stall, total - useful - under - stall
         return table
 
     def _buffers(self, regions: Mapping[str, I64]) -> tuple[I64x2, I64]:
@@ -392,20 +390,6 @@ class _Building:
         self.cuts.cut(tensor.storage, grid, regions, stepped)
         return grid
 
-    def _shares_of(self, position: int) -> I64:
-        """By piece, a number of an operand that is equal for pieces that read the same part of it, which one multicast
-        brings; zero for a part that one piece reads alone."""
-        split, operators = self.stepped.placement.split, self.stepped.operator.operands
-        dims = operators[position][0].dims
-        parts = [many for _, many in split]
-        if all(dim in dims or many == 1 for dim, many in split):
-            return np.zeros(self.stepped.steps.pieces, np.int64)
-        number = np.zeros(self.stepped.steps.pieces, np.int64)
-        for (dim, many), place in zip(split, np.unravel_index(np.arange(len(number)), parts), strict=True):
-            if dim in dims:
-                number = number * many + place
-        return 1 + position + len(operators) * number
-
     def _memories(self, slot: str) -> I64:
         """The memory of a slot on every core of an operator; for a slot without one, the core's first."""
         stepped = self.stepped
@@ -431,7 +415,7 @@ class _Building:
             return entries.plain, owner, fixed
         if not operand.written:
             entries.kind[:] = STREAM_READ
-            entries.share[:] = self._shares_of(position)[owner % stepped.steps.pieces]
+            entries.share[:] = shares_of(stepped, position)[owner % stepped.steps.pieces]
             if operand.picks:
                 rows = box_rows(operand, tensor, stepped.operator.nest, stepped.steps)
                 entries.rows[:] = np.ceil(np.repeat(rows, np.diff(touch.pointer)) * touch.share)
@@ -469,7 +453,7 @@ class _Building:
         more, region = table[writes][again], self._box_bytes(operand)
         extra = Entries.of(more)
         extra.kind[:] = STREAM_READ
-        extra.bytes[:] = _shares(np.repeat(region, np.diff(touch.pointer)), touch)[again]
+        extra.bytes[:] = over_blocks(np.repeat(region, np.diff(touch.pointer)), touch)[again]
         extra.first[:] = extra.bytes // STREAM_SHARE
         owner, source = np.concatenate([owner[writes][again], owner]), np.concatenate([np.full(len(more), -1), source])
         return np.concatenate([more, table]), owner, source
@@ -491,15 +475,42 @@ class _Building:
         elif 2 * region.sum() >= self.cuts.bytes_of(touch.block):
             return False
         entries.kind[:] = STREAM_WRITE if operand.written else STREAM_READ
-        entries.bytes[:] = entries.first[:] = _shares(np.repeat(region, np.diff(touch.pointer)), touch)
+        entries.bytes[:] = entries.first[:] = over_blocks(np.repeat(region, np.diff(touch.pointer)), touch)
         rows = box_rows(operand, tensor, stepped.operator.nest, stepped.steps)
         entries.rows[:] = np.ceil(np.repeat(rows, np.diff(touch.pointer)) * touch.share)
         if not operand.written:
             owner = np.repeat(np.arange(stepped.steps.count), np.diff(touch.pointer))
-            entries.share[:] = self._shares_of(position)[owner % stepped.steps.pieces]
+            entries.share[:] = shares_of(stepped, position)[owner % stepped.steps.pieces]
         slot = stepped.costs[0].operands[position].slot
         self.regions[slot] = self.regions.get(slot, 0) + region
         return True
+
+
+def shares_of(stepped: OperatorSteps, position: int) -> I64:
+    """By piece, a number of an operand that is equal for pieces that read the same part of it, which one multicast
+    brings; zero for a part that one piece reads alone."""
+    split, operators, pieces = stepped.placement.split, stepped.operator.operands, stepped.steps.pieces
+    dims = operators[position][0].dims
+    number = np.zeros(pieces, np.int64)
+    if all(dim in dims or many == 1 for dim, many in split):
+        return number
+    places = np.unravel_index(np.arange(pieces), [many for _, many in split])
+    for (dim, many), place in zip(split, places, strict=True):
+        if dim in dims:
+            number = number * many + place
+    return 1 + position + len(operators) * number
+
+
+def tick_parts(costs: Sequence[StepCost], instance: CoreInstance, machine: Machine) -> I64x2:
+    """Ticks of steps by use; rounded so that they add up to the ticks of the whole step."""
+    table = TickParts.zeros(len(costs)).plain
+    for row, cost in zip(table, costs, strict=True):
+        total = machine.ticks(cost.cycles, instance)
+        useful = min(total, machine.ticks(cost.useful, instance))
+        under = min(total - useful, machine.ticks(cost.under_use, instance))
+        stall = min(total - useful - under, machine.ticks(cost.stall, instance))
+        row[:] = useful, under, stall, total - useful - under - stall
+    return table
 
 
 def _without_idle(touch: Touch, steps: StepRanges) -> Touch:
@@ -523,7 +534,7 @@ def _shared_blocks(entries: Entries, stepped: OperatorSteps) -> bool:
     return bool((first[entries.block] != entries.memory).any())
 
 
-def _shares(size: I64, touch: Touch) -> I64:
+def over_blocks(size: I64, touch: Touch) -> I64:
     """Bytes split over the blocks a step touches, adding up exactly."""
     many = np.diff(touch.pointer)
     if len(many) == 0 or many.max(initial=0) <= 1:

@@ -126,7 +126,7 @@ def _rows(block: int, blocks: BlockSums, sums: int, memory: int) -> Iterator[tup
     others = [(blocks.own + rank * count + block, STREAM_READ, own) for rank in range(sums - 1)]
     here = blocks.result + block
     for number, kind, many in ((here, STREAM_READ, size), *others, (here, KEEP_WRITE, size)):
-        yield number, memory, kind, many, many // STREAM_SHARE, 0, 0  # the fields of ``Entries``
+        yield number, memory, kind, many, many // STREAM_SHARE, 0, 0, many, many, 0, 0  # the fields of ``Entries``
 
 
 def accumulator_of(operator: Operator, core: Core, result: Operand) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 
 from monet.arrays import F64
 from monet.schedule.machine import Machine
+from monet.schedule.measurement.members import Members
 from monet.schedule.schedule import Schedule
 
 
@@ -34,12 +36,16 @@ def energy_of(schedule: Schedule, machine: Machine, n_operators: int) -> Energy:
     by_core: dict[str, float] = {}
     by_operator = np.zeros(n_operators)
     for stepped in schedule.expanded.operators:
-        total, levels, cores = stepped.costed.energy
-        by_operator[stepped.operator.number] += total
+        by_operator[stepped.operator.number] += stepped.costed.energy[0]
+    by_costed = {id(stepped.costed): stepped.costed for stepped in schedule.expanded.operators}
+    times = Counter(id(stepped.costed) for stepped in schedule.expanded.operators)
+    for number, costed in by_costed.items():
+        _, levels, cores = costed.energy
         for level, joules in levels.items():
-            by_level[level] = by_level.get(level, 0.0) + joules
+            by_level[level] = by_level.get(level, 0.0) + times[number] * joules
         for core, joules in cores.items():
-            by_core[core] = by_core.get(core, 0.0) + joules
+            by_core[core] = by_core.get(core, 0.0) + times[number] * joules
+    for stepped in schedule.expanded.operators:
         for piece, cost in stepped.addition_costs:
             by_operator[stepped.operator.number] += math.fsum(value for _, value in cost.energy_j)
             for level, value in cost.energy_j:
@@ -50,11 +56,11 @@ def energy_of(schedule: Schedule, machine: Machine, n_operators: int) -> Energy:
         steps = schedule.expanded.tables.steps
         by_operator += np.bincount(steps.operator, clocked, minlength=n_operators)
         by_level["clock"] = float(clocked.sum())
-        instances = machine.cores
-        by_instance = np.bincount(steps.core, clocked, minlength=len(instances))
-        for instance, spent in zip(instances, by_instance, strict=True):
-            if spent:
-                _add(by_core, instance.name, spent)
+        watts = dict(machine.accelerator.gated_clock_w)
+        busy = Members.of(schedule, machine).parts.sum(axis=1).tolist()
+        for instance, ticks in zip(machine.accelerator.cores, busy, strict=False):
+            if ticks and watts.get(instance.template):
+                _add(by_core, instance.name, ticks * watts[instance.template] / machine.ticks_per_second)
     by_link = _transfers(schedule, machine, by_level, by_core, by_operator)
     for endpoint in machine.accelerator.endpoints:
         by_link[machine.core_index[endpoint.name]] = by_core.get(endpoint.name, 0.0)
@@ -68,7 +74,9 @@ def clock_joules(schedule: Schedule, machine: Machine) -> F64:
     accelerator, expanded = machine.accelerator, schedule.expanded
     watts = dict(accelerator.gated_clock_w)
     per_tick = np.array([watts.get(instance.template, 0.0) for instance in machine.cores])
-    ticks = expanded.parts.plain.sum(axis=1)
+    if not per_tick.any():
+        return np.zeros(len(expanded.tables.steps))
+    ticks = Members.of(schedule, machine).busy
     joules: F64 = ticks * per_tick[expanded.tables.steps.core] / machine.ticks_per_second
     return joules
 
@@ -94,7 +102,7 @@ def _transfers(
     _add(by_core, "links", joules.sum())
     levels = [memory.level for memory in machine.memories]
     for side, size, prices in (
-        (moves.target, moves.bytes * moves.targets, [level.write_energy_j_per_bit for level in levels]),
+        (moves.target, moves.arriving, [level.write_energy_j_per_bit for level in levels]),
         (moves.source, moves.bytes, [level.read_energy_j_per_bit for level in levels]),
     ):
         price = 8 * np.array([0.0, *prices])  # DRAM is paid above
@@ -104,7 +112,14 @@ def _transfers(
         for memory, spent in zip(machine.memories, np.bincount(where, joules, len(price))[1:], strict=True):
             if spent:
                 _add(by_level, memory.level.name, spent)
-                _add(by_core, memory.cores[0] if len(memory.cores) == 1 else memory.name, spent)
+                if len(memory.cores) != 1:
+                    _add(by_core, memory.name, spent)
+                elif memory.cores[0] not in machine.cluster_of:
+                    _add(by_core, memory.cores[0], spent)
+                else:  # cores that work together have equal shares
+                    like = machine.cluster_of[memory.cores[0]].cores
+                    for core in like:
+                        _add(by_core, core.name, spent / len(like))
     return by_link
 
 

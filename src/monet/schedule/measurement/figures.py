@@ -61,7 +61,7 @@ def _transfers(schedule: Schedule, machine: Machine) -> tuple[float, int]:
     """Joules of a schedule's transfers, and bytes between chip and DRAM."""
     accelerator = machine.accelerator
     dram, memories = accelerator.dram, [memory.level for memory in machine.memories]
-    transfers = schedule.transfer_sums(len(machine.resource_names), len(memories) + 1)
+    transfers = schedule.transfer_sums(machine.spread, len(memories) + 1)
     joules = 8 * transfers.bursts[FROM_DRAM] * dram.read_energy_j_per_bit
     joules += 8 * transfers.bursts[TO_DRAM] * dram.write_energy_j_per_bit
     joules += transfers.over_resource @ machine.link_j_per_byte

@@ -17,6 +17,7 @@ from monet.schedule.costs.transfer_cost import passing_bytes
 from monet.schedule.machine import Machine
 from monet.schedule.measurement.energy import Energy
 from monet.schedule.measurement.padding import padding_macs
+from monet.schedule.measurement.members import Members, unfolded
 from monet.schedule.measurement.spans import operator_spans
 from monet.schedule.plan import split_text
 from monet.schedule.schedule import Occupied, Schedule
@@ -54,7 +55,10 @@ class Measures:
         tiles, moves = schedule.tiles, schedule.transfers
         self.count, self.seconds = len(workload.operators), 1 / machine.ticks_per_second
         self.first, self.last = self._spans()
-        self.busy = np.bincount(tiles.operator, tiles.end - tiles.start, minlength=self.count)
+        self.members = Members.of(schedule, machine)
+        self.busy = np.bincount(
+            schedule.expanded.tables.steps.operator, self.members.busy, minlength=self.count
+        )  # of all cores
         cores = len(machine.cores)
         spread = tiles.operator * cores + tiles.core
         by_core = np.bincount(spread, tiles.end - tiles.start, minlength=self.count * cores)
@@ -176,16 +180,14 @@ class Measures:
     def cores(self) -> tuple[r.CoreRow, ...]:
         """One row per core, its makespan split exactly by cause."""
         schedule, machine, makespan = self.schedule, self.machine, self.schedule.timed.makespan
-        steps = schedule.expanded.tables.steps
-        found = []
+        found, members = [], self.members
+        all_parts, all_waits = members.parts.tolist(), schedule.timed.waits.tolist()
         macs, used_cycles = self._by_core()
         for number, instance in enumerate(machine.accelerator.cores):
-            here = steps.core == number
-            parts = [int(ticks) for ticks in schedule.expanded.parts.plain[here].sum(axis=0)]
-            waits = [int(value) for value in schedule.timed.waits[number]]
+            parts, waits = all_parts[number], all_waits[machine.core_index[instance.name]]
             ticks = dict(zip(r.TIME_PARTS, [*parts, *waits], strict=False))
             ticks["idle"] = makespan - sum(ticks.values())
-            busy, used = sum(parts), np.unique(steps.operator[here])
+            busy = sum(parts)
             peak = instance.core.units * instance.core.clock_hz * makespan * self.seconds
             found.append(
                 r.CoreRow(
@@ -197,8 +199,8 @@ class Measures:
                     utilisation=float(used_cycles[number] / peak) if peak else busy / makespan if makespan else 0.0,
                     macs=float(macs[number]),
                     energy_j=self.energy.by_core.get(instance.name, 0.0),
-                    operators=len(used),
-                    tiles=int(here.sum()),
+                    operators=int(members.operators[number]),
+                    tiles=int(members.tiles[number]),
                     time={name: value * self.seconds for name, value in ticks.items()},
                     time_ticks=ticks,
                 )
@@ -207,15 +209,15 @@ class Measures:
 
     def _by_core(self) -> tuple[F64, F64]:
         """By core, multiply-accumulates and cycles of units that multiply."""
-        operators, index = self.schedule.expanded.operators, self.machine.core_index
-        many = [len(stepped.instances) for stepped in operators]
-        numbers = {cores: [index[core] for core in cores] for cores in {each.placement.cores for each in operators}}
-        places = [number for stepped in operators for number in numbers[stepped.placement.cores]]
-        where = np.array(places, np.int64)
-        macs = [stepped.operator.macs / count for stepped, count in zip(operators, many, strict=True)]
-        found = (np.bincount(where, np.repeat(each, many), len(index)) for each in (macs, self._unit_cycles))
-        share, cycles = (each.astype(np.float64) for each in found)
-        return share, cycles
+        share = dict[tuple[str, ...], list[float]]()
+        for stepped, cycles in zip(self.schedule.expanded.operators, self._unit_cycles, strict=True):
+            sums = share.setdefault(stepped.placement.cores, [0.0, 0.0])
+            sums[0] += stepped.operator.macs / len(stepped.instances)
+            sums[1] += cycles
+        found = np.zeros((2, len(self.machine.unfolded_index)))
+        for cores, sums in share.items():
+            found[:, self.machine.numbers_of(cores)] += np.array(sums)[:, None]
+        return found[0], found[1]
 
     def links(self) -> tuple[r.LinkRow, ...]:
         """One row per link direction, per port of a shared level, and one for DRAM: bytes, busy time, energy."""
@@ -226,7 +228,7 @@ class Measures:
         makespan, table = max(1, self.schedule.timed.makespan), list[r.LinkRow]()
         dram = machine.accelerator.dram
         described = {machine.dram_resource: ([dram.name], dram.bandwidth_bytes_per_s)}
-        for link, pair in zip(machine.accelerator.links, machine.link_resources, strict=True):
+        for link, pair in zip(machine.folded.links, machine.link_resources, strict=True):
             for backwards, number in enumerate(pair):
                 ends = list(reversed(link.endpoints)) if backwards and pair[0] != pair[1] else list(link.endpoints)
                 described[number] = described.get(number, (ends, link.bandwidth_bits_per_s / 8))
@@ -238,21 +240,24 @@ class Measures:
                 number = machine.core_index[endpoint.name]
                 described[number] = [machine.accelerator.dram.name, endpoint.name], endpoint.bandwidth_bytes_per_s
                 size[number] = self._sent.get(endpoint.name, 0)
-        for number in range(len(machine.accelerator.cores), resources):
+        names, place = machine.unfolded_resources
+        for number in range(len(machine.folded.cores), resources):
             if number not in described:
                 continue  # a port of a memory that belongs to cores
             ends, bandwidth = described[number]
-            table.append(
-                r.LinkRow(
-                    name=machine.resource_names[number],
-                    endpoints=tuple(ends),
-                    bytes=int(size[number]),
-                    busy_s=float(busy[number] * self.seconds),
-                    utilisation=float(busy[number] / makespan),
-                    energy_j=float(self.energy.by_link[number]),
-                    bandwidth_bytes_per_s=bandwidth,
+            like = int(machine.spread[number])  # of cores that work together each has one, with equal shares
+            for one in range(like):
+                table.append(
+                    r.LinkRow(
+                        name=names[place[number] + one],
+                        endpoints=tuple(machine.like_end(end, one) for end in ends),
+                        bytes=int(size[number] + like - 1 - one) // like,
+                        busy_s=float(busy[number] * self.seconds),
+                        utilisation=float(busy[number] / makespan),
+                        energy_j=float(self.energy.by_link[number]) / like,
+                        bandwidth_bytes_per_s=bandwidth,
+                    )
                 )
-            )
         return tuple(table)
 
     @cached_property
@@ -301,12 +306,13 @@ class Measures:
 
     def timeline(self) -> r.Timeline:
         """Every booking of every node."""
-        booked, real = self._booked, self._booked.ticks > 0
+        booked = unfolded(self._booked, self.schedule, self.machine, self.members)
+        real = booked.ticks > 0
         names = tuple(operator.op.name for operator in self.workload.operators)
         start = booked.start[real]
         return r.Timeline(
             self.machine.ticks_per_second,
-            self.machine.resource_names,
+            self.machine.unfolded_resources[0],
             names,
             start,
             start + booked.ticks[real],

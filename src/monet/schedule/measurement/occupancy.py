@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from monet.arrays import I64
@@ -28,7 +30,8 @@ def traces(schedule: Schedule, machine: Machine, workload: Workload) -> tuple[Me
         here = copies.memory == number
         mine = Stays(*(column[here] for column in copies))
         size = 0 if memory.size_bytes == BOUNDLESS else memory.size_bytes
-        found.append(_trace(memory.name, size, mine, category[here], machine, workload))
+        trace = _trace(memory.name, size, mine, category[here], machine, workload)
+        found += [trace if name == memory.name else replace(trace, name=name) for name in machine.like_memories(number)]
     return tuple(found)
 
 

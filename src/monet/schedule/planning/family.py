@@ -20,7 +20,7 @@ from monet.schedule.expansion.expand import Draft
 from monet.schedule.plan import Placement, Plan
 from monet.schedule.planning.floors import whole_floor
 from monet.schedule.schedule import Schedule
-from monet.schedule.simulation.records import NEVER, Steps, TickParts
+from monet.schedule.simulation.records import NEVER, Steps
 
 FULL, HALF = 1.0, 0.5  # shares of a memory for an operator's own tiles
 
@@ -180,10 +180,10 @@ def _busy_ticks(scheduler: Scheduler, made: Draft, most_cores: int) -> float:
     """Ticks that the arithmetic of a plan would take on so many like cores: of all designs the longest."""
     accelerator = scheduler.machine.accelerator
     steps = Steps.of(np.concatenate([arrays.steps for arrays in made.arrays_of]))
-    parts = TickParts.of(np.concatenate([arrays.parts for arrays in made.arrays_of]))
-    ticks = np.bincount(steps.core, parts.useful + parts.under_used, minlength=len(accelerator.cores))
-    ticks = ticks[: len(accelerator.cores)]
-    numbers = [accelerator.design_number[core.name] for core in accelerator.cores]
+    work = np.concatenate([arrays.work for arrays in made.arrays_of])
+    cores = scheduler.machine.folded.cores
+    ticks = np.bincount(steps.core, work, minlength=len(cores))[: len(cores)]
+    numbers = [accelerator.design_number[core.name] for core in cores]
     return max(
         float(ticks[np.equal(numbers, number)].sum()) / min(most_cores, len(like))
         for number, like in enumerate(accelerator.like_cores)

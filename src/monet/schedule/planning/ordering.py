@@ -67,7 +67,7 @@ def needed_by(
         member, steps, spans = members[index], Steps.of(by_operator[index].steps), by_operator[index].spans
         mine = slice(ends[index] - by_operator[index].counts[1], ends[index])
         block, written = entries.block[mine], np.isin(entries.kind[mine], WRITES)
-        tiles, adds = member.steps.tiles, spans[:, 0] >= member.steps.count
+        tiles, adds = member.steps.tiles, spans[:, 0] >= by_operator[index].main
         gang_of = np.empty(len(steps), np.int64)
         gang_of[np.concatenate([np.arange(low, high) for low, high in spans])] = np.repeat(
             np.arange(len(spans)), spans[:, 1] - spans[:, 0]

@@ -34,6 +34,7 @@ from monet.schedule.simulation.residency import (
     guard_with,
     next_use,
     release,
+    size_in,
     write_back,
     write_out,
 )
@@ -104,7 +105,7 @@ def reserve_step(plan: Tables, routes: Routes, state: State, s: int) -> bool:
             live.room = doing.room
         if entry.kind not in (HOLD_READ, HOLD_WRITE) or state.at[entry.block, entry.memory] >= 0:
             continue
-        size = plan.blocks[entry.block].bytes
+        size = size_in(plan, routes, entry.block, entry.memory)
         event = take_or_fail(plan, routes, state, entry.memory, size)
         if event == NO_ROOM:
             return False
@@ -140,19 +141,19 @@ def admit(plan: Tables, routes: Routes, state: State, gang: int) -> None:
 def admit_result(plan: Tables, routes: Routes, state: State, e: int, gang: int) -> None:
     """Keep a result in the memory of its core if there is room."""
     entry, live = plan.entries[e], state.entries[e]
-    block, given = state.blocks[entry.block], plan.blocks[entry.block]
+    block, size = state.blocks[entry.block], size_in(plan, routes, entry.block, entry.memory)
     block.pinned = gang
     if state.at[entry.block, entry.memory] >= 0:
         live.kind = HOLD_WRITE
         return
     use, event = use_after(plan, state, entry.block, gang), NO_ROOM
     if use < NEVER:  # somebody reads it again
-        event = take(plan, routes, state, entry.memory, given.bytes, use)
+        event = take(plan, routes, state, entry.memory, size, use)
     if event == NO_ROOM:
         live.kind = STREAM_WRITE
         return
     live.kind, live.is_new, live.room = HOLD_WRITE, 1, event
-    add_copy(state, entry.block, entry.memory, given.bytes)
+    add_copy(state, entry.block, entry.memory, size)
 
 
 @part()

@@ -16,7 +16,7 @@ kept, what was not used for longest goes first).
 from __future__ import annotations
 
 from monet.compiled import part
-from monet.schedule.simulation.nodes import book_route, depend, in_rows, join, open_node
+from monet.schedule.simulation.nodes import book_route, depend, in_rows, join, open_node, part_of
 from monet.schedule.simulation.records import (
     DATA,
     EVICT,
@@ -39,6 +39,7 @@ from monet.schedule.simulation.residency import (
     next_use,
     put_first,
     release,
+    size_in,
     take_free,
     take_out,
     write_back,
@@ -93,7 +94,7 @@ def put_up(plan: Tables, routes: Routes, state: State, copy: int, kind: int) -> 
                 new = open_node(state, kind, -1, size, memory, level)
                 depend(state, new, event, 0, SPACE)
                 depend(state, new, state.guards[copy].ready, routes.latency[pair], DATA)
-                book_route(state, routes, new, pair, size, 0)
+                book_route(state, routes, new, pair, size, size_in(plan, routes, number, memory), size, 0)
                 guard_with(state, copy, new, -1)
                 there = add_copy(state, number, level, size)
                 state.copies[there].came = new
@@ -230,7 +231,9 @@ def bring(plan: Tables, routes: Routes, state: State, e: int, above: int, level:
     size, pair = memory.missing, above * memories + level
     copy, source = state.at[entry.block, level], state.at[entry.block, above]
     new = open_node(state, READ if above == 0 else MOVE, step, size, above, level)
-    book_route(state, routes, new, pair, size, in_rows(size, entry.rows, routes.burst_bytes))
+    live = state.entries[e]
+    own = size if live.bytes <= 0 else part_of(live.own, size, live.bytes)
+    book_route(state, routes, new, pair, size, max(1, own), size, in_rows(size, entry.rows, routes.burst_bytes))
     state.events.nodes[new].latency = routes.latency[pair]
     guard = state.guards[copy]
     if guard.ready < 0:  # until then it is there when there is room

@@ -20,6 +20,7 @@ def open_node(state: State, kind: int, step: int, size: int, source: int, target
     node.kind, node.step, node.operator = kind, step, counters.operator
     node.bytes, node.bursts = size, 0
     node.source, node.target, node.targets = source, target, 1
+    node.own, node.every = 0, 0
     node.latency, node.duration = 0, 0
     node.dep_start, node.dep_end = counters.deps, counters.deps
     node.book_start, node.book_end = counters.bookings, counters.bookings
@@ -80,14 +81,31 @@ def at_peak(routes: Routes, size: int) -> float:
 
 
 @part()
-def book_route(state: State, routes: Routes, number: int, pair: int, size: int, bursts: int) -> None:
-    """Occupy every resource of a route for as long as ``size`` bytes take there; DRAM for whole bursts."""
+def part_of(value: int, size: int, whole: int) -> int:
+    """Of some bytes that go along with ``whole`` bytes, those that go with ``size`` of them."""
+    if value == whole or size >= whole:
+        return size if value == whole else value
+    return int(value * (size / whole))
+
+
+@part()
+def book_route(
+    state: State, routes: Routes, number: int, pair: int, size: int, own: int, every: int, bursts: int
+) -> None:
+    """Occupy every resource of a route for as long as ``size`` bytes take there; DRAM for whole bursts. Of cores that
+    work together, each occupies its own wires for ``own`` bytes, and all of them for ``every``; DRAM serves them one
+    by one."""
+    node = state.events.nodes[number]
+    node.own, node.every = max(node.own, own), node.every + every
     for i in range(routes.pointer[pair], routes.pointer[pair + 1]):
         moved = float(size)
         if routes.resource[i] == routes.dram:
-            whole = in_bursts(max(size, bursts), routes.burst_bytes)
-            state.events.nodes[number].bursts = whole
-            moved = at_peak(routes, whole)
+            parts = max(1, (size + own // 2) // max(1, own))
+            whole = in_bursts((max(size, bursts) + parts - 1) // parts, routes.burst_bytes)
+            node.bursts = parts * whole
+            moved = parts * at_peak(routes, whole)
+        elif routes.spread[routes.resource[i]] > 1:
+            moved = float(own)
         ticks = int(moved * routes.ticks_per_byte[i])
         if ticks < moved * routes.ticks_per_byte[i] - 1e-6:
             ticks += 1

@@ -3,6 +3,9 @@
 Nodes are compute tiles and transfers, in the order in which resources serve them. A node has dependencies, bookings of
 resources with the ticks that it occupies each, and a latency that passes after them. Memory 0 is DRAM, numbers below
 zero stand for "none".
+
+Like cores that work together (``schedule.clusters``) are one core here, with one memory: what the one with most has to
+do and to hold. What passes wires that all of them share is counted for all.
 """
 
 from __future__ import annotations
@@ -39,6 +42,8 @@ class Nodes(Table):
     source: I64  # memory
     target: I64
     targets: I64  # memories that a multicast writes
+    own: I64  # bytes over the wires of each core alone, of cores that work together the one that moves most
+    every: I64  # bytes over the wires of all of them: what several get counts for each
     latency: I64  # ticks, after the last resource is free
     duration: I64  # ticks of the longest booking
     dep_start: I64
@@ -139,12 +144,17 @@ class Entries(Table):
     first: I64  # of them, before the array can start (of results: after it has ended)
     share: I64  # entries of a gang with the same block and number above zero read the same part: one multicast
     rows: I64  # if it is a part of a block, the rows in which it lies in DRAM
+    own: I64  # bytes, of cores that work together those of the one with most
+    every: I64  # bytes of all of them: what several read counts for each
+    away: I64  # of ``bytes``, those that cores take of each other while the block lies in their memories
+    own_away: I64  # of ``own``, likewise
 
 
 class Blocks(Table):
     """Parts of storages that are held, moved and evicted as a whole."""
 
     bytes: I64
+    own: I64  # bytes of it in the memory of each of the cores that work together on it
     in_dram: I64  # 1: from the start
     persistent: I64  # 1: it is still there after the step
     through: I64  # 1: what is written on chip must go to DRAM
@@ -176,6 +186,8 @@ class Routes(NamedTuple):
     exists: U8
     port: I64  # by memory: the resource of its ports; -1 if nobody has to queue for them
     parent: I64  # by memory: the shared level that data from DRAM passes last on its way here; 0 if there is none
+    spread: I64  # by resource: of how many cores that work together each has one like it; 1: there is only this one
+    members: I64  # by memory, likewise
     lru: U8  # by memory: 1 for a shared level that evicts what was not used for longest, not what is used last
     depth: int  # most shared levels on the way to a memory
     outside: int  # the first memory that is not on chip, behind a port; what is there stays until it is used
@@ -245,6 +257,10 @@ class EntryState(Table):
     is_new: I64  # 1: the block was not there before
     source: I64  # memory, or LEADS, FOLLOWS, UNWANTED
     is_staged: I64  # 1: it comes from DRAM, or from a shared level on the way from there
+    bytes: I64  # that pass, as far as the block is not in the memory of the core that wants them; see ``Entries``
+    first: I64
+    own: I64
+    every: I64
     first_in: I64
     through: I64
     next: I64  # the next entry that the same transfer serves

@@ -21,6 +21,13 @@ def next_use(plan: Tables, state: State, number: int) -> int:
 
 
 @part()
+def size_in(plan: Tables, routes: Routes, number: int, memory: int) -> int:
+    """Bytes of a block in a memory: all, or what each of the cores that work together has of it."""
+    block = plan.blocks[number]
+    return int(block.own if routes.members[memory] > 1 else block.bytes)
+
+
+@part()
 def free_bytes(state: State, where: int, size: int, event: int) -> None:
     """Queue freed bytes of a memory; they may be taken once ``event`` has ended."""
     memory, counters = state.memories[where], state.counters[0]
@@ -113,7 +120,7 @@ def write_back(plan: Tables, routes: Routes, state: State, number: int, kind: in
             continue
         new = open_node(state, kind, -1, size, memory, target)
         depend(state, new, state.guards[copy].ready, routes.latency[pair], DATA)
-        book_route(state, routes, new, pair, size, 0)
+        book_route(state, routes, new, pair, size, size_in(plan, routes, number, memory), size, 0)
         guard_with(state, copy, new, -1)
         block.in_dram, block.dram_ready = 1, new
         if block.due >= 0:  # negative: still accumulating

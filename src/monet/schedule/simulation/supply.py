@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from monet.compiled import part
 from monet.schedule.simulation.levels import follow, is_above, put_up, stage
-from monet.schedule.simulation.nodes import book_route, depend, in_rows, join, open_node
+from monet.schedule.simulation.nodes import book_route, depend, in_rows, join, open_node, part_of
 from monet.schedule.simulation.records import (
     DATA,
     FOLLOWS,
@@ -23,7 +23,7 @@ from monet.schedule.simulation.records import (
     State,
     Tables,
 )
-from monet.schedule.simulation.residency import guard_with, write_back
+from monet.schedule.simulation.residency import guard_with, size_in, write_back
 
 
 @part()
@@ -38,7 +38,7 @@ def fetch(plan: Tables, routes: Routes, state: State, gang: int) -> bool:
             source = source_of(plan, routes, state, e, plan.blocks[number].bytes, s)
             if source < 0:
                 return False
-            new = transfer(plan, routes, state, e, source, plan.blocks[number].bytes, s)
+            new = transfer(plan, routes, state, e, source, plan.blocks[number].bytes, s, False)
             f = e
             while f >= 0:
                 copy = state.at[number, plan.entries[f].memory]
@@ -65,9 +65,10 @@ def chain(plan: Tables, routes: Routes, state: State, gang: int, held: bool) -> 
         if held:  # a sum that has been evicted comes back before it is continued
             wanted = live.is_new == 1 and (live.kind == HOLD_READ or block.due < 0)
         else:
-            wanted = live.kind == STREAM_READ and state.at[entry.block, entry.memory] < 0
+            wanted = live.kind == STREAM_READ and (state.at[entry.block, entry.memory] < 0 or entry.away > 0)
         if not wanted:
             continue
+        ask(plan, routes, state, e, held)
         lead = block.leader if held or entry.share > 0 else -1
         while lead >= 0 and not (
             (held or entries[lead].share == entry.share)
@@ -75,11 +76,26 @@ def chain(plan: Tables, routes: Routes, state: State, gang: int, held: bool) -> 
         ):  # cores that read other parts, or from another level, come between
             lead = state.entries[lead].other
         live.source, live.other = LEADS, block.leader
-        block.asked += plan.blocks[entry.block].bytes if held else entry.bytes
+        block.asked += live.bytes
         if lead >= 0:
             live.next, state.entries[lead].source = lead, FOLLOWS
-            block.asked -= plan.blocks[entry.block].bytes if held else entries[lead].bytes
+            block.asked -= state.entries[lead].bytes
         block.leader = e
+
+
+@part()
+def ask(plan: Tables, routes: Routes, state: State, e: int, held: bool) -> None:
+    """What an entry takes of its block: of one that lies in the memories of cores that work together, only what they
+    have to take of each other."""
+    entry, live, block = plan.entries[e], state.entries[e], plan.blocks[plan.entries[e].block]
+    if held:
+        live.bytes, live.first, live.own = block.bytes, block.bytes, size_in(plan, routes, entry.block, entry.memory)
+        live.every = entry.every if routes.members[entry.memory] > 1 else block.bytes
+    elif state.at[entry.block, entry.memory] < 0:
+        live.bytes, live.first, live.own, live.every = entry.bytes, entry.first, entry.own, entry.every
+    else:
+        live.bytes, live.first = entry.away, part_of(entry.first, entry.away, entry.bytes)
+        live.own, live.every = entry.own_away, part_of(entry.every, entry.away, entry.bytes)
 
 
 @part()
@@ -122,7 +138,7 @@ def nearest_copy(plan: Tables, routes: Routes, state: State, number: int, target
         return best
     level = routes.parent[target]
     while level > 0:
-        if is_whole(plan, state, number, level):
+        if is_whole(plan, routes, state, number, level):
             pair = level * memories + target  # its port is one resource of the route
             best, hops = level, routes.pointer[pair + 1] - routes.pointer[pair] - 1
             if hops <= 1:
@@ -134,22 +150,24 @@ def nearest_copy(plan: Tables, routes: Routes, state: State, number: int, target
     for source in range(1, memories):
         pair = source * memories + target
         many = routes.pointer[pair + 1] - routes.pointer[pair] if routes.exists[pair] else NEVER
-        if many < hops and is_whole(plan, state, number, source):
+        if many < hops and is_whole(plan, routes, state, number, source):
             best, hops = source, many
     return int(best)
 
 
 @part()
-def is_whole(plan: Tables, state: State, number: int, memory: int) -> bool:
+def is_whole(plan: Tables, routes: Routes, state: State, number: int, memory: int) -> bool:
     """Whether all of a block lies in a memory, or is on its way there."""
     copy = state.at[number, memory]
     if copy < 0 or (state.guards[copy].ready < 0 and plan.blocks[number].resident != memory):
         return False
-    return bool(min(state.copies[copy].bytes, state.guards[copy].filled) >= plan.blocks[number].bytes)
+    return bool(min(state.copies[copy].bytes, state.guards[copy].filled) >= size_in(plan, routes, number, memory))
 
 
 @part()
-def transfer(plan: Tables, routes: Routes, state: State, lead: int, source: int, size: int, step: int) -> int:
+def transfer(
+    plan: Tables, routes: Routes, state: State, lead: int, source: int, size: int, step: int, is_rest: bool
+) -> int:
     """One transfer of a block to every entry of a chain, each link of the routes booked once."""
     first, from_dram, memories = plan.entries[lead], source == 0, state.at.shape[1]
     new = open_node(state, READ if from_dram else MOVE, step, size, source, first.memory)
@@ -162,7 +180,12 @@ def transfer(plan: Tables, routes: Routes, state: State, lead: int, source: int,
     while e >= 0:
         pair = source * memories + plan.entries[e].memory
         depend(state, new, state.entries[e].room, 0, SPACE)
-        book_route(state, routes, new, pair, size, bursts)
+        own, every = size, size
+        if routes.members[plan.entries[e].memory] > 1:
+            own, every = own_bytes(state, e, is_rest), every_byte(state, e, is_rest)
+        elif routes.members[source] > 1:  # each of the cores that have it sends its part
+            own = part_of(plan.blocks[first.block].own, size, plan.blocks[first.block].bytes)
+        book_route(state, routes, new, pair, size, own, every, bursts)
         node.latency = max(node.latency, routes.latency[pair])
         e, targets = state.entries[e].next, targets + 1
     node.targets = targets
@@ -171,6 +194,22 @@ def transfer(plan: Tables, routes: Routes, state: State, lead: int, source: int,
     if not from_dram:
         guard_with(state, copy, new, -1)
     return new
+
+
+@part()
+def own_bytes(state: State, e: int, is_rest: bool) -> int:
+    """Bytes over the wires of the core that takes most, of what an entry takes first, or of the rest."""
+    live = state.entries[e]
+    first = part_of(live.own, live.first, live.bytes)
+    return int(live.own - first) if is_rest else first
+
+
+@part()
+def every_byte(state: State, e: int, is_rest: bool) -> int:
+    """The same over the wires of all cores together."""
+    live = state.entries[e]
+    first = part_of(live.every, live.first, live.bytes)
+    return int(live.every - first) if is_rest else first
 
 
 @part()
@@ -196,15 +235,15 @@ def stream_first(plan: Tables, routes: Routes, state: State, s: int) -> bool:
         entry, live = plan.entries[e], state.entries[e]
         if live.source != LEADS:
             continue
-        live.source = source_of(plan, routes, state, e, entry.first, s)
+        live.source = source_of(plan, routes, state, e, live.first, s)
         if live.source < 0:
             return False
         if not is_private(state, e):
-            if entry.first > 0:
-                shared(plan, routes, state, e, s, entry.first, False)
+            if live.first > 0:
+                shared(plan, routes, state, e, s, live.first, False)
         elif live.source == 0:
-            private += entry.first
-            bursts += in_rows(entry.first, entry.rows, routes.burst_bytes)
+            private += live.first
+            bursts += in_rows(live.first, entry.rows, routes.burst_bytes)
         else:
             level = routes.parent[entry.memory]
     doing.first_in = read_for_itself(plan, routes, state, s, 0, private, bursts, True) if private else -1
@@ -213,7 +252,7 @@ def stream_first(plan: Tables, routes: Routes, state: State, s: int) -> bool:
         private = 0
         for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
             if state.entries[e].source == level and is_private(state, e):
-                private += plan.entries[e].first
+                private += state.entries[e].first
         if private > 0:
             new = read_for_itself(plan, routes, state, s, level, private, 0, True)
             doing.first_read = doing.first_read if doing.first_read >= 0 else new
@@ -235,7 +274,7 @@ def stream_rest(plan: Tables, routes: Routes, state: State, s: int) -> None:
     doing, private, level = state.steps[s], 0, 0
     for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
         entry, live = plan.entries[e], state.entries[e]
-        rest = entry.bytes - entry.first
+        rest = live.bytes - live.first
         if live.kind == SPILL and state.entries[e - 1].kind == STREAM_WRITE:
             if state.blocks[entry.block].home == 0:
                 private += entry.bytes
@@ -259,7 +298,7 @@ def stream_rest(plan: Tables, routes: Routes, state: State, s: int) -> None:
             if live.kind == SPILL and state.entries[e - 1].kind == STREAM_WRITE:
                 private += entry.bytes if state.blocks[entry.block].home == level else 0
             elif live.source == level and is_private(state, e):
-                private += entry.bytes - entry.first
+                private += live.bytes - live.first
         if private > 0:
             new = read_for_itself(plan, routes, state, s, level, private, 0, False)
             through = join(state, through, new, DATA)
@@ -270,7 +309,7 @@ def stream_rest(plan: Tables, routes: Routes, state: State, s: int) -> None:
 @part()
 def shared(plan: Tables, routes: Routes, state: State, lead: int, step: int, size: int, is_rest: bool) -> None:
     """A stream that several steps share, or that comes from another core's memory; its first part, or the rest."""
-    new = transfer(plan, routes, state, lead, state.entries[lead].source, size, step)
+    new = transfer(plan, routes, state, lead, state.entries[lead].source, size, step, is_rest)
     e = lead
     while e >= 0:
         live = state.entries[e]
@@ -295,7 +334,10 @@ def read_for_itself(
             break
     pair = source * state.at.shape[1] + target
     new = open_node(state, READ if source == 0 else MOVE, s, size, source, target)
-    book_route(state, routes, new, pair, size, bursts)
+    own, every = size, size
+    if routes.members[target] > 1:
+        own, every = taken_by_each(plan, state, s, source, is_first)
+    book_route(state, routes, new, pair, size, own, every, bursts)
     depend(state, new, doing.room, 0, SPACE)
     for e in range(step.entry_start, step.entry_end):
         entry, live = plan.entries[e], state.entries[e]
@@ -304,7 +346,7 @@ def read_for_itself(
         if source == 0:
             depend(state, new, state.blocks[entry.block].dram_ready, 0, DATA)
         else:
-            follow(state, new, state.at[entry.block, source], entry.first if is_first else entry.bytes - entry.first)
+            follow(state, new, state.at[entry.block, source], live.first if is_first else live.bytes - live.first)
     if not is_first:
         behind(state, new, doing.first_in, routes.latency[pair])
     if is_first or doing.first_in < 0:  # what follows the first part arrives behind it without a pause
@@ -312,6 +354,23 @@ def read_for_itself(
     if source > 0:
         hold_in_level(plan, routes, state, s, source, new)
     return new
+
+
+@part()
+def taken_by_each(plan: Tables, state: State, s: int, source: int, is_first: bool) -> tuple[int, int]:
+    """Of what a step of cores that work together streams for itself from somewhere: bytes of the core that takes most,
+    and of all together."""
+    own, every = 0, 0
+    for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
+        live = state.entries[e]
+        if live.source == source and is_private(state, e):
+            own += own_bytes(state, e, not is_first)
+            every += every_byte(state, e, not is_first)
+        elif live.kind == SPILL and state.entries[e - 1].kind == STREAM_WRITE and not is_first:
+            if state.blocks[plan.entries[e].block].home == source:
+                own += plan.entries[e].own
+                every += plan.entries[e].every
+    return own, every
 
 
 @part()
@@ -351,11 +410,14 @@ def leave(plan: Tables, routes: Routes, state: State, s: int, after: int) -> int
 def leave_for(plan: Tables, routes: Routes, state: State, s: int, after: int, target: int) -> int:
     """Streamed results of a step that go to one memory."""
     doing, size, bursts, source = state.steps[s], 0, 0, -1
+    own, every = 0, 0
     for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
         entry = plan.entries[e]
         if state.entries[e].kind == STREAM_WRITE and state.blocks[entry.block].home == target:
             leaving = entry.first if after >= 0 else entry.bytes - entry.first
             size += leaving
+            own += part_of(entry.own, leaving, entry.bytes)
+            every += part_of(entry.every, leaving, entry.bytes)
             bursts += in_rows(leaving, entry.rows, routes.burst_bytes)
             source = entry.memory
     if size == 0:
@@ -373,7 +435,7 @@ def leave_for(plan: Tables, routes: Routes, state: State, s: int, after: int, ta
             number = plan.entries[e].block
             if state.entries[e].kind == STREAM_WRITE and state.blocks[number].home == target:
                 depend(state, new, state.guards[state.at[number, target]].room, 0, SPACE)
-    book_route(state, routes, new, pair, size, bursts)
+    book_route(state, routes, new, pair, size, own, every, bursts)
     if target > 0:
         for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
             number = plan.entries[e].block

@@ -10,8 +10,8 @@ from monet.schedule.simulation.records import EVICT, FROM_DRAM, ON_CHIP, READ, T
 
 
 class TransferSums(NamedTuple):
-    """Bytes: by direction (FROM_DRAM, TO_DRAM, ON_CHIP), also on the pins of DRAM; over every resource; read from and
-    written to every memory (0: DRAM, or none)."""
+    """Bytes: by direction (FROM_DRAM, TO_DRAM, ON_CHIP), also on the pins of DRAM; over every resource (and
+    all like it, of cores that work together); read from and written to every memory (0: DRAM, or none)."""
 
     bytes: I64
     bursts: I64
@@ -29,8 +29,8 @@ def direction_of(kind: int, target: int) -> int:
 
 
 @kernel
-def sum_transfers(events: Events, totals: TransferSums) -> None:
-    """Add up all transfers, from zeros."""
+def sum_transfers(events: Events, totals: TransferSums, spread: I64) -> None:
+    """Add up all transfers, from zeros. ``spread``: see ``Routes``."""
     for number in range(len(events.nodes)):
         node = events.nodes[number]
         if node.bytes <= 0:
@@ -39,6 +39,7 @@ def sum_transfers(events: Events, totals: TransferSums) -> None:
         totals.bytes[direction] += node.bytes
         totals.bursts[direction] += node.bursts
         totals.read_from[max(0, node.source)] += node.bytes
-        totals.written_to[max(0, node.target)] += node.bytes * node.targets
+        totals.written_to[max(0, node.target)] += node.every
         for b in range(node.book_start, node.book_end):
-            totals.over_resource[events.bookings[b].resource] += node.bytes
+            resource = events.bookings[b].resource
+            totals.over_resource[resource] += node.every if spread[resource] > 1 else node.bytes
