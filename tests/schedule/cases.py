@@ -9,6 +9,7 @@ from monet.graph import Graph, GraphBuilder
 from monet.hardware.accelerator import Accelerator
 from monet.hardware.loading import describe_text
 from monet.hardware.resolve import resolve
+from monet.schedule.clusters import LEAST
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.plan import Group, Placement, Plan, PlanError
 from monet.schedule.schedule import Schedule
@@ -231,10 +232,10 @@ def _group(seed: random.Random, scheduler: Scheduler, names: list[str]) -> list[
     return [Group(tuple(names), ((dim, seed.choice((1, 2))),), seed.choice(("cached", "recomputed")))]
 
 
-def random_schedule(number: int) -> tuple[Scheduler, Schedule] | None:
-    """A schedule from a seed, or None if the plan is not legal or does not fit."""
+def random_schedule(number: int, least: int = LEAST) -> tuple[Scheduler, Schedule] | None:
+    """A schedule from a seed, or None if the plan is not legal or does not fit. ``least``: cores that work together."""
     seed = random.Random(number)
-    scheduler = Scheduler(random_graph(seed), random_accelerator(seed))
+    scheduler = Scheduler(random_graph(seed), random_accelerator(seed), least=least)
     try:
         return scheduler, scheduler.schedule(random_plan(seed, scheduler))
     except (NoSchedule, PlanError):

@@ -1,4 +1,5 @@
-"""A plain reading of the scheduler's rules: objects and lists, no kernels. Slow, and meant to be read."""
+"""A plain reading of the scheduler's rules: objects and lists, no kernels. Slow, and meant to be read. Cores that work
+together each have their own wires and their own time here."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ class Reference:
         }
         self.pending: list[tuple[int, int]] = []  # (block, due)
         self.parent = [int(level) for level in machine.parents]
-        self.is_cache = [False, *(memory.is_cache for memory in machine.accelerator.memories)]
+        self.is_cache = [False, *(memory.is_cache for memory in machine.memories)]
         self.now = -1  # the gang at hand
 
     # --- space --------------------------------------------------------------------------------------------------------
@@ -75,6 +76,10 @@ class Reference:
 
     def whole(self, block: int) -> int:
         return int(self.x.blocks.bytes[block])
+
+    def size_in(self, block: int, memory: int) -> int:
+        """Bytes of a block in a memory; of cores that work together, in the memory of each."""
+        return int(self.x.blocks.own[block]) if self.machine.members[memory] > 1 else self.whole(block)
 
     def levels(self, memory: int) -> list[int]:
         """Shared levels between a memory and DRAM, the nearest first."""
@@ -141,7 +146,7 @@ class Reference:
             if room is not None:
                 node = self.add(Node(kind, -1, size, copy.memory, level))
                 node.wait(room)
-                node.wait(copy.ready, self.route(node, copy.memory, level))
+                node.wait(copy.ready, self.route(node, copy.memory, level, 0, self.size_in(copy.block, copy.memory)))
                 copy.guard.append(node)
                 there = self.place(copy.block, level, size)
                 there.came, there.ready, there.guard = node, [node], [node]
@@ -171,8 +176,9 @@ class Reference:
             self.release(victim)
         return self.take_free(level, size)
 
-    def stage(self, block: int, target: int, size: int, step: int, rows: int, asked: int, pinned, rest: bool) -> int:
+    def stage(self, one: dict, size: int, step: int, asked: int, pinned, rest: bool) -> int:
         """What a block misses in the levels on its way comes from above. The nearest level that has some of it."""
+        block, target = one["block"], one["memory"]
         stops: list[tuple[Copy, int]] = []
         for level in self.levels(target):
             if stops and size == 0:
@@ -187,7 +193,7 @@ class Reference:
         above = 0
         for copy, missing in reversed(stops):
             if missing:
-                self.bring(copy, above, missing, step, rows)
+                self.bring(copy, above, missing, step, one)
             above = copy.memory
         return stops[0][0].memory if stops else 0
 
@@ -212,9 +218,10 @@ class Reference:
         pinned.add(block)
         return copy
 
-    def bring(self, copy: Copy, above: int, size: int, step: int, rows: int) -> None:
+    def bring(self, copy: Copy, above: int, size: int, step: int, one: dict) -> None:
         node = self.add(Node("move" if above else "read", step, size, above, copy.memory))
-        node.latency = self.route(node, above, copy.memory, self.bursts(size, rows))
+        own = max(1, part_of(one["own"], size, one["bytes"]))
+        node.latency = self.route(node, above, copy.memory, self.bursts(size, one["rows"]), own)
         if not copy.ready:
             node.wait(copy.guard)
             copy.guard = []
@@ -265,13 +272,16 @@ class Reference:
         burst = self.machine.accelerator.dram.burst_bytes
         return rows * math.ceil(math.ceil(size / rows) / burst) * burst if rows > 1 else size
 
-    def route(self, node: Node, source: int, target: int, bursts: int = 0) -> int:
+    def route(self, node: Node, source: int, target: int, bursts: int, own: int) -> int:
+        """Book a route: for all bytes what is shared, for ``own`` of them what each core has for itself."""
         routes, pair = self.machine.routes, source * self.m + target
         for i in range(routes.pointer[pair], routes.pointer[pair + 1]):
             resource, moved = int(routes.resource[i]), node.bytes
             if resource == self.machine.dram_resource:
-                burst = self.machine.accelerator.dram.burst_bytes
-                moved = self.at_peak(math.ceil(max(moved, bursts) / burst) * burst)
+                burst, parts = self.machine.accelerator.dram.burst_bytes, max(1, (node.bytes + own // 2) // max(1, own))
+                moved = parts * self.at_peak(math.ceil(math.ceil(max(moved, bursts) / parts) / burst) * burst)
+            elif self.machine.spread[resource] > 1:
+                moved = own
             ticks = math.ceil(moved * routes.ticks_per_byte[i] - 1e-6)
             node.books[resource] = max(ticks, node.books.get(resource, 0))
         return int(routes.latency[pair])
@@ -289,7 +299,7 @@ class Reference:
     def write_back(self, block: int, kind: str) -> None:
         copy = next(one for one in self.holders(block) if self.exists(one.memory, 0))
         node = self.add(Node(kind, -1, int(self.x.blocks.bytes[block]), copy.memory, 0))
-        node.wait(copy.ready, self.route(node, copy.memory, 0))
+        node.wait(copy.ready, self.route(node, copy.memory, 0, 0, self.size_in(block, copy.memory)))
         copy.guard.append(node)
         self.in_dram[block], self.dram_ready[block] = True, [node]
         self.pending = [(b, due) for b, due in self.pending if b != block]
@@ -304,7 +314,7 @@ class Reference:
             if best == 0:
                 self.write_back(block, "write")
         if best == 0 or best in self.levels(target):
-            return self.stage(block, target, size, one["step"], one["rows"], asked, pinned, False) or best
+            return self.stage(one, size, one["step"], asked, pinned, False) or best
         return best
 
     def nearest_copy(self, block: int, target: int) -> int:
@@ -312,7 +322,9 @@ class Reference:
         whole = {
             copy.memory: int(pointer[copy.memory * self.m + target + 1] - pointer[copy.memory * self.m + target])
             for copy in self.holders(block)
-            if copy.ready and self.exists(copy.memory, target) and min(copy.bytes, copy.filled) >= self.whole(block)
+            if copy.ready
+            and self.exists(copy.memory, target)
+            and min(copy.bytes, copy.filled) >= self.size_in(block, copy.memory)
         }
         for level in self.levels(target):
             if level in whole:
@@ -323,14 +335,22 @@ class Reference:
                 best, hops = memory, many
         return best
 
-    def move(self, block: int, source: int, targets: list[int], size: int, step: int, rooms, rows: int = 1) -> Node:
+    def move(self, chain: list[dict], source: int, size: int, step: int, own_of) -> Node:
+        """One transfer to all entries of a chain; ``own_of``: what an entry's core takes over its own wires."""
+        block, rows, targets = chain[0]["block"], chain[0]["rows"], [one["memory"] for one in chain]
         node = self.add(Node("move" if source else "read", step, size, source, targets[0]))
         staged = source in self.levels(targets[0])
         if not staged:
             node.wait(self.dram_ready[block] if source == 0 else self.at[block, source].ready)
-        for target, room in zip(targets, rooms, strict=True):
-            node.wait(room)
-            node.latency = max(node.latency, self.route(node, source, target, self.bursts(size, rows)))
+        for one in chain:
+            target = one["memory"]
+            node.wait(one["room"])
+            own = size
+            if self.machine.members[target] > 1:
+                own = own_of(one)
+            elif self.machine.members[source] > 1:
+                own = part_of(int(self.x.blocks.own[block]), size, self.whole(block))
+            node.latency = max(node.latency, self.route(node, source, target, self.bursts(size, rows), own))
         if staged:
             self.follow(node, self.at[block, source], size)
         if source:
@@ -374,13 +394,15 @@ class Reference:
     # --- time ---------------------------------------------------------------------------------------------------------
 
     def time(self, resources: int, books) -> None:
-        free = [0] * resources
+        spread, count = self.machine.spread, len(self.machine.resource_names)
+        free = [[0] * int(spread[one % count]) for one in range(resources)]  # each core's own are its own
         for node in self.nodes:
             mine = books(node)
-            ready = [event.end + lag for event, lag in node.waits] + [free[one] for one in mine]
+            ready = [event.end + lag for event, lag in node.waits] + [each for one in mine for each in free[one]]
             node.start = max([0, *ready])
             for one, ticks in mine.items():
-                free[one] = node.start + ticks
+                for core in range(len(free[one])):
+                    free[one][core] = node.start + ticks
             node.end = node.start + max([0, *node.books.values()]) + node.latency
 
     def ask_when_free(self) -> None:
@@ -395,7 +417,7 @@ class Reference:
                 done.setdefault(resource, {})[node.step] = node
 
     def merge_queues(self) -> None:
-        cores, count = len(self.machine.accelerator.cores), len(self.machine.resource_names)
+        cores, count = len(self.machine.cores), len(self.machine.resource_names)
 
         def relaxed(node: Node) -> dict[int, int]:
             shift = count if node.kind in ("write", "evict") else 0
@@ -451,7 +473,7 @@ class Gang:
         self.leaves, self.ahead = bool(row["leaves_chip"]), int(row["ahead"])
         table, entries = plan.x.steps, plan.x.entries
         self.entries = {
-            s: [{name: int(entries[name][e]) for name in ("block", "memory", "kind", "bytes", "first", "share", "rows")}
+            s: [{name: int(entries[name][e]) for name in d.Entries.row.names or ()}
                 | {"step": s, "room": [], "new": False, "in": [], "through": []}
                 for e in range(table.entry_start[s], table.entry_end[s])]
             for s in self.steps
@@ -486,7 +508,7 @@ class Gang:
                 if one["kind"] == d.STREAM_READ:
                     one["room"] = self.room[s]
                 if one["kind"] in held and (one["block"], one["memory"]) not in plan.at:
-                    size = int(plan.x.blocks.bytes[one["block"]])
+                    size = plan.size_in(one["block"], one["memory"])
                     one["room"], one["new"] = plan.take(one["memory"], size, self.pinned), True
                     plan.place(one["block"], one["memory"], size)
 
@@ -506,7 +528,7 @@ class Gang:
             one["kind"] = d.HOLD_WRITE
             return
         later = [use for use in plan.uses[block] if use > self.number]
-        size = int(plan.x.blocks.bytes[block])
+        size = plan.size_in(block, one["memory"])
         room = plan.take(one["memory"], size, self.pinned, later[0]) if later else None
         one["kind"] = d.STREAM_WRITE if room is None else d.HOLD_WRITE
         if room is not None:
@@ -566,9 +588,10 @@ class Gang:
             block = chain[0]["block"]
             size = int(plan.x.blocks.bytes[block])
             asked = size * sum(other[0]["block"] == block for other in chains)
+            for one in chain:
+                one["bytes"], one["own"] = size, plan.size_in(block, one["memory"])
             source = plan.source_of(chain[0], size, asked, self.pinned)
-            targets, rooms = [e["memory"] for e in chain], [e["room"] for e in chain]
-            node = plan.move(block, source, targets, size, chain[0]["step"], rooms, chain[0]["rows"])
+            node = plan.move(chain, source, size, chain[0]["step"], lambda one: one["own"])
             for one in chain:
                 copy = plan.at[block, one["memory"]]
                 copy.ready, copy.guard, copy.came = [node], [node], node
@@ -576,9 +599,13 @@ class Gang:
     def stream(self) -> None:
         plan = self.plan
         chains = self.chains(
-            lambda one: one["kind"] == d.STREAM_READ and (one["block"], one["memory"]) not in plan.at,
+            lambda one: one["kind"] == d.STREAM_READ and ((one["block"], one["memory"]) not in plan.at or one["away"]),
             lambda one: one["share"],
         )
+        for one in self.every:  # of what lies with the cores that want it, what they take of each other
+            if one["kind"] == d.STREAM_READ and (one["block"], one["memory"]) in plan.at:
+                one["first"] = part_of(one["first"], one["away"], one["bytes"])
+                one["bytes"], one["own"] = one["away"], one["own_away"]
         lead = {id(chain[0]): chain for chain in chains}
         asked: dict[int, int] = {}
         for chain in chains:
@@ -605,15 +632,14 @@ class Gang:
                 if id(one) not in lead or not rest:
                     continue
                 if one["source"] in plan.levels(one["memory"]):
-                    plan.stage(one["block"], one["memory"], rest, s, one["rows"], 0, self.pinned, True)
+                    plan.stage(one, rest, s, 0, self.pinned, True)
                 if one not in self.private[s]:
                     self.share(lead[id(one)], source[id(one)], s, rest, "through")
             self.through[s] = self.alone(s, False)
             self.through[s] += self.leave(s, None)
 
     def share(self, chain, source: int, s: int, size: int, what: str) -> None:
-        targets, rooms = [e["memory"] for e in chain], [e["room"] for e in chain]
-        node = self.plan.move(chain[0]["block"], source, targets, size, s, rooms, chain[0]["rows"])
+        node = self.plan.move(chain, source, size, s, lambda one: own_bytes(one, what == "in"))
         for one in chain:
             one[what] = [node]
             if what == "through" and one["in"]:
@@ -625,24 +651,26 @@ class Gang:
         for source in (0, *self.ways(s, (d.STREAM_READ, d.SPILL))):
             mine = [one for one in self.private[s] if one["source"] == source]
             size = sum(one["first"] if first else one["bytes"] - one["first"] for one in mine)
+            own = sum(own_bytes(one, first) for one in mine)
             for i, one in enumerate(self.entries[s]):
                 if not first and one["kind"] == d.SPILL and self.entries[s][i - 1]["kind"] == d.STREAM_WRITE:
                     size += one["bytes"] if self.home[one["block"]] == source else 0
+                    own += one["own"] if self.home[one["block"]] == source else 0
             if size:
-                found.append(self.read(s, source, mine, size, first))
+                found.append(self.read(s, source, mine, size, first, own))
         return found
 
     def ways(self, s: int, kinds: tuple[int, ...]) -> list[int]:
         """The shared levels above the memories that a step uses in some ways: they are the same for all of them."""
         return next((self.plan.levels(e["memory"]) for e in self.entries[s] if e["kind"] in kinds), [])
 
-    def read(self, s: int, source: int, mine: list[dict], size: int, first: bool) -> Node:
+    def read(self, s: int, source: int, mine: list[dict], size: int, first: bool, own: int) -> Node:
         plan = self.plan
         target = next(e["memory"] for e in self.entries[s] if e["kind"] in (d.STREAM_READ, d.SPILL))
         node = plan.add(Node("move" if source else "read", s, size, source, target))
         node.wait(self.room[s])
         bursts = sum(plan.bursts(one["first"], one["rows"]) for one in mine) if first else 0
-        latency = plan.route(node, source, target, bursts)
+        latency = plan.route(node, source, target, bursts, own if plan.machine.members[target] > 1 else size)
         for one in mine:
             if source:
                 copy = plan.at[one["block"], source]
@@ -677,7 +705,8 @@ class Gang:
         if not size:
             return []
         node = plan.add(Node("write", s, size, mine[-1]["memory"], target))
-        latency = plan.route(node, mine[-1]["memory"], target, sum(plan.bursts(*part) for part in parts))
+        own = sum(part_of(one["own"], part, one["bytes"]) for one, (part, _) in zip(mine, parts, strict=True))
+        latency = plan.route(node, mine[-1]["memory"], target, sum(plan.bursts(*part) for part in parts), own)
         if after:
             node.wait([after], latency)
             node.wait([self.done[s]])
@@ -768,3 +797,16 @@ class Gang:
             plan.partial.add(block)
         elif plan.x.blocks.through[block]:
             plan.pending.append((block, self.number + self.ahead))
+
+
+def part_of(value: int, size: int, whole: int) -> int:
+    """Of some bytes that go along with ``whole`` bytes, those that go with ``size`` of them."""
+    if value == whole:
+        return size
+    return value if size >= whole else int(value * (size / whole))
+
+
+def own_bytes(one: dict, first: bool) -> int:
+    """What the core that takes most takes of an entry first, or afterwards."""
+    part = part_of(one["own"], one["first"], one["bytes"])
+    return part if first else one["own"] - part

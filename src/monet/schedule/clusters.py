@@ -35,7 +35,9 @@ def clusters_of(accelerator: Accelerator, least: int = LEAST) -> tuple[Cluster, 
     """All cores that work together, if there are at least so many of a design."""
     if all(len(like) < least for like in accelerator.like_cores):
         return ()
-    return tuple(found for like in accelerator.like_cores if len(like) >= least for found in _cluster(accelerator, like))
+    return tuple(
+        found for like in accelerator.like_cores if len(like) >= least for found in _cluster(accelerator, like)
+    )
 
 
 def _cluster(accelerator: Accelerator, like: tuple[CoreInstance, ...]) -> Iterator[Cluster]:

@@ -318,9 +318,7 @@ class Machine:
 
     def chain(self, memory: str) -> tuple[Memory, ...]:
         """Shared levels between a memory and DRAM, the nearest first."""
-        return tuple(
-            self.folded.memories[level - 1] for level in self._chain(self.parents, self.memory_index[memory])
-        )
+        return tuple(self.folded.memories[level - 1] for level in self._chain(self.parents, self.memory_index[memory]))
 
     @cached_property
     def ported(self) -> frozenset[str]:
@@ -525,7 +523,9 @@ class Machine:
     def _seconds(self) -> dict[int, str]:
         """Memory of a cluster → where its like of the second core lies."""
         return {
-            self.memory_index[name]: cluster.cores[1].endpoint for cluster in self.clusters for name in cluster.memories[0]
+            self.memory_index[name]: cluster.cores[1].endpoint
+            for cluster in self.clusters
+            for name in cluster.memories[0]
         }
 
     def _path_between(self, memory: int, ends: tuple[str, ...]) -> list[tuple[int, int]] | None:

@@ -86,9 +86,7 @@ class Draft:
         tables = Tables(gangs, Steps.of(steps), Buffers.of(buffers), Entries.of(entries), blocks, uses)
         tick_parts = TickParts.of(parts)
         machine = self.machine
-        used = assemble(
-            self.placed, self.cut, tables, tick_parts, len(machine.cores), machine.first_outside, number
-        )
+        used = assemble(self.placed, self.cut, tables, tick_parts, len(machine.cores), machine.first_outside, number)
         self._settle_residents(tables)
         return Expanded(tables._replace(uses=uses[:used]), tick_parts, self.block_storage, self)
 
@@ -242,12 +240,11 @@ class Expansion:
             cut = (grid.content, self.cuts.same_group(stepped, storage)) if grid else self.cuts.finer_content(storage)
             owner = self.workload.storages[storage]
             storages.append((cut, owner.persistent, owner.tensor.shape, owner.tensor.strides, owner.tensor.dtype))
-        together = self.machine.cluster_of.get(stepped.instances[0].name)
-        places = self.table.places(stepped.placement.cores, stepped.held or stepped.is_summed)
-        if together:
-            places, together = (stepped.placement.cores, places[0]), len(together.cores)
+        cores, roomy = stepped.placement.cores, stepped.held or stepped.is_summed
+        cluster = self.machine.cluster_of.get(cores[0])
+        places = (cores, self.table.places(cores[:1], roomy)) if cluster else self.table.places(cores, roomy)
         return (
-            operator.alike, steps.content, stepped.held, group is not None and group.halo, together,
+            operator.alike, steps.content, stepped.held, group is not None and group.halo, bool(cluster),
             stepped.placement.split, places, tuple(storages), stepped.instances[0].core if stepped.is_summed else None,
         )  # fmt: skip
 

@@ -119,7 +119,9 @@ class Streamed(NamedTuple):
         first = np.minimum(over_blocks(first[self.classes], self.touch), size)
         if not self.spills:
             return size, first
-        return np.concatenate([size, over_blocks(spilled[self.classes], self.touch)]), np.append(first, np.zeros_like(size))
+        return np.concatenate([size, over_blocks(spilled[self.classes], self.touch)]), np.append(
+            first, np.zeros_like(size)
+        )
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,6 @@ from monet.schedule.simulation.records import (
     STREAM_READ,
     STREAM_WRITE,
     WAIT,
-    WRITES,
     Buffers,
     Entries,
     Steps,
@@ -248,7 +247,7 @@ class _Together:
         """Entries of an operand, and their steps; before those of a sum that goes on, what it reads of it."""
         stepped = self.stepped
         is_sum = position in stepped.sums
-        grid, touch, local = self._sums(position) if is_sum else self._blocks(operand, tensor)
+        touch, local = self._sums(position) if is_sum else self._blocks(operand, tensor)
         parts = [cost.operands[position] for cost in stepped.costs]
         owner = np.repeat(np.arange(self.steps.count), np.diff(touch.pointer))
         entries = Entries.zeros(len(owner))
@@ -260,7 +259,7 @@ class _Together:
             region = self._box_bytes(operand)
             if is_as_it_lies and (operand.written or 2 * region.sum() >= self.cuts.bytes_of(touch.block)):
                 entries.kind[:] = HOLD_WRITE if operand.written else HOLD_READ
-                entries.every[:] = over_blocks(Amounts.of(region, shares).every, touch)
+                entries.every[:] = _over(Amounts.of(region, shares).every, touch)
                 yield entries.plain, owner
                 return
             entries.kind[:] = STREAM_WRITE if operand.written else STREAM_READ
@@ -290,18 +289,18 @@ class _Together:
         behind = Entries.of(both).some(slice(1, None, 2))
         behind.kind[:], behind.first[:] = SPILL, 0
         amounts = Amounts.of(self._by_tile(spilled), shares)
-        behind.bytes[:], behind.own[:], behind.every[:] = (over_blocks(each, touch) for each in amounts)
+        behind.bytes[:], behind.own[:], behind.every[:] = (_over(each, touch) for each in amounts)
         yield both, np.repeat(owner, 2)
 
     def _fill(self, entries: Entries, size: F64x2, first: F64x2, shares: I64, local: F64x2, touch: Touch) -> None:
         """Bytes that entries take, given those of every piece."""
         all_of_it, begin = Amounts.of(size, shares), Amounts.of(first, shares)
-        entries.bytes[:], entries.own[:], entries.every[:] = (over_blocks(each, touch) for each in all_of_it)
-        entries.first[:] = np.minimum(over_blocks(begin.bytes, touch), entries.bytes)
+        entries.bytes[:], entries.own[:], entries.every[:] = (_over(each, touch) for each in all_of_it)
+        entries.first[:] = np.minimum(_over(begin.bytes, touch), entries.bytes)
         if entries.kind[0] == STREAM_READ and (local < 1).any():
             away = Amounts.of(size * (1 - local), shares)
-            entries.away[:] = np.minimum(over_blocks(away.bytes, touch), entries.bytes)
-            entries.own_away[:] = np.minimum(over_blocks(away.own, touch), entries.own)
+            entries.away[:] = np.minimum(_over(away.bytes, touch), entries.bytes)
+            entries.own_away[:] = np.minimum(_over(away.own, touch), entries.own)
 
     def _box_bytes(self, operand: Operand) -> F64x2:
         """Bytes of an operand that every piece touches, by tile."""
@@ -323,18 +322,18 @@ class _Together:
         extra = Entries.of(entries.plain[again])
         extra.kind[:] = STREAM_READ
         amounts = Amounts.of(self._box_bytes(operand), np.zeros(self.shape[1], np.int64))
-        extra.bytes[:], extra.own[:], extra.every[:] = (over_blocks(each, touch)[again] for each in amounts)
+        extra.bytes[:], extra.own[:], extra.every[:] = (_over(each, touch)[again] for each in amounts)
         extra.first[:] = extra.bytes // STREAM_SHARE
         yield extra.plain, owner[again]
 
     # --- blocks -------------------------------------------------------------------------------------------------------
 
-    def _blocks(self, operand: Operand, tensor: Tensor) -> tuple[Grid, Touch, F64x2]:
-        """The blocks of a storage, those that every step touches, and the share of what each piece needs that its core
+    def _blocks(self, operand: Operand, tensor: Tensor) -> tuple[Touch, F64x2]:
+        """The blocks of a storage that every step touches, and the share of what each piece needs that its core
         has if they lie in the memories of the cores."""
         if tensor.storage in self.cuts.grids:
             grid = self.cuts.grid(tensor.storage)
-            return grid, self._touch(operand, tensor, grid), self._local(operand, tensor, grid)
+            return self._touch(operand, tensor, grid), self._local(operand, tensor, grid)
         edges, group = cut_axes(operand, self.nest, self.steps), self.stepped.tiled
         alone = self.shape[1] == 1
         if operand.written and edges and group and group.halo == "recomputed" and alone:
@@ -342,16 +341,16 @@ class _Together:
             layout = Layout(self.cores, self.steps.tiles, None, regions)
             grid = Grid(tensor, {}, self.cuts.n_blocks, regions, layout)
             self.cuts.cut(tensor.storage, grid, regions, self.stepped)
-            return grid, self._touch(operand, tensor, grid), np.ones(self.shape)
+            return self._touch(operand, tensor, grid), np.ones(self.shape)
         grid, sizes = self.cuts.new_grid(tensor, edges)
         touch = self._touch(operand, tensor, grid)
         boxes, own = self._boxes(operand, tensor, grid), np.zeros(grid.count, np.int64)
-        most = over_blocks(self._box_bytes(operand).max(axis=1).astype(np.int64), touch)
+        most = _over(self._box_bytes(operand).max(axis=1).astype(np.int64), touch)
         np.maximum.at(own, touch.block - grid.base, most)
         layout = Layout(self.cores, self.steps.tiles, boxes, np.clip(own, -(-sizes // self.shape[1]), sizes))
         grid = Grid(grid.tensor, grid.edges, grid.base, None, layout)
         self.cuts.cut(tensor.storage, grid, sizes, self.stepped)
-        return grid, touch, np.full(self.shape, 0.0 if boxes is None and not alone else 1.0)
+        return touch, np.full(self.shape, 0.0 if boxes is None and not alone else 1.0)
 
     def _touch(self, operand: Operand, tensor: Tensor, grid: Grid) -> Touch:
         in_group = grid.regions is not None and self.cuts.same_group(self.stepped, tensor.storage)
@@ -367,7 +366,8 @@ class _Together:
             return None
         found = []
         for axis, size in enumerate(grid.tensor.shape):
-            low, high = 0, size
+            low: I64 | int = 0
+            high: I64 | int = size
             if size > 1:
                 here = axes[axis]
                 low, high, _ = axis_range(operand.indices[here], tensor.shape[here], self.nest, self.pieces)
@@ -401,7 +401,7 @@ class _Together:
 
     # --- sums ---------------------------------------------------------------------------------------------------------
 
-    def _sums(self, position: int) -> tuple[Grid, Touch, F64x2]:
+    def _sums(self, position: int) -> tuple[Touch, F64x2]:
         """Split along a sum: each core has sums of its own, in a storage for all of these. Notes what is added up when,
         each block right after the last tile that adds to it."""
         stepped, core = self.stepped, self.first.core
@@ -412,7 +412,7 @@ class _Together:
         adders = int(adding_cores(np.array(part), np.array(float(sharing.sums)), core))
         result, touch, lies = self._result(operand, tensor, sharing, adders)
         sizes = self.cuts.sizes_of(result)
-        own = over_blocks((self._box_bytes(operand).max(axis=1) * wide / bits).astype(np.int64) + 1, touch)
+        own = _over((self._box_bytes(operand).max(axis=1) * wide / bits).astype(np.int64) + 1, touch)
         most = np.zeros(result.count, np.int64)
         np.maximum.at(most, touch.block - result.base, own)
         every = -(-sizes * sharing.sums * wide // bits)
@@ -438,7 +438,7 @@ class _Together:
             table = Entries.of(np.array(rows, np.int64))
             table.memory[:] = memory
             self.additions.append(Addition(tile, table.plain, tuple((p, cost) for p in pieces), memory, max(1, room)))
-        return grid, Touch(touch.pointer, touch.block - result.base + grid.base, touch.share), np.ones(self.shape)
+        return Touch(touch.pointer, touch.block - result.base + grid.base, touch.share), np.ones(self.shape)
 
     def _result(self, operand: Operand, tensor: Tensor, sharing: Sharing, adders: int) -> tuple[Grid, Touch, bool]:
         """The blocks of a result that is added up, those that tiles touch, and whether it may stay with those who
@@ -467,6 +467,11 @@ def _addition(
     )  # fmt: skip
     kind = KEEP_WRITE if lies else STREAM_WRITE
     yield result.base + block, 0, kind, size, size // STREAM_SHARE, 0, 0, -(-size // adders), size, 0, 0
+
+
+def _over(size: I64, touch: Touch) -> I64:
+    """Bytes of every step split over the blocks that it touches."""
+    return over_blocks(np.repeat(size, np.diff(touch.pointer)), touch)
 
 
 def _whole_tiles(steps: StepRanges) -> StepRanges:

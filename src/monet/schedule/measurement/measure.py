@@ -16,8 +16,8 @@ from monet.schedule import result_rows as r
 from monet.schedule.costs.transfer_cost import passing_bytes
 from monet.schedule.machine import Machine
 from monet.schedule.measurement.energy import Energy
-from monet.schedule.measurement.padding import padding_macs
 from monet.schedule.measurement.members import Members, unfolded
+from monet.schedule.measurement.padding import padding_macs
 from monet.schedule.measurement.spans import operator_spans
 from monet.schedule.plan import split_text
 from monet.schedule.schedule import Occupied, Schedule

@@ -92,7 +92,13 @@ class _Counting:
         return self.known[key]
 
     def add(
-        self, stepped: PlannedSteps, cores: I64, parts: I64x2, tiles: I64, alone: I64, pieces: dict[int, tuple[I64, I64]]
+        self,
+        stepped: PlannedSteps,
+        cores: I64,
+        parts: I64x2,
+        tiles: I64,
+        alone: I64,
+        pieces: dict[int, tuple[I64, I64]],
     ) -> None:
         """Count the steps that add up sums: cores that do have an equal part of them."""
         first, adding = stepped.base + stepped.steps.tiles, stepped.addition_costs

@@ -366,10 +366,14 @@ def taken_by_each(plan: Tables, state: State, s: int, source: int, is_first: boo
         if live.source == source and is_private(state, e):
             own += own_bytes(state, e, not is_first)
             every += every_byte(state, e, not is_first)
-        elif live.kind == SPILL and state.entries[e - 1].kind == STREAM_WRITE and not is_first:
-            if state.blocks[plan.entries[e].block].home == source:
-                own += plan.entries[e].own
-                every += plan.entries[e].every
+        elif (
+            live.kind == SPILL
+            and not is_first
+            and state.entries[e - 1].kind == STREAM_WRITE
+            and state.blocks[plan.entries[e].block].home == source
+        ):
+            own += plan.entries[e].own
+            every += plan.entries[e].every
     return own, every
 
 
