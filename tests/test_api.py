@@ -20,6 +20,11 @@ from tests.search.test_allocation import chain
 from tests.search.test_hardware_analysis import records
 
 
+def _pair() -> dict[str, Any]:
+    network = {"wire": {"size": 2, "bandwidth_bytes_per_s": 1e9, "latency_s": 1e-6}}
+    return {"name": "pair", "devices": "micro-npu", "network": network}
+
+
 @pytest.fixture(scope="module")
 def values() -> dict[str, Any]:
     """One of everything that a notebook may show, of a small network on a small chip."""
@@ -32,6 +37,7 @@ def values() -> dict[str, Any]:
         "Graph": step,
         "Accelerator": chip,
         "Result": monet.evaluate(step, chip),
+        "DistributedResult": monet.SystemRequest("mlp-pusher", system=_pair(), data=2, fusion="none").distribute(),
         "Plan": fused.plans["default"][0],
         "FoundFusion": fused,
         "Allocation": monet.allocate(layers, mesh, fusion="none", effort=1),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from monet.report.graph_summary import summarise
     from monet.request import Request
     from monet.request.evaluation import evaluate
+    from monet.request.system_request import SystemRequest
     from monet.schedule.result import Result
     from monet.search.functions import allocate, checkpoint, checkpoint_front, explore, fuse
     from monet.training.options import TrainingOptions
@@ -36,6 +37,7 @@ _PUBLIC = {
     "MonetError": "monet.errors",
     "Request": "monet.request",
     "Result": "monet.schedule.result",
+    "SystemRequest": "monet.request.system_request",
     "TrainingOptions": "monet.training.options",
     "allocate": "monet.search.functions",
     "checkpoint": "monet.search.functions",
@@ -52,8 +54,9 @@ _PUBLIC = {
 }
 
 __all__ = [
-    "Graph", "MonetError", "Request", "Result", "TrainingOptions", "allocate", "checkpoint", "checkpoint_front",
-    "evaluate", "execute", "explore", "fuse", "load_hardware", "load_model", "plots", "summarise", "training_step",
+    "Graph", "MonetError", "Request", "Result", "SystemRequest", "TrainingOptions", "allocate", "checkpoint",
+    "checkpoint_front", "evaluate", "execute", "explore", "fuse", "load_hardware", "load_model", "plots", "summarise",
+    "training_step",
 ]  # fmt: skip
 
 

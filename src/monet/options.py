@@ -15,7 +15,7 @@ from typing import Any
 
 from monet.errors import MonetError, OptionError, nearest
 
-GROUPS = ("model", "training", "checkpoint", "hardware", "schedule")
+GROUPS = ("model", "training", "checkpoint", "hardware", "schedule", "system")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +125,12 @@ def _number(declared: Option, given: Any) -> float:
     return float(given)
 
 
+def _truth(declared: Option, given: Any) -> bool:
+    if not isinstance(given, bool):
+        raise declared.error(given, "true or false is needed")
+    return given
+
+
 def _text(declared: Option, given: Any) -> str:
     if not isinstance(given, str):
         raise declared.error(given, "a text is needed")
@@ -186,6 +192,7 @@ READERS: dict[str, Callable[[Option, Any], Any]] = {
     "int | None": _whole,
     "float": _number,
     "float | None": _number,
+    "bool": _truth,
     "str": _text,
     "str | Optimizer": lambda _, given: given,
     "tuple[str, ...]": _texts,

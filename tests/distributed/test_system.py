@@ -59,8 +59,8 @@ def test_two_kinds_of_devices_follow_each_other():
         "devices: edge-tpu", "devices: [{hardware: edge-tpu, count: 1}, {hardware: tpu-like, count: 1}]"
     )
     system = system_from_text(text)
-    assert [device.name for device in system.accelerators(0, 2)] == ["edge-tpu", "tpu-like"]
-    assert [device.name for device in system.accelerators(1, 1)] == ["tpu-like"]
+    assert [part.accelerator.name for part in system.kinds(0, 2)] == ["edge-tpu", "tpu-like"]
+    assert [part.accelerator.name for part in system.kinds(1, 1)] == ["tpu-like"]
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ COMMANDS = {
     "reproduce": ("reproduce:reproduce", "Repeat one study of the MONET paper: its figure and its published numbers beside ours."),
     "models": ("models:models", "List the built-in models, and the families with their parameters."),
     "hardware": ("hardware:app", "Accelerators: list those built in, show one, begin a new one, file schema."),
+    "distribute": ("distribute:distribute", "Find the best way to lay a training step over the devices of a system: data, tensor, pipeline, sharding, recomputation."),
     "systems": ("systems:app", "Systems of devices and a network: list those built in, show one, file schema."),
     "explore": ("explore:app", "Search a space of hardware designs: monet explore SPACE [OPTIONS]; see monet explore search --help."),
     "mine": ("mine:mine", "Mine a template for the accelerator to build for some models, within area and power, and how far from the best it is."),

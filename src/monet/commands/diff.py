@@ -8,14 +8,16 @@ import typer
 from rich.text import Text
 
 from monet.commands.explain import change_text
+from monet.distributed.result import DistributedResult
 from monet.errors import MonetError
 from monet.hardware.drawing import parameter_text
 from monet.report.difference import Compared, info, shortened
 from monet.report.files import check_outputs, write_json
 from monet.report.quantities import joules, nbytes, percent, quantity, seconds
-from monet.report.result_file import read_result
+from monet.report.result_file import read_any_result
 from monet.report.screen import screen
 from monet.report.table import Heading, TextTable
+from monet.schedule.result import Result
 
 SECTIONS = (
     ("headline", "Headline"),
@@ -36,7 +38,14 @@ def diff(
 ) -> None:  # fmt: skip
     """Show what changed from one result to another, by phase, operator, level."""
     check_outputs({"--report": report}, {"--json": json}, [first, second])
-    results = [read_result(path) for path in (first, second)]
+    read = [read_any_result(path) for path in (first, second)]
+    over_systems = [result for result in read if isinstance(result, DistributedResult)]
+    if len(over_systems) == len(read):
+        _diff_systems(over_systems, (first, second), everything, json, report)
+        return
+    if over_systems:
+        raise MonetError(f"{first} and {second}: one is of a device, the other of a system; compare two of a kind")
+    results = [result for result in read if isinstance(result, Result)]
     for path, result in zip((first, second), results, strict=True):
         if not result.feasible:
             raise MonetError(f"{path}: infeasible, nothing to compare: {result.reason and result.reason.message}")
@@ -60,6 +69,40 @@ def diff(
         console.print(made)
     if not shown:
         console.print("\nNothing differs.")
+
+
+def _diff_systems(
+    results: list[DistributedResult], files: tuple[str, str], everything: bool, json: str, report: str
+) -> None:
+    """What changed between two steps over systems: headline, plan, time, memory, network."""
+    from monet.report.distributed_difference import compared, plans, titles
+
+    sections = compared(*results)
+    if json:
+        rows = {title: [vars_of(row) for row in section] for title, section in sections.items()}
+        write_json(json, {"titles": titles(*results), "plan": plans(*results), **rows})
+    shown = [made for title, section in sections.items() if (made := _section(title, section, everything))]
+    changed = [(name, str(one), str(two)) for name, one, two in plans(*results)]
+    if changed:
+        headings = [Heading(name, "words") for name in ("what", "A", "B")]
+        shown.insert(0, TextTable("Plan", headings, changed))
+    if report:
+        _write_page(report, shown, titles(*results), files)
+    if json == "-":
+        return
+    console = screen()
+    for letter, title, file in zip("AB", titles(*results), files, strict=True):
+        console.print(Text.assemble(f"{letter}  ", (title, "bold"), f"  {file}"))
+    for made in shown:
+        console.print(Text())
+        console.print(made)
+    if not shown:
+        console.print("\nNothing differs.")
+
+
+def vars_of(row: Compared) -> dict[str, Any]:
+    """A compared figure as plain values."""
+    return {name: getattr(row, name) for name in ("name", "unit", "first", "second", "ratio")}
 
 
 def _write_page(path: str, shown: list[TextTable], titles: list[str], files: tuple[str, str]) -> None:

@@ -11,17 +11,23 @@ import typer
 from monet.errors import MonetError, OptionError
 from monet.options import Option, options_of
 from monet.request import Request
+from monet.request.system_request import SystemRequest
 
 EVERYTHING = tuple(options_of(Request))
 
 
 def with_request(
-    *names: str, without: Sequence[str] = (), needs_hardware: bool = True, several: bool = False, **helps: str
+    *names: str,
+    without: Sequence[str] = (),
+    needs_hardware: bool = True,
+    several: bool = False,
+    of: type[Request] = Request,
+    **helps: str,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of a request: those of some groups, all if none are named. Its body is called with
-    the ``Request``, and with the options it declares itself. ``helps`` says what an option means to this command.
-    ``several``: it takes any number of models, and is called with a list of requests."""
-    declared = options_of(Request)
+    the ``Request`` (``of`` a kind that has more options), and with the options it declares itself. ``helps`` says what an
+    option means to this command. ``several``: it takes any number of models, and is called with a list of requests."""
+    declared = options_of(of)  # type: ignore[arg-type]  # a class is hashable
     chosen = [
         option
         for option in declared.values()
@@ -36,9 +42,9 @@ def with_request(
             values = {option.name: given.pop(option.name) for option in chosen}
             try:
                 if several:
-                    body([Request(**values | {"model": model}) for model in values["model"]], **given)
+                    body([of(**values | {"model": model}) for model in values["model"]], **given)
                 else:
-                    body(Request(**values), **given)
+                    body(of(**values), **given)
             except OptionError as error:
                 raise MonetError(in_words(error)) from None
 
@@ -68,7 +74,7 @@ def flag_of(option: Option) -> str:
 
 def in_words(error: OptionError) -> str:
     """What is wrong with an option, as it was written on the command line."""
-    declared = options_of(Request).get(error.option)
+    declared = options_of(SystemRequest).get(error.option)
     return f"{flag_of(declared) if declared else error.option} {error.value!r}: {error.reason}"
 
 
@@ -85,7 +91,7 @@ def _parameter(option: Option, text: str, needs_hardware: bool, several: bool) -
     )  # fmt: skip
     if option.name == "hardware" and needs_hardware:
         return inspect.Parameter(option.name, kind, annotation=Annotated[str, made])
-    default = option.default if typed in (str, int) else None
+    default = option.default if typed in (str, int, bool) else None
     if option.separator:
         default = option.separator.join(option.default)
     return inspect.Parameter(option.name, kind, default=default, annotation=Annotated[typed, made])
@@ -95,4 +101,4 @@ def _typed(option: Option) -> Any:
     """What the command line reads: numbers as such, texts, or an option that is given several times."""
     if option.type.startswith(("tuple", "Mapping")):
         return str if option.separator else list[str] | None
-    return {"int": int, "int | None": int | None, "float | None": float | None}.get(option.type, str)
+    return {"int": int, "int | None": int | None, "float | None": float | None, "bool": bool}.get(option.type, str)

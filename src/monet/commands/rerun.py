@@ -7,12 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
+from monet.distributed.result import DistributedResult
 from monet.report.difference import shortened, unequal
 from monet.report.files import check_outputs
-from monet.report.html import write_html
-from monet.report.result_file import read_result, write_result
+from monet.report.result_file import read_any_result, write_result
 from monet.report.screen import screen
 from monet.request import Request
+from monet.request.system_request import SystemRequest
 from monet.schedule.result import Result
 
 # Wall time differs from run to run; nothing else may.
@@ -27,12 +28,16 @@ def rerun(
 ) -> None:  # fmt: skip
     """Evaluate again from the inputs inside a result; exit code 1 when the outcome differs."""
     check_outputs({"--report": report}, {"--json": json}, [result])
-    before = read_result(result)
-    after: Result = Request.of(before).evaluate()
+    before = read_any_result(result)
+    after: Result | DistributedResult
+    if isinstance(before, DistributedResult):
+        after = SystemRequest.of_distributed(before).distribute()
+    else:
+        after = Request.of(before).evaluate()
     if json:
         write_result(after, json)
     if report:
-        write_html(after, report)
+        after.report(report)
     console = screen(errors=json == "-")
     found = differences(before, after)
     if not found:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from monet.commands import INFEASIBLE
-from monet.commands.options import with_request
+from monet.commands.options import refuse_unused, with_request
 from monet.report.files import check_outputs, write_text
 from monet.report.operator_csv import write_csv
 from monet.report.perfetto import write_trace
@@ -16,12 +16,13 @@ from monet.report.screen import screen
 from monet.report.terminal import render
 from monet.request import Request
 from monet.request.multipliable import check_formats
+from monet.request.system_request import SystemRequest
 from monet.schedule.plan import Plan, load_plan, plan_text
 
 
-@with_request()
+@with_request(of=SystemRequest, needs_hardware=False, hardware="Preset name or path of a YAML file; or give --system.")
 def run(
-    request: Request,
+    request: SystemRequest,
     save_plan: Annotated[str, typer.Option(metavar="FILE", help="Write the plan that was used as YAML, - for standard output.")] = "",
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write the result as JSON, - for standard output.")] = "",
     report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write a self-contained HTML report.")] = "",
@@ -34,6 +35,9 @@ def run(
         {"--json": json, "--csv": csv, "--save-plan": save_plan},
         request.files(),
     )
+    if request.system:
+        _run_on_system(request, {"--csv": csv, "--save-plan": save_plan}, json, report, trace)
+        return
     _note_groups(request)
     check_formats(request)
     result = request.evaluate()
@@ -48,6 +52,25 @@ def run(
         write_text(save_plan, plan_text(Plan.from_dict(result.plan)))
     if "-" not in (json, csv, save_plan):
         screen().print(render(result))
+    if not result.feasible:
+        raise typer.Exit(INFEASIBLE)
+
+
+def _run_on_system(request: SystemRequest, unused: dict[str, object], json: str, report: str, trace: str) -> None:
+    """One training step over the devices of a system."""
+    from monet.report.distributed import render as rendered
+    from monet.report.distributed_trace import write_distributed_trace
+
+    refuse_unused("with --system", unused)
+    result = request.distribute()
+    if json:
+        write_result(result, json)
+    if trace:
+        write_distributed_trace(result, trace)
+    if report:
+        result.report(report)
+    if json != "-":
+        screen().print(rendered(result))
     if not result.feasible:
         raise typer.Exit(INFEASIBLE)
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from monet.report.files import check_outputs, write_json
 from monet.report.screen import screen
 from monet.report.table import Heading, TextTable
-from monet.validation import CheckedFigure, Verdict, check, select
+from monet.validation import CheckedFigure, Rule, Verdict, check, select
 
 
 def validate(
@@ -52,7 +52,7 @@ def _table(topic: str, checked: list[CheckedFigure], sources: list[str]) -> Text
         Heading("source", "words", "dim"),  # by number; why, where a figure was not run
     )  # fmt: skip
     rows = []
-    styles = {"ok": "green", "EXCEEDED": "bold red", "not run": "yellow"}
+    styles = {"beside": "dim", "ok": "green", "EXCEEDED": "bold red", "not run": "yellow"}
     for row in checked:
         figure = row.figure
         cells = (
@@ -60,7 +60,7 @@ def _table(topic: str, checked: list[CheckedFigure], sources: list[str]) -> Text
             f"{number(figure.published)} {figure.unit}".rstrip(),
             "—" if row.ours is None else f"{number(row.ours)} {figure.unit}".rstrip(),
             "" if row.error is None else "0" if row.error == 0 else f"{100 * row.error:+.2f} %".replace("-", "−"),
-            allowed(figure.rule.value, figure.tolerance),
+            figure.note if figure.rule is Rule.BESIDE else allowed(figure.rule.value, figure.tolerance),
             Text(row.verdict.value, style=styles[row.verdict.value]),
             f"[{sources.index(figure.source) + 1}] {row.reason}".rstrip(),
         )

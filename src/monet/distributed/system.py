@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,10 +33,11 @@ class SystemNotFound(MonetError):
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """Like devices, next to each other in the order of ranks."""
+    """Like devices, next to each other in the order of ranks. ``key``: a digest of what they are."""
 
     count: int
     accelerator: Accelerator
+    key: str
 
 
 @dataclass(frozen=True)
@@ -53,12 +56,12 @@ class System:
         """How many devices there are."""
         return sum(part.count for part in self.devices)
 
-    def accelerators(self, first: int, count: int) -> tuple[Accelerator, ...]:
+    def kinds(self, first: int, count: int) -> tuple[Devices, ...]:
         """The kinds of device among ``count`` ranks from ``first`` on, in order."""
         found, at = [], 0
         for part in self.devices:
             if at < first + count and first < at + part.count:
-                found.append(part.accelerator)
+                found.append(part)
             at += part.count
         return tuple(found)
 
@@ -124,7 +127,8 @@ def describe_system(document: Document, source: str, folder: Path | None) -> Sys
         except MonetError as error:
             problems.append(DescriptionProblem(f"devices.{index}.hardware", str(error), str(part.hardware)))
             continue
-        devices.append(Devices(part.count or room, resolve(described)))
+        digest = hashlib.sha256(json.dumps(described._document, sort_keys=True, default=str).encode()).hexdigest()
+        devices.append(Devices(part.count or room, resolve(described), digest[:16]))
         parts.append({"hardware": described._document, "count": part.count or room})
     if problems:
         raise DescriptionError(source, problems)

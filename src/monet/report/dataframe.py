@@ -49,6 +49,10 @@ def _memory(result: Any) -> Rows:
     ]
 
 
+def _bytes(peak: Any) -> dict[str, int]:
+    return {f"{name}_bytes": getattr(peak, name) for name in (*CATEGORIES, "total")}
+
+
 def _timeline(result: Any) -> Rows:
     timeline, second = result.timeline, result.ticks_per_second
     columns = (timeline.resource, timeline.start, timeline.end, timeline.operator)
@@ -117,6 +121,10 @@ TABLES: dict[str, dict[str, Callable[[Any], Rows]]] = {
         "links": lambda result: [_plain(row) for row in result.links],
         "memory": _memory,
         "timeline": _timeline,
+    },
+    "DistributedResult": {
+        "stages": lambda result: [{**_plain(row), **_bytes(row.peak_memory_bytes)} for row in result.stages],
+        "communication": lambda result: [_plain(row) for row in result.communication],
     },
     "Plan": {"operators": _plan},
     "CheckpointPlan": {

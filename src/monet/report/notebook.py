@@ -202,10 +202,22 @@ def _exploration(found: Any) -> View:
     return View(said, tables)
 
 
+def _distributed(result: Any) -> View:
+    from monet.report import distributed
+
+    said = f"{distributed.title_of(result)}: "
+    if not result.feasible:
+        return View(said + f"infeasible, {result.reason.message if result.reason else 'unknown reason'}", lambda: ())
+    said += f"{seconds(result.latency_s)}, {joules(result.energy_j)}, {distributed.plan_words(result)}"
+    stages = rows_table("Stages, a device of each", distributed.STAGES, result.stages[:MOST])
+    return View(said, lambda: (distributed.headline(result), distributed.time_table(result), stages))
+
+
 VIEWS: dict[str, Callable[[Any], View]] = {
     "Graph": _graph,
     "Accelerator": _accelerator,
     "Result": _result,
+    "DistributedResult": _distributed,
     "Plan": _plan,
     "CheckpointPlan": _checkpoint_plan,
     "FoundFusion": _fusion,

@@ -7,6 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from monet.distributed.result import DistributedResult
 from monet.errors import MonetError
 from monet.report.files import write_text
 from monet.schedule.result import Result
@@ -21,7 +22,31 @@ LATER = (
 
 
 def read_result(path: str) -> Result:
-    """The result in a JSON file that ``monet run --json`` wrote."""
+    """The result in a JSON file that ``monet run --json`` wrote, of one device."""
+    values = read_values(path)
+    if is_distributed(values):
+        raise MonetError(f"{path}: the result of a step over a system; monet diff and monet rerun read it")
+    return result_from(values, path)
+
+
+def read_any_result(path: str) -> Result | DistributedResult:
+    """The result in a JSON file that ``monet run --json`` wrote, of one device or of a system."""
+    values = read_values(path)
+    if not is_distributed(values):
+        return result_from(values, path)
+    try:
+        return DistributedResult.from_json(values)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        raise MonetError(f"{path}: a damaged result, or of another version: {type(error).__name__}: {error}") from None
+
+
+def is_distributed(values: Any) -> bool:
+    """Whether values are those of a step over a system."""
+    return isinstance(values, dict) and "parallel" in values and "stages" in values
+
+
+def read_values(path: str) -> Any:
+    """What a JSON file holds."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -30,7 +55,7 @@ def read_result(path: str) -> Result:
         values: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise MonetError(f"{path}: not JSON: {error}") from None
-    return result_from(values, path)
+    return values
 
 
 def result_from(values: Any, source: str) -> Result:
@@ -71,6 +96,6 @@ def _check(result: Result) -> None:
             raise ValueError(f"memory.{trace.name}: bytes of {len(CATEGORIES)} categories by time are expected")
 
 
-def write_result(result: Result, path: str) -> None:
+def write_result(result: Result | DistributedResult, path: str) -> None:
     """Write a result as JSON to a file, or to standard output for ``-``."""
     write_text(path, json.dumps(result.to_json(), separators=(",", ":")) + "\n")

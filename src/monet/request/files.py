@@ -23,14 +23,15 @@ def inlined(request: Asked, folder: Path | None) -> Asked:
     return replace(
         request,
         model=_model(request.model, folder),
-        fusion=_read(request.fusion, at, lambda path: load_plan(path).to_dict()),
-        allocation=_read(request.allocation, at, lambda path: load_plan(path).to_dict()["allocation"]),
-        precision=_read(request.precision, at, lambda path: precision_values(load_precision(path))),
-        checkpoint=_read(request.checkpoint, at, lambda path: load_checkpoint_plan(path).to_dict()),
+        fusion=read_plan(request.fusion, at, lambda path: load_plan(path).to_dict()),
+        allocation=read_plan(request.allocation, at, lambda path: load_plan(path).to_dict()["allocation"]),
+        precision=read_plan(request.precision, at, lambda path: precision_values(load_precision(path))),
+        checkpoint=read_plan(request.checkpoint, at, lambda path: load_checkpoint_plan(path).to_dict()),
     )
 
 
-def _read(given: str | Mapping[str, Any], folder: Path, load: Any) -> str | Mapping[str, Any]:
+def read_plan(given: str | Mapping[str, Any], folder: Path, load: Any) -> str | Mapping[str, Any]:
+    """What the file that is given holds; anything else as it is."""
     if isinstance(given, str) and is_plan_file(given):
         return dict(load(str(folder / given)))
     return given

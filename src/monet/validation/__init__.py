@@ -11,7 +11,10 @@ from monet.validation.figure import CheckedFigure, Figure, NotComputable, Rule, 
 __all__ = ["TOPICS", "CheckedFigure", "Figure", "NotComputable", "Rule", "Verdict", "check", "figures", "select"]
 
 # A new topic is a module with ``figures()`` and a line here.
-TOPICS = ("training_graph", "training_memory", "technology", "one_core_mapping", "silicon", "gpu_operators", "stream")
+TOPICS = (
+    "training_graph", "training_memory", "technology", "one_core_mapping", "silicon", "gpu_operators", "stream",
+    "distributed",
+)  # fmt: skip
 
 
 def figures() -> Iterator[Figure]:

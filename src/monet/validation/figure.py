@@ -14,6 +14,7 @@ class Rule(StrEnum):
 
     WITHIN = "within"  # |ours / published − 1| ≤ tolerance
     AT_MOST = "at most"  # ours ≤ published · (1 + tolerance): a search may be better than the published one
+    BESIDE = "beside"  # printed with its error; no tolerance has been set
 
 
 class Verdict(StrEnum):
@@ -21,6 +22,7 @@ class Verdict(StrEnum):
 
     OK = "ok"
     EXCEEDED = "EXCEEDED"
+    BESIDE = "beside"  # no tolerance has been set
     NOT_RUN = "not run"  # ours cannot be computed (yet): the reason stands in the row
 
 
@@ -65,6 +67,8 @@ class CheckedFigure:
         """Whether the stated tolerance holds."""
         if self.error is None:
             return Verdict.NOT_RUN
+        if self.figure.rule is Rule.BESIDE:
+            return Verdict.BESIDE
         error = self.error if self.figure.rule is Rule.AT_MOST else abs(self.error)
         return Verdict.OK if error <= self.figure.tolerance + 1e-12 else Verdict.EXCEEDED
 

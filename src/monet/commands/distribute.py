@@ -1,0 +1,104 @@
+"""``monet distribute``: the best parallel plan of a training step on a system, the front, and why."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from monet.commands import INFEASIBLE
+from monet.commands.options import with_request
+from monet.commands.progress import counted
+from monet.distributed.evaluation import evaluate_plan
+from monet.distributed.plan import RECOMPUTATION, SHARDING, ParallelPlan
+from monet.errors import MonetError, OptionError, nearest
+from monet.report.distribution import render
+from monet.report.files import check_outputs, write_json
+from monet.report.screen import screen
+from monet.request.system_request import DEGREES, SystemRequest
+from monet.search.distribution.search import OBJECTIVES, Distribution, Tried
+from monet.search.distribution.search import distribute as search
+from monet.search.distribution.space import PlanSpace
+
+NAMED = {"shard": SHARDING, "recompute": RECOMPUTATION, "schedules": ("1f1b", "zero-bubble")}
+
+
+@with_request(
+    "model",
+    "training",
+    "fusion",
+    "system",
+    of=SystemRequest,
+    without=("mode", "micro_batches", *DEGREES),
+    devices="Devices to use. [default: all of the system]",
+)
+def distribute(
+    request: SystemRequest,
+    best: Annotated[str, typer.Option(help="What is to be least: time, memory (of a device) or energy.")] = "time",
+    front: Annotated[bool, typer.Option("--front", help="Go on until nothing that is left can be on the front of time and memory.")] = False,
+    shard: Annotated[str, typer.Option(help="Sharding to try, divided by commas: none, states, gradients, parameters.")] = ",".join(SHARDING),
+    recompute: Annotated[str, typer.Option(help="Recomputation to try, divided by commas: none, selective, full.")] = ",".join(RECOMPUTATION),
+    schedules: Annotated[str, typer.Option(help="Pipeline schedules to try, divided by commas: 1f1b, zero-bubble.")] = "1f1b",
+    most_tensor: Annotated[int, typer.Option(min=0, help="Largest tensor degree. [default: two groups of the innermost level]", show_default=False)] = 0,
+    most_micro_batch: Annotated[int, typer.Option(min=1, help="Most samples of a pass.")] = 64,
+    most_interleave: Annotated[int, typer.Option(min=1, help="Most chunks of a stage.")] = 16,
+    exhaustive: Annotated[bool, typer.Option("--exhaustive", help="Cost every plan, also those whose bounds say that they are not best.")] = False,
+    top: Annotated[int, typer.Option(min=1, help="How many plans to show.")] = 10,
+    json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
+    report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write a self-contained HTML page.")] = "",
+) -> None:  # fmt: skip
+    """Find the best way to lay a training step over the devices of a system: data, tensor, pipeline, sharding, recomputation."""
+    check_outputs({"--report": report}, {"--json": json}, request.files())
+    if best not in OBJECTIVES:
+        raise MonetError(f"--best {best!r}: allowed are {', '.join(OBJECTIVES)}; {nearest(best, OBJECTIVES)}")
+    if not request.system:
+        raise OptionError("system", "", "a preset name or the path of a YAML file is needed; monet systems lists them")
+    if not request.batch:
+        raise OptionError("batch", None, "samples of a step over all replicas are needed")
+    system, coster = request.load_system(), request.coster()
+    devices = request.devices or system.size
+    if devices > system.size:
+        more = devices - system.size
+        raise OptionError("devices", devices, f"{system.name} has {system.size:,}: {more:,} fewer; at most that many")
+    space = PlanSpace(
+        devices, request.batch, sum(coster.blocks(ParallelPlan())),
+        most_tensor or min(devices, 2 * system.levels[0].size), most_micro_batch, most_interleave,
+        _names("shard", shard), _names("recompute", recompute), _names("schedules", schedules),
+    )  # fmt: skip
+    model = str(request.model)
+    with counted("plans", 1) as shown:
+        found = search(
+            coster, system, space, model, best, whole_front=front, exhaustive=exhaustive,
+            watch=lambda done, plans, _: shown(done),
+        )  # fmt: skip
+    detailed = evaluate_plan(coster, system, found.best.plan, request.batch, model) if found.best and report else None
+    if json:
+        write_json(json, _plain(found, top))
+    if report:
+        from monet.report.html.distribution import write_distribution
+
+        write_distribution(found, report, detailed)
+    if json != "-":
+        screen().print(render(found, top))
+    if found.best is None:
+        raise typer.Exit(INFEASIBLE)
+
+
+def _names(option: str, given: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in given.split(",") if name.strip())
+    for name in names:
+        if name not in NAMED[option]:
+            raise MonetError(f"--{option} {given!r}: {name!r} is unknown; {nearest(name, NAMED[option])}")
+    return names
+
+
+def _plain(found: Distribution, top: int) -> dict[str, Any]:
+    def rows(chosen: tuple[Tried, ...]) -> list[dict[str, Any]]:
+        return [{**one.result.to_json(), "plan": one.plan.to_dict()} for one in chosen]
+
+    return {
+        "objective": found.objective, "devices": found.space.devices, "batch": found.space.batch,
+        "plans": found.plans, "costed": len(found.tried), "bounded": found.bounded, "too_large": found.too_large,
+        "illegal": found.illegal, "best": rows(found.tried[:1])[0] if found.tried else None,
+        "top": rows(found.tried[:top]), "front": rows(found.front),
+    }  # fmt: skip

@@ -1,0 +1,143 @@
+"""What one pass costs on one device: a graph through the scheduler, its collectives on the ports of the network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from monet.arrays import I64, Bool
+from monet.distributed.amounts import Amounts, Name
+from monet.distributed.network import MESSAGES, Network, is_collective
+from monet.graph.counts import call_of, part_of
+from monet.graph.graph import Graph
+from monet.graph.op import Phase
+from monet.graph.operators.collective import payload_bytes
+from monet.hardware.accelerator import Accelerator
+from monet.mapping.cost_store import CostStore
+from monet.schedule.engine import Scheduler
+from monet.schedule.evaluation import select_phases
+from monet.schedule.measurement.energy import energy_of
+from monet.schedule.planning.default_plan import default_schedule
+from monet.schedule.schedule import Schedule
+
+
+def pass_cost(
+    graph: Graph,
+    phases: Sequence[Phase],
+    device: Accelerator,
+    network: Network,
+    fusion: str = "auto",
+    objective: str = "latency",
+    store: CostStore | None = None,
+) -> Amounts:
+    """Some phases of a graph on a device of a system, begun and ended alone; nothing, if it has none of them.
+
+    Raises ``NoSchedule`` where something does not fit on chip.
+    """
+    names = {phase.value for phase in phases}
+    if not any(op.phase.value in names for op in graph.ops):
+        return Amounts()
+    chosen = network.timed(select_phases(graph, tuple(names)))
+    scheduler = Scheduler(chosen, network.with_ports(device), objective, store)
+    schedule = default_schedule(scheduler, fusion)
+    return _measured(scheduler, schedule, network)
+
+
+def _measured(scheduler: Scheduler, schedule: Schedule, network: Network) -> Amounts:
+    machine, operators = scheduler.machine, scheduler.workload.operators
+    graph = scheduler.workload.graph
+    rate = machine.ticks_per_second
+    seconds = schedule.makespan / rate
+    found: dict[Name, float] = {}
+    kinds = _traffic(graph, network, found)
+    exposed = _exposed(schedule, [kinds.get(operator.op.name, "") for operator in operators])
+    for kind, ticks in exposed.items():
+        found["exposed", kind] = ticks / rate
+    hidden = sum(value for name, value in found.items() if name[0] == "network") - sum(exposed.values()) / rate
+    found["seconds",] = seconds + max(0.0, hidden) * _taken(graph, network)
+    busy = _busy_shares(scheduler, schedule)
+    at_work = found["seconds",] - sum(exposed.values()) / rate
+    for part in ("recomputation", "update", "weight_gradient"):
+        found[part,] = at_work * busy.get(part, 0.0)
+    energy = energy_of(schedule, machine, len(operators))
+    for level, joules in energy.by_level.items():
+        if level != "static":
+            found["energy", level] = joules
+    for operator in operators:
+        if operator.macs:
+            dtype = operator.operands[0][1].dtype
+            _add(found, ("macs", dtype), float(operator.macs))
+            _add(found, ("macs again", dtype), float(operator.macs) if operator.op.recompute else 0.0)
+    return Amounts(found)
+
+
+def _traffic(graph: Graph, network: Network, found: dict[Name, float]) -> dict[str, str]:
+    """Note what goes over the network; returns collectives by name with what waiting for them is called."""
+    named: dict[str, str] = {}
+    for op in graph.ops:
+        if not is_collective(op):
+            continue
+        call = call_of(graph, op)
+        if op.kind in MESSAGES:
+            _add(found, ("message",), payload_bytes(call) if op.kind == "send" else 0.0)
+            continue
+        group, cost = str(call.attrs["group"]), network.cost(op.kind, call)
+        named[op.name] = f"{group} {op.kind}"
+        _add(found, ("calls", op.kind, group), 1.0)
+        _add(found, ("network", op.kind, group), cost.seconds)
+        for span, sent in zip(network.spans[group], cost.sent_bytes, strict=True):
+            if sent:
+                _add(found, ("sent", op.kind, group, span.level.name), sent)
+    return named
+
+
+def _add(found: dict[Name, float], name: Name, value: float) -> None:
+    found[name] = found.get(name, 0.0) + value
+
+
+def _taken(graph: Graph, network: Network) -> float:
+    """The largest share of compute that a collective of the graph takes from its device."""
+    used = {str(op.attrs["group"]) for op in graph.ops if is_collective(op) and op.kind not in MESSAGES}
+    levels = (span.level for group in used for span in network.spans[group] if span.count > 1)
+    return max((level.takes_compute for level in levels), default=0.0)
+
+
+def _exposed(schedule: Schedule, kinds: Sequence[str]) -> dict[str, int]:
+    """Ticks in which a collective is under way and nothing computes, by kind; of several under way the first kind."""
+    names = sorted({kind for kind in kinds if kind})
+    if not names:
+        return {}
+    tiles = schedule.tiles
+    which = np.array([names.index(kind) if kind else -1 for kind in kinds])[tiles.operator]
+    edges = np.unique(np.concatenate((tiles.start, tiles.end)))
+    length = np.diff(edges)
+    left = np.where(_covered(tiles.start, tiles.end, which < 0, edges)[:-1], 0, length)
+    found = {}
+    for number, name in enumerate(names):
+        under_way = _covered(tiles.start, tiles.end, which == number, edges)[:-1]
+        found[name] = int(left[under_way].sum())
+        left = np.where(under_way, 0, left)
+    return found
+
+
+def _covered(start: I64, end: I64, chosen: Bool, edges: I64) -> Bool:
+    """By edge: whether one of the chosen tiles is under way from there on."""
+    change = np.zeros(len(edges), np.int64)
+    np.add.at(change, np.searchsorted(edges, start[chosen]), 1)
+    np.add.at(change, np.searchsorted(edges, end[chosen]), -1)
+    return np.cumsum(change) > 0
+
+
+def _busy_shares(scheduler: Scheduler, schedule: Schedule) -> dict[str, float]:
+    """Of the time in which cores compute, the shares of recomputation, update and gradients of weights."""
+    operators, graph = scheduler.workload.operators, scheduler.workload.graph
+    parts = ["network" if is_collective(operator.op) else part_of(graph, operator.op) for operator in operators]
+    names = sorted(set(parts))
+    where = np.array([names.index(part) for part in parts], np.int64)
+    tiles = schedule.tiles
+    spent = np.bincount(where[tiles.operator], tiles.end - tiles.start, minlength=len(names)).astype(float)
+    if "network" in names:
+        spent[names.index("network")] = 0.0
+    whole = spent.sum() or 1.0
+    return dict(zip(names, (spent / whole).tolist(), strict=True))

@@ -1,0 +1,95 @@
+"""Memory of a device over a step: what stays, activations of micro-batches under way, what the pass at hand takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from monet.arrays import F64, I64
+from monet.distributed.memory import ChunkMemory
+from monet.distributed.pipeline import PipelineTimes
+from monet.distributed.pipeline_kernels import BACKWARD, FORWARD, WEIGHT
+from monet.distributed.result import StageMemory
+
+MOST_POINTS = 4000
+
+
+@dataclass(frozen=True)
+class StagePeak:
+    """Bytes by category at the fullest moment, and over time where that is asked for."""
+
+    parts: dict[str, float]
+    over_time: StageMemory | None = None
+
+    @property
+    def total(self) -> float:
+        """All of them."""
+        return sum(self.parts.values())
+
+
+def stage_peaks(memories: Sequence[ChunkMemory], times: PipelineTimes, *, details: bool = False) -> list[StagePeak]:
+    """By stage."""
+    work = times.work
+    found = []
+    for stage in range(work.stages):
+        order = times.order[times.pointer[stage] : times.pointer[stage + 1]]
+        mine = memories[stage :: work.stages]
+        stays = {
+            name: sum(memory.stays.get(name, 0.0) for memory in mine)
+            for name in ("weights", "gradients", "optimizer_state")
+        }
+        held, passing = _by_task(order, memories, work.chunks, work.micro_batches)
+        # at the end all chunks have synchronised and updated one after the other
+        last = max(memory.last for memory in mine)
+        at = int(np.argmax(held + passing)) if len(order) else 0
+        activations, workspace = float(held[at]), float(passing[at])
+        final = max((memory.last + memory.saved for memory in mine), default=0.0)
+        if final > activations + workspace:
+            activations, workspace = final - last, last
+        parts = {**stays, "activations": activations, "workspace": max(0.0, workspace)}
+        series = _series(stage, order, times, sum(stays.values()), held, passing, last) if details else None
+        found.append(StagePeak(parts, series))
+    return found
+
+
+def _by_task(order: I64, memories: Sequence[ChunkMemory], chunks: int, micro_batches: int) -> tuple[F64, F64]:
+    """By task of a stage: activations held while it runs, its own included, and what it works with beyond them."""
+    kind, chunk = order // (chunks * micro_batches), order // micro_batches % chunks
+    saved = np.array([memory.saved for memory in memories])[chunk]
+    forward = np.array([memory.forward for memory in memories])[chunk]
+    backward = np.array([memory.backward for memory in memories])[chunk]
+    releases = WEIGHT if bool((kind == WEIGHT).any()) else BACKWARD
+    comes = np.where(kind == FORWARD, saved, 0.0)
+    goes = np.where(kind == releases, saved, 0.0)
+    held: F64 = np.cumsum(comes) - (np.cumsum(goes) - goes)
+    return held, np.where(kind == FORWARD, forward, backward)
+
+
+def _series(
+    stage: int, order: I64, times: PipelineTimes, stays: float, held: F64, passing: F64, last: float
+) -> StageMemory:
+    """Steps over time: from the start of each task, and from its end on."""
+    kind, chunk, micro_batch = np.unravel_index(order, times.start.shape)
+    start, end = times.start[kind, chunk, micro_batch], times.end[kind, chunk, micro_batch]
+    moments = np.concatenate((np.column_stack((start, end)).ravel(), [times.done[stage]]))
+    after = np.append(held[1:], 0.0) - np.where(np.append(kind[1:], BACKWARD) == FORWARD, 0.0, 0.0)
+    activations = np.concatenate((np.column_stack((held, np.minimum(held, after))).ravel(), [0.0]))
+    workspace = np.concatenate((np.column_stack((passing, np.zeros(len(passing)))).ravel(), [0.0]))
+    if len(workspace) > 2 and times.done[stage] > end[-1]:
+        workspace[-2] = last
+    keep = np.arange(len(moments)) if len(moments) <= MOST_POINTS else _thinned(activations + workspace)
+    nanoseconds = np.round(moments[keep] * 1e9).astype(np.int64)
+    return StageMemory(
+        stage, nanoseconds, round(stays), np.round(activations[keep]).astype(np.int64),
+        np.round(workspace[keep]).astype(np.int64),
+    )  # fmt: skip
+
+
+def _thinned(total: F64) -> I64:
+    """Of every run of moments the fullest, and the first and last of all."""
+    edges = np.unique(np.linspace(0, len(total), MOST_POINTS).astype(np.int64))
+    picks = [begin + int(np.argmax(total[begin:end])) for begin, end in pairwise(edges.tolist())]
+    return np.unique(np.array([0, *picks, len(total) - 1]))

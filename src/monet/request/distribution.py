@@ -1,0 +1,43 @@
+"""From a request with a system to its result: the model at any micro-batch, its plan, costed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from monet.distributed.chunk_costs import Coster, Trained
+from monet.distributed.evaluation import evaluate_plan
+from monet.distributed.result import DistributedResult
+from monet.frontends import load_model
+from monet.graph.graph import Graph
+from monet.mapping.cost_store import CostStore, default_store
+from monet.request.graphs import MODEL_FIELDS
+from monet.training.options import TrainingOptions, training_values
+
+if TYPE_CHECKING:
+    from monet.request.system_request import SystemRequest
+
+
+def coster_of(request: SystemRequest, store: CostStore | None = None) -> Coster:
+    """What costs plans of a request's model."""
+    sizes = {name: getattr(request, name) for name in MODEL_FIELDS}
+    loaded: dict[int, Graph] = {}
+
+    def forward(micro_batch: int) -> Graph:
+        if micro_batch not in loaded:
+            loaded[micro_batch] = load_model(str(request.model), batch=micro_batch, **sizes)
+        return loaded[micro_batch]
+
+    values = training_values(request)
+    options = TrainingOptions(**{**values, "micro_batches": 1})
+    key = repr((request.model, request.model_digest, sorted(sizes.items()), sorted(values.items())))
+    fusion = request.fusion if isinstance(request.fusion, str) else "auto"
+    return Coster(Trained(forward, options, key), store or default_store(), fusion, request.objective)
+
+
+def distribute(request: SystemRequest) -> DistributedResult:
+    """Cost the plan that a request asks for."""
+    plan, system = request.parallel_plan(), request.load_system()
+    batch = request.whole_batch(plan)
+    asked = replace(request, batch=batch)
+    return evaluate_plan(coster_of(request), system, plan, batch, str(request.model), asked.to_json())

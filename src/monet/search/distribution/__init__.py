@@ -1,0 +1,1 @@
+"""Distribution: which parallel plan of a model on a system is best."""
