@@ -10,7 +10,7 @@ from monet.commands import INFEASIBLE
 from monet.commands.options import with_request
 from monet.commands.progress import counted
 from monet.distributed.evaluation import evaluate_plan
-from monet.distributed.plan import RECOMPUTATION, SHARDING, ParallelPlan
+from monet.distributed.plan import RECOMPUTATION, SHARDING
 from monet.errors import MonetError, OptionError, nearest
 from monet.report.distribution import render
 from monet.report.files import check_outputs, write_json
@@ -61,7 +61,7 @@ def distribute(
         more = devices - system.size
         raise OptionError("devices", devices, f"{system.name} has {system.size:,}: {more:,} fewer; at most that many")
     space = PlanSpace(
-        devices, request.batch, sum(coster.blocks(ParallelPlan())),
+        devices, request.batch, sum(coster.blocks()),
         most_tensor or min(devices, 2 * system.levels[0].size), most_micro_batch, most_interleave,
         _names("shard", shard), _names("recompute", recompute), _names("schedules", schedules),
     )  # fmt: skip

@@ -12,12 +12,13 @@ from itertools import pairwise
 
 from monet.distributed.amounts import Amounts
 from monet.distributed.memory import ChunkMemory, chunk_memory
-from monet.distributed.network import Network
+from monet.distributed.network import Network, groups_of
 from monet.distributed.passes import pass_cost
 from monet.distributed.plan import ParallelPlan, check_divides
 from monet.distributed.ranks import rank_graphs
-from monet.distributed.stages import RankGraphs, Stage
+from monet.distributed.stages import RankGraphs
 from monet.distributed.system import Devices
+from monet.errors import OptionError
 from monet.graph.graph import Graph
 from monet.graph.op import Phase
 from monet.mapping.cost_store import CostStore, Section
@@ -30,6 +31,9 @@ BACKWARD = (Phase.BACKWARD,)
 LAST = (Phase.BACKWARD, Phase.UPDATE)
 
 GRAPHS = Section[RankGraphs]("graphs of ranks", 48)
+RUNS = Section[tuple[int, ...]]("runs of equal blocks", 256)
+ALIKE = Section[tuple[int, ...]]("chunks that are alike", 4096)
+GROUPS = Section[tuple[str, ...]]("groups that passes name", 16384)
 PASSES = Section[Amounts]("passes of ranks", 16384)
 MEMORIES = Section[ChunkMemory]("memory of chunks", 4096)
 
@@ -48,12 +52,13 @@ class ChunkCost:
 
 @dataclass(frozen=True)
 class _Program:
-    """Graphs that stand for a chunk: of a micro-batch, and, perhaps of another plan, with the update."""
+    """A chunk of a plan, cut down to ``most`` blocks of each run (0: none is). What it does in a micro-batch is that of
+    ``micro``, a plan that shares less."""
 
-    key: Hashable
-    micro_key: Hashable  # where ``micro`` is shared with other plans
-    micro: Stage
-    last: Stage
+    plan: ParallelPlan
+    micro: ParallelPlan
+    most: int
+    number: int
     blocks: int
 
 
@@ -75,19 +80,19 @@ class Coster:
     fusion: str = "auto"
     objective: str = "latency"
 
-    def blocks(self, plan: ParallelPlan) -> tuple[int, ...]:
+    def blocks(self) -> tuple[int, ...]:
         """By run of equal blocks: how many the model has."""
-        whole = replace(plan, pipeline=1, interleave=1, pipeline_schedule="1f1b", cuts=(), data=1, shard="none")
-        return self.graphs(whole, 1, FEW).stages[0].blocks
+        return self.store[RUNS].get_or(self.trained.key, lambda: self.graphs(ParallelPlan(), 1, FEW).stages[0].blocks)
 
     def sizes(self, plan: ParallelPlan) -> tuple[int, ...]:
         """Blocks of each chunk of a plan."""
-        many = sum(self.blocks(plan))
+        many = sum(self.blocks())
         if not plan.cuts:
             check_divides("pipeline" if plan.interleave == 1 else "interleave", plan.chunks, many, "layers")
             return (many // plan.chunks,) * plan.chunks
-        edges = (0, *plan.cuts, many)
-        return tuple(end - begin for begin, end in pairwise(edges))
+        if plan.cuts[-1] >= many:
+            raise OptionError("cuts", list(plan.cuts), f"there are {many} layers, the last is {many - 1}")
+        return tuple(end - begin for begin, end in pairwise((0, *plan.cuts, many)))
 
     def graphs(self, plan: ParallelPlan, micro_batches: int, most_blocks: int) -> RankGraphs:
         """The programs of a plan, every run of equal blocks cut down to so many (0: none is)."""
@@ -101,16 +106,21 @@ class Coster:
 
     def memory(self, plan: ParallelPlan, micro_batches: int, most_blocks: int, chunk: int = 0) -> ChunkMemory:
         """Memory of a chunk of a plan, cut down to so many blocks."""
-        stage = self.graphs(plan, micro_batches, most_blocks).stages[chunk]
-        return self._memory(_Program((plan, most_blocks, chunk), None, stage, stage, most_blocks), micro_batches)
+
+        def made() -> ChunkMemory:
+            stage = self.graphs(plan, micro_batches, most_blocks).stages[chunk]
+            return chunk_memory(stage.micro, stage.update, stage.last)
+
+        key = self.trained.key, plan, most_blocks, chunk, min(micro_batches, 2)
+        return self.store[MEMORIES].get_or(key, made)
 
     def memories(self, plan: ParallelPlan, micro_batches: int) -> list[ChunkMemory]:
         """Memory of all chunks of a plan, in the order of the layers."""
-        found, known = [], dict[tuple[Hashable, int], ChunkMemory]()
+        found, known = [], dict[tuple[int, int], ChunkMemory]()
         for size, programs in self._programs(plan, micro_batches):
-            key = programs[0].key, size
+            key = programs[0].number, size
             if key not in known:
-                made = [self._memory(program, micro_batches) for program in programs]
+                made = [self.memory(each.plan, micro_batches, each.most, each.number) for each in programs]
                 known[key] = made[0] if len(made) == 1 else made[0].grown(made[1], size - programs[1].blocks)
             found.append(known[key])
         return found
@@ -119,10 +129,10 @@ class Coster:
         self, plan: ParallelPlan, network: Network, devices: Sequence[Devices], micro_batches: int
     ) -> list[ChunkCost]:
         """All chunks of a plan, in the order of the layers; ``devices`` by stage."""
-        found, known = [], dict[tuple[Hashable, int, str], ChunkCost]()
+        found, known = [], dict[tuple[int, int, str], ChunkCost]()
         for number, (size, programs) in enumerate(self._programs(plan, micro_batches)):
             device = devices[number % plan.pipeline]
-            key = programs[0].key, size, device.key
+            key = programs[0].number, size, device.key
             if key not in known:
                 alone = plan.chunks == 1
                 made = [self._cost(program, network, device, micro_batches, alone) for program in programs]
@@ -130,62 +140,91 @@ class Coster:
             found.append(known[key])
         return found
 
+    def block_seconds(self, plan: ParallelPlan, network: Network, device: Devices) -> float:
+        """What a block between others adds to both passes of a micro-batch, parameters and gradients not shared among
+        replicas; 0 where blocks are not alike."""
+        runs = self.blocks()
+        if len(runs) != 1 or runs[0] <= WHOLE:
+            return 0.0
+        usual = replace(
+            plan, pipeline=3, interleave=1, pipeline_schedule="1f1b", cuts=(FEW + 1, 2 * FEW + 2), data=1, shard="none"
+        )  # fmt: skip
+        shorter, longer = (
+            self._micro(_Program(usual, usual, most, 1, most), network, device, 2, False) for most in (FEW, FEW + 1)
+        )
+        return sum(after["seconds"] - before["seconds"] for before, after in zip(shorter, longer, strict=True))
+
     def _programs(self, plan: ParallelPlan, micro_batches: int) -> Iterator[tuple[int, tuple[_Program, ...]]]:
         """By chunk its blocks, and the programs it is costed by: its own, or two short ones that differ by a block. Of
         the latter the first chunk, one in between and the last stand for all. What a program does not depend on is as
         usual in its plan, so that other plans have the same."""
-        runs, sizes = self.blocks(plan), self.sizes(plan)
+        runs, sizes = self.blocks(), self.sizes(plan)
         short = len(runs) == 1 and runs[0] > WHOLE
         parts = min(plan.chunks, 3) if short else plan.chunks
         cuts = tuple((FEW + 1) * number for number in range(1, parts)) if short else plan.cuts
         data = min(plan.data, 2) if plan.shard == "none" else plan.data
         synced = replace(plan, pipeline=parts, interleave=1, pipeline_schedule="1f1b", cuts=cuts, data=data)
         alone = replace(synced, shard="none", data=min(plan.data, 2)) if plan.shard == "states" else synced
+        alike = tuple(range(parts)) if short else self._alike(synced, micro_batches)
         known: dict[int, tuple[_Program, ...]] = {}
         for number, size in enumerate(sizes):
-            kind = number if not short or number == 0 else parts - 1 if number == plan.chunks - 1 else 1
+            kind = alike[number] if not short or number == 0 else parts - 1 if number == plan.chunks - 1 else 1
             if kind not in known:
-                known[kind] = tuple(
-                    _Program(
-                        (synced, most, kind),
-                        (alone, most, kind),
-                        self.graphs(alone, micro_batches, most).stages[kind],
-                        self.graphs(synced, micro_batches, most).stages[kind],
-                        most or size,
-                    )
-                    for most in ((FEW, FEW + 1) if short else (0,))
-                )
+                most = (FEW, FEW + 1) if short else (0,)
+                known[kind] = tuple(_Program(synced, alone, each, kind, each or size) for each in most)
             yield size, known[kind]
 
-    def _cost(self, program: _Program, network: Network, device: Devices, micro_batches: int, alone: bool) -> ChunkCost:
-        """A chunk whose graphs are given. Where it is ``alone``, its passes follow each other straight: what is on chip
-        after the forward pass is there for the backward pass."""
-        passes = min(micro_batches, 2)
-        micro = program.micro_key or program.key, passes, "micro"
-        last = program.key, passes, "last"
-        before = FORWARD if alone else ()
-        forward = self._passed(micro, program.micro.micro, FORWARD, network, device)
-        backward = self._passed(micro, program.micro.micro, (*before, *BACKWARD), network, device)
-        final = self._passed(last, program.last.last, (*before, *LAST), network, device)
-        if alone:
-            backward, final = backward - forward, final - forward
-        return ChunkCost(program.blocks, forward, backward, final, self._memory(program, micro_batches))
+    def _alike(self, plan: ParallelPlan, micro_batches: int) -> tuple[int, ...]:
+        """By chunk the first one that has the same programs."""
 
-    def _memory(self, program: _Program, micro_batches: int) -> ChunkMemory:
-        stage = program.last
-        return self.store[MEMORIES].get_or(
-            (self.trained.key, program.key, min(micro_batches, 2)),
-            lambda: chunk_memory(stage.micro, stage.update, stage.last),
-        )
+        def made() -> tuple[int, ...]:
+            stages = self.graphs(plan, micro_batches, 0).stages
+            firsts: dict[tuple[int, int], int] = {}
+            return tuple(
+                firsts.setdefault((id(stage.micro), id(stage.last)), number) for number, stage in enumerate(stages)
+            )
+
+        return self.store[ALIKE].get_or((self.trained.key, plan, min(micro_batches, 2)), made)
+
+    def _cost(self, program: _Program, network: Network, device: Devices, micro_batches: int, alone: bool) -> ChunkCost:
+        """What a program costs. Where it is ``alone``, its passes follow each other straight: what is on chip after the
+        forward pass is there for the backward pass."""
+        forward, backward = self._micro(program, network, device, micro_batches, alone)
+        phases = (*FORWARD, *LAST) if alone else LAST
+        last = self._passed(program, "last", phases, network, device, micro_batches)
+        memory = self.memory(program.plan, micro_batches, program.most, program.number)
+        return ChunkCost(program.blocks, forward, backward, last - forward if alone else last, memory)
+
+    def _micro(
+        self, program: _Program, network: Network, device: Devices, micro_batches: int, alone: bool
+    ) -> tuple[Amounts, Amounts]:
+        """Forward and backward pass of a micro-batch."""
+        forward = self._passed(program, "micro", FORWARD, network, device, micro_batches)
+        phases = (*FORWARD, *BACKWARD) if alone else BACKWARD
+        backward = self._passed(program, "micro", phases, network, device, micro_batches)
+        return forward, backward - forward if alone else backward
 
     def _passed(
-        self, key: Hashable, graph: Graph, phases: tuple[Phase, ...], network: Network, device: Devices
+        self,
+        program: _Program,
+        which: str,
+        phases: tuple[Phase, ...],
+        network: Network,
+        device: Devices,
+        micro_batches: int,
     ) -> Amounts:
-        """What some phases of a graph take on a device."""
-        place = device.key, network.key(graph)
+        """What some phases of a program take on a device."""
+        plan = program.micro if which == "micro" else program.plan
+        key = self.trained.key, plan, min(micro_batches, 2), program.most, program.number, which, phases
+
+        def graph() -> Graph:
+            stage = self.graphs(plan, micro_batches, program.most).stages[program.number]
+            return stage.micro if which == "micro" else stage.last
+
+        groups = self.store[GROUPS].get_or(key, lambda: groups_of(graph(), phases))
         return self.store[PASSES].get_or(
-            (self.trained.key, key, phases, place, self.fusion, self.objective),
-            lambda: pass_cost(graph, phases, device.accelerator, network, self.fusion, self.objective, self.store),
+            (key, device.key, network.key(groups), self.fusion, self.objective),
+            lambda: pass_cost(graph(), phases, device.accelerator, network, self.fusion, self.objective, self.store),
         )
 
 

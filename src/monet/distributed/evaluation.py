@@ -61,7 +61,8 @@ def evaluate_plan(
     except NoSchedule as error:
         return replace(result, reason=error.reason, seconds_to_evaluate=time.perf_counter() - began)
     times = pipeline_of(laid, chunks)
-    peaks = stage_peaks([chunk.memory for chunk in chunks], times, details=details)
+    memories = [chunk.memory for chunk in chunks]
+    peaks = stage_peaks(memories, times.order, times.pointer, laid.micro_batches, times if details else None)
     reason = too_large(laid, peaks, lambda: that_fit(coster, system, plan, batch) if details else [])
     measured = _measured(result, laid, chunks, times, peaks)
     if details:
@@ -122,17 +123,17 @@ def too_large(laid: Laid, peaks: list[StagePeak], others: Callable[[], list[str]
 
 def of_stages(laid: Laid, chunks: Sequence[ChunkCost]) -> list[Amounts]:
     """By stage: the amounts of a step on one of its devices."""
-    passes = laid.micro_batches
-    stages = []
+    passes, known, stages = laid.micro_batches, dict[tuple[int, ...], Amounts](), []
     for stage in range(laid.plan.pipeline):
         mine = chunks[stage :: laid.plan.pipeline]
-        stages.append(
-            total(
+        key = tuple(map(id, mine))  # alike chunks are one
+        if key not in known:
+            known[key] = total(
                 amounts
                 for chunk in mine
                 for amounts in (chunk.forward * passes, chunk.backward * (passes - 1), chunk.last)
             )
-        )
+        stages.append(known[key])
     return stages
 
 

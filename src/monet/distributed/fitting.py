@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
-
 from monet.distributed.chunk_costs import Coster
 from monet.distributed.layout import Laid, lay
-from monet.distributed.pipeline import PipelineWork, simulate
+from monet.distributed.pipeline import order_of
 from monet.distributed.plan import SHARDING, ParallelPlan
 from monet.distributed.stage_memory import StagePeak, stage_peaks
 from monet.distributed.system import System
@@ -20,14 +18,9 @@ MOST_NAMED = 3
 
 def memory_of(coster: Coster, laid: Laid) -> list[StagePeak]:
     """Memory of a device of each stage. The order of passes decides it, not how long they take."""
-    plan = laid.plan
-    memories = coster.memories(plan, laid.micro_batches)
-    seconds = np.ones((3, plan.chunks, laid.micro_batches))
-    seconds[2] = 1.0 if plan.pipeline_schedule == "zero-bubble" else 0.0
-    none, sends = np.zeros(plan.pipeline), np.zeros(plan.chunks)
-    return stage_peaks(
-        memories, simulate(PipelineWork(plan.pipeline, seconds, sends, sends, none, none), plan.pipeline_schedule)
-    )
+    plan, micro_batches = laid.plan, laid.micro_batches
+    order, pointer = order_of(plan.pipeline_schedule, plan.pipeline, plan.chunks, micro_batches)
+    return stage_peaks(coster.memories(plan, micro_batches), order, pointer, micro_batches)
 
 
 def short_by(laid: Laid, peaks: list[StagePeak]) -> list[float]:

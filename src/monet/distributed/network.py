@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -13,7 +13,7 @@ from monet.distributed.topology import Span
 from monet.graph.counts import call_of
 from monet.graph.graph import Graph
 from monet.graph.kind import Call, Family, kind_named
-from monet.graph.op import Attributes, Op
+from monet.graph.op import Attributes, Op, Phase
 from monet.graph.operators.collective import payload_bytes, sent_bytes
 from monet.hardware.accelerator import Accelerator, Endpoint
 from monet.hardware.ports import BOUNDLESS
@@ -68,10 +68,9 @@ class Network:
         others = tuple(end for end in device.endpoints if end.kind != "network")
         return replace(device, endpoints=(*others, *ports))
 
-    def key(self, graph: Graph) -> Hashable:
-        """All of the network that the schedule of a graph depends on."""
-        used = {str(op.attrs["group"]) for op in graph.ops if is_collective(op) and op.kind not in MESSAGES}
-        return self.system.levels, tuple((group, self.spans[group]) for group in sorted(used))
+    def key(self, groups: tuple[str, ...]) -> Hashable:
+        """All of the network that a pass which names these groups depends on."""
+        return self.system.levels, tuple((group, self.spans[group]) for group in groups)
 
     def timed(self, graph: Graph) -> Graph:
         """A graph whose collectives say how long they occupy which port; messages are the pipeline's."""
@@ -87,6 +86,12 @@ class Network:
             port = _port(self.spans[str(op.attrs["group"])])
             place = {"seconds": cost.seconds, "energy_j": cost.total_energy_j, "endpoint": port}
         return replace(op, attrs=Attributes({**op.attrs, **place}))
+
+
+def groups_of(graph: Graph, phases: Sequence[Phase]) -> tuple[str, ...]:
+    """The groups that collectives of some phases name."""
+    ours = (op for op in graph.ops if op.phase in phases and is_collective(op) and op.kind not in MESSAGES)
+    return tuple(sorted({str(op.attrs["group"]) for op in ours}))
 
 
 def is_collective(op: Op) -> bool:

@@ -128,6 +128,14 @@ def tasks_of(schedule: str, stages: int, chunks: int, micro_batches: int) -> lis
     return found
 
 
+def order_of(schedule: str, stages: int, chunks: int, micro_batches: int) -> tuple[I64, I64]:
+    """Tasks of all stages, one after the other, and where those of each begin; of zero-bubble in their plain order."""
+    check_schedule(schedule, stages, chunks // stages, micro_batches)
+    if schedule == "zero-bubble":
+        return _split_order(stages, micro_batches)
+    return _order(schedule, stages, chunks, micro_batches)
+
+
 @lru_cache(maxsize=256)
 def _order(schedule: str, stages: int, chunks: int, micro_batches: int) -> tuple[I64, I64]:
     """Tasks of all stages, one after the other, and where those of each begin."""
@@ -175,10 +183,12 @@ def _split_order(stages: int, micro_batches: int) -> tuple[I64, I64]:
 
 def held_micro_batches(order: I64, pointer: I64, chunks: int, micro_batches: int) -> I64:
     """Most micro-batches that a chunk holds between their forward pass and the end of their last backward one."""
-    kinds, chunk = order // (chunks * micro_batches), order // micro_batches % chunks
-    split = bool((kinds == WEIGHT).any())
-    change = np.where(kinds == FORWARD, 1, np.where(kinds == (WEIGHT if split else BACKWARD), -1, 0))
-    held = np.zeros(chunks, np.int64)
-    for each in range(chunks):
-        held[each] = np.cumsum(change[chunk == each]).max(initial=0)
+    held, stages = np.zeros(chunks, np.int64), len(pointer) - 1
+    for stage in range(stages):
+        mine = order[pointer[stage] : pointer[stage + 1]]
+        kinds, chunk = mine // (chunks * micro_batches), mine // micro_batches % chunks
+        releases = WEIGHT if bool((kinds == WEIGHT).any()) else BACKWARD
+        change = np.where(kinds == FORWARD, 1, np.where(kinds == releases, -1, 0))
+        for each in range(stage, chunks, stages):
+            held[each] = np.cumsum(change[chunk == each]).max(initial=0)
     return held

@@ -30,27 +30,28 @@ class StagePeak:
         return sum(self.parts.values())
 
 
-def stage_peaks(memories: Sequence[ChunkMemory], times: PipelineTimes, *, details: bool = False) -> list[StagePeak]:
-    """By stage."""
-    work = times.work
-    found = []
-    for stage in range(work.stages):
-        order = times.order[times.pointer[stage] : times.pointer[stage + 1]]
-        mine = memories[stage :: work.stages]
+def stage_peaks(
+    memories: Sequence[ChunkMemory], order: I64, pointer: I64, micro_batches: int, times: PipelineTimes | None = None
+) -> list[StagePeak]:
+    """By stage, from the order of its tasks; with ``times`` also over time."""
+    found, stages, chunks = [], len(pointer) - 1, len(memories)
+    for stage in range(stages):
+        tasks = order[pointer[stage] : pointer[stage + 1]]
+        mine = memories[stage::stages]
         stays = {
             name: sum(memory.stays.get(name, 0.0) for memory in mine)
             for name in ("weights", "gradients", "optimizer_state")
         }
-        held, passing = _by_task(order, memories, work.chunks, work.micro_batches)
+        held, passing = _by_task(tasks, memories, chunks, micro_batches)
         # at the end all chunks have synchronised and updated one after the other
         last = max(memory.last for memory in mine)
-        at = int(np.argmax(held + passing)) if len(order) else 0
+        at = int(np.argmax(held + passing))
         activations, workspace = float(held[at]), float(passing[at])
         final = max((memory.last + memory.saved for memory in mine), default=0.0)
         if final > activations + workspace:
             activations, workspace = final - last, last
         parts = {**stays, "activations": activations, "workspace": max(0.0, workspace)}
-        series = _series(stage, order, times, sum(stays.values()), held, passing, last) if details else None
+        series = _series(stage, tasks, times, sum(stays.values()), held, passing, last) if times else None
         found.append(StagePeak(parts, series))
     return found
 

@@ -34,7 +34,7 @@ class ModelNumbers:
     def of(cls, coster: Coster, system: System) -> ModelNumbers:
         """From the programs of one device with few blocks and with one more; from the whole where there are few."""
         plan = ParallelPlan()
-        blocks = sum(coster.blocks(plan))
+        blocks = sum(coster.blocks())
         few = blocks > FEW + 1
         longer = coster.graphs(plan, 2, FEW + 1 if few else 0).stages[0]
         work, stays = macs_by_part(longer.micro), chunk_memory(longer.micro, longer.update, longer.last).stays

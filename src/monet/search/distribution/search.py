@@ -1,10 +1,12 @@
 """The best parallel plan: all legal ones, the most promising first, until none that is left can be better.
 
-Bounds are below what any plan costs, so what is left out would not have been chosen: the answer is that of costing all.
+Bounds are below what plans cost, so what is left out would not have been chosen: the answer is that of costing all. A
+first bound is arithmetic; a closer one takes the time of a layer between others, which plans share.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,15 +14,18 @@ import numpy as np
 
 from monet.distributed.chunk_costs import Coster
 from monet.distributed.evaluation import evaluate_plan
+from monet.distributed.layout import lay
 from monet.distributed.plan import ParallelPlan
 from monet.distributed.result import DistributedResult
 from monet.distributed.system import System
 from monet.errors import MonetError
+from monet.schedule.engine import NoSchedule
 from monet.search.distribution.bounds import ModelNumbers
 from monet.search.distribution.space import PlanSpace
 from monet.search.pareto import front
 
 OBJECTIVES = ("time", "memory", "energy")
+CLOSE = 0.97  # of the bound by layers: a pass that follows another straight may find something on chip
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,34 +88,52 @@ def distribute(
     plans = list(space.plans())
     bounds = np.array([(numbers.seconds(plan, space.batch), numbers.bytes(plan)) for plan in plans]).reshape(-1, 2)
     order = np.lexsort((bounds[:, 1], bounds[:, 0])) if objective != "memory" else np.lexsort(bounds.T[[0, 1]])
-    state = _Search(coster, system, space, model, objective)
-    for done, number in enumerate(order.tolist()):
+    state = _Search(coster, system, space, model, objective, whole_front, exhaustive)
+    waiting = [(bounds[number, 0], number, False) for number in order.tolist()]
+    if objective != "time" or exhaustive:
+        waiting = [(float(place), number, True) for place, (_, number, _) in enumerate(waiting)]
+    heapq.heapify(waiting)
+    while waiting:
+        bound, number, refined = heapq.heappop(waiting)
         if watch:
-            watch(done, len(plans), state.best)
+            watch(len(plans) - len(waiting), len(plans), state.best)
         seconds, size = bounds[number].tolist()
-        if not exhaustive and (size > capacity or state.hopeless(seconds, size, whole_front)):
+        seconds = max(seconds, bound) if objective == "time" and not exhaustive else seconds
+        if not exhaustive and (size > capacity or state.hopeless(seconds, size)):
             state.bounded += 1
-            continue
-        state.cost(plans[number])
+        elif not refined:
+            heapq.heappush(waiting, (max(seconds, state.refined(plans[number])), number, True))
+        else:
+            state.cost(plans[number])
     return state.found(len(plans))
 
 
 class _Search:
     """What is known so far."""
 
-    def __init__(self, coster: Coster, system: System, space: PlanSpace, model: str, objective: str) -> None:
+    def __init__(
+        self,
+        coster: Coster,
+        system: System,
+        space: PlanSpace,
+        model: str,
+        objective: str,
+        whole_front: bool,
+        exhaustive: bool,
+    ) -> None:
         self.coster, self.system, self.space, self.model, self.objective = coster, system, space, model, objective
+        self.whole_front, self.exhaustive = whole_front, exhaustive
         self.tried: list[Tried] = []
         self.best: Tried | None = None
         self.least_short: Tried | None = None
         self.bounded = self.too_large = 0
         self.illegal: dict[str, int] = {}
 
-    def hopeless(self, seconds: float, size: float, whole_front: bool) -> bool:
+    def hopeless(self, seconds: float, size: float) -> bool:
         """Whether a plan with these bounds can neither be best nor, if that is wanted, on the front."""
         if self.best is None or self.objective == "energy":
             return False
-        if not whole_front:
+        if not self.whole_front:
             bound = seconds if self.objective == "time" else size
             return bound >= self.best.value(self.objective)
         return any(seconds >= one.value("time") and size >= one.value("memory") for one in self.tried)
@@ -136,6 +159,18 @@ class _Search:
         self.tried.append(one)
         if self.best is None or one.value(self.objective) < self.best.value(self.objective):
             self.best = one
+
+    def refined(self, plan: ParallelPlan) -> float:
+        """A closer bound of a step, from what a layer takes between others: as often as a stage passes its layers, and
+        until the first micro-batch has come through the other stages."""
+        try:
+            laid = lay(plan, self.system, self.space.batch)
+            kinds = {device.key: device for device in laid.devices}.values()
+            block = min(self.coster.block_seconds(plan, laid.network, device) for device in kinds)
+            passes = plan.interleave * laid.micro_batches + plan.pipeline - 1
+            return CLOSE * block * passes * min(self.coster.sizes(plan))
+        except (MonetError, NoSchedule):
+            return 0.0  # whoever costs it says why it cannot be
 
     def found(self, plans: int) -> Distribution:
         ranked = sorted(self.tried, key=lambda one: one.value(self.objective))

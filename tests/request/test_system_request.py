@@ -1,0 +1,112 @@
+"""Requests with a system: options from one declaration, refused where they have no effect, recorded and rerun."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from monet.cli import app
+from monet.commands.options import flag_of
+from monet.distributed.result import DistributedResult
+from monet.errors import MonetError, OptionError
+from monet.options import options_of
+from monet.request import Request
+from monet.request.system_request import DEGREES, NOT_OF_A_SYSTEM, SystemRequest
+
+GPT = "gpt:layers=4,hidden=16,heads=2,vocabulary=32,positions=8,sequence=8"
+SYSTEM = {
+    "name": "boards",
+    "devices": "micro-npu",
+    "network": {"board": {"size": 8, "bandwidth_bytes_per_s": 1e9, "latency_s": 1e-6}},
+}
+OWN = ("system", "devices", *DEGREES)
+# every degree: a value, and where it is seen; given beside it
+PROBES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "devices": (2, {}), "micro_batch": (2, {}), "data": (2, {}), "tensor": (2, {}), "pipeline": (2, {}),
+    "sequence_parallel": (True, {"tensor": 2}), "interleave": (2, {"pipeline": 2}),
+    "pipeline_schedule": ("gpipe", {"pipeline": 2}), "shard": ("states", {"data": 2}), "recompute": ("full", {}),
+    "cuts": ("1", {"pipeline": 2}), "bucket_bytes": (100, {"data": 2}), "batch_norm": ("local", {"data": 2}),
+    "tensor_split": ("rows", {}),
+}  # fmt: skip
+
+
+def test_every_degree_has_a_probe_and_is_an_option_of_run() -> None:
+    assert set(PROBES) == {"devices", *DEGREES}
+    assert set(options_of(SystemRequest)) - set(options_of(Request)) == set(OWN)
+    shown = CliRunner().invoke(app, ["run", "--help"], terminal_width=200).output
+    for name in OWN:
+        assert flag_of(options_of(SystemRequest)[name]) in shown
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_a_degree_has_its_effect(name: str) -> None:
+    value, more = PROBES[name]
+    usual = SystemRequest(GPT, system=SYSTEM, batch=8, fusion="none", **more)
+    given = SystemRequest(GPT, system=SYSTEM, batch=8, fusion="none", **more, **{name: value})
+    before, after = usual.distribute(), given.distribute()
+    if name in ("batch_norm", "tensor_split"):  # of images: the plan has it, a transformer has no use for it
+        assert before.parallel != after.parallel
+        return
+    assert before.latency_s != after.latency_s or before.peak_memory_bytes != after.peak_memory_bytes
+    assert Request.from_json  # a plain request does not know it
+    with pytest.raises(OptionError, match="give system too"):
+        SystemRequest(GPT, "micro-npu", **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("hardware", "edge-tpu"), ("micro_batches", 2), ("checkpoint", "recompute-all"), ("phases", "forward"),
+     ("boundary", "dram"), ("mode", "inference"), ("set", {"a": 1}), ("allocation", {"a": {"cores": ["npu"]}})],
+)  # fmt: skip
+def test_what_is_of_one_device_is_refused(name: str, value: Any) -> None:
+    assert name in NOT_OF_A_SYSTEM
+    with pytest.raises(OptionError, match="has no effect on a system"):
+        SystemRequest(GPT, system=SYSTEM, batch=8, **{name: value})
+
+
+def test_commands_write_read_rerun_and_compare(tmp_path: Path) -> None:
+    file, first, second = tmp_path / "boards.yaml", tmp_path / "a.json", tmp_path / "b.json"
+    file.write_text(yaml.safe_dump(SYSTEM))
+    run = ["run", GPT, "--system", str(file), "--batch", "8", "--fusion", "none", "--data", "2"]
+    page, trace = tmp_path / "page.html", tmp_path / "trace.json"
+    made = CliRunner().invoke(app, [*run, "--json", str(first), "--report", str(page), "--trace", str(trace)])
+    assert made.exit_code == 0, made.output
+    assert "Where a device's time goes" in made.output
+    values = json.loads(first.read_text())
+    assert {"latency_s", "mfu", "time", "stages", "communication"} <= set(values)
+    assert {"compute", "communication", "bubble", "recomputation", "update"} <= set(values["time"])
+    assert "weights" in values["stages"][0]["peak_memory_bytes"]
+    assert {"bytes", "seconds", "kind", "level"} <= set(values["communication"][0])
+    assert DistributedResult.from_json(values).latency_s == values["latency_s"]
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert {event["name"] for event in events if event["ph"] == "X"} >= {"forward 0", "backward 3", "update"}
+    assert "Pipeline" in page.read_text()
+    again = CliRunner().invoke(app, ["rerun", str(first)])
+    assert again.exit_code == 0, again.output
+    assert again.output.startswith("equal")
+    CliRunner().invoke(app, [*run, "--shard", "states", "--json", str(second)])
+    told = CliRunner().invoke(app, ["diff", str(first), str(second)])
+    assert told.exit_code == 0, told.output
+    assert "shard" in told.output
+    assert isinstance(CliRunner().invoke(app, ["explain", str(first)]).exception, MonetError)
+
+
+def test_distribute_prints_the_best_and_writes_a_page(tmp_path: Path) -> None:
+    file, page, values = tmp_path / "boards.yaml", tmp_path / "page.html", tmp_path / "found.json"
+    file.write_text(yaml.safe_dump(SYSTEM))
+    arguments = ["distribute", GPT, "--system", str(file), "--devices", "2", "--batch", "4", "--fusion", "none"]
+    arguments += ["--shard", "none", "--recompute", "none", "--most-micro-batch", "1"]
+    made = CliRunner().invoke(app, [*arguments, "--report", str(page), "--json", str(values)])
+    assert made.exit_code == 0, made.output
+    assert "best by time" in made.output
+    assert "parcoords" in page.read_text()
+    found = json.loads(values.read_text())
+    assert found["best"]["latency_s"] == min(row["latency_s"] for row in found["top"])
+    for wrong, said in (("--best", "allowed are time"), ("--shard", "is unknown")):
+        refused = CliRunner().invoke(app, [*arguments, wrong, "nonsense"])
+        assert said in str(refused.exception)

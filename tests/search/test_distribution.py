@@ -1,0 +1,105 @@
+"""The search over parallel plans: what bounds leave out would not have been chosen; all legal plans and no others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from monet.distributed.evaluation import evaluate_plan
+from monet.distributed.plan import ParallelPlan
+from monet.request.system_request import SystemRequest
+from monet.search.distribution.bounds import ModelNumbers
+from monet.search.distribution.search import Distribution, distribute, neighbours
+from monet.search.distribution.space import PlanSpace, divisors
+
+GPT = "gpt:layers=12,hidden=16,heads=2,vocabulary=32,positions=8,sequence=8"
+SYSTEM = {
+    "name": "boards",
+    "devices": "micro-npu",
+    "network": {
+        "board": {"size": 2, "bandwidth_bytes_per_s": 1e9, "latency_s": 1e-6},
+        "rack": {"size": 2, "bandwidth_bytes_per_s": 1e8, "latency_s": 5e-6},
+    },
+}
+SPACE = PlanSpace(
+    4, 4, 12, 4, most_micro_batch=1, most_interleave=2, sharding=("none", "parameters"), recomputation=("none",)
+)
+REQUEST = SystemRequest(GPT, system=SYSTEM, batch=4, optimizer="adam", fusion="none")
+
+
+def test_plans_are_all_whose_numbers_divide() -> None:
+    plans = list(SPACE.plans())
+    assert len(set(plans)) == len(plans)
+    for plan in plans:
+        assert plan.devices == SPACE.devices
+        assert SPACE.blocks % plan.chunks == 0
+        assert plan.micro_batches(SPACE.batch) >= 1
+    assert {(plan.data, plan.tensor, plan.pipeline) for plan in plans} == {
+        (4, 1, 1), (2, 2, 1), (2, 1, 2), (1, 4, 1), (1, 2, 2), (1, 1, 4),
+    }  # fmt: skip
+    assert {plan.shard for plan in plans if plan.data > 1} == {"none", "parameters"}
+    assert {plan.shard for plan in plans if plan.data == 1} == {"none"}
+    assert divisors(12) == (1, 2, 3, 4, 6, 12)
+
+
+@pytest.fixture(scope="module")
+def both() -> tuple[Distribution, Distribution]:
+    coster, system = REQUEST.coster(), REQUEST.load_system()
+    quick = distribute(coster, system, SPACE, GPT)
+    return quick, distribute(coster, system, SPACE, GPT, exhaustive=True)
+
+
+def test_the_best_is_that_of_costing_all(both: tuple[Distribution, Distribution]) -> None:
+    quick, exhaustive = both
+    assert quick.best is not None
+    assert exhaustive.best is not None
+    assert quick.best.result.latency_s == exhaustive.best.result.latency_s
+    assert exhaustive.bounded == 0
+    assert len(exhaustive.tried) + sum(exhaustive.illegal.values()) + exhaustive.too_large == exhaustive.plans
+    assert len(quick.tried) + quick.bounded + sum(quick.illegal.values()) + quick.too_large == quick.plans
+
+
+def test_bounds_are_below_what_plans_cost(both: tuple[Distribution, Distribution]) -> None:
+    numbers = ModelNumbers.of(REQUEST.coster(), REQUEST.load_system())
+    for one in both[1].tried:
+        assert numbers.seconds(one.plan, SPACE.batch) <= one.result.latency_s
+        assert numbers.bytes(one.plan) <= one.result.peak_memory_bytes
+
+
+def test_nothing_on_the_front_is_beaten(both: tuple[Distribution, Distribution]) -> None:
+    found = both[1]
+    points = [(one.value("time"), one.value("memory"), one.value("energy")) for one in found.tried]
+    for one in found.front:
+        mine = (one.value("time"), one.value("memory"), one.value("energy"))
+        assert not any(all(a <= b for a, b in zip(other, mine, strict=True)) and other != mine for other in points)
+
+
+def test_the_least_memory_and_energy_are_found_too(both: tuple[Distribution, Distribution]) -> None:
+    coster, system = REQUEST.coster(), REQUEST.load_system()
+    for objective in ("memory", "energy"):
+        found = distribute(coster, system, SPACE, GPT, objective)
+        assert found.best is not None
+        assert found.best.value(objective) == min(one.value(objective) for one in both[1].tried)
+
+
+def test_why_compares_with_plans_that_differ_in_one_thing(both: tuple[Distribution, Distribution]) -> None:
+    found = both[1]
+    assert found.best is not None
+    for name, other in neighbours(found.tried, found.best).items():
+        assert getattr(other.plan, name) != getattr(found.best.plan, name)
+        assert other.result.latency_s >= found.best.result.latency_s
+
+
+def test_where_nothing_fits_the_least_short_is_named() -> None:
+    small = {**SYSTEM, "devices": {"hardware": "micro-npu", "set": {"dram.external.capacity_bytes": 20000}}}
+    request = replace(REQUEST, system=small)
+    found = distribute(request.coster(), request.load_system(), SPACE, GPT, exhaustive=True)
+    assert found.best is None
+    assert found.least_short is not None
+    reason = evaluate_plan(
+        request.coster(), request.load_system(), ParallelPlan(data=4), 4, GPT, only_fitting=True
+    ).reason  # fmt: skip
+    assert reason is not None
+    assert found.least_short.result.reason is not None
+    assert found.least_short.result.reason.bytes_short <= reason.bytes_short
