@@ -62,6 +62,10 @@ COUNTS = {
     "resnet18:classes=10": 11_689_512 - 990 * 513,
     "resnet:blocks=3-4-6-3": 21_797_672,  # torchvision's resnet34, resnet101, vgg11, vgg19
     "resnet:blocks=3-4-23-3,block=bottleneck": 44_549_160,
+    "resnext101": 88_791_336,  # torchvision's resnext101_32x8d, mobilenet_v3_large, inception_v3 without aux_logits
+    "mobilenetv3": 5_483_032,
+    "inceptionv3": 23_834_568,
+    "opt-1.3b": 1_315_758_080,
     "vgg:blocks=1-1-2-2-2": 132_863_336,
     "vgg:blocks=2-2-4-4-4": 143_667_240,
     "vit:layers=24,hidden=1024,heads=16": 304_326_632,  # torchvision's vit_l_16
@@ -110,16 +114,18 @@ def test_what_is_printed_of_a_model_can_be_read_back(model: ZooModel) -> None:
 
 OTHER = {
     "gpt": "layers=2 hidden=48 heads=2 intermediate=9 vocabulary=9 positions=64 sequence=8 tied=no dropout=.5"
-    " attention_dropout=.5",
+    " attention_dropout=.5 activation=relu",
     "bert": "layers=2 hidden=48 heads=2 intermediate=9 vocabulary=9 positions=64 sequence=8 classes=3 dropout=.5"
     " attention_dropout=.5",
     "llama": "layers=2 hidden=48 heads=2 intermediate=9 kv_heads=1 vocabulary=9 sequence=8 dropout=.5",
     "vit": "layers=2 hidden=48 heads=2 intermediate=9 patch=8 image=32 classes=3 dropout=.5 attention_dropout=.5"
     " attention=no input_gradient=yes",
-    "resnet": "blocks=1-1 block=bottleneck width=8 widening=2 stem=cifar classes=3 image=64 dropout=.5"
+    "resnet": "blocks=1-1 block=bottleneck width=8 widening=2 groups=2 stem=cifar classes=3 image=64 dropout=.5"
     " input_gradient=yes",
     "vgg": "blocks=1-1-1-1-2 width=8 hidden=9 classes=3 image=64 dropout=.4",
     "mobilenet": "classes=3 image=96 dropout=.5",
+    "mobilenet3": "classes=3 image=96 dropout=.5",
+    "inception": "classes=3 image=160 dropout=.4",
     "unet": "levels=2 width=8 channels=1 classes=3 image=32",
     "lstm": "layers=3 hidden=8 vocabulary=9 sequence=3 dropout=.5",
     "mlp": "widths=3-4-5 activation=gelu dropout=.5 input_gradient=yes",
@@ -132,6 +138,8 @@ SMALL = {
     "resnet": "blocks=1-1-1,classes=10,image=32",
     "vgg": "blocks=1-1-1-1-1,width=4,hidden=16,classes=10,image=32",
     "mobilenet": "classes=10,image=64",
+    "mobilenet3": "classes=10,image=64",
+    "inception": "classes=10,image=128",
     "unet": "width=4,levels=3,image=16",
     "lstm": "hidden=12,vocabulary=20,sequence=4",
     "mlp": "widths=3-4-4-5",

@@ -18,6 +18,7 @@ from monet.errors import MonetError
 from monet.options import options_of
 from monet.quantities import plain_number
 from monet.report.files import check_outputs, write_json
+from monet.report.html.mining import write_mining
 from monet.report.mining import MOST_SHOWN, beside_table, designs_table, headline, loss_table, standing_table, summary
 from monet.report.quantities import percent
 from monet.report.screen import screen
@@ -54,6 +55,7 @@ def mine(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a store.")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Processes on this machine.")] = 1,
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write what was found as JSON, - for standard output.")] = "",
+    report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write an HTML page: designs, front, limits, what was cut.")] = "",
 ) -> None:  # fmt: skip
     """Mine a template for the accelerator to build for some models, within area and power, and how far from the best it is."""
     if resume and not store:
@@ -63,7 +65,7 @@ def mine(
         refuse_unused(f"with --method {method}, which proves nothing", {"--gap": gap})
     else:
         refuse_unused("with --method bound, which draws nothing at random", {"--seed": seed})
-    check_outputs({}, {"--json": json}, (store,) if store else ())
+    check_outputs({"--report": report}, {"--json": json}, (store,) if store else ())
     problem = _problem(load_template(template), requests, area, power, metric, floor, only or [], weight or [])
     with _kept(store) as path, _display() as watch:
         if method == "bound":
@@ -77,6 +79,8 @@ def mine(
         beside = beside_of(found, path, jobs, hand=baselines, inference=inference)
     if json:
         write_json(json, summary(found, beside))
+    if report and found.best:
+        write_mining(report, found, beside)
     if json != "-":
         _print(found, beside)
     if found.interrupted:

@@ -30,6 +30,7 @@ STUDIES: dict[str, tuple[str, str]] = {
     "mx-formats": ("mx_formats", "microscaling formats: bits, copies that training keeps, errors of rounding"),
     "mx-npu": ("mx_npu", "DaCapo's execution times, and a SNAX core's throughput, use, energy and area"),
     "mx-robotics": ("mx_robotics", "which microscaling format should a robot learn in, on which NPU?"),
+    "wham": ("wham", "mining for training: WHAM's claims on search, hand-made, inference-mined and common designs"),
     "nonadditive": ("nonadditive", "what two dropped activations cost together, against the sum of each alone"),
 }
 

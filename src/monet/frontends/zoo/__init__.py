@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from monet.errors import ModelError, OptionError, nearest
+from monet.frontends.zoo.branched import Inception, MobileNet3
 from monet.frontends.zoo.parameters import Family, changed, with_parameters
 from monet.frontends.zoo.published import Fsrcnn, ResNet50Segment, StreamResNet18
 from monet.frontends.zoo.small import Lstm, Mlp
@@ -69,6 +70,8 @@ FAMILIES = _table(
     ZooModel("resnet", ResNet(), "ResNet"),
     ZooModel("vgg", Vgg(), "VGG"),
     ZooModel("mobilenet", MobileNet(), "MobileNetV2"),
+    ZooModel("mobilenet3", MobileNet3(), "MobileNetV3-Large"),
+    ZooModel("inception", Inception(), "Inception-v3"),
     ZooModel("unet", UNet(), "U-Net"),
     ZooModel("lstm", Lstm(), "LSTM language model"),
     ZooModel("mlp", Mlp(), "multi-layer perceptron"),
@@ -89,6 +92,9 @@ ZOO = _table(
     ZooModel("resnet18-cifar", ResNet(stem="cifar", classes=10, image=32)),
     ZooModel("vgg16", Vgg()),
     ZooModel("mobilenetv2", MobileNet()),
+    ZooModel("mobilenetv3", MobileNet3()),
+    ZooModel("inceptionv3", Inception()),
+    ZooModel("resnext101", ResNet(blocks=(3, 4, 23, 3), block="bottleneck", widening=4, groups=32)),
     ZooModel("unet", UNet()),
     ZooModel("bert-base", Bert()),
     ZooModel("bert-large", Bert(layers=24, hidden=1024, heads=16)),
@@ -97,6 +103,10 @@ ZOO = _table(
     ZooModel("gpt2-medium", Gpt(layers=24, hidden=1024, heads=16)),
     ZooModel("gpt2-large", Gpt(layers=36, hidden=1280, heads=20)),
     ZooModel("gpt2-xl", Gpt(layers=48, hidden=1600, heads=25)),
+    ZooModel(
+        "opt-1.3b",
+        Gpt(layers=24, hidden=2048, heads=32, vocabulary=50272, positions=2050, sequence=2048, activation="relu"),
+    ),
     ZooModel("gpt3-175b", Gpt(layers=96, hidden=12288, heads=96, positions=2048, sequence=2048)),
     ZooModel("gpt2-paper", PaperGpt(), "MONET's small GPT"),
     ZooModel("llama2-7b", Llama()),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from monet.errors import ModelError
 from monet.frontends.zoo.layers import Layers
-from monet.frontends.zoo.parameters import Family, probability, probability_or, repeats, switch, whole, whole_or
+from monet.frontends.zoo.parameters import Family, choice, probability, probability_or, repeats, switch, whole, whole_or
 
 if TYPE_CHECKING:
     from monet.graph import Graph
@@ -62,6 +62,7 @@ class Gpt(Transformer):
     vocabulary: int = whole(50257, "tokens that are told apart")
     positions: int = whole(1024, "learned positions: the longest sequence")
     sequence: int = whole(1024, "tokens, if --sequence is not given")
+    activation: str = choice("gelu", ("gelu", "relu"), "of the feed-forward part: tanh GELU, or ReLU as in OPT")
     tied: bool = switch(True, "the head shares the token table")
     dropout: float = probability(0.0, "of the embedding and of what every block adds")
     attention_dropout: float | None = probability_or("dropout", "of the attention probabilities")
@@ -77,7 +78,9 @@ class Gpt(Transformer):
                 y = self_attention(net, net.layer_norm("ln_1", x), self.heads, causal=True, dropout=inner)
                 x = net.add(x, net.dropout("attn.dropout", y, p), "add1")
                 y = net.linear("mlp.c_fc", net.layer_norm("ln_2", x), self.feed_forward)
-                y = net.linear("mlp.c_proj", net.gelu(y, tanh=True, name="mlp.gelu"), width)
+                relu = self.activation == "relu"
+                y = net.relu(y, "mlp.relu", inplace=False) if relu else net.gelu(y, tanh=True, name="mlp.gelu")
+                y = net.linear("mlp.c_proj", y, width)
                 x = net.add(x, net.dropout("mlp.dropout", y, p), "add2")
         x = net.layer_norm("ln_f", x)
         if not self.tied:

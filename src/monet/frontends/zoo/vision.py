@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from monet.graph import Graph
 
 
-def _basic_block(net: Layers, x: str, width: int, inner: int, stride: int) -> str:
-    out = net.relu(net.batch_norm("bn1", net.conv("conv1", x, inner, 3, stride, 1)), "relu1")
+def _basic_block(net: Layers, x: str, width: int, inner: int, stride: int, groups: int) -> str:
+    out = net.relu(net.batch_norm("bn1", net.conv("conv1", x, inner, 3, stride, 1, groups)), "relu1")
     out = net.batch_norm("bn2", net.conv("conv2", out, width, 3, 1, 1))
     return net.relu(net.add(out, _shortcut(net, x, width, stride), inplace=True), "relu2")
 
 
-def _bottleneck(net: Layers, x: str, width: int, inner: int, stride: int) -> str:
+def _bottleneck(net: Layers, x: str, width: int, inner: int, stride: int, groups: int) -> str:
     out = net.relu(net.batch_norm("bn1", net.conv("conv1", x, inner, 1)), "relu1")
-    out = net.relu(net.batch_norm("bn2", net.conv("conv2", out, inner, 3, stride, 1)), "relu2")
+    out = net.relu(net.batch_norm("bn2", net.conv("conv2", out, inner, 3, stride, 1, groups)), "relu2")
     out = net.batch_norm("bn3", net.conv("conv3", out, 4 * width, 1))
     return net.relu(net.add(out, _shortcut(net, x, 4 * width, stride), inplace=True), "relu3")
 
@@ -41,6 +41,7 @@ class ResNet(Family):
     block: str = choice("basic", ("basic", "bottleneck"), "two 3×3 convolutions, or 1×1, 3×3, 1×1")
     width: int = whole(64, "channels of the first stage; each stage doubles them")
     widening: int = whole(1, "times the channels inside a block; 2 makes a wide ResNet (Zagoruyko and Komodakis 2016)")
+    groups: int = whole(1, "of the 3×3 convolutions; 32 with widening 4 makes a ResNeXt 32x8d (Xie et al. 2017)")
     stem: str = choice("imagenet", ("imagenet", "cifar"), "7×7, stride 2 and pooling; or 3×3, for small images")
     classes: int = whole(1000, "outputs of the classifier")
     image: int = whole(224, "side of the image, if --image is not given")
@@ -60,7 +61,7 @@ class ResNet(Family):
             for position in range(count):
                 with net.scope(f"layer{stage + 1}.{position}"):
                     width, stride = self.width << stage, 2 if stage and not position else 1
-                    x = block(net, x, width, width * self.widening, stride)
+                    x = block(net, x, width, width * self.widening, stride, self.groups)
         x = net.dropout("dropout", net.global_average(x), self.dropout)
         return net.build(net.linear("fc", x, self.classes))
 
