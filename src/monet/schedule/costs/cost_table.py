@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from monet.arrays import I64, I64x2
+from monet.arrays import I64, Bool, I64x2
 from monet.errors import MonetError
 from monet.graph.loop_nest import LoopNest, Operand
 from monet.hardware.accelerator import CoreInstance
@@ -79,7 +79,7 @@ Sharing = tuple[tuple[str, int], ...]  # inputs that several pieces want the sam
 SURROUNDINGS = Section[int]("surroundings of steps", 1000)  # what a cost depends on outside of its step → a number
 STEPS = Section[StepCost]("costs of steps", 100_000)  # by content, for all accelerators
 UNFUSED_CYCLES = Section[float | None]("cycles of operators alone", 100_000)  # None where a core cannot run one
-UNTILED = Section[tuple[StepRanges, I64, I64]]("steps of operators alone", 10_000)
+UNTILED = Section[tuple[StepRanges, I64, I64, Bool]]("steps of operators alone", 10_000)
 
 
 class CostTable:
@@ -378,9 +378,9 @@ def _costed(
     if group.key:
         steps = make_steps(operator.nest, group.tiles[operator.number], placement.split)
         classes, first = shape_classes(operator.nest, steps)
+        some = _not_empty(steps)
     else:
-        steps, classes, first = _untiled(operator, placement.split, table.store)
-    some = np.all([low < high for low, high in steps.ranges.values()], axis=0) if steps.ranges else np.ones(1, bool)
+        steps, classes, first, some = _untiled(operator, placement.split, table.store)
     costs = {
         int(step): table.cost(operator, steps, int(step), instances[int(step) % pieces], held, share, goal)
         for step in first
@@ -448,11 +448,19 @@ def _nothing(like: StepCost) -> StepCost:
     return StepCost(0.0, 0.0, 0.0, 0.0, operands, (), like.bound_by)
 
 
-def _untiled(operator: Operator, split: Split, store: CostStore) -> tuple[StepRanges, I64, I64]:
-    """Steps of an operator alone, with their classes of shape: the same on every machine."""
+def _untiled(operator: Operator, split: Split, store: CostStore) -> tuple[StepRanges, I64, I64, Bool]:
+    """Steps of an operator alone, with their classes of shape and which are not empty: the same on every machine."""
 
-    def compute() -> tuple[StepRanges, I64, I64]:
+    def compute() -> tuple[StepRanges, I64, I64, Bool]:
         steps = make_steps(operator.nest, {}, split)
-        return steps, *shape_classes(operator.nest, steps)
+        return steps, *shape_classes(operator.nest, steps), _not_empty(steps)
 
     return store[UNTILED].get_or((operator.key, split), compute)
+
+
+def _not_empty(steps: StepRanges) -> Bool:
+    """Which steps have anything to do."""
+    if not steps.ranges:
+        return np.ones(1, bool)
+    found: Bool = np.all([low < high for low, high in steps.ranges.values()], axis=0)
+    return found
