@@ -1,6 +1,6 @@
 """How far the plans of `monet fuse` are from what no plan is below: networks × accelerators, one training step each.
 
-python benchmarks/fuse_to_bound.py [NETWORK …] [on ACCELERATOR …]
+python benchmarks/fuse_to_bound.py [NETWORK …] [ACCELERATOR …]
 
 Effort 1, bf16 (fp16 on a100), SGD; batches are small, so that the table is made in minutes. Rows of `docs/bounds.md`.
 """
