@@ -19,7 +19,7 @@ from monet.search.mining.templates import load_template
 MODELS = (
     {"model": "mlp:widths=24-96-40", "batch": 6},
     {"model": "bert:layers=1,hidden=48,heads=3", "sequence": 12, "batch": 2},
-    {"model": "gpt:layers=1,hidden=32,heads=2,vocabulary=100,positions=32", "sequence": 20},
+    {"model": "gpt:layers=1,hidden=32,heads=2,vocabulary=100,positions=32,sequence=20"},
     {"model": "resnet:blocks=1-1,width=8,stem=cifar,classes=10", "image": 8, "batch": 2},
     {"model": "mlp:widths=30-50-10", "batch": 3, "optimizer": "adam"},
 )
@@ -36,7 +36,7 @@ def cases(count: int, seed: int) -> Iterator[float]:
         space = template.space({"model": workload})
         graph = graph_of(workload)
         for _ in range(10):
-            point = {each.name: chosen.choice(each.values[:6]) for each in space.parameters}
+            point = {each.name: chosen.choice(each.values[:5]) for each in space.parameters}
             plan = Plan(
                 boundary=chosen.choice(("keep", "dram", "local")),
                 buffer_share=chosen.choice((0.5, 1.0)),
