@@ -11,6 +11,7 @@ import pytest
 
 from monet.frontends import load_model
 from monet.hardware import load_hardware
+from monet.hardware.errors import HardwareError
 from monet.schedule.clusters import LEAST, clusters_of, folded
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.measurement.members import Members
@@ -128,3 +129,11 @@ def test_more_cores_take_no_more_rows() -> None:
         sizes.append((len(schedule.expanded.tables.entries), schedule.size))
     assert sizes[1][0] <= sizes[0][0] + 8
     assert sizes[1][1] <= 1.2 * sizes[0][1]
+
+
+def test_too_many_cores_on_their_own_are_refused_beforehand() -> None:
+    many = accelerator("bus", count=LEAST)
+    scheduler = Scheduler(random_graph(random.Random(1)), many, least=10**6)
+    scheduler.machine.__dict__["capacity"] = np.zeros(2000, np.int64)
+    with pytest.raises(HardwareError, match="2,000 memories are each on their own"):
+        _ = scheduler.machine.routes

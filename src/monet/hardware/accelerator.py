@@ -282,8 +282,11 @@ class Accelerator(Displayed):
         table: dict[str, list[tuple[int, str]]] = {}
         for index, link in enumerate(self.links):
             for source in link.endpoints:
+                through_hub = link.hub and source != link.hub  # one of thousands has one neighbour only
                 table.setdefault(source, []).extend(
-                    (index, target) for target in link.endpoints if link.leads(source, target)
+                    (index, target)
+                    for target in ((link.hub,) if through_hub else link.endpoints)
+                    if target != source and (not link.directed or link.leads(source, target))
                 )
         return table
 

@@ -212,25 +212,27 @@ def _paths(description: Description) -> Iterator[DescriptionProblem]:
         model = description.network[wire.connection]
         for i, source in enumerate(wire.endpoints):
             ends = wire.endpoints[i + 1 :] if model.directed else wire.endpoints
-            allowed = [end for end in ends if model.hub is None or model.hub in (source, end)]
-            down.setdefault(source, set()).update(allowed)
+            if model.hub is None or source == model.hub:
+                down.setdefault(source, set()).update(ends)
+            elif not model.directed or model.hub in ends:  # thousands may be on a bus with one
+                down.setdefault(source, set()).add(model.hub)
     up: dict[str, set[str]] = {}
     for source, targets in down.items():
         for target in targets:
             up.setdefault(target, set()).add(source)
-    fed, drained = _reachable(description.dram, down), _reachable(description.dram, up)
+    joined = _reachable(description.dram, down) & _reachable(description.dram, up)
     for name, core in description.cores.items():
-        cut = [copy.name for copy in copies(name, core) if endpoint_of(copy.name, core) not in fed & drained]
+        cut = [copy.name for copy in copies(name, core) if endpoint_of(copy.name, core) not in joined]
         if cut:
             which = cut[0] if len(cut) == 1 else f"{cut[0]} and {len(cut) - 1} more"
             yield DescriptionProblem(
                 f"cores.{name}", f"no path to memory: the network does not join {which} to a DRAM in both directions"
             )
     for name in description.memories:
-        if name not in fed & drained:
+        if name not in joined:
             yield DescriptionProblem(f"memories.{name}", "the network does not join it to a DRAM in both directions")
     for name in description.outside:
-        if name in down.keys() | up.keys() and name not in fed & drained:
+        if name in down.keys() | up.keys() and name not in joined:
             yield DescriptionProblem(f"endpoints.{name}", "the network does not join it to a DRAM in both directions")
 
 

@@ -44,8 +44,11 @@ _PORTS = re.compile(r"^(?:(\d+)r)?(?:(\d+)w)?(?:(\d+)rw)?$")
 
 
 MOST_PORTS = 64
-MOST_COPIES = 1024  # of a core: every pair of their memories has a route, and each is scheduled on its own
-_COPIES = f"at most {MOST_COPIES:,} copies of a core are scheduled, each on its own; give a larger array instead"
+MOST_COPIES = 16_384  # of a core: where they work together they are one in a schedule, but every one has a name
+MOST_IN_MESH = 1024  # every pair of their memories has a route, and each is scheduled on its own
+_COPIES = (
+    f"at most {MOST_COPIES:,} copies of a core are scheduled, {MOST_IN_MESH:,} in a mesh; give a larger array instead"
+)
 
 
 def _known_format(name: str) -> str:
@@ -350,7 +353,7 @@ class CoreModel(Model):
     @classmethod
     def _copies(cls, value: int | MeshModel | None) -> int | MeshModel | None:
         copies = value.x * value.y if isinstance(value, MeshModel) else value
-        if copies is not None and copies > MOST_COPIES:
+        if copies is not None and copies > (MOST_IN_MESH if isinstance(value, MeshModel) else MOST_COPIES):
             raise ValueError(_COPIES)
         return value
 

@@ -51,7 +51,14 @@ def _cluster(accelerator: Accelerator, like: tuple[CoreInstance, ...]) -> Iterat
     places = [memory.endpoint for memory in accelerator.memories if memory.endpoint in ends]
     if len(ends) < len(like) or any(link.hub in ends for link in accelerator.links):
         return
-    found = [_of_one(accelerator, core, memories, links[core.endpoint], ends) for core in like]
+    wires = {number for numbers in links.values() for number in numbers}
+    beyond = {number: [end for end in accelerator.links[number].endpoints if end not in ends] for number in wires}
+    common = {
+        number
+        for number, others in beyond.items()
+        if others and accelerator.links[number].is_bus and ends.issubset(accelerator.links[number].endpoints)
+    }
+    found = [_of_one(accelerator, core, memories, links[core.endpoint], beyond, common) for core in like]
     if any(each is None or each[0] != (found[0] or each)[0] for each in found):
         return
     own = [each for each in found if each is not None]
@@ -60,9 +67,15 @@ def _cluster(accelerator: Accelerator, like: tuple[CoreInstance, ...]) -> Iterat
 
 
 def _of_one(
-    accelerator: Accelerator, core: CoreInstance, memories: dict[str, Memory], links: list[int], ends: set[str]
+    accelerator: Accelerator,
+    core: CoreInstance,
+    memories: dict[str, Memory],
+    links: list[int],
+    beyond: dict[int, list[str]],
+    common: set[int],
 ) -> tuple[Any, tuple[str, ...], tuple[int, ...]] | None:
-    """What a core has around it but for names, its memories and its own links; None if it shares one of these."""
+    """What a core has around it but for names, its memories and its own links; None if it shares one of these.
+    ``beyond``: by link, its ends that are no core like it; ``common``: buses that all such cores are on."""
     names, wires, around = tuple(dict.fromkeys(name for _, name in core.memories)), list[int](), list[Any]()
     for name in names:
         memory = memories[name]
@@ -70,9 +83,8 @@ def _of_one(
             return None
         around.append((replace(memory.level, memory=""), memory.clock_hz, memory.is_cache, memory.resident))
     for number in links:
-        link = accelerator.links[number]
-        others = [end for end in link.endpoints if end not in ends]
-        if link.is_bus and others and ends.issubset(link.endpoints):
+        link, others = accelerator.links[number], beyond[number]
+        if number in common:
             around.append(number)
         elif len(link.endpoints) == 2 and others:
             wires.append(number)

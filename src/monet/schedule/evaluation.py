@@ -167,5 +167,5 @@ def without_figures(
         version=model_version(),
         seconds_to_evaluate=seconds,
         reason=reason,
-        notes=(*unused(machine.accelerator), *wide_products(workload.graph)),
+        notes=(*unused(machine.folded), *wide_products(workload.graph)),
     )

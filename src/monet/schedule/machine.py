@@ -29,6 +29,7 @@ from monet.schedule.simulation.records import Routes
 TICKS_PER_CYCLE = 1024
 MOST_TICKS = 2**62  # they are counted in 64 bits
 UNLIMITED = 2**62  # bytes
+MOST_MEMORIES = 1200  # every pair of them has a route
 
 
 @dataclass(frozen=True)
@@ -460,6 +461,12 @@ class Machine:
     @cached_property
     def routes(self) -> Routes:
         """Routes between all memories. Pairs without a way are marked; data then goes through DRAM."""
+        if len(self.capacity) > MOST_MEMORIES:
+            raise HardwareError(
+                f"{self.accelerator.name}: {len(self.capacity):,} memories are each on their own, at most "
+                f"{MOST_MEMORIES:,} are scheduled: like cores count as one if each has memories of its own and the "
+                "same wires to everything else (docs/clusters.md)"
+            )
         accelerator, count, dram = self.folded, len(self.capacity), self.accelerator.dram
         wires = tuple((link.endpoints, link.directed, link.hub) for link in accelerator.links)
         ends = (dram.name, *(memory.endpoint for memory in self.memories))

@@ -53,7 +53,8 @@ def check_placement(operator: Operator, placement: Placement, machine: Machine) 
     for core in cores:
         if core not in machine.core_index:
             raise PlanError(f"{place}: no core {core!r}; {nearest(core, machine.core_index)}")
-    for core in cores:
+    number = machine.accelerator.design_number
+    for core in {number.get(core, core): core for core in reversed(cores)}.values():  # the first of every design
         reason = cannot_run(operator, machine.accelerator.instance(core))
         if reason:
             able = [core.name for core in machine.cores if not cannot_run(operator, core)]
