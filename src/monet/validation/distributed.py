@@ -164,7 +164,7 @@ def request_of(run: Run) -> SystemRequest:
     return SystemRequest(
         run.network.model, system=SYSTEM, batch=run.batch, micro_batch=run.micro_batch, tensor=run.tensor,
         data=run.data, pipeline=run.pipeline, interleave=run.interleave, sequence_parallel=run.sequence_parallel,
-        recompute=run.recompute, precision="fp16", optimizer="adam", bucket_bytes=1 << 40,
+        recompute=run.recompute, precision="fp16", optimizer="adam", bucket_bytes=1 << 40, fusion="none",
     )  # fmt: skip
 
 
