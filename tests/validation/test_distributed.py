@@ -1,4 +1,4 @@
-"""Published figures of distributed training: memory and collectives within their tolerance, runs as they are asked for."""
+"""Published figures of distributed training: memory and collectives within tolerance, runs as they are asked for."""
 
 from __future__ import annotations
 
