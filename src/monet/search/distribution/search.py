@@ -14,6 +14,7 @@ import numpy as np
 
 from monet.distributed.chunk_costs import Coster
 from monet.distributed.evaluation import evaluate_plan
+from monet.distributed.fitting import memory_of, short_by
 from monet.distributed.layout import lay
 from monet.distributed.plan import ParallelPlan
 from monet.distributed.result import DistributedResult
@@ -102,7 +103,10 @@ def distribute(
         if not exhaustive and (size > capacity or state.hopeless(seconds, size)):
             state.bounded += 1
         elif not refined:
-            heapq.heappush(waiting, (max(seconds, state.refined(plans[number])), number, True))
+            if state.fits(plans[number]):
+                heapq.heappush(waiting, (max(seconds, state.refined(plans[number])), number, True))
+            else:
+                state.cost(plans[number])  # which says why, and schedules nothing
         else:
             state.cost(plans[number])
     return state.found(len(plans))
@@ -159,6 +163,14 @@ class _Search:
         self.tried.append(one)
         if self.best is None or one.value(self.objective) < self.best.value(self.objective):
             self.best = one
+
+    def fits(self, plan: ParallelPlan) -> bool:
+        """Whether a plan is legal and fits memory, which takes its programs but no schedule."""
+        try:
+            laid = lay(plan, self.system, self.space.batch)
+            return max(short_by(laid, memory_of(self.coster, laid))) <= 0
+        except MonetError:
+            return False
 
     def refined(self, plan: ParallelPlan) -> float:
         """A closer bound of a step, from what a layer takes between others: as often as a stage passes its layers, and
