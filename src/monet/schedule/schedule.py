@@ -140,6 +140,11 @@ class Schedule:
     decided: Decided
     timed: Timed
 
+    @cached_property
+    def analyses(self) -> dict[type, object]:
+        """What was read off it before, by kind."""
+        return {}
+
     @property
     def makespan(self) -> int:
         """Ticks from the start to the end of the last node."""

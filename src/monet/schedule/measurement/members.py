@@ -29,8 +29,12 @@ class Members:
 
     @classmethod
     def of(cls, schedule: Schedule, machine: Machine) -> Members:
-        """Of a whole schedule."""
-        return _Counting(schedule, machine).members()
+        """Of a whole schedule, counted once."""
+        found = schedule.analyses.get(cls)
+        if found is None:
+            found = schedule.analyses[cls] = _Counting(schedule, machine).members()
+        assert isinstance(found, Members)
+        return found
 
 
 class _Counting:
