@@ -62,9 +62,9 @@ def best_unfused(scheduler: Scheduler, boundary: str = "", given: Mapping[str, P
 def best_by_cores(
     scheduler: Scheduler, boundary: str = "", given: Mapping[str, Placement] | None = None
 ) -> list[Member]:
-    """The fastest member on all like cores, on half of them, a quarter … until their arithmetic alone takes longer, or
-    twice as many took over ``NEAR`` times as long; last, every operator whole, on cores in turn and on one. Of these,
-    only what takes at most ``NEAR`` times as long as the fastest. Raises as ``best_unfused`` does."""
+    """The fastest member on all like cores, on half of them, a quarter … until their arithmetic alone takes longer;
+    last, every operator whole, on cores in turn and on one. Of these, only what takes at most ``NEAR`` times as long as
+    the fastest. Raises as ``best_unfused`` does."""
     given = dict(given or {})
     racing = _Race(scheduler, tuple(rule for rule in RULES if boundary in ("", rule.boundary)))
     failed: NoSchedule | None = None
@@ -72,14 +72,9 @@ def best_by_cores(
         if racing.last and _busy_ticks(scheduler, racing.last, count) >= racing.fastest:
             break
         try:
-            is_near = racing.run(
-                scheduler.complete(Plan(placements=given, buffer_share=racing.rules[0].buffer_share), count)
-            )
+            racing.run(scheduler.complete(Plan(placements=given, buffer_share=racing.rules[0].buffer_share), count))
         except NoSchedule as error:
             failed = failed or error
-            continue
-        if not is_near:
-            break
     if not racing.found:
         assert failed is not None
         raise failed
@@ -105,11 +100,11 @@ class _Race:
         """Ticks of the fastest so far."""
         return min((member.makespan for member in self.found), default=NEVER)
 
-    def run(self, plan: Plan) -> bool:
-        """Find the fastest of a plan by all rules, of equal ones that of the first; False if none is near the fastest
+    def run(self, plan: Plan) -> None:
+        """Find the fastest of a plan by all rules, of equal ones that of the first; it is kept if it is near the fastest
         of other plans. Raises ``NoSchedule`` if it can run by none."""
         if plan.placements in self.tried:
-            return True
+            return
         self.tried.append(plan.placements)
         best: Member | None = None
         failed: NoSchedule | None = None
@@ -138,7 +133,6 @@ class _Race:
             self.found.append(best)
         elif failed is not None and not can_run:
             raise failed
-        return best is not None
 
 
 def one_core_per_layer(scheduler: Scheduler, base: Plan) -> dict[str, Placement]:
