@@ -97,7 +97,7 @@ def test_what_is_no_format_says_why() -> None:
 def test_policies_and_presets_name_formats_of_the_table() -> None:
     for policy in POLICIES.values():
         assert {policy.working, policy.master or policy.working} <= FORMATS.keys()
-        assert policy.trainable == policy.name.startswith(("fp", "bf", "mx", "nv"))
+        assert policy.trainable == policy.name.startswith(("fp", "bf", "tf", "mx", "nv"))
     for name in preset_names():
         for core in load_description(name).cores.values():
             listed = {part for pair in core.rates for part in pair.split("*")}

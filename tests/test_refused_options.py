@@ -32,7 +32,7 @@ REFUSED = {
     "graph mlp-cartpole --lora 2 --lora-targets 2,9": "--lora-targets '9': matches no linear layer or convolution",
     "graph mlp-cartpole --lora 2 --lora-targets 6*": "the head gets one only by its name: 6",
     "run mlp-cartpole --hardware tests/chips": "tests/chips: is a folder; name a file in it: ",
-    "run mlp-cartpole --hardware a100 --precision fp8": "allowed are fp64, fp32, bf16, fp16, int16, int8",
+    "run mlp-cartpole --hardware a100 --precision fp8": "allowed are fp64, fp32, tf32, bf16, fp16, int16, int8",
 }
 
 

@@ -61,6 +61,7 @@ def test_a_result_of_the_first_release_is_read_and_written_as_it_was() -> None:
     bounds = written["bounds"]  # its longest chain was one of them; they knew no ports or links
     written |= {"longest_chain_s": bounds.pop("critical_path_s"), "copies": []}  # no format shared scales
     written["hardware_summary"]["endpoints"] = []  # nothing was outside of the chip
+    written["operators"] = [row | {"padding_macs": 0} for row in written["operators"]]
     assert read | {"bounds": {name: read["bounds"][name] for name in bounds}} == written
 
 

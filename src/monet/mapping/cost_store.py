@@ -16,6 +16,9 @@ frames, which have no store. ``phases.phases``: of a nest. ``lane_array.lane_arr
 time and size of its file.
 ``export.field_names``, ``options.options_of``, ``result_json._reader``, ``formats._numpy``: of types.
 ``formats._regrouped``, ``rates._listed_as``: of number formats.
+``ports._level``, ``ports.port_of``: an endpoint as something that steps run on. ``pipeline._order``: which pass of a
+pipeline comes when. ``collectives.collective_cost``: of a network, not of a core.
+``gpu_operators._device``, ``distributed._result``, ``distributed.kept``: of published figures, for one validation.
 ``sources.source_digest``: of the code that is loaded.
 """
 
