@@ -72,8 +72,13 @@ def pipeline_figure(result: DistributedResult) -> dict[str, Any]:
             "y": chart.stage[mine].tolist(), "text": texts, "textposition": "none",
             "hovertemplate": "%{text}<br>%{base:.6g} ms, for %{x:.6g} ms<extra>stage %{y}</extra>",
         })  # fmt: skip
-    y = axis("stage", autorange="reversed", dtick=max(1, len(result.stages) // 16), fixedrange=True)
+    y = _stages("stage", result, autorange="reversed", fixedrange=True)
     return figure(traces, barmode="overlay", bargap=0.15, dragmode="zoom", xaxis=axis("ms"), yaxis=y)
+
+
+def _stages(title: str, result: DistributedResult, **more: Any) -> dict[str, Any]:
+    """An axis of stages: whole numbers, about sixteen of them."""
+    return axis(title, dtick=max(1, len(result.stages) // 16), **more)
 
 
 def time_figure(result: DistributedResult) -> dict[str, Any]:
@@ -86,7 +91,7 @@ def time_figure(result: DistributedResult) -> dict[str, Any]:
         for name in names
     ]  # fmt: skip
     used = [trace for trace in traces if any(trace["y"])]
-    return figure(used, barmode="stack", xaxis=axis("stage"), yaxis=axis("s"))
+    return figure(used, barmode="stack", xaxis=_stages("stage", result), yaxis=axis("s"))
 
 
 def memory_figure(result: DistributedResult) -> dict[str, Any]:
@@ -99,7 +104,7 @@ def memory_figure(result: DistributedResult) -> dict[str, Any]:
     ]  # fmt: skip
     capacity = [row.capacity_bytes / 1e9 for row in result.stages]
     traces.append(scatter("capacity", numbers, capacity, "lines+markers", line={"color": "#1b2330", "dash": "dot"}))
-    return figure(traces, barmode="stack", xaxis=axis("stage"), yaxis=axis("GB"))
+    return figure(traces, barmode="stack", xaxis=_stages("stage", result), yaxis=axis("GB"))
 
 
 def memory_over_time(result: DistributedResult) -> dict[str, Any]:
@@ -122,8 +127,8 @@ def matrix_figure(result: DistributedResult) -> dict[str, Any]:
     values = [[None if np.isnan(cell) else float(cell) for cell in line] for line in shown]
     texts = [[f"{cell / 1e9:,.4g} GB" for cell in line] for line in result.matrix]
     trace = {
-        "type": "heatmap", "z": values, "text": texts, "colorscale": "Blues",
+        "type": "heatmap", "z": values, "text": texts, "colorscale": "Blues", "reversescale": True,
         "colorbar": {"title": {"text": "log₁₀ bytes"}},
         "hovertemplate": "stage %{y} to %{x}: %{text}<extra></extra>",
     }  # fmt: skip
-    return figure([trace], xaxis=axis("to stage"), yaxis=axis("from stage", autorange="reversed"))
+    return figure([trace], xaxis=_stages("to stage", result), yaxis=_stages("from stage", result, autorange="reversed"))
