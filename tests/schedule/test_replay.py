@@ -26,6 +26,7 @@ from monet.schedule.simulation.replay import Timed, longest_chain, replay
 
 CORE, OTHER, LINK, PORT, DRAM = range(5)
 CORES, RESOURCES = 2, 5
+ON_CHIP = 9  # the first memory that is not
 
 
 @dataclass(frozen=True)
@@ -179,8 +180,27 @@ def test_reads_and_writes_queue_apart_before_they_are_merged(strict: bool, expec
         N(COMPUTE, {CORE: 3}),
     )
     start = np.zeros(len(given), np.int64)
-    could_start(events_of(*given), start, CORES, RESOURCES, False, strict)
+    could_start(events_of(*given), start, CORES, RESOURCES, ON_CHIP, False, strict)
     assert start.tolist() == expected
+
+
+def test_what_a_port_moves_does_not_hold_up_what_cores_read_and_write() -> None:
+    """A collective takes its port for a hundred ticks, and its result is written then; results of cores, and what is
+    read for them, go before."""
+    given = (
+        N(READ, {DRAM: 10}),
+        N(COMPUTE, {1: 100}, ((0, 0, DATA),)),
+        N(WRITE, {DRAM: 10}, ((1, 0, DATA),)),
+        N(READ, {DRAM: 3}),
+        N(COMPUTE, {CORE: 5}, ((3, 0, DATA),)),
+        N(WRITE, {DRAM: 3}, ((4, 0, DATA),)),
+    )
+    start, events = np.zeros(len(given), np.int64), events_of(*given)
+    events.nodes.target[0] = events.nodes.source[2] = ON_CHIP
+    could_start(events, start, CORES, RESOURCES, ON_CHIP, False, False)
+    assert start.tolist() == [0, 10, 110, 0, 3, 8]
+    could_start(events, start, CORES, RESOURCES, ON_CHIP + 1, False, False)
+    assert start[5] == 110  # in one queue with the others it would
 
 
 def test_what_is_read_far_ahead_comes_just_in_time() -> None:
@@ -196,7 +216,7 @@ def test_what_is_read_far_ahead_comes_just_in_time() -> None:
         N(COMPUTE, {CORE: 10}, ((5, 0, DATA), (3, 0, DATA))),
     )
     start, events = np.zeros(len(given), np.int64), events_of(*given)
-    could_start(events, start, CORES, RESOURCES, False, False)
+    could_start(events, start, CORES, RESOURCES, ON_CHIP, False, False)
     assert start.tolist() == [0, 4, 0, 0, 14, 17, 27]
     needed_by(events, start, CORES, RESOURCES)
     assert start.tolist() == [0, 4, 9, 21, 14, 17, 27]  # 17 - 2 - 6; 27 - 5 - 1

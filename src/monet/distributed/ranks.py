@@ -13,6 +13,7 @@ from dataclasses import replace
 from monet.distributed.blocks import Blocks, first_blocks
 from monet.distributed.chunks import Chunk, cut_into_chunks
 from monet.distributed.plan import ParallelPlan
+from monet.distributed.readiness import as_soon_as_ready, synchronising
 from monet.distributed.recomputation import check_names, recomputed
 from monet.distributed.replicas import flattened, gather_parameters, over_replicas
 from monet.distributed.sharding import Sharded, shard
@@ -111,6 +112,7 @@ class _Program:
         micro, gradients = self._micro()
         update, updated = self._update(*update_roots(micro, gradients))
         last, _ = self._update(GraphBuilder.resume(micro), gradients, micro)
+        last = as_soon_as_ready(last, synchronising(last))
         roots = {name for graph in (micro, update) for name in graph.tensors if name not in graph.producer}
         flat = self._flat(roots)
         parts = {name: part for name, part in self._parts(micro, roots).items() if part}
@@ -136,14 +138,16 @@ class _Program:
             found = differentiate(builder, made, end, [*trained, *arrived], seed)
         except ModelError as error:
             raise OptionError("pipeline", plan.pipeline, f"chunk {self.number} trains nothing ({error})") from None
+        differentiated = len(builder.ops)
         outputs = [*forward.outputs, *self._sent_back(builder, arrived, found)]
         gradients = {name: found[name] for name in trained if name in found}
         if plan.shard == "gradients" and replicas > 1:
             gradients = {name: self._scattered(builder, name, gradient) for name, gradient in gradients.items()}
         if self.micro_batches > 1 or plan.gradient_format:
             gradients = accumulated(builder, gradients, plan.gradient_format)
+        leaving = {op.name for op in builder.ops[differentiated:]}
         micro = prune(builder.build(outputs, forward.loss, gradients))
-        return recomputed(finished(micro, self.options, self.policy), plan), gradients
+        return as_soon_as_ready(recomputed(finished(micro, self.options, self.policy), plan), leaving), gradients
 
     def _sent_back(self, builder: GraphBuilder, arrived: Sequence[str], found: Mapping[str, str]) -> list[str]:
         """Gradients of what was received go back to the chunk before."""

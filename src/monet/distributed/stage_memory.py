@@ -46,18 +46,15 @@ def stage_peaks(
         # at the end all chunks have synchronised and updated one after the other
         last = max(memory.last for memory in mine)
         at = int(np.argmax(held + passing))
-        activations, workspace = float(held[at]), float(passing[at])
-        final = max((memory.last + memory.saved for memory in mine), default=0.0)
-        if final > activations + workspace:
-            activations, workspace = final - last, last
-        parts = {**stays, "activations": activations, "workspace": max(0.0, workspace)}
+        parts = {**stays, "activations": float(held[at]), "workspace": max(0.0, float(passing[at]))}
         series = _series(stage, tasks, times, sum(stays.values()), held, passing, last) if times else None
         found.append(StagePeak(parts, series))
     return found
 
 
 def _by_task(order: I64, memories: Sequence[ChunkMemory], chunks: int, micro_batches: int) -> tuple[F64, F64]:
-    """By task of a stage: activations held while it runs, its own included, and what it works with beyond them."""
+    """By task of a stage: activations held while it runs, its own included, and what it works with beyond them. In the
+    last micro-batch gradients are synchronised while it goes back."""
     kind, chunk = order // (chunks * micro_batches), order // micro_batches % chunks
     saved = np.array([memory.saved for memory in memories])[chunk]
     forward = np.array([memory.forward for memory in memories])[chunk]
@@ -66,7 +63,9 @@ def _by_task(order: I64, memories: Sequence[ChunkMemory], chunks: int, micro_bat
     comes = np.where(kind == FORWARD, saved, 0.0)
     goes = np.where(kind == releases, saved, 0.0)
     held: F64 = np.cumsum(comes) - (np.cumsum(goes) - goes)
-    return held, np.where(kind == FORWARD, forward, backward)
+    last = np.array([memory.last for memory in memories])[chunk]
+    is_last = (kind == releases) & (order % micro_batches == micro_batches - 1)
+    return held, np.where(kind == FORWARD, forward, np.where(is_last, last, backward))
 
 
 def _series(

@@ -289,7 +289,7 @@ def _orders(decided: Decided, machine: Machine, strict: bool) -> Iterator[I64]:
     if that is another one."""
     events, cores, resources = decided.events, len(machine.cores), len(machine.resource_names)
     start = np.empty(len(events.nodes), np.int64)
-    could_start(events, start, cores, resources, machine.routes.depth > 0, strict)
+    could_start(events, start, cores, resources, machine.first_outside, machine.routes.depth > 0, strict)
     asked = np.argsort(start, kind="stable")
     yield asked
     if not strict:

@@ -101,8 +101,8 @@ class _Race:
         return min((member.makespan for member in self.found), default=NEVER)
 
     def run(self, plan: Plan) -> None:
-        """Find the fastest of a plan by all rules, of equal ones that of the first; it is kept if it is near the fastest
-        of other plans. Raises ``NoSchedule`` if it can run by none."""
+        """Find the fastest of a plan by all rules, of equal ones that of the first; it is kept if it is near the
+        fastest of other plans. Raises ``NoSchedule`` if it can run by none."""
         if plan.placements in self.tried:
             return
         self.tried.append(plan.placements)
