@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from monet.distributed.evaluation import evaluate_plan
+from monet.distributed.fitting import memory_of
+from monet.distributed.layout import lay
 from monet.distributed.plan import ParallelPlan
 from monet.request.system_request import SystemRequest
-from monet.search.distribution.bounds import ModelNumbers
+from monet.search.distribution.bounds import HeldBytes, ModelNumbers
 from monet.search.distribution.search import Distribution, distribute, neighbours
 from monet.search.distribution.space import PlanSpace, divisors
 
@@ -23,8 +25,9 @@ SYSTEM = {
     },
 }
 SPACE = PlanSpace(
-    4, 4, 12, 4, most_micro_batch=1, most_interleave=2, sharding=("none", "parameters"), recomputation=("none",)
-)
+    4, 4, 12, 4, most_micro_batch=1, most_interleave=2, sharding=("none", "parameters"), recomputation=("none",),
+    sequence_parallel=(True,),
+)  # fmt: skip
 REQUEST = SystemRequest(GPT, system=SYSTEM, batch=4, optimizer="adam", fusion="none")
 
 
@@ -62,9 +65,25 @@ def test_the_best_is_that_of_costing_all(both: tuple[Distribution, Distribution]
 
 def test_bounds_are_below_what_plans_cost(both: tuple[Distribution, Distribution]) -> None:
     numbers = ModelNumbers.of(REQUEST.coster(), REQUEST.load_system())
+    held = HeldBytes(REQUEST.coster(), SPACE.plans())
     for one in both[1].tried:
         assert numbers.seconds(one.plan, SPACE.batch) <= one.result.latency_s
-        assert numbers.bytes(one.plan) <= one.result.peak_memory_bytes
+        activations = held.bytes(one.plan, SPACE.batch)
+        assert activations > 0
+        assert numbers.bytes(one.plan) + activations <= one.result.peak_memory_bytes
+
+
+def test_held_bytes_are_below_memory_at_other_micro_batches_and_recomputation() -> None:
+    coster, system = REQUEST.coster(), REQUEST.load_system()
+    plans = [
+        ParallelPlan(data=1, tensor=2, pipeline=2, micro_batch=3, recompute="selective"),
+        ParallelPlan(data=2, pipeline=2, interleave=3, micro_batch=3, recompute="full", shard="parameters"),
+        ParallelPlan(data=2, tensor=2, sequence_parallel=True, micro_batch=3, shard="gradients"),
+    ]
+    held = HeldBytes(coster, plans)
+    for plan in plans:
+        for peak in memory_of(coster, lay(plan, system, 12))[:1]:
+            assert 0 < held.bytes(plan, 12) <= peak.parts["activations"]
 
 
 def test_nothing_on_the_front_is_beaten(both: tuple[Distribution, Distribution]) -> None:

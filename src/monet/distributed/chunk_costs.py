@@ -143,16 +143,27 @@ class Coster:
     def block_seconds(self, plan: ParallelPlan, network: Network, device: Devices) -> float:
         """What a block between others adds to both passes of a micro-batch, parameters and gradients not shared among
         replicas; 0 where blocks are not alike."""
-        runs = self.blocks()
-        if len(runs) != 1 or runs[0] <= WHOLE:
+        if not self.repeats:
             return 0.0
-        usual = replace(
-            plan, pipeline=3, interleave=1, pipeline_schedule="1f1b", cuts=(FEW + 1, 2 * FEW + 2), data=1, shard="none"
-        )  # fmt: skip
+        usual = _between(plan)
         shorter, longer = (
             self._micro(_Program(usual, usual, most, 1, most), network, device, 2, False) for most in (FEW, FEW + 1)
         )
         return sum(after["seconds"] - before["seconds"] for before, after in zip(shorter, longer, strict=True))
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the model is a long row of equal blocks, of which few stand for all."""
+        runs = self.blocks()
+        return len(runs) == 1 and runs[0] > WHOLE
+
+    def block_saved_bytes(self, plan: ParallelPlan) -> float:
+        """Bytes that a block between others holds from forward to backward of a micro-batch; 0 where blocks are not
+        alike."""
+        if not self.repeats:
+            return 0.0
+        usual = _between(plan)
+        return self.memory(usual, 2, FEW + 1, 1).saved - self.memory(usual, 2, FEW, 1).saved
 
     def _programs(self, plan: ParallelPlan, micro_batches: int) -> Iterator[tuple[int, tuple[_Program, ...]]]:
         """By chunk its blocks, and the programs it is costed by: its own, or two short ones that differ by a block. Of
@@ -226,6 +237,13 @@ class Coster:
             (key, device.key, network.key(groups), self.fusion, self.objective),
             lambda: pass_cost(graph(), phases, device.accelerator, network, self.fusion, self.objective, self.store),
         )
+
+
+def _between(plan: ParallelPlan) -> ParallelPlan:
+    """A plan whose chunk 1 has blocks only, cut as ``plan`` cuts them; replicas share nothing."""
+    return replace(
+        plan, pipeline=3, interleave=1, pipeline_schedule="1f1b", cuts=(FEW + 1, 2 * FEW + 2), data=1, shard="none"
+    )  # fmt: skip
 
 
 def _grown(short: ChunkCost, longer: ChunkCost, blocks: int) -> ChunkCost:

@@ -14,14 +14,13 @@ import numpy as np
 
 from monet.distributed.chunk_costs import Coster
 from monet.distributed.evaluation import evaluate_plan
-from monet.distributed.fitting import memory_of, short_by
 from monet.distributed.layout import lay
 from monet.distributed.plan import ParallelPlan
 from monet.distributed.result import DistributedResult
 from monet.distributed.system import System
 from monet.errors import MonetError
 from monet.schedule.engine import NoSchedule
-from monet.search.distribution.bounds import ModelNumbers
+from monet.search.distribution.bounds import HeldBytes, ModelNumbers
 from monet.search.distribution.space import PlanSpace
 from monet.search.pareto import front
 
@@ -87,7 +86,10 @@ def distribute(
     numbers = ModelNumbers.of(coster, system)
     capacity = max(part.accelerator.dram.capacity_bytes for part in system.devices)
     plans = list(space.plans())
-    bounds = np.array([(numbers.seconds(plan, space.batch), numbers.bytes(plan)) for plan in plans]).reshape(-1, 2)
+    held = HeldBytes(coster, plans)
+    bounds = np.array(
+        [(numbers.seconds(plan, space.batch), numbers.bytes(plan) + held.bytes(plan, space.batch)) for plan in plans]
+    ).reshape(-1, 2)
     order = np.lexsort((bounds[:, 1], bounds[:, 0])) if objective != "memory" else np.lexsort(bounds.T[[0, 1]])
     state = _Search(coster, system, space, model, objective, whole_front, exhaustive)
     waiting = [(bounds[number, 0], number, False) for number in order.tolist()]
@@ -103,10 +105,7 @@ def distribute(
         if not exhaustive and (size > capacity or state.hopeless(seconds, size)):
             state.bounded += 1
         elif not refined:
-            if state.fits(plans[number]):
-                heapq.heappush(waiting, (max(seconds, state.refined(plans[number])), number, True))
-            else:
-                state.cost(plans[number])  # which says why, and schedules nothing
+            heapq.heappush(waiting, (max(seconds, state.refined(plans[number])), number, True))
         else:
             state.cost(plans[number])
     return state.found(len(plans))
@@ -163,14 +162,6 @@ class _Search:
         self.tried.append(one)
         if self.best is None or one.value(self.objective) < self.best.value(self.objective):
             self.best = one
-
-    def fits(self, plan: ParallelPlan) -> bool:
-        """Whether a plan is legal and fits memory, which takes its programs but no schedule."""
-        try:
-            laid = lay(plan, self.system, self.space.batch)
-            return max(short_by(laid, memory_of(self.coster, laid))) <= 0
-        except MonetError:
-            return False
 
     def refined(self, plan: ParallelPlan) -> float:
         """A closer bound of a step, from what a layer takes between others: as often as a stage passes its layers, and
