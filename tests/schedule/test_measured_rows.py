@@ -64,6 +64,7 @@ def test_utilisation_is_work_over_what_the_arrays_could_do(result: Result) -> No
     assert sum(units.values()) == 4 * 16 * 500e6
     rate = 0.5  # products of fp32 per unit and cycle
     assert result.utilisation == pytest.approx(sum(macs.values()) / (rate * sum(units.values()) * result.latency_s))
+    assert math.fsum(core.macs for core in result.cores) == pytest.approx(sum(macs.values()))  # each has its share
     for row in result.operators:
         assert row.macs == macs[row.name]
         could = rate * sum(units[name] for name in row.cores) * (row.end_s - row.start_s)
