@@ -1,4 +1,6 @@
-"""Rewrite what ``test_figures.py`` compares with: ``make regress``. Read the diff before you commit it."""
+"""Rewrite what ``test_figures.py`` compares with: ``make regress``. Read the diff before you commit it.
+
+``python -m tests.regression.rewrite NAME …`` rewrites these golden texts only, and no figures."""
 
 from __future__ import annotations
 
@@ -45,7 +47,18 @@ def timed(spec: Spec) -> tuple[Figures, float]:
     return evaluate_run(spec), time.process_time() - began
 
 
+def rewrite_texts(names: list[str]) -> None:
+    """These golden texts only."""
+    unknown = sorted(set(names) - set(GOLDEN))
+    if unknown:
+        raise SystemExit(f"no golden text {', '.join(unknown)}; there are {', '.join(GOLDEN)}")
+    with fresh_processes(1) as processes:  # as the test makes them
+        for name in names:
+            write_beside(HERE / "golden" / f"{name}.txt", processes.submit(golden_text, name).result())
+
+
 def main() -> None:
+    """All figures and all texts."""
     runs, figures, seconds = load_runs(), {}, {}
     with fresh_processes(PROCESSES) as processes:
         texts = {name: processes.submit(golden_text, name) for name in GOLDEN}
@@ -66,4 +79,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    rewrite_texts(sys.argv[1:]) if sys.argv[1:] else main()
