@@ -50,7 +50,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, dic
     return {
         "net": (write_onnx(folder / "net.onnx"), {"batch": 2}),
         "torch": (write_python(folder / "two.py"), {"inputs": "2x8"}),
-        "attention": ("gpt2-mini", {"sequence": 2}),
+        "attention": ("gpt:layers=1,hidden=32,heads=2,vocabulary=64", {"sequence": 2}),
     }
 
 

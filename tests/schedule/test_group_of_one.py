@@ -77,11 +77,17 @@ def compare(scheduler: Scheduler, operator: Operator, expected: OperatorCost) ->
         assert spent[level] == pytest.approx(mapped[level], rel=1e-9), (name, level)
 
 
-CASES = [
-    (model, hardware) for model in ("resnet18-cifar", "gpt2-mini", "bert-base") for hardware in (*PRESETS, *INFERENCE)
+CASES = [("resnet18-cifar", hardware) for hardware in (*PRESETS, *INFERENCE) if hardware != "simba"]
+CASES += [("gpt2-mini", hardware) for hardware in ("tpu-v3", "fusemax", "micro-npu", "simba", "depfin")]
+CASES += [("mobilenetv2", "eyeriss")]
+LARGER = [
+    ("bert-base", "tpu-like-quad"),
+    ("bert-base", "eyeriss"),
+    ("gpt2-mini", "edge-tpu"),
+    ("gpt2-mini", "tpu-like"),
 ]
-CASES += [("mobilenetv2", hardware) for hardware in ("tpu-v3", "eyeriss")]
-LARGE = [pytest.param("mobilenetv2", hardware, marks=pytest.mark.slow) for hardware in ("edge-tpu", "micro-npu")]
+LARGER += [("resnet18-cifar", "simba"), ("mobilenetv2", "tpu-v3"), ("mobilenetv2", "edge-tpu")]
+LARGE = [pytest.param(*case, marks=pytest.mark.slow) for case in LARGER]
 
 
 @pytest.mark.parametrize(("model", "hardware"), [*CASES, *LARGE])

@@ -81,7 +81,7 @@ def small_schedule(number: int) -> tuple[Scheduler, Schedule] | None:
 def test_decisions_replayed_on_a_larger_machine_are_legal_and_not_slower(larger: dict[str, int]) -> None:
     large: Accelerator = accelerator("bus", **(SMALL | larger))
     ran = faster = 0
-    for number in range(60):
+    for number in range(24):
         found = small_schedule(number)
         if found is None:
             continue
@@ -94,18 +94,18 @@ def test_decisions_replayed_on_a_larger_machine_are_legal_and_not_slower(larger:
         assert np.all(most_bytes(decided, timed, machine) <= machine.capacity)
         assert np.all(most_bytes(schedule.decided, schedule.timed, scheduler.machine) <= scheduler.machine.capacity)
         ran, faster = ran + 1, faster + (timed.makespan < schedule.timed.makespan)
-    assert ran >= 40
+    assert ran >= 16
     if "dram" in larger:
         assert faster >= ran // 2  # it is not the same replay again
 
 
 def test_deciding_again_with_more_memory_may_be_slower() -> None:
-    slower = 0
     for number in range(120):
         found = small_schedule(number)
         if found is None:
             continue
         small, schedule = found
         large = Scheduler(small.workload.graph, accelerator("bus", **(SMALL | {"sram": 8192, "local": 16384})))
-        slower += large.schedule(schedule.plan).timed.makespan > schedule.timed.makespan
-    assert slower > 0
+        if large.schedule(schedule.plan).timed.makespan > schedule.timed.makespan:
+            return
+    pytest.fail("deciding again was never slower")

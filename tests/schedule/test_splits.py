@@ -65,7 +65,8 @@ def test_a_sum_and_a_result_are_cut_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hardware", "shape"), [("bus", (4, 16, 6, 1)), ("mesh", (8, 8, 8, 2)), ("mesh", (16, 4, 4, 4))]
+    ("hardware", "shape"),
+    [("bus", (4, 16, 6, 1)), ("mesh", (8, 8, 8, 2)), pytest.param("mesh", (16, 4, 4, 4), marks=pytest.mark.slow)],
 )
 def test_the_split_chosen_by_the_rough_clock_is_near_the_best_of_all(hardware: str, shape: tuple[int, ...]) -> None:
     """Every legal split through the whole schedule; 1.15 was set before the first look."""

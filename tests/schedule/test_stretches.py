@@ -16,7 +16,8 @@ from monet.schedule.planning.family import best_by_cores, best_unfused
 from monet.schedule.planning.stretches import stretches
 from monet.training.step import training_step
 
-CASES = [("resnet18-cifar", "edge-tpu"), ("gpt2-mini", "fusemax"), ("mlp-robot", "edge-tpu")]
+SMALL = "resnet:blocks=1-1,width=32,stem=cifar,classes=10,image=16"
+CASES = [(SMALL, "edge-tpu"), ("gpt2-mini", "fusemax"), ("mlp-robot", "edge-tpu")]
 
 
 def scheduler_of(model: str, hardware: str) -> Scheduler:

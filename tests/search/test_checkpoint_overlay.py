@@ -20,7 +20,7 @@ from monet.transforms.checkpoint_plan import CheckpointPlan, saved_tensors
 from monet.transforms.recompute import Replay, recompute
 
 CASES = [
-    ("resnet18-cifar", {"batch": 1, "image": 16}, {}, "edge-tpu"),
+    pytest.param("resnet18-cifar", {"batch": 1, "image": 16}, {}, "edge-tpu", marks=pytest.mark.slow),
     ("gpt2-mini", {"sequence": 32}, {"optimizer": "adam"}, "fusemax"),
     pytest.param("mobilenetv2", {"batch": 1, "image": 64}, {"micro_batches": 2}, "edge-tpu", marks=pytest.mark.slow),
     ("resnet:blocks=1-1,width=32,stem=cifar,classes=10,image=16", {"batch": 2}, {"micro_batches": 2}, "edge-tpu"),
@@ -52,7 +52,7 @@ def test_overlay_costs_what_the_transform_costs(model: str, sizes: dict, trainin
     scheduler = Scheduler(graph, accelerator)
     costed = ScheduledCost(scheduler, default_plan(scheduler))
     saved = [one.storage for one in saved_tensors(graph)]
-    for plan in (CheckpointPlan(), CheckpointPlan.dropping(saved), *random_plans(graph, 7, 5)):
+    for plan in (CheckpointPlan(), CheckpointPlan.dropping(saved), *random_plans(graph, 7, 3)):
         on_overlay, schedule = costed.schedule(plan)
         fresh = Scheduler(recompute(graph, plan), accelerator)
         again = fresh.schedule(schedule.plan)
@@ -67,7 +67,7 @@ def test_overlay_does_not_depend_on_what_was_asked_before() -> None:
     graph = monet.training_step(monet.load_model("resnet18-cifar", batch=1, image=16))
     scheduler = Scheduler(graph, monet.load_hardware("edge-tpu"))
     base = default_plan(scheduler)
-    plans = random_plans(graph, 3, 6)
+    plans = random_plans(graph, 3, 3)
     costed = ScheduledCost(scheduler, base)
     first = [costed.figures(plan) for plan in plans]
     other = ScheduledCost(Scheduler(graph, monet.load_hardware("edge-tpu")), base)

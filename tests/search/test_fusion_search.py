@@ -55,7 +55,7 @@ def found_mlp(objective: str = "latency", seed: int = 0, effort: int = 1) -> Fou
     return find_fusion(mlp_step(), FusionSettings(objective, 6, effort, seed))
 
 
-@pytest.mark.parametrize("objective", ["latency", "energy", "edp"])
+@pytest.mark.parametrize("objective", ["latency", "energy", pytest.param("edp", marks=pytest.mark.slow)])
 def test_found_is_never_worse_than_what_it_is_compared_with(objective: str) -> None:
     found = found_mlp(objective)
     best = found.plans["found"][1].objective(objective)
@@ -76,7 +76,7 @@ def test_found_is_not_worse_than_random_legal_plans(make) -> None:
     base = found.plans["unfused"][0]
     of, baseline = structure_of(scheduler.workload), baseline_of(scheduler, scheduler.schedule(base))
     rng, evaluator = random.Random(1), FusionEvaluator(scheduler, "latency", 6)
-    best = min(evaluator.cost(random_plan(of, baseline, base, 6, rng)) for _ in range(100))
+    best = min(evaluator.cost(random_plan(of, baseline, base, 6, rng)) for _ in range(100 if make is mlp_step else 30))
     assert found.plans["found"][1].latency_s <= 1.005 * best
 
 
@@ -119,7 +119,7 @@ def test_bounds_hold_for_every_plan() -> None:
     of, baseline = structure_of(scheduler.workload), baseline_of(scheduler, scheduler.schedule(base))
     rng, evaluator = random.Random(2), FusionEvaluator(scheduler, "latency", 6)
     plans = [plan for plan, _ in found.plans.values()]
-    plans += [random_plan(of, baseline, base, 6, rng) for _ in range(40)]
+    plans += [random_plan(of, baseline, base, 6, rng) for _ in range(12)]
     for figures in filter(None, map(evaluator.figures, plans)):
         assert figures.latency_s >= bound.latency_s
         assert figures.energy_j >= bound.energy_j

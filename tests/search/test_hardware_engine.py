@@ -148,9 +148,9 @@ def stored_points(store: Path) -> int:
         return 0
 
 
-@pytest.mark.parametrize("search", ["exhaustive", "nsga2"])
+@pytest.mark.parametrize("search", [pytest.param("exhaustive", marks=pytest.mark.slow), "nsga2"])
 def test_kill_and_resume(tmp_path: Path, search: str) -> None:
-    assert_kills_lose_nothing(tmp_path, search, kills=3, seed=1)
+    assert_kills_lose_nothing(tmp_path, search, kills=2, seed=1)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from tests.search.mining.test_mine import RANGES
 
 
 def test_every_claim_has_a_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    narrow = templates.load_template("edge").with_ranges(RANGES)
+    narrow = templates.load_template("edge").with_ranges(RANGES | {"columns": [16], "dram_gbps": [6.4]})
     monkeypatch.setattr(wham, "load_template", lambda name: narrow)
     monkeypatch.setattr(wham, "MODELS", ("mlp-robot", "mlp-cartpole"))
     found = wham.run(Options(effort=1, store=str(tmp_path)))
