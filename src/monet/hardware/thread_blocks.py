@@ -85,13 +85,20 @@ class Kernel:
         return 1 - self.blocks / (self.most_blocks * self.cores)
 
 
-def best_kernel(product: Product, blocks: ThreadBlocks, core: Multiplier, cores: int) -> Kernel:
-    """Of all tile sizes the kernel that is done first; of equal ones the largest tile."""
+def best_kernel(
+    product: Product, blocks: ThreadBlocks, core: Multiplier, cores: int, leave_bits: float = math.inf
+) -> Kernel:
+    """Of all tile sizes the kernel that is done first, with the results of its last blocks on their way at so many bits
+    per cycle and core; of equal ones the largest tile."""
     found = [kernel for tile in blocks.tiles if (kernel := _kernel(product, tile, blocks, core, cores)) is not None]
     if not found:  # no tile fits: that of one warp, whatever it takes
         smallest = min(blocks.tiles, key=math.prod)
         found = [_timed(product, smallest, blocks, core, cores, 1)]
-    return min(found, key=lambda kernel: (kernel.cycles, -math.prod(kernel.tile)))
+
+    def done(kernel: Kernel) -> float:
+        return kernel.cycles + math.prod(kernel.tile) * product.result_bits / leave_bits
+
+    return min(found, key=lambda kernel: (done(kernel), -math.prod(kernel.tile)))
 
 
 def _kernel(

@@ -15,15 +15,18 @@ from monet.mapping.unfused.dram_route import OperandCost
 from monet.schedule.costs.step_cost import StepCost
 
 
-def kernel_of(nest: LoopNest, core: Core, pieces: int, sums: int = 1, share: float = 1.0) -> Kernel | None:
+def kernel_of(
+    nest: LoopNest, core: Core, pieces: int, sums: int = 1, share: float = 1.0, leave_bits: float = math.inf
+) -> Kernel | None:
     """The kernel of a whole operator over so many cores, what is summed cut into ``sums`` parts, with a share of the
-    core's memory; None for cores that run no blocks, or whose array cannot multiply its operands."""
+    core's memory; None for cores that run no blocks, or whose array cannot multiply its operands. ``leave_bits`` per
+    cycle of a core's last results go on their way, all cores at once: large tiles have more of them."""
     first, second = (operand.dtype for operand in nest.reads[:2])
     if core.thread_blocks is None or core.cannot_multiply(first, second):
         return None
     rate = core.rate(first, second, either_way=True)
     below = _multiplier(core, rate, share)
-    return best_kernel(_product(nest, rate, sums), core.thread_blocks, below, max(1, pieces // sums))
+    return best_kernel(_product(nest, rate, sums), core.thread_blocks, below, max(1, pieces // sums), leave_bits)
 
 
 def with_kernel(
@@ -36,33 +39,36 @@ def with_kernel(
     top = core.top("I")
     port = f"{top.name}.{top.port_for('I', Flow.FEED).name}"
     by = "compute" if stall <= kernel.array_cycles / 2 else port
-    times = _times(kernel, nest, piece, cache_bytes)
+    times = _times(kernel, nest, cache_bytes)
     fetched = (_fetched(cost.operands[slot], kernel, piece, slot, times[slot]) for slot in (0, 1))
     operands = (*fetched, _stored(cost.operands[2], kernel, piece))
     under_use = kernel.array_cycles - useful
     return replace(cost, useful=useful, under_use=under_use, stall=stall, bound_by=by, operands=operands)
 
 
-def _times(kernel: Kernel, nest: LoopNest, piece: LoopNest, cache_bytes: int) -> tuple[int, int]:
-    """How often the inputs of a piece pass DRAM. Blocks that run at the same time get what they have in common from
-    the cache. If it has room for what all of them have at once, those that follow along rows (or along columns, if
-    that is less in all) find theirs still there; with room for all of the other input too, both come once."""
-    whole, mine = (_side(nest, 0), _side(nest, 1)), (_side(piece, 0), _side(piece, 1))
-    blocks = [-(-length // tile) for length, tile in zip(mine, kernel.tile, strict=True)]
-    if kernel.cores * kernel.resident >= math.prod(-(-w // t) for w, t in zip(whole, kernel.tile, strict=True)):
+def _times(kernel: Kernel, nest: LoopNest, cache_bytes: int) -> tuple[int, int]:
+    """How often the inputs pass DRAM. Blocks that run at the same time are some rows of tiles by some columns, and get
+    what they have in common from the cache: rows come again for every such set along columns, columns for every set
+    along rows. If the cache has room for what a set has, the next one finds its rows (or its columns) still there;
+    with room for all of the other input too, both come once. Blocks are in the order that reads least."""
+    lengths = _side(nest, 0), _side(nest, 1)
+    blocks = [-(-length // tile) for length, tile in zip(lengths, kernel.tile, strict=True)]
+    together = kernel.cores * kernel.resident
+    if together >= math.prod(blocks):
         return 1, 1
     repeats = max(1, math.prod(nest.sizes[dim] for dim in frozenset.intersection(*(o.dims for o in nest.operands))))
     size = [operand.bytes / repeats for operand in nest.reads[:2]]
-    at_once = [
-        total * min(1.0, -(-w // m) * tile / w)
-        for total, w, m, tile in zip(size, whole, mine, kernel.tile, strict=True)
-    ]
-    again = blocks[1], blocks[0]  # rows come again for every block of columns, and the other way round
-    if sum(at_once) > cache_bytes:
-        return again
-    rows_stay = 1, 1 if at_once[0] + size[1] <= cache_bytes else again[1]
-    columns_stay = 1 if at_once[1] + size[0] <= cache_bytes else again[0], 1
-    return min(rows_stay, columns_stay, key=lambda times: size[0] * times[0] + size[1] * times[1])
+    one = [min(1.0, tile / length) * each for tile, length, each in zip(kernel.tile, lengths, size, strict=True)]
+    found = list[tuple[int, int]]()
+    for rows in range(-(-together // blocks[1]), min(blocks[0], together) + 1):
+        columns = -(-together // rows)
+        again = -(-blocks[1] // columns), -(-blocks[0] // rows)
+        mine = rows * one[0], columns * one[1]
+        found.append(again)
+        if sum(mine) <= cache_bytes:
+            found.append((1, 1 if mine[0] + size[1] <= cache_bytes else again[1]))
+            found.append((1 if mine[1] + size[0] <= cache_bytes else again[0], 1))
+    return min(found, key=lambda times: size[0] * times[0] + size[1] * times[1])
 
 
 def _fetched(part: OperandCost, kernel: Kernel, piece: LoopNest, slot: int, times: int) -> OperandCost:

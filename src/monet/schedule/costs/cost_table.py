@@ -286,7 +286,7 @@ class CostTable:
         """A streamed step as the part of a kernel that it is; as it was if lanes are done with it sooner."""
         core = instance.core
         sums = steps.pieces // steps.parts(operator.nest.writes[0])
-        kernel = kernel_of(operator.nest, core, steps.pieces, sums, share)
+        kernel = kernel_of(operator.nest, core, steps.pieces, sums, share, border.bits_per_cycle)
         on_array = cost.mode in {mode.name for mode in core.modes}
         if kernel is None or (not on_array and cost.cycles <= kernel.cycles):
             return cost
