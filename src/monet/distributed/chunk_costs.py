@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from monet.distributed.amounts import Amounts
+from monet.distributed.collectives import collective_cost
 from monet.distributed.memory import ChunkMemory, chunk_memory
 from monet.distributed.network import Network, groups_of
 from monet.distributed.passes import pass_cost
@@ -19,8 +20,10 @@ from monet.distributed.ranks import rank_graphs
 from monet.distributed.stages import RankGraphs
 from monet.distributed.system import Devices
 from monet.errors import OptionError
+from monet.graph.counts import call_of
 from monet.graph.graph import Graph
 from monet.graph.op import Phase
+from monet.graph.operators.collective import payload_bytes
 from monet.mapping.cost_store import CostStore, Section
 from monet.training.options import TrainingOptions
 
@@ -165,6 +168,22 @@ class Coster:
         usual = _between(plan)
         return self.memory(usual, 2, FEW + 1, 1).saved - self.memory(usual, 2, FEW, 1).saved
 
+    def block_port_seconds(self, plan: ParallelPlan, network: Network) -> float:
+        """For how long a block between others occupies a device's port to other replicas in both passes of a
+        micro-batch, at least: its parameters gathered at once, its gradients scattered at once. Larger messages are
+        never slower by the byte, so parameter by parameter takes no less. 0 where replicas share neither."""
+        if not self.repeats or plan.data == 1 or plan.shard not in ("gradients", "parameters"):
+            return 0.0
+        usual = replace(_between(plan), data=2, shard=plan.shard, micro_batch=1, recompute="none")
+        usual = replace(usual, sequence_parallel=False)  # weights are cut alike
+        seconds = 0.0
+        for phase in (Phase.FORWARD, Phase.BACKWARD):
+            few, more = (self.graphs(usual, 2, most).stages[1].micro for most in (FEW, FEW + 1))
+            for kind in ("all_gather", "reduce_scatter"):
+                size = _shared_bytes(more, kind, phase) - _shared_bytes(few, kind, phase)
+                seconds += collective_cost(kind, size, network.spans["data"]).seconds if size > 0 else 0.0
+        return seconds
+
     def _programs(self, plan: ParallelPlan, micro_batches: int) -> Iterator[tuple[int, tuple[_Program, ...]]]:
         """By chunk its blocks, and the programs it is costed by: its own, or two short ones that differ by a block. Of
         the latter the first chunk, one in between and the last stand for all. What a program does not depend on is as
@@ -244,6 +263,12 @@ def _between(plan: ParallelPlan) -> ParallelPlan:
     return replace(
         plan, pipeline=3, interleave=1, pipeline_schedule="1f1b", cuts=(FEW + 1, 2 * FEW + 2), data=1, shard="none"
     )  # fmt: skip
+
+
+def _shared_bytes(graph: Graph, kind: str, phase: Phase) -> float:
+    """Bytes of collectives of a kind among replicas."""
+    ours = (op for op in graph.ops if op.kind == kind and op.phase is phase and op.attrs["group"] == "data")
+    return float(sum(payload_bytes(call_of(graph, op)) for op in ours))
 
 
 def _grown(short: ChunkCost, longer: ChunkCost, blocks: int) -> ChunkCost:

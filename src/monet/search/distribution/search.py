@@ -170,6 +170,7 @@ class _Search:
             laid = lay(plan, self.system, self.space.batch)
             kinds = {device.key: device for device in laid.devices}.values()
             block = min(self.coster.block_seconds(plan, laid.network, device) for device in kinds)
+            block = max(block, self.coster.block_port_seconds(plan, laid.network))
             passes = plan.interleave * laid.micro_batches + plan.pipeline - 1
             return CLOSE * block * passes * min(self.coster.sizes(plan))
         except (MonetError, NoSchedule):
