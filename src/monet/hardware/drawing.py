@@ -8,8 +8,8 @@ from monet.hardware.accelerator import Accelerator, CoreInstance, Endpoint, Link
 from monet.hardware.core import Core, MemoryLevel
 from monet.hardware.ports import BOUNDLESS
 
-_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"),
-             (1e-12, "p"), (1e-15, "f"))  # fmt: skip
+_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"),
+             (1e-9, "n"), (1e-12, "p"), (1e-15, "f"))  # fmt: skip
 
 
 UNITS = {
@@ -28,7 +28,7 @@ def si(value: float, unit: str, digits: int = 3) -> str:
     if value == 0:
         return f"0 {unit}"
     factor, prefix = next(((f, p) for f, p in _PREFIXES if abs(value) >= f * 0.9995), _PREFIXES[-1])
-    return f"{value / factor:.{digits}g} {prefix}{unit}".replace("e+03", "000")
+    return f"{value / factor:.{digits}g} {prefix}{unit}"
 
 
 def binary_bytes(size: float) -> str:

@@ -14,6 +14,7 @@ from monet.errors import MonetError
 from monet.graph.loop_nest import LoopNest, Operand
 from monet.hardware.accelerator import CoreInstance
 from monet.hardware.core import CoreKind
+from monet.hardware.lane_array import arrays_for
 from monet.mapping.cost_store import CostStore, Kept, Section
 from monet.mapping.errors import DoesNotFit
 from monet.mapping.unfused.border import Border
@@ -290,7 +291,18 @@ class CostTable:
         on_array = cost.mode in {mode.name for mode in core.modes}
         if kernel is None or (not on_array and cost.cycles <= kernel.cycles):
             return cost
-        if not on_array:
+        if on_array:
+            first, second = (operand.dtype for operand in operator.nest.reads[:2])
+            for lanes in arrays_for(core, first, second)[1:]:
+                if (
+                    piece.points
+                    >= kernel.cycles * lanes.units * lanes.rate(first, second, either_way=True).products_per_cycle
+                ):
+                    continue  # their arithmetic alone takes longer
+                by_lanes = matrix_streamed(piece, replace(instance, core=lanes), border, goal, self.store)
+                if by_lanes.cycles <= kernel.cycles:
+                    return by_lanes
+        else:
             alone = replace(instance, core=without_lanes(core))
             cost = matrix_streamed(piece, alone, border, goal, self.store)
         return with_kernel(cost, kernel, operator.nest, piece, core, self._cache_bytes(instance))

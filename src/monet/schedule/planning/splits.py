@@ -82,10 +82,11 @@ def array_cycles(operator: Operator, core: Core, split: Split, store: CostStore)
         arrays = arrays_for(core, *(operand.dtype for operand in operator.nest.reads[:2]))
         ways: list[tuple[Core, tuple[LoopNest, ...]]] = [(array, (piece,)) for array in arrays]
         ways += [(array, phases(piece)) for array in arrays if has_phases(piece, Target(array))]
-        best = min(ways, key=lambda way: _fewest_cycles(way[1], way[0], store))
         sums = math.prod(many for dim, many in split if dim not in operator.nest.writes[0].dims)
-        kernel = kernel_of(operator.nest, core, steps.count, sums) if best[0] == core else None
-        return kernel.cycles if kernel else _fewest_cycles(best[1], best[0], store)
+        kernel = kernel_of(operator.nest, core, steps.count, sums)
+        return min(
+            kernel.cycles if kernel and array == core else _fewest_cycles(nests, array, store) for array, nests in ways
+        )
 
     return store[ARRAY_CYCLES].get_or((operator.key, arrays_key(core, store), split), compute)
 
