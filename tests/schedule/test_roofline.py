@@ -99,6 +99,29 @@ EXPLAINED = (
         "32 samples times 3 channels on 96 of 108 multiprocessors; shared memory's port takes half of the time, links "
         "a quarter",
     ),
+    (
+        "a100",
+        r"3×3, 64→64.*weight_gradient",
+        "16 parts of the sum by 6 of the result on 96 of 108 multiprocessors, whole tiles of a kernel each; then "
+        "sums are added",
+    ),
+    (
+        "a100",
+        r"1×1 stride 2.*(conv_transpose|weight_gradient)",
+        "5 µs of work: first operands in, last results out and the addition of sums take half as long again",
+    ),
+    (
+        "a100",
+        r"depthwise 5×5.*weight_gradient",
+        "on lanes, 16 parts of the sum by 6 of the channels, on 96 of 108 multiprocessors",
+    ),
+    (
+        "a100",
+        r"in 32 groups",
+        "four channels a group leave most of a kernel's tile empty, and of a line that lanes read; shared memory's "
+        "port is busy throughout",
+    ),
+    ("a100", r": attention$", "scores and probabilities pass the one port of shared memory, which is busy throughout"),
     ("a100", r"attention_gradient", "12 heads in threes on 96 of 108 multiprocessors; shared memory's port takes 65 %"),
 )
 
