@@ -24,7 +24,7 @@ from monet.studies.study import Options, Outcome
 MODES = {"inference": "inference", "training": "training"}
 Points = tuple[Space, list[Record]]
 WHOLE = 10  # effort that exhausts a space
-POINTS_BY_EFFORT = {1: 60, 2: 100, 3: 150, 4: 250, 5: 400, 6: 600, 7: 1000, 8: 2000, 9: 4000}
+POINTS_BY_EFFORT = {1: 24, 2: 100, 3: 150, 4: 250, 5: 400, 6: 600, 7: 1000, 8: 2000, 9: 4000}
 EXHAUSTED = 500  # a space up to this size is always evaluated whole, except for a quick look
 
 
