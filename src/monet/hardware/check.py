@@ -8,7 +8,7 @@ from monet.errors import nearest
 from monet.hardware.core import OPERANDS, Flow, flows_of
 from monet.hardware.description import ConnectionModel, CoreModel, Description, LevelModel, PortModel, StorageModel
 from monet.hardware.errors import DescriptionProblem
-from monet.hardware.layout import copies, endpoint_of, endpoints, wires
+from monet.hardware.layout import copies, endpoints, shared_top, wires
 from monet.hardware.technology import is_derivable
 
 
@@ -222,7 +222,8 @@ def _paths(description: Description) -> Iterator[DescriptionProblem]:
             up.setdefault(target, set()).add(source)
     joined = _reachable(description.dram, down) & _reachable(description.dram, up)
     for name, core in description.cores.items():
-        cut = [copy.name for copy in copies(name, core) if endpoint_of(copy.name, core) not in joined]
+        shared = shared_top(core)
+        cut = [copy.name for copy in copies(name, core) if (shared or copy.name) not in joined]
         if cut:
             which = cut[0] if len(cut) == 1 else f"{cut[0]} and {len(cut) - 1} more"
             yield DescriptionProblem(

@@ -43,24 +43,20 @@ def level_at_top(core: CoreModel, operand: str) -> LevelModel | None:
     return held[-1] if held else None
 
 
-def endpoint_of(name: str, core: CoreModel) -> str:
-    """Where a copy hangs on the network: at its shared memory if all its slots have their top there."""
+def shared_top(core: CoreModel) -> str:
+    """The shared memory that all slots of a core have their top in, at which its copies then hang on the network; empty
+    if there is none: each has an endpoint of its own."""
     tops = {level.memory for operand in OPERANDS if (level := level_at_top(core, operand))}
-    only = next(iter(tops)) if len(tops) == 1 else None
-    return only or name
+    return (next(iter(tops)) if len(tops) == 1 else None) or ""
 
 
 def endpoints(description: Description) -> dict[str, list[str]]:
     """Every name a connection may use → the endpoints it stands for."""
     table: dict[str, list[str]] = {}
     for name, core in description.cores.items():
-        group = []
-        for copy in copies(name, core):
-            endpoint = endpoint_of(copy.name, core)
-            table[copy.name] = [endpoint]
-            if endpoint not in group:
-                group.append(endpoint)
-        table[name] = group
+        shared, named = shared_top(core), [copy.name for copy in copies(name, core)]
+        table |= {copy: [shared or copy] for copy in named}
+        table[name] = [shared] if shared else named
     for name in (*description.memories, *description.dram, *description.outside):
         table[name] = [name]
     return table

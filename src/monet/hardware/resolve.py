@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -36,7 +37,7 @@ from monet.hardware.description import (
 )
 from monet.hardware.functions import DEFAULT_CYCLES
 from monet.hardware.interfaces import Pads, dram_kind, serial_kind
-from monet.hardware.layout import Wire, copies, endpoint_of, wires
+from monet.hardware.layout import Wire, copies, shared_top, wires
 from monet.hardware.output_tiles import OutputTiles
 from monet.hardware.ports import BOUNDLESS
 from monet.hardware.rates import Rate, VectorRate
@@ -57,9 +58,7 @@ def resolve(description: Description) -> Accelerator:
         name: same_core(_core(core, description, technology, shared)) for name, core in description.cores.items()
     }
     instances = [
-        _instance(copy.name, name, designs[name], endpoint_of(copy.name, core), copy.position)
-        for name, core in description.cores.items()
-        for copy in copies(name, core)
+        instance for name, core in description.cores.items() for instance in _instances(name, core, designs[name])
     ]
     dram = next(_dram(name, model, description.clock_hz) for name, model in description.dram.items())
     interfaces = _interfaces(description, dram, technology)
@@ -181,7 +180,7 @@ def _memories(
             if not level.memory and name not in found:
                 found[name] = Memory(name, level, (instance.name,), instance.name, instance.core.clock_hz)
     for name, level in shared.items():
-        users = tuple(user.name for user in instances if name in dict(user.memories).values())
+        users = tuple(user.name for user in instances if any(name == used for _, used in user.memories))
         model = description.memories[name]
         clock = model.clock_hz or description.clock_hz
         found[name] = Memory(name, level, users, name, clock, model.policy == "lru", tuple(model.resident))
@@ -335,13 +334,13 @@ def same_core(core: Core) -> Core:
     return core
 
 
-def _instance(name: str, template: str, core: Core, endpoint: str, position: tuple[int, ...]) -> CoreInstance:
-    memories = tuple(
-        (operand, core.top(operand).memory or f"{name}.{core.top(operand).name}")
-        for operand in OPERANDS
-        if operand not in core.streamed
-    )
-    return CoreInstance(name, template, core, memories, endpoint, position)
+def _instances(template: str, model: CoreModel, core: Core) -> Iterator[CoreInstance]:
+    """The copies of a core; there may be thousands."""
+    shared = shared_top(model)
+    tops = [(operand, core.top(operand)) for operand in OPERANDS if operand not in core.streamed]
+    for copy in copies(template, model):
+        memories = tuple((operand, top.memory or f"{copy.name}.{top.name}") for operand, top in tops)
+        yield CoreInstance(copy.name, template, core, memories, shared or copy.name, copy.position)
 
 
 # --- DRAM and network -------------------------------------------------------------------------------------------------

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from monet.hardware.accelerator import Accelerator, CoreInstance, Endpoint
+from monet.hardware.accelerator import Accelerator, Endpoint
+from monet.hardware.core import Core
 from monet.hardware.drawing import peak_rates
+from monet.hardware.export import field_names
 from monet.hardware.ports import BOUNDLESS
 
 Summary = TypeVar("Summary")
@@ -110,11 +112,12 @@ class HardwareSummary:
 def hardware_summary(accelerator: Accelerator) -> HardwareSummary:
     """Cores, memories, links and DRAM: sizes in bytes, rates per second, places in the grid."""
     memories, links = accelerator.memories, accelerator.links
+    designs = {name: _design(core) for name, core in accelerator.designs.items()}
     return _copied(
         HardwareSummary,
         accelerator,
         peak_ops_per_s=peak_rates(accelerator),
-        cores=tuple(_core(instance) for instance in accelerator.cores),
+        cores=tuple(_copied(CoreSummary, each, **designs[each.template]) for each in accelerator.cores),
         memories=tuple(_copied(MemorySummary, memory, shared=bool(memory.level.memory)) for memory in memories),
         links=tuple(_copied(LinkSummary, link, bandwidth_bytes_per_s=link.bandwidth_bits_per_s / 8) for link in links),
         drams=(_copied(DramSummary, accelerator.dram),),
@@ -127,15 +130,13 @@ def _endpoint(endpoint: Endpoint) -> EndpointSummary:
     return _copied(EndpointSummary, endpoint, capacity_bytes=size)
 
 
-def _core(instance: CoreInstance) -> CoreSummary:
-    core = instance.core
+def _design(core: Core) -> dict[str, Any]:
+    """What the summaries of all cores of a template have in common."""
     levels = tuple(_copied(LevelSummary, level, bytes=level.total_bytes) for level in core.levels)
     of_core = {"kind": core.kind.value, "clock_hz": core.clock_hz, "units": core.units, "lanes": core.lanes}
-    axes = {axis.name: axis.size for axis in core.axes}
-    return _copied(CoreSummary, instance, **of_core, axes=axes, area_m2=core.area_m2, levels=levels)
+    return of_core | {"axes": {axis.name: axis.size for axis in core.axes}, "area_m2": core.area_m2, "levels": levels}
 
 
 def _copied(made: Callable[..., Summary], source: object, /, **others: Any) -> Summary:
     """A summary with the attributes of ``source``, but for ``others``."""
-    names = (field.name for field in fields(made))  # type: ignore[arg-type]  # it is a dataclass
-    return made(**{name: others[name] if name in others else getattr(source, name) for name in names})
+    return made(**{name: others[name] if name in others else getattr(source, name) for name in field_names(made)})

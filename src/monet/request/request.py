@@ -143,17 +143,19 @@ class Request(TrainingOptions):
     def evaluate(self, graph: Graph | None = None) -> Result:
         """Do it. ``graph`` saves building it when only hardware and schedule differ from a request before."""
         from monet.request.evaluation import evaluate
+        from monet.schedule.simulation.workspace import without_collecting
 
         asked = self.inlined()
-        return evaluate(
-            asked.graph() if graph is None else graph,
-            asked.accelerator(),
-            asked.fusion if isinstance(asked.fusion, Mapping) else None,
-            fusion=asked.fusion if isinstance(asked.fusion, str) else "",
-            boundary=asked.boundary,
-            allocation=asked.allocation if isinstance(asked.allocation, Mapping) else None,
-            objective=asked.objective,
-        )
+        with without_collecting():  # graphs too are many small objects and hardly a cycle
+            return evaluate(
+                asked.graph() if graph is None else graph,
+                asked.accelerator(),
+                asked.fusion if isinstance(asked.fusion, Mapping) else None,
+                fusion=asked.fusion if isinstance(asked.fusion, str) else "",
+                boundary=asked.boundary,
+                allocation=asked.allocation if isinstance(asked.allocation, Mapping) else None,
+                objective=asked.objective,
+            )
 
     def inlined(self, folder: Path | None = None) -> Request:
         """With plans read from their files and the model's path made absolute, from ``folder`` if it is relative."""

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,6 +44,16 @@ class Channel:
     def reached(self, cores: int) -> int:
         """Of so many of the cores, spread evenly, those that it supplies."""
         return max(1, -(-cores * self.users // self.cores))
+
+
+class Crew(NamedTuple):
+    """Cores that run an operator."""
+
+    instances: tuple[CoreInstance, ...]
+    resources: frozenset[int]  # as in ``Machine.core_index``
+    numbers: I64  # as in ``Machine.unfolded_index``
+    designs: tuple[str, ...]  # the first core of every design
+    ahead: int  # tiles that the one with fewest buffers fetches for before it is done with the one before these
 
 
 @dataclass(frozen=True)
@@ -111,10 +122,6 @@ class Machine:
         found = {instance.name: number for number, instance in enumerate(self.cores)}
         return found | {core: found[self._first[core]] for core in self.cluster_of}
 
-    @cached_property
-    def _buffers_of_designs(self) -> frozenset[int]:
-        return frozenset(core.tile_buffers for core in self.accelerator.designs.values())
-
     def tile_buffers(self, prefetch: int | None) -> I64:
         """By core, how many tiles may have asked for their operands and not be done; 0: as many as there is room for.
         ``prefetch`` is what a plan says instead of the hardware: 0 for one tile, otherwise room is the limit."""
@@ -122,15 +129,18 @@ class Machine:
             return np.full(len(self.cores), prefetch == 0, np.int64)
         return np.array([instance.core.tile_buffers for instance in self.cores], np.int64)
 
-    def tiles_ahead(self, prefetch: int | None, cores: Iterable[str]) -> int:
+    def tiles_ahead(self, prefetch: int | None, crews: Iterable[tuple[str, ...]]) -> int:
         """How many tiles some cores fetch for before they are done with the one before these: what a plan says, or one
         less than the buffers of the core that has fewest (where there is but room, one)."""
         if prefetch is not None:
             return prefetch
-        if len(self._buffers_of_designs) == 1:
-            cores = ()
-        named = (self.accelerator.instance(name).core.tile_buffers for name in cores)
-        return min((buffers or 2) - 1 for buffers in (tuple(named) or self._buffers_of_designs))
+        if len(self._ahead_of_designs) == 1:  # of a port too
+            return min(self._ahead_of_designs)
+        return min(self.crew(cores).ahead for cores in crews)
+
+    @cached_property
+    def _ahead_of_designs(self) -> frozenset[int]:
+        return frozenset((core.tile_buffers or 2) - 1 for core in self.accelerator.designs.values())
 
     @cached_property
     def memory_index(self) -> dict[str, int]:
@@ -224,14 +234,23 @@ class Machine:
         names = (core.name for core in (*self.accelerator.cores, *self.accelerator.ports))
         return {name: number for number, name in enumerate(names)}
 
-    def numbers_of(self, cores: tuple[str, ...]) -> I64:
-        """Numbers of some cores in ``unfolded_index``."""
-        if cores not in self._numbers_of:
-            self._numbers_of[cores] = np.array([self.unfolded_index[core] for core in cores], np.int64)
-        return self._numbers_of[cores]
+    def crew(self, cores: tuple[str, ...]) -> Crew:
+        """What is known of some cores that run an operator, found once."""
+        found = self._crews.get(cores)
+        if found is None:
+            instances = tuple(map(self.accelerator.instance, cores))
+            number = self.accelerator.design_number
+            found = self._crews[cores] = Crew(
+                instances,
+                frozenset(map(self.core_index.__getitem__, cores)),
+                np.array([self.unfolded_index[core] for core in cores], np.int64),
+                tuple({number.get(core, core): core for core in reversed(cores)}.values()),
+                min((instance.core.tile_buffers or 2) - 1 for instance in instances),
+            )
+        return found
 
     @cached_property
-    def _numbers_of(self) -> dict[tuple[str, ...], I64]:
+    def _crews(self) -> dict[tuple[str, ...], Crew]:
         return {}
 
     @cached_property

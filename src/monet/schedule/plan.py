@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,6 +38,29 @@ class Group(NamedTuple):
 Split = tuple[tuple[str, int], ...]  # (dimension, parts it is cut into); the parts of the last one change fastest
 
 
+MANY = 16  # cores of a placement that are worth one object for all placements on them
+
+
+class Cores(tuple[str, ...]):
+    """Names of many cores. They are a part of many keys: this knows its hash, and of equal ones there is one object."""
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return super().__hash__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return same_cores, (tuple(self),)  # a hash differs between processes
+
+
+@lru_cache(maxsize=256)
+def same_cores(cores: tuple[str, ...]) -> tuple[str, ...]:
+    """Of equal names of cores the first."""
+    return Cores(cores) if len(cores) >= MANY else cores
+
+
 class _Placement(NamedTuple):
     cores: tuple[str, ...]
     split: Split
@@ -55,7 +79,7 @@ class Placement(_Placement):
         """A dimension's name stands for a split of it over all cores."""
         if isinstance(split, str):
             split = ((split, len(cores)),) if split else ()
-        return super().__new__(cls, cores, split)
+        return super().__new__(cls, same_cores(cores) if len(cores) >= MANY else cores, split)
 
     @property
     def dims(self) -> frozenset[str]:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from monet.arrays import I64, U8x2
-from monet.graph.counts import call_of
 from monet.graph.graph import Graph
 from monet.graph.kind import PORT_FAMILIES, Call, Dimensions, Family, kind_named
 from monet.graph.loop_nest import Index, LoopNest, Operand, index
-from monet.graph.op import Op
+from monet.graph.op import Attributes, Op
 from monet.graph.operators.attention_products import attended
 from monet.graph.tensor import Role, Tensor, view_strides
 from monet.mapping.errors import MappingError
@@ -233,50 +232,128 @@ def _seen(operand: Operand, tensor: Tensor, family: Family) -> Tensor:
     return tensor if strides is None else replace(tensor, shape=operand.shape, strides=strides)
 
 
-def operator_of(graph: Graph, op: Op, number: int) -> Operator | None:
-    """The operator as it is executed; None for a view, which executes nothing."""
-    kind = kind_named(op.kind)
-    call = call_of(graph, op)
+class _Laid(NamedTuple):
+    """A tensor of an operator but for its name: ``place`` is equal for those that share a storage."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    role: Role
+    place: int
+    strides: tuple[int, ...]
+    offset: int
+
+
+class _Form(NamedTuple):
+    """What an operator is, whatever its tensors are called. Tensors are numbers: inputs, then outputs."""
+
+    family: Family
+    nest: LoopNest
+    work: tuple[tuple[str, int], ...]
+    dimensions: Dimensions
+    operands: tuple[tuple[Operand, int, tuple[int, ...], tuple[int, ...]], ...]  # tensor, shape and strides seen
+    waits: tuple[int, ...]
+    untouched: tuple[int, ...]
+    key: str
+    alike: tuple[object, ...]
+    storages: tuple[int, ...]  # of each the first of its tensors
+    written: tuple[int, ...]
+    splittable: frozenset[str]
+    summed: frozenset[str]
+
+
+@lru_cache(maxsize=10_000)
+def _form(
+    name: str, rules: tuple[object, ...], attrs: Attributes, text: str, laid: tuple[_Laid, ...], inputs: int
+) -> _Form | None:
+    """What an operator is; None for a view. Equal layers have equal ones. ``rules`` are those of its kind in the table;
+    ``text`` is that of ``attrs``, as 1 equals True."""
+    kind = kind_named(name)
+    tensors = tuple(
+        Tensor(str(number), shape, dtype, role, str(place), strides, offset=offset)
+        for number, (shape, dtype, role, place, strides, offset) in enumerate(laid)
+    )
+    call = Call(tensors[:inputs], tensors[inputs:], attrs)
     copies = kind.family is Family.VIEW and _copies(call)
-    if (not op.outputs and kind.family not in PORT_FAMILIES) or (kind.family is Family.VIEW and not copies):
+    if (not call.outputs and kind.family not in PORT_FAMILIES) or (kind.family is Family.VIEW and not copies):
         return None
     if kind.nest is None and not copies:
-        raise MappingError(f"operator {op.name} ({op.kind}) has no loop nest")
+        raise MappingError("has no loop nest")
     nest = kind.nest(call) if kind.nest else _copy_nest(call)
-    tensors = (*call.inputs, *call.outputs)
     bias = bias_of(call, nest) if kind.family in MATRIX else None
     operands = (*nest.operands, *((bias,) if bias else ()))
     touched = {operand.slot for operand in operands}
-    retained = set(kind.retained)
     seen = tuple((operand, _seen(operand, tensors[operand.slot], kind.family)) for operand in operands)
-    waits = tuple(tensor for slot, tensor in enumerate(call.inputs) if slot not in touched | retained)
-    untouched = tuple(tensor for slot, tensor in enumerate(call.outputs, len(call.inputs)) if slot not in touched)
+    waits = tuple(slot for slot in range(inputs) if slot not in touched and slot not in kind.retained)
+    untouched = tuple(slot for slot in range(inputs, len(tensors)) if slot not in touched)
     family, dimensions = Family.MOVE if copies else kind.family, kind.dimensions_of(call, nest)
-    key = repr((op.kind, op.attrs, [(tensor.shape, tensor.dtype) for tensor in tensors]))
-    groups = [tensor for _, tensor in seen], waits, untouched
+    key = repr((name, attrs, [(tensor.shape, tensor.dtype) for tensor in tensors]))
+    groups = [tensor for _, tensor in seen], [tensors[slot] for slot in waits], [tensors[slot] for slot in untouched]
+    first = {tensor.storage: int(tensor.name) for some in groups for tensor in some}
     storages = tuple(dict.fromkeys(tensor.storage for some in groups for tensor in some))
     place = {storage: position for position, storage in enumerate(storages)}
     layouts = (
         tuple((tensor.shape, tensor.strides, tensor.offset, place[tensor.storage]) for tensor in some)
         for some in groups
     )
-    return Operator(
-        number,
-        op,
+    written = dict.fromkeys(tensor.storage for operand, tensor in seen if operand.written)
+    transfers = family in PORT_FAMILIES
+    return _Form(
         family,
         nest,
         tuple(kind.work(call).items()),
         dimensions,
-        seen,
+        tuple((operand, operand.slot, tensor.shape, tensor.strides) for operand, tensor in seen),
         waits,
         untouched,
         key,
+        (key, family, *layouts),
+        tuple(first[storage] for storage in storages),
+        tuple(first[storage] for storage in written),
+        frozenset() if transfers else _splittable(nest, dimensions, seen),
+        frozenset() if transfers else _summed(nest, dimensions, seen),
+    )
+
+
+def operator_of(graph: Graph, op: Op, number: int) -> Operator | None:
+    """The operator as it is executed; None for a view, which executes nothing."""
+    known, places = graph.tensors, dict[str, int]()
+    tensors = [known[name] for name in (*op.inputs, *op.outputs)]
+    laid = tuple(
+        _Laid(
+            each.shape, each.dtype, each.role, places.setdefault(each.storage, len(places)), each.strides, each.offset
+        )
+        for each in tensors
+    )
+    kind = kind_named(op.kind)
+    try:
+        rules = kind.nest, kind.dimensions, kind.work
+        form = _form(op.kind, rules, op.attrs, repr(op.attrs), laid, len(op.inputs))
+    except MappingError as error:
+        raise MappingError(f"operator {op.name} ({op.kind}) {error}") from None
+    if form is None:
+        return None
+    storages = tuple(tensors[slot].storage for slot in form.storages)
+    return Operator(
+        number,
+        op,
+        form.family,
+        form.nest,
+        form.work,
+        form.dimensions,
+        tuple(
+            (operand, tensor if tensor.shape == shape else replace(tensor, shape=shape, strides=strides))
+            for operand, slot, shape, strides in form.operands
+            for tensor in (tensors[slot],)
+        ),
+        tuple(tensors[slot] for slot in form.waits),
+        tuple(tensors[slot] for slot in form.untouched),
+        form.key,
         storages,
-        written=tuple(dict.fromkeys(tensor.storage for operand, tensor in seen if operand.written)),
-        identity="\n".join((op.name, *op.inputs, *storages, key)),  # one text: it knows its hash
-        alike=(key, family, *layouts),
-        splittable=frozenset() if family in PORT_FAMILIES else _splittable(nest, dimensions, seen),
-        summed=frozenset() if family in PORT_FAMILIES else _summed(nest, dimensions, seen),
+        written=tuple(tensors[slot].storage for slot in form.written),
+        identity="\n".join((op.name, *op.inputs, *storages, form.key)),  # one text: it knows its hash
+        alike=form.alike,
+        splittable=form.splittable,
+        summed=form.summed,
     )
 
 

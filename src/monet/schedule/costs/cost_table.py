@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from monet.arrays import I64, Bool, I64x2
+from monet.arrays import F64, I64, Bool, I64x2
 from monet.errors import MonetError
 from monet.graph.loop_nest import LoopNest, Operand
 from monet.hardware.accelerator import CoreInstance
@@ -61,7 +61,7 @@ class Costed:
         return self._edges[position]
 
     @cached_property
-    def energy(self) -> tuple[float, dict[str, float], dict[str, float]]:
+    def energy(self) -> tuple[float, dict[str, float], F64]:
         """Joules of all steps at and below the cores' memories: in all, by level, by core."""
         pieces, kinds = len(self.instances), len(self.costs)
         spread = self.classes * pieces + np.arange(self.steps.count) % pieces
@@ -71,8 +71,7 @@ class Costed:
         for cost, many in zip(self.costs, times.sum(axis=1).tolist(), strict=True):
             for level, value in cost.energy_j:
                 by_level[level] = by_level.get(level, 0.0) + many * value
-        by_core = dict(zip((instance.name for instance in self.instances), (each @ times).tolist(), strict=True))
-        return float(each @ times.sum(axis=1)), by_level, by_core
+        return float(each @ times.sum(axis=1)), by_level, each @ times
 
 
 Sharing = tuple[tuple[str, int], ...]  # inputs that several pieces want the same part of, and how many parts they want
@@ -385,7 +384,7 @@ def _numbered(
 def _costed(
     operator: Operator, group: TiledGroup, table: CostTable, placement: Placement, held: bool, share: float, goal: str
 ) -> Costed:
-    instances = tuple(table.machine.accelerator.instance(name) for name in placement.cores)
+    instances = table.machine.crew(placement.cores).instances
     pieces = len(instances)
     if group.key:
         steps = make_steps(operator.nest, group.tiles[operator.number], placement.split)

@@ -256,23 +256,22 @@ class Expansion:
         self.groups.append(first[0])
         if count == 1 or members[0].tiled:
             # a pipeline over several cores has a tile of every operator in flight on each of them
-            cores = members[0].placement.cores if count == 1 else _cores(members)
-            self.ahead.append(count * self._ahead(cores))
+            self.ahead.append(count * self._ahead(_crews(members)))
             self.alike.append(len(spans))
         else:  # one after another, as alone
             for number in (np.searchsorted(first, spans[:, 0] + first[0], side="right") - 1).tolist():
-                self.ahead.append(self._ahead(members[number].placement.cores))
+                self.ahead.append(self._ahead(_crews([members[number]])))
                 self.alike.append(1)
 
-    def _ahead(self, cores: Collection[str]) -> int:
+    def _ahead(self, crews: Collection[tuple[str, ...]]) -> int:
         """Steps of some cores whose reads may go before the writes of one of them."""
-        index = self.machine.core_index
-        return len({index[core] for core in cores}) * self.machine.tiles_ahead(self.prefetch, cores)
+        resources = frozenset[int]().union(*(self.machine.crew(cores).resources for cores in crews))
+        return len(resources) * self.machine.tiles_ahead(self.prefetch, crews)
 
     def _order(self, count: int) -> I64x2:
         """Spans of the gangs of the last operators in execution order; that of last time for the same arrays."""
         members, first = self.operators[-count:], self.first[-count:]
-        ahead = self.machine.tiles_ahead(self.prefetch, _cores(members))
+        ahead = self.machine.tiles_ahead(self.prefetch, _crews(members))
         orders = self.table.orders
         key = (ahead, *self.keys[-count:])
         found = orders.get(key)
@@ -364,9 +363,9 @@ class Expansion:
         return gangs, ends - many
 
 
-def _cores(members: Iterable[OperatorSteps]) -> frozenset[str]:
-    """All cores that some operators run on."""
-    return frozenset(chain.from_iterable(member.placement.cores for member in members))
+def _crews(members: Iterable[OperatorSteps]) -> frozenset[tuple[str, ...]]:
+    """The cores that each of some operators runs on."""
+    return frozenset(member.placement.cores for member in members)
 
 
 def draft(workload: Workload, table: CostTable, plan: Plan, groups: Sequence[TiledGroup]) -> Draft:

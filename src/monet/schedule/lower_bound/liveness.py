@@ -33,7 +33,6 @@ from monet.schedule.lower_bound.regions import (
     common,
     disjoint,
     image,
-    larger,
     preimage,
     to_owner,
     to_view,
@@ -65,6 +64,7 @@ class Cut:
 
 
 MOST_CUTS = 3  # operators of the loss, or of backward, that are looked at
+NONE = -1
 
 Value = tuple[str, int]  # a storage, and how many operators have written it: what is worked on in place has several
 
@@ -74,7 +74,7 @@ class _Use(NamedTuple):
 
     operand: Operand
     view: View
-    value: Value
+    value: int  # the number of its value
 
 
 Steps = dict[str, Range]  # ranges of an operator's dimensions
@@ -83,27 +83,30 @@ Steps = dict[str, Range]  # ranges of an operator's dimensions
 @dataclass(frozen=True)
 class _Flow:
     """A graph as the cones walk it: what every operator reads and writes. Layers repeat, so what is found of one
-    operator is kept for all that are alike and lie alike in their storages (``alike``: their number)."""
+    operator is kept for all that are alike and lie alike in their storages (``alike``: their number), and values, boxes
+    and steps are numbers: ``NONE`` where there is nothing for certain."""
 
     workload: Workload
     reads: list[list[_Use]]
     writes: list[list[_Use]]
     alike: list[int]
-    images: dict[tuple[object, ...], tuple[Box | None, ...]]
-    entered: dict[tuple[object, ...], Steps | None]
+    values: dict[Value, int] = field(default_factory=dict)
+    boxes: dict[Box, int] = field(default_factory=dict)
+    box: list[Box] = field(default_factory=list)
+    volumes: list[int] = field(default_factory=list)
+    steps: list[Steps] = field(default_factory=list)
+    images: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
+    entered: dict[tuple[int, ...], int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, workload: Workload) -> _Flow:
-        flow = cls(workload, [], [], [], {}, {})
+        flow = cls(workload, [], [], [])
         written: Counter[str] = Counter()
         known: dict[tuple[object, ...], tuple[int, list[View | None]]] = {}
+        values, storages = flow.values, workload.storages
         for operator in workload.operators:
-            owners = [workload.storages[tensor.storage].tensor for _, tensor in operator.operands]
-            lying = (
-                (tensor.shape, tensor.strides, owner.shape)
-                for (_, tensor), owner in zip(operator.operands, owners, strict=True)
-            )
-            key = operator.key, *lying
+            owners = [storages[tensor.storage].tensor for _, tensor in operator.operands]
+            key = operator.alike, *(owner.shape for owner in owners)
             if key not in known:
                 pairs = zip(operator.operands, owners, strict=True)
                 known[key] = len(known), [view_of(operand, tensor, owner) for (operand, tensor), owner in pairs]
@@ -112,7 +115,7 @@ class _Flow:
             for (operand, tensor), view in zip(operator.operands, views, strict=True):
                 if view is not None:
                     value = tensor.storage, written[tensor.storage] + operand.written
-                    uses[operand.written].append(_Use(operand, view, value))
+                    uses[operand.written].append(_Use(operand, view, values.setdefault(value, len(values))))
             flow.reads.append(uses[False])
             flow.writes.append(uses[True])
             flow.alike.append(number)
@@ -123,57 +126,75 @@ class _Flow:
         """What an operator writes, or reads."""
         return (self.writes if written else self.reads)[number]
 
+    def number_of(self, box: Box | None) -> int:
+        """The number of a region."""
+        if box is None:
+            return NONE
+        number = self.boxes.setdefault(box, len(self.box))
+        if number == len(self.box):
+            self.box.append(box)
+            self.volumes.append(volume(box))
+        return number
 
-@dataclass
+    def larger(self, known: int, more: int) -> int:
+        """Of regions that are both certain the one with more elements."""
+        return more if known == NONE or self.volumes[more] > self.volumes[known] else known
+
+
 class _Cone:
     """Steps before or after one step, and the regions of values that they touch."""
 
-    flow: _Flow
-    slices: int
-    steps: dict[int, Steps]  # by operator
-    touched: dict[Value, Box] = field(default_factory=dict)  # before: needed or made; after: made
+    def __init__(self, flow: _Flow, slices: int, start: int, ranges: Steps) -> None:
+        self.flow, self.slices = flow, slices
+        flow.steps.append(ranges)
+        self.steps = {start: len(flow.steps) - 1}  # by operator
+        self.touched = [NONE] * len(flow.values)  # before: needed or made; after: made
 
-    def images(self, number: int, *, written: bool) -> Iterator[tuple[Value, Box]]:
-        """What the steps of an operator certainly touch, all of it."""
+    def images(self, number: int, *, written: bool) -> Iterator[tuple[int, int]]:
+        """What the steps of an operator certainly touch, all of it: values and regions."""
         flow, steps = self.flow, self.steps[number]
         uses = flow.used(number, written=written)
-        key = flow.alike[number], written, self.slices, *steps.items()
+        key = flow.alike[number], written, self.slices, steps
         boxes = flow.images.get(key)
         if boxes is None:
-            nest = flow.workload.operators[number].nest
-            seen = [image(use.operand, nest, steps, self.slices) for use in uses]
+            nest, ranges = flow.workload.operators[number].nest, flow.steps[steps]
+            seen = [image(use.operand, nest, ranges, self.slices) for use in uses]
             boxes = flow.images[key] = tuple(
-                None if box is None else to_owner(use.view, box, self.slices)
+                flow.number_of(None if box is None else to_owner(use.view, box, self.slices))
                 for use, box in zip(uses, seen, strict=True)
             )
-        for use, box in zip(uses, boxes, strict=True):
-            if box is not None:
-                yield use.value, box
+        for use, found in zip(uses, boxes, strict=True):
+            if found != NONE:
+                yield use.value, found
 
     def touch(self, number: int, *, written: bool) -> None:
         """Note what the steps of an operator touch."""
+        touched, larger = self.touched, self.flow.larger
         for value, box in self.images(number, written=written):
-            self.touched[value] = larger(self.touched.get(value), box)
+            touched[value] = larger(touched[value], box)
 
     def enter(self, number: int, *, written: bool) -> bool:
         """Take the steps of an operator that make (``written``) or read what is touched, the most of them; False if
         there are none for certain."""
-        flow = self.flow
+        flow, touched = self.flow, self.touched
         uses = flow.used(number, written=written)
-        boxes = tuple(self.touched.get(use.value) for use in uses)
+        boxes = [touched[use.value] for use in uses]
         key = flow.alike[number], written, self.slices, *boxes
-        if key not in flow.entered:
-            flow.entered[key] = self._most_steps(flow.workload.operators[number], uses, boxes)
-        steps = flow.entered[key]
-        if steps is not None:
+        steps = flow.entered.get(key)
+        if steps is None:
+            found = self._most_steps(flow.workload.operators[number], uses, boxes)
+            if found is not None:
+                flow.steps.append(found)
+            steps = flow.entered[key] = NONE if found is None else len(flow.steps) - 1
+        if steps != NONE:
             self.steps[number] = steps
-        return steps is not None
+        return steps != NONE
 
-    def _most_steps(self, operator: Operator, uses: list[_Use], boxes: tuple[Box | None, ...]) -> Steps | None:
+    def _most_steps(self, operator: Operator, uses: list[_Use], boxes: list[int]) -> Steps | None:
         """Of the steps that certainly touch one of some regions the most; None if none do."""
         found, most = None, 0
         for (operand, view, _), box in zip(uses, boxes, strict=True):
-            seen = None if box is None else to_view(view, box, self.slices)
+            seen = None if box == NONE else to_view(view, self.flow.box[box], self.slices)
             ranges = None if seen is None else preimage(operand, view.operand, operator.nest, seen, self.slices)
             if ranges is None:
                 continue
@@ -184,9 +205,9 @@ class _Cone:
         return found
 
 
-def _before(flow: _Flow, start: int, ranges: dict[str, Range], slices: int) -> _Cone:
+def _before(flow: _Flow, start: int, ranges: Steps, slices: int) -> _Cone:
     """What a result needs, and all that its makers make along with it."""
-    cone = _Cone(flow, slices, {start: ranges})
+    cone = _Cone(flow, slices, start, ranges)
     cone.touch(start, written=True)
     cone.touch(start, written=False)
     for number in reversed(range(start)):
@@ -196,9 +217,9 @@ def _before(flow: _Flow, start: int, ranges: dict[str, Range], slices: int) -> _
     return cone
 
 
-def _after(flow: _Flow, start: int, ranges: dict[str, Range], slices: int) -> _Cone:
+def _after(flow: _Flow, start: int, ranges: Steps, slices: int) -> _Cone:
     """The steps that cannot start before a result is there."""
-    cone = _Cone(flow, slices, {start: ranges})
+    cone = _Cone(flow, slices, start, ranges)
     cone.touch(start, written=True)
     cone.steps.clear()
     for number in range(start + 1, len(flow.workload.operators)):
@@ -218,16 +239,22 @@ def _cut(flow: _Flow, start: Operator, along: str) -> Cut:
     if along in ranges:
         ranges[along] = Range(1, 0, 1)
     before, after = _before(flow, start.number, ranges, slices), _after(flow, start.number, ranges, slices)
-    kept = dict[Value, Box]()
+    kept, shared = dict[int, int](), dict[tuple[int, int], int]()
     for number in after.steps:
-        for value, box in after.images(number, written=False):
-            shared = common(before.touched[value], box, slices) if value in before.touched else None
-            if shared is not None:
-                kept[value] = larger(kept.get(value), shared)
+        for value, region in after.images(number, written=False):
+            pair = before.touched[value], region
+            if pair[0] == NONE:
+                continue
+            if pair not in shared:
+                shared[pair] = flow.number_of(common(flow.box[pair[0]], flow.box[region], slices))
+            if shared[pair] != NONE:
+                kept[value] = flow.larger(kept.get(value, NONE), shared[pair])
     made = again = of_each = 0
-    for (name, version), box in kept.items():
+    values = tuple(flow.values)
+    for value, region in kept.items():
+        (name, version), box = values[value], flow.box[region]
         storage = flow.workload.storages[name]
-        size = int(volume(box) * storage.tensor.bits_per_element) // 8
+        size = int(flow.volumes[region] * storage.tensor.bits_per_element) // 8
         if storage.is_root and version == 0:
             again += size
         elif not storage.persistent:

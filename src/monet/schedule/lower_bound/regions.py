@@ -53,11 +53,6 @@ def volume(box: Box) -> int:
     return math.prod(axis.extent for axis in box)
 
 
-def larger(known: Box | None, more: Box) -> Box:
-    """Of regions that are both certain the one with more elements."""
-    return more if known is None or volume(more) > volume(known) else known
-
-
 def common(first: Box, second: Box, slices: int) -> Box | None:
     """What two regions share; None if nothing, or if it cannot be said."""
     found = []

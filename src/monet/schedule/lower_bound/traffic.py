@@ -52,17 +52,18 @@ def _compulsory(workload: Workload, resident: frozenset[str]) -> tuple[int, int]
         if operator.is_transfer:
             came.update(operator.written)
             continue
-        fresh = set(written)
         sizes = known.get(operator.key)
         if sizes is None:
             sizes = known[operator.key] = tuple(distinct_bytes(operand, operator) for operand, _ in operator.operands)
-        for (operand, tensor), size in zip(operator.operands, sizes, strict=True):
+        made: dict[str, int] = {}
+        for (operand, tensor), most in zip(operator.operands, sizes, strict=True):
             name = tensor.storage
-            size = min(size, workload.storages[name].tensor.bytes)
+            size = min(most, workload.storages[name].tensor.bytes)
             if operand.written:
-                written[name] = max(size, written.get(name, 0))
-            elif name not in fresh:
+                made[name] = max(size, made.get(name, written.get(name, 0)))
+            elif name not in written:
                 read[name] = max(size, read.get(name, 0))
+        written |= made
     storages = {
         name: storage for name, storage in workload.storages.items()
         if not (storage.is_root and CATEGORIES[storage.category] in resident)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 
 from monet.arrays import F64
+from monet.schedule.expansion.expand import PlannedSteps
 from monet.schedule.machine import Machine
 from monet.schedule.measurement.members import Members
 from monet.schedule.schedule import Schedule
@@ -32,25 +32,7 @@ class Energy:
 
 def energy_of(schedule: Schedule, machine: Machine, n_operators: int) -> Energy:
     """Energy of a schedule in all breakdowns."""
-    by_level: dict[str, float] = {}
-    by_core: dict[str, float] = {}
-    by_operator = np.zeros(n_operators)
-    for stepped in schedule.expanded.operators:
-        by_operator[stepped.operator.number] += stepped.costed.energy[0]
-    by_costed = {id(stepped.costed): stepped.costed for stepped in schedule.expanded.operators}
-    times = Counter(id(stepped.costed) for stepped in schedule.expanded.operators)
-    for number, costed in by_costed.items():
-        _, levels, cores = costed.energy
-        for level, joules in levels.items():
-            by_level[level] = by_level.get(level, 0.0) + times[number] * joules
-        for core, joules in cores.items():
-            by_core[core] = by_core.get(core, 0.0) + times[number] * joules
-    for stepped in schedule.expanded.operators:
-        for piece, cost in stepped.addition_costs:
-            by_operator[stepped.operator.number] += math.fsum(value for _, value in cost.energy_j)
-            for level, value in cost.energy_j:
-                _add(by_level, level, value)
-                _add(by_core, stepped.instances[piece].name, value)
+    by_level, by_core, by_operator = _steps(schedule, machine, n_operators)
     clocked = clock_joules(schedule, machine)
     if clocked.any():
         steps = schedule.expanded.tables.steps
@@ -67,6 +49,34 @@ def energy_of(schedule: Schedule, machine: Machine, n_operators: int) -> Energy:
     static = machine.accelerator.static_power_w * schedule.timed.makespan / machine.ticks_per_second
     by_level["static"] = by_core["static"] = static
     return Energy(by_level, by_core, by_operator, by_link, static)
+
+
+def _steps(schedule: Schedule, machine: Machine, n_operators: int) -> tuple[dict[str, float], dict[str, float], F64]:
+    """Joules of all steps at and below the cores' memories: by level, by core, by operator. Those of operators alike,
+    which have the same costs (and additions) on the same cores, are counted once."""
+    operators, index = schedule.expanded.operators, machine.unfolded_index
+    spent, used, by_level = np.zeros(len(index)), np.zeros(len(index), bool), dict[str, float]()
+    alike: dict[tuple[int, int, tuple[str, ...]], list[PlannedSteps]] = {}
+    for stepped in operators:
+        key = id(stepped.costed), id(stepped.addition_costs), stepped.placement.cores
+        alike.setdefault(key, []).append(stepped)
+    by_operator = np.zeros(n_operators)
+    for like in alike.values():
+        first, times = like[0], len(like)
+        total, levels, cores = first.costed.energy
+        mine = machine.crew(first.placement.cores).numbers
+        spent[mine] += times * cores
+        used[mine] = True
+        for level, joules in levels.items():
+            _add(by_level, level, times * joules)
+        for piece, cost in first.addition_costs:
+            total += math.fsum(value for _, value in cost.energy_j)
+            for level, joules in cost.energy_j:
+                _add(by_level, level, times * joules)
+                spent[mine[piece]] += times * joules
+        by_operator[[stepped.operator.number for stepped in like]] = total
+    names = tuple(index)
+    return by_level, {names[number]: float(spent[number]) for number in np.flatnonzero(used).tolist()}, by_operator
 
 
 def clock_joules(schedule: Schedule, machine: Machine) -> F64:

@@ -120,7 +120,7 @@ class Measures:
             cycles=math.ceil(seconds * self.machine.accelerator.clock_hz - 1e-6),
             macs=operator.macs,
             work=dict(operator.work),
-            utilisation=sum([cycles] * len(stepped.instances)) / (peak * seconds) if peak and seconds else 0.0,
+            utilisation=cycles * len(stepped.instances) / (peak * seconds) if peak and seconds else 0.0,
             energy_j=of.joules,
             dram_read_bytes=of.read,
             dram_write_bytes=of.written,
@@ -166,9 +166,7 @@ class Measures:
         """Cycles of units of all arrays that multiply."""
         operators = self.schedule.expanded.operators
         return math.fsum(
-            each
-            for stepped, cycles in zip(operators, self._unit_cycles, strict=True)
-            for each in (cycles,) * len(stepped.instances)
+            cycles * len(stepped.instances) for stepped, cycles in zip(operators, self._unit_cycles, strict=True)
         )
 
     def _bound(self, stepped: Any, of: _Figures) -> str:
@@ -216,7 +214,7 @@ class Measures:
             sums[1] += cycles
         found = np.zeros((2, len(self.machine.unfolded_index)))
         for cores, sums in share.items():
-            found[:, self.machine.numbers_of(cores)] += np.array(sums)[:, None]
+            found[:, self.machine.crew(cores).numbers] += np.array(sums)[:, None]
         return found[0], found[1]
 
     def links(self) -> tuple[r.LinkRow, ...]:

@@ -53,7 +53,7 @@ class _Counting:
         for stepped in self.schedule.expanded.operators if self.machine.clusters else ():
             if stepped.instances[0].name not in self.machine.cluster_of:
                 continue
-            cores, tiled = self.numbers(stepped.placement.cores), stepped.steps.tiles
+            cores, tiled = self.machine.crew(stepped.placement.cores).numbers, stepped.steps.tiles
             by_piece, ticks = self.of_pieces(stepped)
             alone[stepped.base : stepped.base + tiled] = False
             parts[cores] += by_piece
@@ -75,10 +75,6 @@ class _Counting:
     def first(self) -> I64:
         """By core of the schedule, its number in the accelerator."""
         return np.array([self.index[core.name] for core in self.machine.cores], np.int64)
-
-    def numbers(self, cores: tuple[str, ...]) -> I64:
-        """Numbers of some cores."""
-        return self.machine.numbers_of(cores)
 
     def of_pieces(self, stepped: PlannedSteps) -> tuple[I64x2, I64x2]:
         """Ticks by use of every piece, all tiles together; and all ticks by tile and piece."""

@@ -50,11 +50,10 @@ def check_placement(operator: Operator, placement: Placement, machine: Machine) 
     """Raise if a given placement names unknown cores, cores that cannot run the operator, or dimensions that cannot be
     split so."""
     place, cores = f"allocation.{operator.op.name}", placement.cores
-    for core in cores:
-        if core not in machine.core_index:
-            raise PlanError(f"{place}: no core {core!r}; {nearest(core, machine.core_index)}")
-    number = machine.accelerator.design_number
-    for core in {number.get(core, core): core for core in reversed(cores)}.values():  # the first of every design
+    if unknown := next((core for core in cores if core not in machine.core_index), None):
+        raise PlanError(f"{place}: no core {unknown!r}; {nearest(unknown, machine.core_index)}")
+    crew = machine.crew(cores)
+    for core in crew.designs:
         reason = cannot_run(operator, machine.accelerator.instance(core))
         if reason:
             able = [core.name for core in machine.cores if not cannot_run(operator, core)]
@@ -69,9 +68,9 @@ def check_placement(operator: Operator, placement: Placement, machine: Machine) 
         return
     if operator.is_transfer:
         raise PlanError(f"{place}: a transfer occupies one port, not {len(cores)}: {', '.join(cores)}")
-    if len(set(cores)) < len(cores):
+    if len(set(crew.numbers.tolist())) < len(cores):
         raise PlanError(f"{place}: a core is named twice: {', '.join(cores)}")
-    if len({machine.accelerator.design_number[core] for core in cores}) > 1:
+    if len(crew.designs) > 1:
         raise PlanError(f"{place}: {', '.join(cores)} are of different designs; pieces are equal, so cores must be too")
     _check_split(operator, placement, place)
 
