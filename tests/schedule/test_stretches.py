@@ -49,7 +49,7 @@ def test_matrix_operators_are_fused_where_it_pays() -> None:
 @pytest.mark.parametrize("before", [True, False])
 def test_stretches_stand_together_and_can_be_cut(before: bool) -> None:
     scheduler = scheduler_of("resnet18-cifar", "edge-tpu")
-    found = stretches(scheduler, before)
+    found = stretches(scheduler.workload, before)
     assert found
     for one in found:
         numbers = [operator.number for operator in one.operators]

@@ -1,4 +1,4 @@
-"""No schedule is faster than the bounds of its design, or cheaper: random designs, graphs and plans."""
+"""No schedule is faster than the bounds of its design, or cheaper: random designs, graphs, plans, default plans."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from monet.errors import MonetError
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.measurement.figures import figures_of
 from monet.schedule.plan import Plan
+from monet.schedule.planning.default_plan import default_schedule
 from monet.search.hardware.evaluation import graph_of
 from monet.search.mining.bounds import least_step
 from monet.search.mining.templates import load_template
 
+AUTO = 0.25  # share of cases with the default plan, which takes longer to find
 MODELS = (
     {"model": "mlp:widths=24-96-40", "batch": 6},
     {"model": "bert:layers=1,hidden=48,heads=3", "sequence": 12, "batch": 2},
@@ -44,7 +46,8 @@ def cases(count: int, seed: int) -> Iterator[float]:
             )
             try:
                 scheduler = Scheduler(graph, space.hardware(point))
-                schedule = scheduler.schedule(plan)
+                auto = chosen.random() < AUTO
+                schedule = default_schedule(scheduler) if auto else scheduler.schedule(plan)
             except (NoSchedule, MonetError):
                 continue
             least = least_step(scheduler.workload, scheduler.machine.accelerator)
@@ -64,5 +67,8 @@ def test_bounds_hold_on_some_plans() -> None:
 def test_bounds_hold_on_a_thousand_plans(seed: int) -> None:
     """A hundred with each seed."""
     shares = list(cases(100, seed))
+    print(
+        f"seed {seed}: bounds are {statistics.mean(shares):.3f} of the latency in the mean, {max(shares):.3f} at most"
+    )
     assert max(shares) <= 1 + 1e-9
     assert statistics.mean(shares) > 0.3

@@ -8,6 +8,7 @@ links that the border cuts: a bus is cut once, whatever hangs on it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from monet.hardware.accelerator import Accelerator, Link
 from monet.schedule.costs.transfer_cost import endpoint_of, transfer_seconds
@@ -15,14 +16,29 @@ from monet.schedule.lower_bound.traffic import LeastTraffic
 from monet.schedule.workload import Workload
 
 
+class Border(NamedTuple):
+    """What a border leaves behind it, and bits per second over the links that it cuts."""
+
+    kept_bytes: int  # that memories behind it hold
+    inward: float
+    outward: float
+    together: float
+
+
+def borders(accelerator: Accelerator) -> Iterator[Border]:
+    """All borders that are looked at."""
+    for outside in _borders(accelerator):
+        rates = _rates([link for link in accelerator.links if _cuts(link, outside)], outside)
+        kept = sum(memory.size_bytes for memory in accelerator.memories if memory.endpoint not in outside)
+        yield Border(kept, *rates)
+
+
 def links_bound_s(traffic: LeastTraffic, accelerator: Accelerator) -> float:
     """The strongest border."""
     best = 0.0
-    for outside in _borders(accelerator):
-        inward, outward, together = _rates([link for link in accelerator.links if _cuts(link, outside)], outside)
-        kept = sum(memory.size_bytes for memory in accelerator.memories if memory.endpoint not in outside)
-        read, written = traffic.over(kept)
-        for size, rate in ((read, inward), (written, outward), (read + written, together)):
+    for border in borders(accelerator):
+        read, written = traffic.over(border.kept_bytes)
+        for size, rate in ((read, border.inward), (written, border.outward), (read + written, border.together)):
             best = max(best, 8 * size / rate if rate else 0.0)
     return best
 

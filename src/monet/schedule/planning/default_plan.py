@@ -23,7 +23,7 @@ from monet.schedule.planning.grouping import common_cuts
 from monet.schedule.planning.known_plans import known_plan
 from monet.schedule.schedule import Schedule
 from monet.schedule.simulation.records import NEVER
-from monet.schedule.workload import STAYS, Operator
+from monet.schedule.workload import STAYS, Operator, Workload
 
 FUSIONS = ("auto", "none")
 LONGEST = 8  # operators in a run
@@ -94,7 +94,7 @@ def fused_plans(scheduler: Scheduler, plain: Plan, given: dict[str, Placement]) 
     from monet.schedule.planning.output_stages import with_output_stages  # it builds on what is here
 
     yield with_output_stages(scheduler, plain, given)
-    grouped = [(run, found) for run in runs(scheduler) if (found := run_group(scheduler, run, plain, given))]
+    grouped = [(run, found) for run in runs(scheduler.workload) if (found := run_group(scheduler, run, plain, given))]
     yield _with_stretches(scheduler, plain, given, grouped, 0, ())
     for most_tiles, kinds in ((TILES[0], (True, False)), (TILES[1], (True,))):
         yield _with_stretches(scheduler, plain, given, grouped, most_tiles, kinds)
@@ -113,7 +113,7 @@ def _with_stretches(
 
     groups, placements, taken = list[Group](), dict(plain.placements), set[str]()
     for before in kinds:
-        for stretch in stretches(scheduler, before):
+        for stretch in stretches(scheduler.workload, before):
             if any(operator.op.name in taken for operator in stretch.operators):
                 continue
             found = stretch_group(scheduler, stretch, plain, given, most_tiles)
@@ -129,27 +129,27 @@ def _with_stretches(
     return replace(plain, groups=tuple(groups), placements=placements)
 
 
-def runs(scheduler: Scheduler) -> tuple[Run, ...]:
+def runs(workload: Workload) -> tuple[Run, ...]:
     """Maximal stretches of connected operators that one core can run."""
-    known = scheduler.workload.planned
+    known = workload.planned
     if "runs" not in known:
-        known["runs"] = tuple(_runs(scheduler))
+        known["runs"] = tuple(_runs(workload))
     return known["runs"]
 
 
-def _runs(scheduler: Scheduler) -> Iterator[Run]:
+def _runs(workload: Workload) -> Iterator[Run]:
     run: Run = []
     beside: Run = []  # transfers between operators of the run
-    for operator in scheduler.workload.operators:
+    for operator in workload.operators:
         if operator.is_transfer:
             beside.append(operator)
             continue
-        if run and not (len(run) < LONGEST and passes(operator, beside) and _joins(scheduler, run, operator)):
+        if run and not (len(run) < LONGEST and passes(operator, beside) and _joins(workload, run, operator)):
             yield run
             run = []
         if not run:
             beside = []
-        if may_fuse(operator) and own_results(scheduler, run, operator):
+        if may_fuse(operator) and own_results(workload, run, operator):
             run.append(operator)
     if run:
         yield run
@@ -169,10 +169,10 @@ def passes(operator: Operator, transfers: Sequence[Operator]) -> bool:
     )
 
 
-def own_results(scheduler: Scheduler, run: list[Operator], operator: Operator) -> bool:
+def own_results(workload: Workload, run: list[Operator], operator: Operator) -> bool:
     """Whether all that an operator writes is new, or was made in the run."""
     made = {tensor.storage for operator in run for operand, tensor in operator.operands if operand.written}
-    graph = scheduler.workload.graph
+    graph = workload.graph
     outputs = set(operator.op.outputs)
     return all(
         tensor.storage in made or tensor.storage in outputs or graph.tensors[tensor.storage].role in STAYS
@@ -181,8 +181,8 @@ def own_results(scheduler: Scheduler, run: list[Operator], operator: Operator) -
     )
 
 
-def _joins(scheduler: Scheduler, run: Run, operator: Operator) -> bool:
-    if not may_fuse(operator) or not own_results(scheduler, run, operator):
+def _joins(workload: Workload, run: Run, operator: Operator) -> bool:
+    if not may_fuse(operator) or not own_results(workload, run, operator):
         return False
     made = {tensor.storage for operator in run for operand, tensor in operator.operands if operand.written}
     reads = any(tensor.storage in made for operand, tensor in operator.operands if not operand.written)

@@ -10,13 +10,13 @@ from monet.schedule.engine import Scheduler
 from monet.schedule.plan import Group, Placement, Plan
 from monet.schedule.planning.default_plan import ROOM, TILES
 from monet.schedule.planning.grouping import common_cuts, corresponding
-from monet.schedule.workload import Operator
+from monet.schedule.workload import Operator, Workload
 
 
 def with_output_stages(scheduler: Scheduler, plain: Plan, given: Mapping[str, Placement]) -> Plan:
     """A plan without groups, with every copy fused that can be made as results leave an array."""
     groups, placements = list[Group](), dict(plain.placements)
-    for product, copies in fed_copies(scheduler):
+    for product, copies in fed_copies(scheduler.workload):
         placement = plain.placements.get(product.op.name)
         names = [copy.op.name for copy in copies]
         if placement is None or any(name in given for name in names) or not _has_quantiser(scheduler, placement):
@@ -29,21 +29,21 @@ def with_output_stages(scheduler: Scheduler, plain: Plan, given: Mapping[str, Pl
     return replace(plain, groups=tuple(groups), placements=placements)
 
 
-def fed_copies(scheduler: Scheduler) -> Iterator[tuple[Operator, tuple[Operator, ...]]]:
+def fed_copies(workload: Workload) -> Iterator[tuple[Operator, tuple[Operator, ...]]]:
     """Products, each with the copies that are made of its result and of nothing else."""
     makers = {
         tensor.storage: operator
-        for operator in scheduler.workload.operators
+        for operator in workload.operators
         if operator.is_matrix
         for operand, tensor in operator.operands
         if operand.written
     }
     found: dict[int, list[Operator]] = {}
-    for operator in scheduler.workload.operators:
+    for operator in workload.operators:
         maker = makers.get(operator.operands[0][1].storage) if operator.op.kind == "quantize" else None
         if maker is not None and maker.number < operator.number:
             found.setdefault(maker.number, []).append(operator)
-    return ((scheduler.workload.operators[number], tuple(copies)) for number, copies in found.items())
+    return ((workload.operators[number], tuple(copies)) for number, copies in found.items())
 
 
 def _has_quantiser(scheduler: Scheduler, placement: Placement) -> bool:

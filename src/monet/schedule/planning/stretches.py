@@ -24,7 +24,7 @@ from monet.schedule.planning.default_plan import (
     working_set,
 )
 from monet.schedule.planning.grouping import common_cuts
-from monet.schedule.workload import Operator
+from monet.schedule.workload import Operator, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +35,16 @@ class Stretch:
     cuts: dict[str, dict[int, str]]
 
 
-def stretches(scheduler: Scheduler, before: bool) -> tuple[Stretch, ...]:
+def stretches(workload: Workload, before: bool) -> tuple[Stretch, ...]:
     """Stretches with their vector work ``before`` the matrix operators, or after the one that they begin with."""
-    known, what = scheduler.workload.planned, f"stretches {'before' if before else 'after'}"
+    known, what = workload.planned, f"stretches {'before' if before else 'after'}"
     if what not in known:
-        known[what] = tuple(_stretches(scheduler, before))
+        known[what] = tuple(_stretches(workload, before))
     return known[what]
 
 
-def _stretches(scheduler: Scheduler, before: bool) -> Iterator[Stretch]:
-    workload, taken = scheduler.workload, 0
+def _stretches(workload: Workload, before: bool) -> Iterator[Stretch]:
+    taken = 0
     operators = tuple(operator for operator in workload.operators if not operator.is_transfer)
     for position, operator in enumerate(operators):
         if position < taken or operator.is_matrix == before or not _may_join(operator):
@@ -55,7 +55,7 @@ def _stretches(scheduler: Scheduler, before: bool) -> Iterator[Stretch]:
                 break
             if not follower.is_matrix and before and run[-1].is_matrix:
                 break
-            if not (_may_join(follower) and own_results(scheduler, run, follower) and _reads(run, follower)):
+            if not (_may_join(follower) and own_results(workload, run, follower) and _reads(run, follower)):
                 break
             between = workload.operators[operator.number : follower.number] if workload.has_transfers else ()
             if not passes(follower, [each for each in between if each.is_transfer]):

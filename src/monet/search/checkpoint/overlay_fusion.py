@@ -105,7 +105,7 @@ def _join(
 def _legal(scheduler: Scheduler, clones: list[Operator], members: list[Operator]) -> bool:
     return (
         all(may_fuse(clone) for clone in clones)
-        and all(own_results(scheduler, clones[:i], clone) for i, clone in enumerate(clones))
+        and all(own_results(scheduler.workload, clones[:i], clone) for i, clone in enumerate(clones))
         and bool(common_dims(members))
     )
 

@@ -45,6 +45,7 @@ class BestFirst:
     most: int  # evaluations
     slack: float = 0.0  # a design must be better by this share to be looked at
     floor_s: Mapping[str, float] = field(default_factory=dict)  # latency that a workload may take at most
+    in_order: bool = True  # plans keep the graph's order, as default ones do
     best: float = np.inf
     evaluated: list[int] = field(default_factory=list)
     costs: list[float] = field(default_factory=list)
@@ -118,7 +119,8 @@ class BestFirst:
     def _refine(self, row: int) -> None:
         self.exact[row] = True
         try:
-            design = bounded(self.candidates.space.hardware(self.candidates.values(row)), self.workloads)
+            hardware = self.candidates.space.hardware(self.candidates.values(row))
+            design = bounded(hardware, self.workloads, in_order=self.in_order)
         except MonetError:
             self.state[row] = IMPOSSIBLE
             return

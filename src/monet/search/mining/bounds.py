@@ -1,4 +1,4 @@
-"""One design, exactly: what it takes, and what no plan of the workloads on it is below."""
+"""One design, exactly: what it takes, and what no default plan of the workloads on it is below."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from monet.hardware.accelerator import Accelerator
 from monet.hardware.power import full_use_power_w
 from monet.schedule.lower_bound.bound import bounds_of
+from monet.schedule.lower_bound.channels import borders, cheapest_link_j_per_byte
+from monet.schedule.lower_bound.in_order import in_order_traffic
 from monet.schedule.lower_bound.occupancy import occupancy_bound_s
 from monet.schedule.workload import Workload
 
@@ -21,7 +23,7 @@ class LeastStep:
 
     @property
     def latency_s(self) -> float:
-        """No plan is faster."""
+        """No default plan is faster."""
         return max(self.times.values())
 
     @property
@@ -40,16 +42,27 @@ class Bounded:
     steps: Mapping[str, LeastStep]
 
 
-def least_step(workload: Workload, accelerator: Accelerator) -> LeastStep:
-    """Bounds over all plans of a workload on a design."""
+def least_step(workload: Workload, accelerator: Accelerator, *, in_order: bool = True) -> LeastStep:
+    """Bounds over the default plans of a workload on a design; over all plans if not ``in_order``."""
     found = bounds_of(workload, accelerator)
     cores = max(found.compute_s, occupancy_bound_s(workload, accelerator))
     times = {"cores": cores, "ports": found.ports_s, "DRAM": found.dram_s, "links": found.links_s}
+    moving_j = 0.0
+    if in_order and not any(memory.resident for memory in accelerator.memories):
+        traffic, dram = in_order_traffic(workload), accelerator.dram
+        kept = sum(memory.size_bytes for memory in accelerator.memories)
+        moved = max(float(found.dram_bytes), traffic.over_size(kept))
+        times["DRAM"] = moved / dram.bandwidth_bytes_per_s
+        for border in borders(accelerator):
+            if border.together:
+                times["links"] = max(times["links"], 8 * traffic.over_size(border.kept_bytes) / border.together)
+        per_byte = 8 * min(dram.read_energy_j_per_bit, dram.write_energy_j_per_bit)
+        moving_j = (moved - found.dram_bytes) * (per_byte + cheapest_link_j_per_byte(accelerator))
     standing = max(0.0, max(times.values()) - max(found.compute_s, found.ports_s, found.dram_s, found.links_s))
-    return LeastStep(times, found.energy_j + accelerator.static_power_w * standing)
+    return LeastStep(times, found.energy_j + moving_j + accelerator.static_power_w * standing)
 
 
-def bounded(accelerator: Accelerator, workloads: Mapping[str, Workload]) -> Bounded:
+def bounded(accelerator: Accelerator, workloads: Mapping[str, Workload], *, in_order: bool = True) -> Bounded:
     """A design with the bounds of all workloads."""
-    steps = {name: least_step(workload, accelerator) for name, workload in workloads.items()}
+    steps = {name: least_step(workload, accelerator, in_order=in_order) for name, workload in workloads.items()}
     return Bounded(accelerator, accelerator.area_m2, full_use_power_w(accelerator), steps)

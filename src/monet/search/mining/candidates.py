@@ -15,6 +15,7 @@ import numpy as np
 
 from monet.arrays import F64, I64x2
 from monet.errors import MonetError
+from monet.schedule.lower_bound.in_order import in_order_traffic
 from monet.schedule.lower_bound.occupancy import classes_of, least_seconds, occupancies
 from monet.schedule.lower_bound.traffic import least_traffic
 from monet.schedule.workload import Workload
@@ -48,8 +49,11 @@ class Candidates:
         }
 
 
-def candidates(space: Space, workloads: Mapping[str, Workload], area_m2: float, watts: float) -> Candidates:
-    """Every design of a finite space that may be within limits, with its bounds for the workloads."""
+def candidates(
+    space: Space, workloads: Mapping[str, Workload], area_m2: float, watts: float, *, in_order: bool = True
+) -> Candidates:
+    """Every design of a finite space that may be within limits, with its bounds for the workloads: over their default
+    plans, or over all plans if not ``in_order``."""
     space.require_finite()
     total = math.prod(len(parameter.values) for parameter in space.parameters)
     if total > MOST_DESIGNS:
@@ -67,7 +71,7 @@ def candidates(space: Space, workloads: Mapping[str, Workload], area_m2: float, 
             kept = group.some(inside)
             rows.append(kept.choice)
             priced.append((area[inside], power[inside]))
-            each = [_times(workload, kept) for workload in workloads.values()]
+            each = [_times(workload, kept, in_order) for workload in workloads.values()]
             times.append(tuple(np.array(found) for found in zip(*each, strict=True)))
     if not rows:
         empty = np.zeros(0)
@@ -86,7 +90,7 @@ def smallest(space: Space) -> tuple[float, float]:
     return area, power
 
 
-def _times(workload: Workload, group: Group) -> tuple[F64, F64, F64]:
+def _times(workload: Workload, group: Group, in_order: bool) -> tuple[F64, F64, F64]:
     """Least seconds and joules of a step on every design of a group, and a guess of its seconds: operators one after
     another, each over all cores of the kind that is done first, or as fast as DRAM gives what it reads and takes what
     it writes."""
@@ -95,12 +99,21 @@ def _times(workload: Workload, group: Group) -> tuple[F64, F64, F64]:
     seconds = [occupancies(classes, part.core) for _, part in group.cores]
     low = least_seconds(classes.times, seconds, counts)
     kept = group.chip.shared_bytes + sum(count * part.private_bytes for count, part in group.cores)
-    traffic, rate = least_traffic(workload), group.chip.dram_bytes_per_s
+    rate = group.chip.dram_bytes_per_s
     sizes, where = np.unique(kept, return_inverse=True)
-    moved = np.array([sum(traffic.over(int(size))) for size in sizes.tolist()], float)[where.reshape(-1)]
+    moved = _least_bytes(workload, sizes, group.chip.resident, in_order)[where.reshape(-1)]
     split = np.min([each[None, :] / count[:, None] for each, count in zip(seconds, counts, strict=True)], axis=0)
     split = np.where(np.isfinite(split), split, 0.0)
     guess = np.maximum(split, classes.moved_bytes[None, :] / rate) @ classes.times
     low = np.maximum(low, moved / rate)
     static = group.chip.static_w + sum(count * part.static_w for count, part in group.cores)
     return low, static * low + group.chip.moving_j_per_byte * moved, guess
+
+
+def _least_bytes(workload: Workload, sizes: F64, resident: frozenset[str], in_order: bool) -> F64:
+    """Bytes between DRAM and memories of some sizes, at least."""
+    traffic = least_traffic(workload, resident)
+    moved = np.array([sum(traffic.over(int(size))) for size in sizes.tolist()], float)
+    if in_order and not resident:
+        moved = np.maximum(moved, in_order_traffic(workload).over(sizes))
+    return moved

@@ -12,6 +12,7 @@ import numpy as np
 
 from monet.errors import MonetError
 from monet.hardware.power import full_use_power_w
+from monet.schedule.planning.default_plan import FUSIONS
 from monet.schedule.workload import Workload as Analysed
 from monet.schedule.workload import workload_of
 from monet.search.hardware.engine import Engine, local
@@ -44,6 +45,11 @@ class Problem:
     def goal(self) -> Metric:
         """The metric with the workloads' weights."""
         return Metric(self.metric, tuple(workload.weight for workload in self.workloads.values()))
+
+    @property
+    def in_order(self) -> bool:
+        """Whether all workloads run by a default plan, which keeps the graph's order."""
+        return all(workload.fusion in FUSIONS for workload in self.workloads.values())
 
     def floors_s(self) -> dict[str, float]:
         """Latency that each workload may take at most."""
@@ -120,7 +126,11 @@ class Mining:
         """Bounds of an evaluated design."""
         key = self.space.key(record.values)
         if key not in self.bounds:
-            self.bounds[key] = bounded(self.space.hardware(record.values), analysed(self.problem.workloads))
+            self.bounds[key] = bounded(
+                self.space.hardware(record.values),
+                analysed(self.problem.workloads),
+                in_order=self.problem.in_order,
+            )
         return self.bounds[key]
 
 
@@ -171,8 +181,16 @@ def mine(
     """Best-first mining of a template. The same design whatever ``jobs``, and whether it was interrupted."""
     began, cpu = time.monotonic(), time.process_time()
     space, workloads = problem.space(), analysed(problem.workloads)
-    found = candidates(space, workloads, _metres(problem.limits.area_mm2), problem.limits.tdp_w or math.inf)
-    search = BestFirst(found, workloads, problem.goal, problem.limits, evaluations, slack, problem.floors_s())
+    found = candidates(
+        space,
+        workloads,
+        _metres(problem.limits.area_mm2),
+        problem.limits.tdp_w or math.inf,
+        in_order=problem.in_order,
+    )
+    search = BestFirst(
+        found, workloads, problem.goal, problem.limits, evaluations, slack, problem.floors_s(), problem.in_order
+    )
     records, interrupted = dict[str, Record](), False
     with Bench(space, store_path, jobs, resume).opened() as evaluate:
         try:

@@ -63,6 +63,7 @@ class ChipPart:
     shared_bytes: int
     dram_bytes_per_s: float
     buses: tuple[BusPart, ...]
+    resident: frozenset[str]  # categories that memories keep for good
 
 
 @dataclass(frozen=True)
@@ -222,7 +223,8 @@ class Split:
         least_j = 8 * min(dram.read_energy_j_per_bit, dram.write_energy_j_per_bit)
         area += accelerator.other_area_m2
         kept, buses = sum(m.size_bytes for m in shared), tuple(self._buses(accelerator))
-        return ChipPart(area, watts, static, least_j, kept, dram.bandwidth_bytes_per_s, buses)
+        resident = frozenset(name for memory in accelerator.memories for name in memory.resident)
+        return ChipPart(area, watts, static, least_j, kept, dram.bandwidth_bytes_per_s, buses, resident)
 
     def _buses(self, accelerator: Accelerator) -> Iterator[BusPart]:
         """Buses whose price follows from their length; those with a price of their own are left out."""
