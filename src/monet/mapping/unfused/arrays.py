@@ -13,7 +13,7 @@ from monet.mapping.cost_store import CostStore
 from monet.mapping.mapper.search import NO_CONSTRAINTS
 from monet.mapping.mapper.tiling import Constraints
 from monet.mapping.unfused.border import Border
-from monet.mapping.unfused.operator import Unfused, unfused
+from monet.mapping.unfused.operator import Below, Unfused, below_border, unfused
 
 T = TypeVar("T")
 
@@ -61,3 +61,12 @@ def unfused_on(
         lambda found: found.score(objective),
         objective in ("latency", "throughput"),
     )
+
+
+def below_on(nest: LoopNest, core: Core, border: Border, objective: str, store: CostStore) -> tuple[Below, float]:
+    """What ``unfused_on`` finds as far as it does not depend on what passes the border, and cycles of loading cells."""
+    arrays = arrays_for(core, *(operand.dtype for operand in nest.reads[:2]))
+    if len(arrays) == 1:  # nothing to compare
+        return below_border(nest, arrays[0], border, objective, store)
+    found = unfused_on(nest, core, border, objective, store=store)
+    return found.below, found.serial_cycles

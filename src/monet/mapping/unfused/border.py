@@ -62,7 +62,12 @@ class Border:
 
     def pace_of(self, operand: str) -> float:
         """Bits per cycle at which an operand comes."""
-        return dict(self.shared).get(operand, self.bits_per_cycle)
+        return self.paces.get(operand, self.bits_per_cycle)
+
+    @cached_property
+    def paces(self) -> dict[str, float]:
+        """Bits per cycle of inputs that other cores want too."""
+        return dict(self.shared)
 
     def check_room(self, nest: LoopNest) -> None:
         """Raise if DRAM cannot hold the operands of a nest; the largest one is named."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping as Dictionary
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 from monet.formats import whole_bytes
 from monet.graph.loop_nest import LoopNest
@@ -20,7 +22,7 @@ from monet.mapping.unfused.dram_route import OperandCost
 Memories = tuple[tuple[str, str, MemoryLevel], ...]  # slot, name, level: the top memories of a border
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Moved:
     """Bits between DRAM and the top memories over all tiles. ``first``: of every input's first tile, by slot; ``last``:
     of the last results; ``serial``: of cells that are loaded while the array waits; ``copied``: of copies that an
@@ -34,6 +36,11 @@ class Moved:
     accesses: tuple[Access, ...]
     copied: float
     operands: tuple[OperandCost, ...]
+
+    @cached_property
+    def flows(self) -> tuple[tuple[str, str, bool, float], ...]:
+        """Of every access its level, its slot, whether it reads, and its bits."""
+        return tuple((access.level, access.slot, access.flow.is_read, access.bits) for access in self.accesses)
 
 
 MOVED = Section[Moved]("moved past the border", 8192)
@@ -105,8 +112,7 @@ def _moved_bits(
     return Moved(read, written, *sizes, tuple(accesses), copied, tuple(operands))
 
 
-@dataclass(frozen=True, slots=True)
-class Crossed:
+class Crossed(NamedTuple):
     """Cycles and joules of what passes between DRAM and the top memories."""
 
     passing_cycles: float  # all of it, one after another
@@ -119,22 +125,22 @@ class Crossed:
 def crossed(moved: Moved, border: Border, binding: Binding, prices: Prices) -> Crossed:
     """Cycles and joules of what passes a border."""
     first = last = border.latency_cycles
-    serial = 0.0
-    pace = {operand.slot: border.pace_of(binding.operand(operand.slot)) for operand in moved.operands}
-    passing = 2 * moved.copied / border.bits_per_cycle
+    serial, common, shared = 0.0, border.bits_per_cycle, border.paces
+    pace = {slot: shared.get(name, common) for slot, name in (("I", binding.I), ("W", binding.W), ("O", binding.O))}
+    passing = 2 * moved.copied / common
     for slot, bits in moved.first:
         first += bits / pace[slot]
     for bits in moved.last:
-        last += bits / border.bits_per_cycle
+        last += bits / common
     for bits in moved.serial:
-        serial += bits / border.bits_per_cycle
+        serial += bits / common
     read, written = moved.read_bits, moved.write_bits
     joules: dict[str, float] = {
         "dram": read * border.read_energy_j_per_bit + written * border.write_energy_j_per_bit,
         "link": (read + written) * border.link_energy_j_per_bit,
     }
-    for access in moved.accesses:
-        spent = access.bits * prices.per_bit(access.level, access.flow.is_read)
-        joules[access.level] = joules.get(access.level, 0.0) + spent
-        passing += access.bits / pace[access.slot]
+    for level, slot, is_read, bits in moved.flows:
+        spent = bits * (prices.read_j_per_bit if is_read else prices.write_j_per_bit)[level]
+        joules[level] = joules.get(level, 0.0) + spent
+        passing += bits / pace[slot]
     return Crossed(passing, first, last, joules, serial)

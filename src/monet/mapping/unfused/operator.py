@@ -22,7 +22,6 @@ import math
 from collections.abc import Mapping as Dictionary
 from dataclasses import dataclass, replace
 
-from monet.arrays import I64
 from monet.formats import whole_bytes
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.core import Core, Flow
@@ -38,12 +37,12 @@ from monet.mapping.nest.frame import Crossing, Frame
 from monet.mapping.nest.mapping import Binding, Loop, Mapping
 from monet.mapping.nest.phases import phases
 from monet.mapping.nest.prices import known_prices, prices_of
-from monet.mapping.nest.spatial import footprints_of, frame_of, mirror_of
+from monet.mapping.nest.spatial import footprints_of, frame_of
 from monet.mapping.nest.tiles import Tiles, TileShape, tiles_of
 from monet.mapping.unfused.border import Border
 from monet.mapping.unfused.border_traffic import Crossed, Memories, Moved, crossed, moved_bits
 from monet.mapping.unfused.dram_route import OperandCost, UnfusedCost
-from monet.mapping.unfused.tile_candidates import SPARE, tile_arrays
+from monet.mapping.unfused.tile_candidates import SPARE, TileOrder, tile_arrays
 from monet.mapping.unfused.tile_ranking import SLACK, rank_tiles, taken_cycles
 from monet.mapping.unfused.tile_totals import TileSums, sum_tiles
 
@@ -54,6 +53,8 @@ FINALISTS = 8
 class Unfused(UnfusedCost):
     """A matrix operator alone."""
 
+    below: Below
+    serial_cycles: float  # of loading cells, which the array waits for
     array: Core  # of the core, its own or its lanes
     binding: Binding
     order: tuple[Loop, ...]  # loops over tiles, outermost first
@@ -96,9 +97,7 @@ def unfused(
     """The best way found to run ``nest`` on ``core`` from and to DRAM. A strided scatter runs as it stands or, where
     that is better, phase by phase in every tile. Objective ``throughput``: every tile is done soonest, as for
     ``latency``, but they are cut so that core and wires have the least to do together."""
-    border.check_room(nest)
-    inside = "latency" if objective == "throughput" else objective
-    target = Target(core, inside, border.stream if core.streamed else None, constraints)
+    target = _target(nest, core, border, objective, constraints)
     direct = _unfused(nest, target, border, objective, False, store)
     if not has_phases(nest, target):
         return direct
@@ -110,39 +109,62 @@ def unfused(
 
 
 def _unfused(nest: LoopNest, target: Target, border: Border, goal: str, phased: bool, store: CostStore) -> Unfused:
+    bench, choice, across = _chosen(nest, target, border, goal, phased, store)
+    return _add_up(nest, bench.below(choice), choice, target.core, border, across)
+
+
+def below_border(nest: LoopNest, core: Core, border: Border, objective: str, store: CostStore) -> tuple[Below, float]:
+    """What ``unfused`` finds as far as it does not depend on what passes the border, and cycles of loading cells, which
+    the array waits for."""
+    target = _target(nest, core, border, objective, NO_CONSTRAINTS)
+    if has_phases(nest, target):
+        found = unfused(nest, core, border, objective, store=store)
+        return found.below, found.serial_cycles
+    bench, choice, across = _chosen(nest, target, border, objective, False, store)
+    return bench.below(choice), across.serial_cycles
+
+
+def _target(nest: LoopNest, core: Core, border: Border, objective: str, constraints: Constraints) -> Target:
+    border.check_room(nest)
+    inside = "latency" if objective == "throughput" else objective
+    return Target(core, inside, border.stream if core.streamed else None, constraints)
+
+
+def _chosen(
+    nest: LoopNest, target: Target, border: Border, goal: str, phased: bool, store: CostStore
+) -> tuple[_Bench, _Choice, Crossed]:
+    """The best tile that is found, and what crosses the border for it."""
     core, constraints = target.core, target.constraints
     key = nest, target, border.memories, phased
     bench = store[BENCHES].get_or(key, lambda: _Bench(*key, store))
-    frame, whole, arrays, counts = bench.frame, bench.whole, bench.arrays, bench.counts
-    streams = {slot: counts.stream_bits(slot) for slot in core.streamed}
-    per_slot, scalars = arrays.prices(border, goal, whole.energy_j, bench.prices.leakage_j_per_cycle, streams, counts)
+    frame, arrays, counts = bench.frame, bench.arrays, bench.counts
+    per_slot, scalars = arrays.prices(
+        border, goal, bench.whole.energy_j, bench.prices.leakage_j_per_cycle, bench.streams, counts
+    )
     # of some tiles the estimate knows less: analog cells, phases, ports that bind, inputs transposed in every tile
     uncertain = core.weights_resident or phased or counts.bound_by != "compute" or frame.transpose_cycles > 0
     keep = 3 * FINALISTS if uncertain else FINALISTS
-    scores, ranked = rank_tiles(arrays.ranking._replace(per_slot=per_slot, scalars=scalars, keep=keep))
+    scored, ranked = rank_tiles(arrays.ranking._replace(per_slot=per_slot, scalars=scalars, keep=keep))
+    scores = scored.tolist()
     if not math.isfinite(scores[0]):
         if constraints != NO_CONSTRAINTS:
             raise MappingError(f"no tile that fits satisfies the constraints: {nest}")
         raise _does_not_fit(nest, frame, border)
     best: tuple[float, _Choice, Crossed] | None = None
     problem: DoesNotFit | None = None
-    mirror, last = mirror_of(frame.footprints, frame.sizes), dict[str, int]()
-    for number, (score, row) in enumerate(zip(scores, ranked, strict=True)):
+    last: dict[str, int] = {}
+    for number, score in enumerate(scores):
         settled = best is not None and score >= best[0] and not (uncertain and number < FINALISTS)
         if settled or not math.isfinite(score):
             break
-        tile = arrays.tile(row)
-        if (
-            number
-            and score == scores[number - 1]
-            and {mirror.get(dim, dim): size for dim, size in tile.items()} == last
-        ):
+        tiling = arrays.tiling(ranked[number])
+        if number and score == scores[number - 1] and tiling.mirrored == last:
             continue  # rows and columns changed over
-        last = tile
-        if uncertain and best is not None and _least_score(bench, border, goal, row) > best[0] * SLACK:
+        last = tiling.tile
+        if uncertain and best is not None and _least_score(bench, border, goal, tiling) > best[0] * SLACK:
             continue
         try:
-            choice = bench.choice(row)
+            choice = bench.choice(tiling)
         except DoesNotFit as error:  # the estimate knows the cells of an analog array only as a whole
             problem = error
             continue
@@ -153,7 +175,7 @@ def _unfused(nest: LoopNest, target: Target, border: Border, goal: str, phased: 
     if best is None:
         assert problem is not None
         raise problem
-    return _add_up(nest, best[1], bench.tile_sums(best[1]), core, border, best[2])
+    return bench, best[1], best[2]
 
 
 def unfused_as(
@@ -185,11 +207,12 @@ def unfused_as(
     frame = frame_of(tiles.steady.nest, core, mapping.mode, mapping.binding, mapping.unrolled, border.stream)
     _check_room(nest, core, border, mapping.binding, whole, counts)
     moved = moved_bits(nest, core, border.memories, border.stream, mapping.binding, loops, whole, store)
-    choice = _Choice(loops, whole, tiles, Parts(((frame, mapping),), 0.0, 0.0), moved)
+    count = math.prod(loop.trips for loop in loops)
+    choice = _Choice(b"", loops, whole, count, tiles, Parts(((frame, mapping),), 0.0, 0.0), moved)
     totals = sum_tiles(nest, tiles, choice.run, Target(core, "", border.stream), store)
     prices = prices_of(core, border.stream if core.streamed else None)
     across = crossed(moved, border, mapping.binding, prices)
-    return _add_up(nest, choice, totals, core, border, across)
+    return _add_up(nest, _below(nest, choice, totals, core, store), choice, core, border, across)
 
 
 def _check_room(
@@ -214,8 +237,10 @@ class _Choice:
     """A tile with its loop order and the mapping of its most frequent shape: nothing here depends on DRAM, unless the
     core streams from it."""
 
+    key: bytes  # see ``TileOrder``
     order: tuple[Loop, ...]
     tile: dict[str, int]
+    count: int  # of tiles
     tiles: Tiles
     run: Parts  # of the most frequent tile
     moved: Moved
@@ -232,33 +257,55 @@ class _Bench:
         self.frame = self.whole.frame if not phased else cached_tiling(nest, whole, store)[0]
         self.arrays = tile_arrays(self.frame, memories, target.constraints, self.whole.frame.factors)
         self.counts = self.whole.cost
+        self.streams = {slot: self.counts.stream_bits(slot) for slot in target.core.streamed}
         self.prices = known_prices(target.core, target.stream, store)
-        self._choices: dict[tuple[int, ...], _Choice] = {}
-        self._tile_sums: dict[tuple[object, ...], TileSums] = {}
+        self._choices: dict[bytes, _Choice] = {}
+        self._below: dict[bytes, Below] = {}
 
-    def tiles(self, tile: dict[str, int]) -> Tiles:
+    def tiles(self, tiling: TileOrder) -> Tiles:
         """The nest cut into tiles: the same nests for every core, so what they know of themselves is found once."""
-        return self.store[TILES].get_or((self.nest, tuple(tile.items())), lambda: tiles_of(self.nest, tile))
+        key = self.nest, tuple(tiling.tile.items())
+        return self.store[TILES].get_or(key, lambda: tiles_of(self.nest, tiling.tile))
 
-    def choice(self, row: I64) -> _Choice:
-        """A row of the kernel's answer, with its most frequent tile mapped."""
-        key = tuple(row.tolist())
-        if key not in self._choices:
-            tile, order = self.arrays.tile(row), self.arrays.order(row)
-            tiles = self.tiles(tile)
+    def moved(self, tiling: TileOrder, binding: Binding) -> Moved:
+        """What passes the border."""
+        if binding not in tiling.known:
             core, stream = self.target.core, self.target.stream
-            run = best_parts(tiles.steady.nest, self.target, self.store, phased=self.phased)
-            binding = run.frame.binding
-            moved = moved_bits(self.nest, core, self.memories, stream, binding, order, tile, self.store)
-            self._choices[key] = _Choice(order, tile, tiles, run, moved)
-        return self._choices[key]
+            tiling.known[binding] = moved_bits(
+                self.nest, core, self.memories, stream, binding, tiling.order, tiling.tile, self.store
+            )
+        found: Moved = tiling.known[binding]
+        return found
 
-    def tile_sums(self, choice: _Choice) -> TileSums:
+    def array_cycles(self, tiling: TileOrder) -> float:
+        """Cycles of the best arrays for all tiles, each counted as the most frequent."""
+        key = "array cycles", self.phased, self.target.limit
+        if key not in tiling.known:
+            target, steady = self.target, self.tiles(tiling).steady.nest
+            parts = (phases(steady) if self.phased else ()) or (steady,)
+            every = (frames(part, target.core, target.stream, self.store, target.limit) for part in parts)
+            tiling.known[key] = sum(best.compute_cycles for best, *_ in every) * tiling.tiles
+        found: float = tiling.known[key]
+        return found
+
+    def choice(self, tiling: TileOrder) -> _Choice:
+        """A tile and its loops, with its most frequent shape mapped."""
+        found = self._choices.get(tiling.key)
+        if found is None:
+            tiles = self.tiles(tiling)
+            run = best_parts(tiles.steady.nest, self.target, self.store, phased=self.phased)
+            moved = self.moved(tiling, run.frame.binding)
+            found = _Choice(tiling.key, tiling.order, tiling.tile, tiling.tiles, tiles, run, moved)
+            self._choices[tiling.key] = found
+        return found
+
+    def below(self, choice: _Choice) -> Below:
         """All tiles of a choice together."""
-        key = choice.order, tuple(choice.tile.items())
-        if key not in self._tile_sums:
-            self._tile_sums[key] = sum_tiles(self.nest, choice.tiles, choice.run, self.target, self.store)
-        return self._tile_sums[key]
+        found = self._below.get(choice.key)
+        if found is None:
+            totals = sum_tiles(self.nest, choice.tiles, choice.run, self.target, self.store)
+            found = self._below[choice.key] = _below(self.nest, choice, totals, self.target.core, self.store)
+        return found
 
 
 BENCHES = Section[_Bench]("tiles to choose from", 1024)
@@ -267,30 +314,24 @@ TILES = Section[Tiles]("tiles of nests", 4096)
 
 def _score(bench: _Bench, border: Border, goal: str, choice: _Choice, across: Crossed) -> float:
     """The score of a finalist, all tiles counted as the most frequent one."""
-    core = bench.target.core
-    tiles = math.prod(loop.trips for loop in choice.order)
     streamed: float = 0
     core_cycles = choice.run.cycles
-    if core.streamed:
+    if bench.streams:
         counts = choice.run.cost
-        streamed, core_cycles = sum(counts.stream_bits(slot) for slot in core.streamed) * tiles, counts.cycles
+        streamed, core_cycles = sum(counts.stream_bits(slot) for slot in bench.streams) * choice.count, counts.cycles
     busy = across.passing_cycles + streamed / border.bits_per_cycle
     edges = across.first_cycles + across.last_cycles
-    in_core = core_cycles * tiles + across.serial_cycles
-    joules = choice.run.energy_j * tiles + math.fsum(across.joules.values())
+    in_core = core_cycles * choice.count + across.serial_cycles
+    joules = choice.run.energy_j * choice.count + math.fsum(across.joules.values())
     return _score_of(bench, border, goal, in_core, busy, edges, joules)
 
 
-def _least_score(bench: _Bench, border: Border, goal: str, row: I64) -> float:
-    """A score that a row of the kernel's answer cannot be under, whatever its mapping: the best arrays for its most
-    frequent tile, and what passes the border."""
-    arrays, target, store = bench.arrays, bench.target, bench.store
-    tile, order, binding = arrays.tile(row), arrays.order(row), bench.frame.binding
-    moved = moved_bits(bench.nest, target.core, bench.memories, target.stream, binding, order, tile, store)
-    across, steady = crossed(moved, border, binding, bench.prices), bench.tiles(tile).steady.nest
-    parts = (phases(steady) if bench.phased else ()) or (steady,)
-    array = sum(frames(part, target.core, target.stream, store, target.limit)[0].compute_cycles for part in parts)
-    edges, in_core = across.first_cycles + across.last_cycles, array * math.prod(loop.trips for loop in order)
+def _least_score(bench: _Bench, border: Border, goal: str, tiling: TileOrder) -> float:
+    """A score that a tile cannot be under, whatever its mapping: the best arrays for its most frequent shape, and what
+    passes the border."""
+    binding = bench.frame.binding
+    across = crossed(bench.moved(tiling, binding), border, binding, bench.prices)
+    edges, in_core = across.first_cycles + across.last_cycles, bench.array_cycles(tiling)
     joules = across.joules["dram"] + across.joules["link"]
     return _score_of(bench, border, goal, in_core, across.passing_cycles, edges, joules)
 
@@ -308,19 +349,46 @@ def _score_of(
     return joules + bench.prices.leakage_j_per_cycle * cycles if goal == "energy" else cycles * joules
 
 
-def _add_up(nest: LoopNest, choice: _Choice, totals: TileSums, core: Core, border: Border, across: Crossed) -> Unfused:
+@dataclass(frozen=True, slots=True)
+class Below:
+    """A matrix operator alone, as far as it does not depend on what passes the border. ``number``: one for each."""
+
+    number: int
+    array: Core  # of the core, its own or its lanes
+    binding: Binding
+    totals: TileSums
+    compute_cycles: float
+    core_cycles: float  # with all stalls but those at the border
+    operands: tuple[OperandCost, ...]
+    border_accesses: tuple[Access, ...]
+
+    @property
+    def mode(self) -> str:
+        """Of the array."""
+        return self.totals.mapped.mapping.mode
+
+
+def _below(nest: LoopNest, choice: _Choice, totals: TileSums, core: Core, store: CostStore) -> Below:
+    compute = _compute_cycles(nest, choice, totals, core)
+    cycles = totals.counts.cycles + (compute - totals.counts.compute_cycles)
+    operands, binding = _operands_of(nest, choice, totals), choice.run.frame.binding
+    return Below(store.next_number(), core, binding, totals, compute, cycles, operands, choice.moved.accesses)
+
+
+def _add_up(nest: LoopNest, below: Below, choice: _Choice, core: Core, border: Border, across: Crossed) -> Unfused:
     """All tiles with what crosses the border for them."""
-    read, written = choice.moved.read_bits, choice.moved.write_bits
+    read, written, totals = choice.moved.read_bits, choice.moved.write_bits, below.totals
     for access in totals.counts.accesses:  # streams are DRAM traffic
         if access.level == "stream":
             read += access.bits if access.flow.is_read else 0
             written += 0 if access.flow.is_read else access.bits
-    operands, copied_bytes = _operands_of(nest, choice, totals), whole_bytes(choice.moved.copied, down=True)
-    compute = _compute_cycles(nest, choice, totals, core)
-    passed, joules = border.pass_operands(nest, operands, core, copied_bytes)
+    copied_bytes = whole_bytes(choice.moved.copied, down=True)
+    passed, joules = border.pass_operands(nest, below.operands, core, copied_bytes)
     return Unfused(
+        below=below,
+        serial_cycles=across.serial_cycles,
         array=core,
-        binding=choice.run.frame.binding,
+        binding=below.binding,
         order=choice.order,
         tile=tuple(choice.tile.items()),
         shapes=totals.shapes,
@@ -329,11 +397,11 @@ def _add_up(nest: LoopNest, choice: _Choice, totals: TileSums, core: Core, borde
         phases=len(choice.run.parts),
         macs=totals.macs,
         units=totals.mapped.cost.units,
-        compute_cycles=compute,
-        core_cycles=totals.counts.cycles + (compute - totals.counts.compute_cycles) + across.serial_cycles,
+        compute_cycles=below.compute_cycles,
+        core_cycles=below.core_cycles + across.serial_cycles,
         core_bound_by=totals.mapped.cost.bound_by,
         dispatch_cycles=core.dispatch_cycles,
-        operands=operands,
+        operands=below.operands,
         copied_bytes=copied_bytes,
         passing=passed,
         dram_read_bits=read,

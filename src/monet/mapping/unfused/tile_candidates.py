@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping as Dictionary
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from monet.mapping.nest.cost import Cost
 from monet.mapping.nest.footprint import Extent, Footprint, Window, tables
 from monet.mapping.nest.frame import Frame
 from monet.mapping.nest.mapping import Loop
+from monet.mapping.nest.spatial import mirror_of
 from monet.mapping.nest.tiles import tile_sizes
 from monet.mapping.unfused.border import Border
 from monet.mapping.unfused.border_traffic import Memories
@@ -77,6 +79,18 @@ def _candidates(frame: Frame, touched: list[Footprint]) -> tuple[tuple[int, ...]
     )
 
 
+class TileOrder(NamedTuple):
+    """A tile with an order of the loops over all of them. ``mirrored``: the same tile, rows and columns changed over.
+    ``known``: what was found out about it."""
+
+    key: bytes  # the row
+    tile: dict[str, int]
+    order: tuple[Loop, ...]
+    tiles: int  # in all
+    mirrored: dict[str, int]
+    known: dict[Any, Any]
+
+
 class TileArrays:
     """What the ranking kernel takes, and how to read its answer."""
 
@@ -84,6 +98,8 @@ class TileArrays:
         self, frame: Frame, memories: Memories, constraints: Constraints, factors: Dictionary[str, int]
     ) -> None:
         self.frame, self.dims, self.stationary = frame, tuple(frame.sizes), constraints.stationary
+        self._mirror = mirror_of(frame.footprints, frame.sizes)
+        self._orders: dict[bytes, TileOrder] = {}
         self.steps = math.prod(-(-size // factors.get(dim, 1)) for dim, size in frame.sizes.items())
         touched = [frame.footprints[slot] for slot in OPERANDS]
         self.tiles = _candidates(frame, touched)
@@ -216,15 +232,23 @@ class TileArrays:
         )
         return per_slot, scalars
 
-    def tile(self, row: I64) -> dict[str, int]:
-        """Tile sizes that a row of the kernel's answer stands for."""
-        return {dim: tiles[pick] for dim, tiles, pick in zip(self.dims, self.tiles, row[2:], strict=True)}
+    def tiling(self, row: I64) -> TileOrder:
+        """What a row of the kernel's answer stands for."""
+        key = row.tobytes()
+        found = self._orders.get(key)
+        if found is None:
+            found = self._orders[key] = self._tiling(key, row.tolist())
+        return found
 
-    def order(self, row: I64) -> tuple[Loop, ...]:
+    def _tiling(self, key: bytes, row: list[int]) -> TileOrder:
         """Loops over tiles: those that leave the stationary slot in place innermost, the sliding one last."""
-        tile, stays = self.tile(row), self.frame.footprints[OPERANDS[row[0]]].dims
+        stationary, slides, *picks = row
+        tile = {dim: tiles[pick] for dim, tiles, pick in zip(self.dims, self.tiles, picks, strict=True)}
+        stays = self.frame.footprints[OPERANDS[stationary]].dims
         counts = {dim: -(-self.frame.sizes[dim] // tile[dim]) for dim in self.dims}
-        sliding = self.dims[row[1]] if row[1] >= 0 else ""
+        sliding = self.dims[slides] if slides >= 0 else ""
         outer = [dim for dim in self.dims if counts[dim] > 1 and dim in stays]
         inner = [dim for dim in self.dims if counts[dim] > 1 and dim not in stays and dim != sliding]
-        return tuple(Loop(dim, counts[dim]) for dim in (*outer, *inner, *((sliding,) if sliding else ())))
+        order = tuple(Loop(dim, counts[dim]) for dim in (*outer, *inner, *((sliding,) if sliding else ())))
+        mirrored = {self._mirror.get(dim, dim): size for dim, size in tile.items()}
+        return TileOrder(key, tile, order, math.prod(loop.trips for loop in order), mirrored, {})

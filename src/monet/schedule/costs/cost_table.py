@@ -76,7 +76,7 @@ class Costed:
 
 Sharing = tuple[tuple[str, int], ...]  # inputs that several pieces want the same part of, and how many parts they want
 
-SURROUNDINGS = Section[int]("surroundings of steps", 1000)  # what a cost depends on outside of its step → a number
+SURROUNDINGS = Section[int]("surroundings of steps", 10_000)  # what a cost depends on outside of its step → a number
 STEPS = Section[StepCost]("costs of steps", 100_000)  # by content, for all accelerators
 UNFUSED_CYCLES = Section[float | None]("cycles of operators alone", 100_000)  # None where a core cannot run one
 UNTILED = Section[tuple[StepRanges, I64, I64, Bool]]("steps of operators alone", 10_000)

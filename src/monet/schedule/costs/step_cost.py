@@ -24,10 +24,10 @@ from monet.mapping.nest.bias import bias_cost
 from monet.mapping.nest.cost import Access
 from monet.mapping.nest.phases import phases
 from monet.mapping.nest.spatial import known_frame
-from monet.mapping.unfused.arrays import quickest, unfused_on
+from monet.mapping.unfused.arrays import below_on, quickest
 from monet.mapping.unfused.border import Border
 from monet.mapping.unfused.dram_route import OperandCost
-from monet.mapping.unfused.operator import Unfused
+from monet.mapping.unfused.operator import Below
 from monet.mapping.vector import VectorCost, supports, vector_cost
 from monet.schedule.costs.held_tile import edges_of
 
@@ -66,6 +66,7 @@ class StepCost:
 
 
 MATRIX_STEPS = Section[StepCost]("costs of matrix steps", 50_000)
+BY_TILES = Section[StepCost]("costs of matrix steps by their tiles", 50_000)
 
 
 def smaller_border(border: Border, share: float) -> Border:
@@ -88,7 +89,8 @@ def matrix_streamed(
     core = instance.core
 
     def compute() -> StepCost:
-        return _of_unfused(nest, unfused_on(nest, core, border, objective, store=store))
+        below, serial = below_on(nest, core, border, objective, store)
+        return store[BY_TILES].get_or((below.number, serial), lambda: _of_tiles(nest, below, serial))
 
     key = store.key("streamed step", nest, core, border, objective)
     return store.lasting(MATRIX_STEPS, key, compute, _pack, _unpack)
@@ -148,20 +150,20 @@ def _useful_cycles(nest: LoopNest, core: Core, first: str, second: str) -> float
     return nest.points / (core.units * rate.products_per_cycle)
 
 
-def _of_unfused(nest: LoopNest, found: Unfused) -> StepCost:
-    core = found.array
-    by_slot = {found.binding.slot(operand.name): operand.dtype for operand in nest.operands}
-    useful = min(_useful_cycles(nest, core, by_slot["I"], by_slot["W"]), found.compute_cycles)
+def _of_tiles(nest: LoopNest, below: Below, serial: float) -> StepCost:
+    core, totals = below.array, below.totals
+    by_slot = {below.binding.slot(operand.name): operand.dtype for operand in nest.operands}
+    useful = min(_useful_cycles(nest, core, by_slot["I"], by_slot["W"]), below.compute_cycles)
     return StepCost(
         useful,
-        found.compute_cycles - useful,
-        found.core_cycles - found.compute_cycles,
+        below.compute_cycles - useful,
+        below.core_cycles + serial - below.compute_cycles,
         0.0,
-        found.operands,
-        tuple(sorted(found.energy_j_by_level.items())),
-        found.core_bound_by,
-        shared_ports(core, (*found.accesses, *found.border_accesses)),
-        found.mapped.mapping.mode,
+        below.operands,
+        tuple(sorted(totals.joules.items())),
+        totals.mapped.cost.bound_by,
+        shared_ports(core, (*totals.counts.accesses, *below.border_accesses)),
+        below.mode,
     )
 
 
