@@ -20,6 +20,7 @@ from monet.hardware.accelerator import CoreInstance
 from monet.mapping.cost_store import CostStore, Section
 from monet.schedule.costs.step_cost import STREAM_SHARE, StepCost
 from monet.schedule.expansion.cuts import Cuts
+from monet.schedule.expansion.filling import Filling, Streamed, fill_tables, flows_of, upto
 from monet.schedule.expansion.geometry import (
     Grid,
     StepRanges,
@@ -103,36 +104,12 @@ class KnownArrays(NamedTuple):
 OPERATOR_ARRAYS = Section[KnownArrays]("rows under one scheduler", 128 * 2**20, lambda known: known.arrays.bytes)
 
 
-class Streamed(NamedTuple):
-    """A streamed operand: of every entry the class of its step's shape; whether each spills, right behind it."""
-
-    position: int
-    classes: I64
-    touch: Touch
-    spills: bool
-
-    def bytes(self, costs: Sequence[StepCost]) -> tuple[I64, I64]:
-        """(bytes, first of them) of its entries, then of what they spill."""
-        parts = [cost.operands[self.position] for cost in costs]
-        size, first, spilled = np.array([(part.bytes, part.first, part.spilled) for part in parts], np.int64).T
-        size = over_blocks(size[self.classes], self.touch)
-        first = np.minimum(over_blocks(first[self.classes], self.touch), size)
-        if not self.spills:
-            return size, first
-        return np.concatenate([size, over_blocks(spilled[self.classes], self.touch)]), np.append(
-            first, np.zeros_like(size)
-        )
-
-
 @dataclass(frozen=True)
 class Pattern:
     """Arrays of an operator but for what its steps cost: operators alike share it, whatever a core's memories hold."""
 
     entries: I64x2  # plain rows of ``Entries``; those that stream have no bytes yet
-    per_step: I64  # entries of every step
-    streamed: tuple[Streamed, ...]
-    rows: I64  # entries that stream
-    source: I64  # of each, which of the bytes of all streamed operands it has
+    filling: Filling  # how costs come in
     regions: Mapping[str, I64]  # by slot: bytes that every step reads into buffers
     additions: tuple[Addition, ...]
     grids: tuple[tuple[int, Grid, I64], ...]  # as in ``OperatorArrays``, like the rest
@@ -143,16 +120,6 @@ class Pattern:
     def weight(self) -> int:
         """Bytes that keeping it takes."""
         return 1000 + 2 * self.entries.nbytes
-
-    def filled(self, costs: Sequence[StepCost]) -> I64x2:
-        """Entries with the bytes that steps of such costs stream."""
-        entries = self.entries.copy()
-        if self.streamed:
-            size, first = zip(*(operand.bytes(costs) for operand in self.streamed), strict=True)
-            table = Entries.of(entries)
-            table.bytes[self.rows] = np.concatenate(size)[self.source]
-            table.first[self.rows] = np.concatenate(first)[self.source]
-        return entries
 
 
 PATTERNS = Section[Pattern]("patterns of operators", 64 * 2**20, lambda pattern: pattern.weight)
@@ -192,28 +159,45 @@ class _Building:
         position = {name: place for place, name in enumerate(stepped.storages)}
         new = tuple((position[name], grid, sizes) for name, grid, sizes in self.cuts.new)
         rows = np.flatnonzero(source >= 0)
-        return Pattern(
-            entries, per_step, tuple(self.streamed), rows, source[rows], self.regions, tuple(added), new, storage, bases
-        )
+        flows = flows_of(self.streamed, rows, source[rows])
+        filling = Filling(*flows, per_step, *self._places())
+        return Pattern(entries, filling, self.regions, tuple(added), new, storage, bases)
+
+    def _places(self) -> tuple[I64, I64x2, I64]:
+        """Cores of pieces, memories of their slots, and the slot of every operand."""
+        instances, index = self.stepped.instances, self.machine.memory_index
+        slots = [slot for slot, _ in instances[0].memories]
+        cores = np.array([self.machine.core_index[instance.name] for instance in instances])
+        where = np.array([[index[instance.memory_of(slot)] for instance in instances] for slot in slots], np.int64)
+        operands = self.stepped.costs[0].operands
+        slot_of = [slots.index(operand.slot) if operand.slot in slots else -1 for operand in operands]
+        return cores, where.reshape(len(slots), len(instances)), np.array(slot_of, np.int64)
 
     def arrays(self, pattern: Pattern) -> OperatorArrays:
         """The pattern with what steps cost."""
         stepped, added = self.stepped, pattern.additions
-        entries, per_step = pattern.filled(stepped.costs), pattern.per_step
-        buffers, many = self._buffers(pattern.regions)
-        fits = not stepped.held or self._fits(per_step, many, Entries.of(entries), Buffers.of(buffers))
-        parts = tick_parts(stepped.costs, stepped.instances[0], self.machine)[stepped.classes]
-        if added:
+        ticks = tick_parts(stepped.costs, stepped.instances[0], self.machine)
+        filled = fill_tables(
+            pattern.filling, pattern.entries, stepped.classes, stepped.costs, ticks, self._ports(stepped.costs)
+        )
+        entries, steps, parts, buffers = filled.entries.plain, filled.steps, filled.parts.plain, filled.buffers.plain
+        per_step, fits = pattern.filling.per_step, True
+        if stepped.held or added:
+            many = filled.many
+            if pattern.regions:
+                buffers, many = self._buffers(pattern.regions)
+            fits = not stepped.held or self._fits(per_step, many, filled.entries, Buffers.of(buffers))
             entries = np.concatenate([entries, *(addition.entries for addition in added)])
-            per_step = np.concatenate([per_step, [len(addition.entries) for addition in added]])
-            buffers = np.concatenate([buffers, [(addition.memory, addition.buffer) for addition in added]])
+            per_step = np.concatenate([per_step, [len(addition.entries) for addition in added]]).astype(np.int64)
+            buffers = np.concatenate([buffers, *([(addition.memory, addition.buffer)] for addition in added)])
             many = np.concatenate([many, np.ones(len(added), np.int64)])
             sums = tick_parts([addition.cost for addition in added], stepped.instances[0], self.machine)
             parts = np.concatenate([parts, sums])
-        alone = Entries.of(entries)
-        alone.own[:] = alone.every[:] = alone.bytes
+            alone = Entries.of(entries)
+            alone.own[:] = alone.every[:] = alone.bytes
+            steps = self._with_additions(steps, per_step, many, pattern)
         return OperatorArrays(
-            self._steps(per_step, many, added).plain,
+            steps.plain,
             parts,
             entries,
             buffers,
@@ -228,15 +212,11 @@ class _Building:
             parts[:, 0] + parts[:, 1],
         )
 
-    def _steps(self, entries: I64, buffers: I64, additions: Sequence[Addition]) -> Steps:
-        """Rows of the steps, given how many entries and buffers each has; ticks and operator come later."""
-        stepped, tiles = self.stepped, self.stepped.steps.count
-        cores = np.array([self.machine.core_index[instance.name] for instance in stepped.instances])
-        steps = Steps.zeros(len(entries))
-        steps.core[:tiles] = np.tile(cores, tiles // len(cores))
-        steps.core[tiles:] = [cores[addition.piece] for addition in additions]
-        ports = self._ports(stepped.costs)[stepped.classes, np.arange(tiles) % len(cores)]
-        steps.port_memory[:tiles], steps.port_ticks[:tiles] = ports.T
+    def _with_additions(self, some: Steps, entries: I64, buffers: I64, pattern: Pattern) -> Steps:
+        """Rows of all steps, given how many entries and buffers each has; ticks and operator come later."""
+        steps, cores = Steps.zeros(len(entries)), pattern.filling.cores
+        steps.plain[: len(some)] = some.plain
+        steps.core[len(some) :] = [cores[addition.piece] for addition in pattern.additions]
         np.cumsum(entries, out=steps.entry_end)
         np.cumsum(buffers, out=steps.buffer_end)
         steps.entry_start[:], steps.buffer_start[:] = steps.entry_end - entries, steps.buffer_end - buffers
@@ -539,11 +519,9 @@ def _shared_blocks(entries: Entries, stepped: OperatorSteps) -> bool:
 def over_blocks(size: I64, touch: Touch) -> I64:
     """Bytes split over the blocks a step touches, adding up exactly."""
     many = np.diff(touch.pointer)
-    if len(many) == 0 or many.max(initial=0) <= 1:
+    if many.max(initial=0) <= 1:
         return size.astype(np.int64)
-    upto, begin = np.cumsum(touch.share), touch.pointer[:-1][many > 0]
-    before = np.repeat(upto[begin] - touch.share[begin], many[many > 0])
-    ends = np.rint((upto - before) * size).astype(np.int64)
+    ends = np.rint(upto(touch) * size).astype(np.int64)
     starts = np.roll(ends, 1)
-    starts[begin] = 0
+    starts[touch.pointer[:-1][many > 0]] = 0
     return np.asarray(np.maximum(0, ends - starts))
