@@ -350,7 +350,9 @@ class Reference:
                 own = own_of(one)
             elif self.machine.members[source] > 1:
                 own = part_of(int(self.x.blocks.own[block]), size, self.whole(block))
-            node.latency = max(node.latency, self.route(node, source, target, self.bursts(size, rows), own))
+            latency = self.route(node, source, target, self.bursts(size, rows), own)
+            node.latency = max(node.latency, latency)
+            behind(node, one["in"] if self.machine.members[target] > 1 else [], latency)
         if staged:
             self.follow(node, self.at[block, source], size)
         if source:
@@ -679,16 +681,10 @@ class Gang:
             else:
                 node.wait(plan.dram_ready[one["block"]])
         if not first:
-            self.behind(node, s, latency)
+            behind(node, self.inward[s], latency)
         if first or not self.inward[s]:
             node.latency = latency
         return node
-
-    def behind(self, node: Node, s: int, latency: int) -> None:
-        """Follow a step's first part without a pause, not before it starts; if it is several, when all are there."""
-        for first in self.inward[s]:
-            took = max(first.books.values()) + first.latency if len(self.inward[s]) == 1 else 0
-            node.wait([first], -min(latency, took))
 
     def leave(self, s: int, after: Node | None) -> list[Node]:
         """Results that leave: to DRAM, and to each level on the way."""
@@ -712,7 +708,13 @@ class Gang:
             node.wait([self.done[s]])
         else:
             node.wait(self.room[s])
-            self.behind(node, s, latency)
+            behind(node, self.inward[s], latency)
+            together = plan.machine.members[mine[-1]["memory"]] > 1
+            for one in self.entries[s] if together else []:  # nothing leaves before its operands are there
+                behind(node, one["in"], latency)
+                copy = plan.at.get((one["block"], one["memory"]))
+                if one["kind"] in (d.HOLD_READ, d.STREAM_READ) and copy:
+                    node.wait(copy.ready)
         for one in mine if target else []:
             copy = plan.at[one["block"], target]
             node.wait(copy.room)
@@ -804,6 +806,13 @@ def part_of(value: int, size: int, whole: int) -> int:
     if value == whole:
         return size
     return value if size >= whole else int(value * (size / whole))
+
+
+def behind(node: Node, inward: list[Node], latency: int) -> None:
+    """Follow a step's first part without a pause, not before it starts; if it is several, when all are there."""
+    for first in inward:
+        took = max(first.books.values()) + first.latency if len(inward) == 1 else 0
+        node.wait([first], -min(latency, took))
 
 
 def own_bytes(one: dict, first: bool) -> int:

@@ -254,9 +254,10 @@ class _Together:
         entries.block[:], entries.memory[:] = touch.block, self._memory(parts[0].slot)
         shares = np.zeros(self.shape[1], np.int64) if operand.written else shares_of(stepped, position)
         is_as_it_lies = bool((local >= 1).all())
+        wider = self._sum_bits(operand) / operand.bits_per_element if is_sum else 1.0  # sums leave as they are added up
         spills = operand.written and any(part.spilled for part in parts)
         if stepped.held and not parts[0].streams:
-            region = self._box_bytes(operand)
+            region = self._box_bytes(operand) * wider
             if is_as_it_lies and (operand.written or 2 * region.sum() >= self.cuts.bytes_of(touch.block)):
                 entries.kind[:] = HOLD_WRITE if operand.written else HOLD_READ
                 entries.every[:] = _over(Amounts.of(region, shares).every, touch)
@@ -279,7 +280,7 @@ class _Together:
             elif operand.picks:
                 rows = box_rows(operand, tensor, self.nest, self.pieces).reshape(self.shape).sum(axis=1)
                 entries.rows[:] = np.ceil(np.repeat(rows, np.diff(touch.pointer)) * touch.share)
-            self._fill(entries, self._by_tile(size), self._by_tile(first), shares, local, touch)
+            self._fill(entries, self._by_tile(size) * wider, self._by_tile(first) * wider, shares, local, touch)
         if operand.written:
             yield from self._read_back(operand, entries, owner, touch)
         if not spills:
@@ -407,7 +408,7 @@ class _Together:
         stepped, core = self.stepped, self.first.core
         operand, tensor = stepped.operator.operands[position]
         sharing = Sharing.of(stepped.placement.split, operand)
-        bits, wide = operand.bits_per_element, format_named(accumulator_of(stepped.operator, core, operand)).bits
+        bits, wide = operand.bits_per_element, self._sum_bits(operand)
         part = math.prod(operand.shape) * sharing.sums / self.shape[1]  # elements that the same cores have sums of
         adders = int(adding_cores(np.array(part), np.array(float(sharing.sums)), core))
         result, touch, lies = self._result(operand, tensor, sharing, adders)
@@ -439,6 +440,9 @@ class _Together:
             table.memory[:] = memory
             self.additions.append(Addition(tile, table.plain, tuple((p, cost) for p in pieces), memory, max(1, room)))
         return Touch(touch.pointer, touch.block - result.base + grid.base, touch.share), np.ones(self.shape)
+
+    def _sum_bits(self, result: Operand) -> float:
+        return format_named(accumulator_of(self.stepped.operator, self.first.core, result)).bits
 
     def _result(self, operand: Operand, tensor: Tensor, sharing: Sharing, adders: int) -> tuple[Grid, Touch, bool]:
         """The blocks of a result that is added up, those that tiles touch, and whether it may stay with those who

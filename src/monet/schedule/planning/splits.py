@@ -131,10 +131,12 @@ def _along_one(dims: Iterable[tuple[str, int]], cores: int) -> Iterator[Split]:
 
 
 def _along_two(dims: Iterable[tuple[str, int]], cores: int) -> Iterator[Split]:
-    """Pairs of dimensions, one of them cut into a divisor of the number of cores or as far as it goes."""
+    """Pairs of dimensions, one of them cut as far as the cores that the other leaves go. All of which none could have
+    one part more: with 107 cores 2 × 53 as well as 10 × 10, and those with every core where the number has divisors."""
+    counts = {cores // parts for parts in range(1, cores + 1)}
     for (first, size), (second, other) in itertools.combinations(dims, MOST_SPLIT):
-        for parts in {part for part in range(2, cores) if cores % part == 0} | {size, cores // max(1, other)}:
-            here = _fewest(size, min(parts, cores))
+        for parts in sorted(counts | {min(size, cores), max(1, cores // other)}):
+            here = _fewest(size, parts)
             there = _fewest(other, cores // here)
             if here > 1 and there > 1:
                 yield (first, here), (second, there)

@@ -182,6 +182,8 @@ def transfer(
         depend(state, new, state.entries[e].room, 0, SPACE)
         own, every = size, size
         if routes.members[plan.entries[e].memory] > 1:
+            if is_rest:
+                behind(state, new, state.entries[e].first_in, routes.latency[pair])
             own, every = own_bytes(state, e, is_rest), every_byte(state, e, is_rest)
         elif routes.members[source] > 1:  # each of the cores that have it sends its part
             own = part_of(plan.blocks[first.block].own, size, plan.blocks[first.block].bytes)
@@ -411,6 +413,17 @@ def leave(plan: Tables, routes: Routes, state: State, s: int, after: int) -> int
 
 
 @part()
+def after_operands(plan: Tables, state: State, new: int, s: int, latency: int) -> None:
+    """Results that leave cores that work together do so behind what comes from elsewhere on chip, and no earlier than
+    what lies in their memories is there: all of them run one operator at a time."""
+    for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
+        behind(state, new, state.entries[e].first_in, latency)
+        copy = state.at[plan.entries[e].block, plan.entries[e].memory]
+        if copy >= 0 and state.entries[e].kind in (HOLD_READ, STREAM_READ):
+            depend(state, new, state.guards[copy].ready, 0, DATA)
+
+
+@part()
 def leave_for(plan: Tables, routes: Routes, state: State, s: int, after: int, target: int) -> int:
     """Streamed results of a step that go to one memory."""
     doing, size, bursts, source = state.steps[s], 0, 0, -1
@@ -434,6 +447,8 @@ def leave_for(plan: Tables, routes: Routes, state: State, s: int, after: int, ta
     else:
         depend(state, new, doing.room, 0, SPACE)
         behind(state, new, doing.first_in, routes.latency[pair])
+        if routes.members[source] > 1:
+            after_operands(plan, state, new, s, routes.latency[pair])
     if target > 0:
         for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
             number = plan.entries[e].block
