@@ -12,6 +12,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
 from monet.commands import INTERRUPTED, MOST_SEED
+from monet.commands.mine_stages import DEFAULT_TOP, run_stages, stage_problem
 from monet.commands.options import refuse_unused, with_request
 from monet.commands.progress import bars
 from monet.errors import MonetError
@@ -22,7 +23,9 @@ from monet.report.html.mining import write_mining
 from monet.report.mining import MOST_SHOWN, beside_table, designs_table, headline, loss_table, standing_table, summary
 from monet.report.quantities import percent
 from monet.report.screen import screen
+from monet.report.stages import CHOICES
 from monet.request import Request
+from monet.request.system_request import SystemRequest
 from monet.search.hardware.workload import Workload
 from monet.search.mining.comparison import Beside, beside_of
 from monet.search.mining.methods import check_method, mine_by
@@ -34,10 +37,19 @@ DEFAULT_EVALUATIONS = 60
 
 
 @with_request(
-    "model", "training", "checkpoint", "schedule", without=("allocation",), needs_hardware=False, several=True
+    "model",
+    "training",
+    "checkpoint",
+    "schedule",
+    "system",
+    without=("allocation", "devices", "pipeline", "interleave", "cuts"),
+    needs_hardware=False,
+    several=True,
+    of=SystemRequest,
+    system="Preset name or path of a YAML file (monet systems): its network joins the stages of --stages.",
 )
 def mine(
-    requests: list[Request],
+    requests: list[SystemRequest],
     template: Annotated[str, typer.Option(help=f"{', '.join(template_names())}, or a YAML file.")] = "wham",
     area: Annotated[float | None, typer.Option(min=0, help="Largest chip area, mm². [default: the template's]", show_default=False)] = None,
     power: Annotated[float | None, typer.Option(min=0, help="Largest power at full use, W. [default: the template's]", show_default=False)] = None,
@@ -48,6 +60,10 @@ def mine(
     method: Annotated[str, typer.Option(help="bound (proves how far it is), wham, random, tpe, nsga2 or spotlight.")] = "bound",
     baselines: Annotated[bool, typer.Option("--baselines", help="Evaluate hand-made designs too, scaled to the limits: TPU-, NVDLA-, A100-like.")] = False,
     inference: Annotated[bool, typer.Option("--inference-mined", help="Also mine for inference, and use that design for these models.")] = False,
+    stages: Annotated[int, typer.Option(min=0, help="Mine for a pipeline of so many stages over the network of --system. [default: one device]", show_default=False)] = 0,
+    top: Annotated[int, typer.Option(min=0, help=f"Designs kept of each stage for the choice over all stages. [default: {DEFAULT_TOP}]", show_default=False)] = 0,
+    per_stage: Annotated[bool, typer.Option("--per-stage", help="Of a pipeline: only one design per stage. [default: also one for all]")] = False,
+    homogeneous: Annotated[bool, typer.Option("--homogeneous", help="Of a pipeline: only one design for all stages.")] = False,
     seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Of random, tpe, nsga2 and spotlight.")] = 0,
     evaluations: Annotated[int, typer.Option(min=1, help="Designs that are scheduled at most.")] = DEFAULT_EVALUATIONS,
     gap: Annotated[float, typer.Option(min=0, max=0.99, help="Stop when no design can be better by more than this share.")] = 0.0,
@@ -66,7 +82,22 @@ def mine(
     else:
         refuse_unused("with --method bound, which draws nothing at random", {"--seed": seed})
     check_outputs({"--report": report}, {"--json": json}, (store,) if store else ())
+    if not stages:
+        refuse_unused("without --stages", {"--top": top, "--per-stage": per_stage, "--homogeneous": homogeneous})
     problem = _problem(load_template(template), requests, area, power, metric, floor, only or [], weight or [])
+    if stages or requests[0].system:
+        _check_stages(requests, stages, method, per_stage and homogeneous, baselines, inference)
+        which = ("heterogeneous",) if per_stage else ("homogeneous",) if homogeneous else CHOICES
+        name, workload = next(iter(problem.workloads.items()))
+        pipeline, notes = stage_problem(
+            problem.template, name, workload, requests[0], stages, problem.limits, metric, floor
+        )
+        with _kept(store) as path:
+            run_stages(
+                pipeline, notes, path, top=top or DEFAULT_TOP, which=which, evaluations=evaluations, gap=gap, jobs=jobs,
+                resume=resume, json=json, report=report,
+            )  # fmt: skip
+        return
     with _kept(store) as path, _display() as watch:
         if method == "bound":
             found = mine_template(
@@ -85,6 +116,21 @@ def mine(
         _print(found, beside)
     if found.interrupted:
         raise typer.Exit(INTERRUPTED)
+
+
+def _check_stages(
+    requests: Sequence[SystemRequest], stages: int, method: str, both: bool, baselines: bool, inference: bool
+) -> None:
+    """What does not go with mining for a pipeline."""
+    if not stages:
+        raise MonetError("--system: is for the stages of a pipeline: give --stages too")
+    if len(requests) > 1:
+        raise MonetError(f"--stages: one model is mined for a pipeline, {len(requests)} are given")
+    if method != "bound":
+        raise MonetError(f"--method {method!r}: stages are mined by bound")
+    if both:
+        raise MonetError("--per-stage, --homogeneous: give one of them, or none for both")
+    refuse_unused("with --stages", {"--baselines": baselines, "--inference-mined": inference})
 
 
 def _problem(

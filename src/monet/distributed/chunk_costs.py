@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from monet.distributed.amounts import Amounts
+from monet.distributed.blocks import Blocks, span_of
 from monet.distributed.collectives import collective_cost
 from monet.distributed.memory import ChunkMemory, chunk_memory
 from monet.distributed.network import Network, groups_of
@@ -20,7 +21,7 @@ from monet.distributed.ranks import rank_graphs
 from monet.distributed.stages import RankGraphs
 from monet.distributed.system import Devices
 from monet.errors import OptionError
-from monet.graph.counts import call_of
+from monet.graph.counts import call_of, macs_of
 from monet.graph.graph import Graph
 from monet.graph.op import Phase
 from monet.graph.operators.collective import payload_bytes
@@ -87,6 +88,13 @@ class Coster:
         """By run of equal blocks: how many the model has."""
         return self.store[RUNS].get_or(self.trained.key, lambda: self.graphs(ParallelPlan(), 1, FEW).stages[0].blocks)
 
+    def block_work(self) -> tuple[float, ...]:
+        """Multiply-accumulates of each block of the model for one sample, one at least."""
+        graph = self.trained.forward(1)
+        blocks = Blocks.of(graph)
+        spans = (span_of(blocks, number) for number in range(len(blocks)))
+        return tuple(max(1.0, float(sum(macs_of(graph, graph.ops[at]) for at in span))) for span in spans)
+
     def sizes(self, plan: ParallelPlan) -> tuple[int, ...]:
         """Blocks of each chunk of a plan."""
         many = sum(self.blocks())
@@ -139,9 +147,51 @@ class Coster:
             if key not in known:
                 alone = plan.chunks == 1
                 made = [self._cost(program, network, device, micro_batches, alone) for program in programs]
-                known[key] = made[0] if len(made) == 1 else _grown(made[0], made[1], size)
+                known[key] = made[0] if len(made) == 1 else grown(made[0], made[1], size)
             found.append(known[key])
         return found
+
+    def span_costs(
+        self, plan: ParallelPlan, span: range, network: Network, device: Devices, micro_batches: int
+    ) -> tuple[ChunkCost, ...]:
+        """A stage of these blocks: itself or, of a long row of equal blocks, two short ones that differ by a block and
+        tell the cost of any length (``grown``). ``plan`` says how stages are shared, not where they lie."""
+        alone, programs = self._span(plan, span, micro_batches)
+        return tuple(self._cost(each, network, device, micro_batches, alone) for each in programs)
+
+    def span_memories(self, plan: ParallelPlan, span: range, micro_batches: int) -> tuple[ChunkMemory, ...]:
+        """The same of memory, with no device needed."""
+        _, programs = self._span(plan, span, micro_batches)
+        return tuple(self.memory(each.plan, micro_batches, each.most, each.number) for each in programs)
+
+    def span_graph(self, plan: ParallelPlan, span: range, micro_batches: int, most_blocks: int) -> Graph:
+        """The program of a micro-batch of a stage of these blocks; of a row of equal ones so many at most."""
+        many, count = sum(self.blocks()), min(len(span), most_blocks)
+        first, last = not span.start, span.stop == many
+        if not self.repeats:
+            borders = tuple(border for border in (span.start, span.stop) if 0 < border < many)
+        elif first or last:
+            borders = () if first and last else (count,) if first else (many - count,)
+        else:
+            borders = (1, 1 + count)
+        cut = replace(plan, pipeline=len(borders) + 1, interleave=1, pipeline_schedule="1f1b", cuts=borders)
+        shortest = count if self.repeats else 0
+        return self.graphs(cut, micro_batches, shortest).stages[0 if first else 1].micro
+
+    def _span(self, plan: ParallelPlan, span: range, micro_batches: int) -> tuple[bool, tuple[_Program, ...]]:
+        """Programs of a stage of these blocks, and whether it is the only one."""
+        many = sum(self.blocks())
+        if not 0 <= span.start < span.stop <= many:
+            raise OptionError("cuts", [span.start, span.stop], f"there are {many} layers, the last is {many - 1}")
+        if self.repeats and plan.pipeline > 1:
+            borders = tuple(range(1, plan.pipeline))
+            place = 0 if not span.start else plan.pipeline - 1 if span.stop == many else 1
+        else:
+            borders = tuple(border for border in (span.start, span.stop) if 0 < border < many)
+            place = 1 if span.start else 0
+        cut = replace(plan, pipeline=len(borders) + 1, interleave=1, pipeline_schedule="1f1b", cuts=borders)
+        _, programs = list(self._programs(cut, micro_batches))[place]
+        return cut.chunks == 1, programs
 
     def block_seconds(self, plan: ParallelPlan, network: Network, device: Devices) -> float:
         """What a block between others adds to both passes of a micro-batch, parameters and gradients not shared among
@@ -271,7 +321,7 @@ def _shared_bytes(graph: Graph, kind: str, phase: Phase) -> float:
     return float(sum(payload_bytes(call_of(graph, op)) for op in ours))
 
 
-def _grown(short: ChunkCost, longer: ChunkCost, blocks: int) -> ChunkCost:
+def grown(short: ChunkCost, longer: ChunkCost, blocks: int) -> ChunkCost:
     """A chunk of any length from two that differ by a block."""
     more = blocks - longer.blocks
     return ChunkCost(

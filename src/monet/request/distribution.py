@@ -15,10 +15,11 @@ from monet.request.graphs import MODEL_FIELDS
 from monet.training.options import TrainingOptions, training_values
 
 if TYPE_CHECKING:
+    from monet.request.request import Request
     from monet.request.system_request import SystemRequest
 
 
-def coster_of(request: SystemRequest, store: CostStore | None = None) -> Coster:
+def coster_of(request: Request, store: CostStore | None = None) -> Coster:
     """What costs plans of a request's model."""
     sizes = {name: getattr(request, name) for name in MODEL_FIELDS}
     loaded: dict[int, Graph] = {}

@@ -89,6 +89,14 @@ class ParameterModel(Model):
         return self.range.values(), float(plain_number(self.range.low)), float(plain_number(self.range.high))
 
 
+class PipelineModel(Model):
+    """Every design is all devices of a system: what is costed is a step of the workload under a parallel plan."""
+
+    system: str | dict[str, Any] = Field(description="a system whose network joins the designs")
+    batch: int = Field(gt=0, description="samples of a step over all replicas")
+    plan: dict[str, Any] = Field({}, description="a parallel plan: pipeline, tensor, data, micro_batch, cuts …")
+
+
 class SpaceModel(Model):
     """A whole space as written."""
 
@@ -109,6 +117,7 @@ class SpaceModel(Model):
     objectives: list[str] = Field(
         ["latency", "energy"], min_length=1, description="latency, energy, edp, memory or area; training.latency"
     )
+    pipeline: PipelineModel | None = Field(None, description="designs as the devices of a system")
 
     @field_validator("source", mode="before")
     @classmethod

@@ -55,6 +55,9 @@ def _evaluate(space: Space, values: Mapping[str, Any], metrics: dict[str, float]
     known |= metrics
     _require(space, known)
     workloads = space.workloads_at(values)
+    if space.model.pipeline is not None:
+        metrics |= _pipelined(space, workloads, accelerator, metrics["full_use_power_w"])
+        workloads = {}
     for name, workload in workloads.items():
         figures = _run(name, workload, accelerator)
         metrics |= {
@@ -72,8 +75,24 @@ def _evaluate(space: Space, values: Mapping[str, Any], metrics: dict[str, float]
         if figures.dram_peak_bytes > capacity:
             short = figures.dram_peak_bytes - capacity
             raise _Infeasible(f"{name}: DRAM holds {capacity:,} bytes, {short:,} bytes short")
-    known |= metrics | means(metrics, {name: workload.weight for name, workload in workloads.items()})
+    known |= metrics | means(metrics, {name: each.weight for name, each in space.workloads_at(values).items()})
     _require(space, known)
+
+
+def _pipelined(
+    space: Space, workloads: Mapping[str, Workload], accelerator: Accelerator, tdp_w: float
+) -> dict[str, float]:
+    """Figures of steps over a system whose devices are this design."""
+    from monet.search.hardware.pipeline_stages import pipeline_of, pipelined_figures
+
+    assert space.model.pipeline is not None
+    found: dict[str, float] = {}
+    for name, workload in workloads.items():
+        try:
+            found |= pipelined_figures(name, pipeline_of(workload, space.model.pipeline), accelerator, tdp_w)
+        except NoSchedule as error:
+            raise _Infeasible(f"{name}: {error.reason.message}") from None
+    return found
 
 
 def _require(space: Space, known: Mapping[str, Any]) -> None:

@@ -217,6 +217,7 @@ class Space:
             "workloads": {name: [workload.to_json(), workload.weight] for name, workload in self.workloads.items()},
             "constraints": [constraint.text for constraint in self.constraints],
             **({"executed": EXECUTED} if self.executes else {}),
+            **({"pipeline": self.model.pipeline.model_dump()} if self.model.pipeline else {}),
             **(
                 {"derived": {path: each.text for path, each in self.derived}, "tables": self.model.tables}
                 if self.derived

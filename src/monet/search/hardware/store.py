@@ -249,9 +249,13 @@ def _check(path: str, meta: Mapping[str, str], count: int, space: Space, version
 
 
 def _differences(before: Space, now: Space) -> str:
-    decides = zip(before.decides.items(), now.decides.values(), strict=True)
-    said = {"hardware": "the base hardware differs", "sets": "the parameters differ"}
-    found = [said.get(what, f"the {what} differ") for (what, old), new in decides if old != new]
+    old, new = before.decides, now.decides
+    said = {
+        "hardware": "the base hardware differs",
+        "sets": "the parameters differ",
+        "pipeline": "the system or plan differs",
+    }
+    found = [said.get(what, f"the {what} differ") for what in {**old, **new} if old.get(what) != new.get(what)]
     return " and ".join(found) or "it means something else"
 
 

@@ -149,6 +149,15 @@ class BestFirst:
             self.best = min(self.best, cost)
         self.history.append((len(self.evaluated), float(self.best), self.smallest_open()))
 
+    def know(self, records: Sequence[Record]) -> None:
+        """Take in what was evaluated elsewhere; designs that are no candidates are passed over."""
+        found = self.candidates
+        for record in records:
+            places = [each.values.index(record.values[each.name]) for each in found.space.parameters]
+            rows = np.flatnonzero((found.choice == places).all(axis=1))
+            if len(rows) and self.state[rows[0]] not in (EVALUATED, OVER):
+                self._learn(rows[:1].tolist(), [record])
+
     # --- what is known ----------------------------------------------------------------------------------------------
 
     def smallest_open(self) -> float:

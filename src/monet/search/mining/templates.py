@@ -121,8 +121,10 @@ class Template:
         limits: Limits | None = None,
         objective: str = "latency",
         further: Sequence[str] = (),
+        pipeline: Mapping[str, Any] | None = None,
     ) -> Space:
-        """Designs within limits (its own unless given), for some workloads. ``further``: more constraints."""
+        """Designs within limits (its own unless given), for some workloads. ``further``: more constraints;
+        ``pipeline``: designs are the devices of a system."""
         document: Document = {
             "name": self.name,
             "about": self.model.about,
@@ -133,6 +135,7 @@ class Template:
             "constraints": [*(limits or self.limits).constraints, *further],
             "workloads": dict(workloads),
             "objectives": [objective],
+            **({"pipeline": dict(pipeline)} if pipeline else {}),
         }
         return make_space(document, self.source, Path())
 

@@ -1,0 +1,102 @@
+"""``monet mine --stages``: designs for the stages of a pipeline over the network of a system."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+
+from monet.commands import INTERRUPTED
+from monet.commands.progress import bars
+from monet.errors import MonetError, OptionError
+from monet.report.files import write_json
+from monet.report.html.stages import write_stages
+from monet.report.screen import screen
+from monet.report.stages import choices_table, headline, local_table, stages_table, summary, top_table
+from monet.request.system_request import SystemRequest
+from monet.search.hardware.workload import Workload
+from monet.search.mining.stages.mine_stages import StageMining, Watch, mine_stages
+from monet.search.mining.stages.problem import StageProblem, fitted
+from monet.search.mining.templates import Limits, Template
+
+DEFAULT_TOP = 3
+
+
+def stage_problem(
+    template: Template,
+    name: str,
+    workload: Workload,
+    request: SystemRequest,
+    stages: int,
+    limits: Limits,
+    metric: str,
+    floor: float,
+) -> tuple[StageProblem, tuple[str, ...]]:
+    """What is asked for, checked and made to fit; and what was changed for that."""
+    if not request.system:
+        raise OptionError("system", "", "whose network joins the stages? a preset name or a YAML file (monet systems)")
+    asked = replace(request, pipeline=stages)
+    plan, system = asked.parallel_plan(), asked.load_system()
+    if plan.devices > system.size:
+        raise MonetError(f"--stages {stages}: {plan.devices:,} devices, {system.name} has {system.size:,}")
+    workload = replace(workload, batch=None)
+    return fitted(StageProblem(template, name, workload, system, plan, asked.whole_batch(plan), limits, metric, floor))
+
+
+def run_stages(
+    problem: StageProblem,
+    notes: tuple[str, ...],
+    path: str,
+    *,
+    top: int,
+    which: tuple[str, ...],
+    evaluations: int,
+    gap: float,
+    jobs: int,
+    resume: bool,
+    json: str,
+    report: str,
+) -> None:
+    """Mine, print, write."""
+    with _display() as watch:
+        found = mine_stages(
+            problem, path, top=top, evaluations=evaluations, slack=gap, jobs=jobs, resume=resume, notes=notes,
+            watch=watch,
+        )  # fmt: skip
+    if "homogeneous" not in which:
+        found = replace(found, homogeneous=None)
+    if "heterogeneous" not in which:
+        found = replace(found, heterogeneous=None)
+    if json:
+        write_json(json, summary(found))
+    if report:
+        write_stages(report, found)
+    if json != "-":
+        _print(found)
+    if found.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+@contextmanager
+def _display() -> Iterator[Watch]:
+    columns = (TextColumn("[bold]designs"), BarColumn(20), MofNCompleteColumn(), TextColumn("{task.fields[said]}"))
+    with bars(*columns, TimeElapsedColumn()) as shown:
+        task = shown.add_task("designs", total=None, said="")
+        yield lambda said, done, most: shown.update(task, completed=done, total=most, said=said)
+
+
+def _print(found: StageMining) -> None:
+    console = screen()
+    for line in headline(found):
+        console.print(line, soft_wrap=True)
+    chosen = [name for name in ("homogeneous", "heterogeneous") if getattr(found, name) is not None]
+    if not chosen:
+        console.print("no choice of designs was costed")
+        return
+    tables = [choices_table(found), *(stages_table(found, name) for name in chosen), local_table(found)]
+    for table in [*tables, *([top_table(found)] if found.top_k > 1 else [])]:
+        console.print()
+        console.print(table)

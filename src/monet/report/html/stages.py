@@ -1,0 +1,82 @@
+"""The page of designs mined for a pipeline: both choices, stages side by side, the best designs of each, drawings."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+from monet.hardware.drawing import drawing
+from monet.report.html.study import Panel, axis, figure, scatter, table_panel, words_panel, write_study
+from monet.report.stages import CHOICES, choices_table, headline, local_table, stages_table, top_table
+from monet.search.mining.stages.choice import Choice
+from monet.search.mining.stages.mine_stages import StageMining
+
+COLOURS = {"homogeneous": "#3f7fc1", "heterogeneous": "#d9703a"}
+WORDS = {"homogeneous": "one for all", "heterogeneous": "one per stage"}
+MOST_DRAWN = 3  # designs
+
+
+def write_stages(path: str, found: StageMining) -> None:
+    """Write the page."""
+    problem = found.problem
+    title = f"{problem.workload.model} on {problem.plan.pipeline} stages of {problem.template.name}: {problem.metric}"
+    write_study(path, title, headline(found)[1:], panels(found))
+
+
+def panels(found: StageMining) -> list[Panel]:
+    """All that the page shows."""
+    made = [table_panel(choices_table(found))]
+    about = "A micro-batch on each stage, forward and backward: the slowest stage sets the pace."
+    made.append(Panel("Stages", about, stages_figure(found), half=found.top_k > 1))
+    if found.top_k > 1:
+        about = "Designs kept of each stage before the choice for all of them."
+        made.append(Panel("Top-k", about, top_figure(found), half=True))
+    made += [table_panel(stages_table(found, name)) for name in CHOICES if getattr(found, name) is not None]
+    made.append(table_panel(local_table(found)))
+    if found.top_k > 1:
+        made.append(table_panel(top_table(found), half=True))
+    made += _drawings(found)
+    if found.notes:
+        made.append(words_panel("Notes", list(found.notes)))
+    return made
+
+
+def stages_figure(found: StageMining) -> dict[str, Any]:
+    """Seconds of a micro-batch by stage."""
+    traces = []
+    for name in CHOICES:
+        choice: Choice | None = getattr(found, name)
+        if choice is not None:
+            each = [stage.forward_s + stage.backward_s for stage in choice.stages]
+            traces.append(
+                scatter(
+                    WORDS[name], list(range(len(each))), each, "lines+markers", line={"shape": "hvh"},
+                    marker={"color": COLOURS[name]},
+                )
+            )  # fmt: skip
+    return figure(traces, xaxis=axis("stage"), yaxis=axis("seconds of a micro-batch", rangemode="tozero"))
+
+
+def top_figure(found: StageMining) -> dict[str, Any]:
+    """Throughput over designs kept."""
+    counts = list(range(1, len(found.by_top) + 1))
+    traces = [
+        scatter(
+            WORDS[name], counts, [row[place] for row in found.by_top], "lines+markers", marker={"color": COLOURS[name]}
+        )
+        for place, name in enumerate(CHOICES)
+    ]
+    return figure(traces, xaxis=axis("designs kept of each stage"), yaxis=axis("samples per second"))
+
+
+def _drawings(found: StageMining) -> list[Panel]:
+    used: dict[int, tuple[Any, list[int]]] = {}
+    choice = found.heterogeneous or found.homogeneous
+    for number, record in enumerate(choice.designs if choice else ()):
+        used.setdefault(id(record), (record, []))[1].append(number)
+    made = []
+    for record, stages in list(used.values())[:MOST_DRAWN]:
+        where = f"stage {stages[0]}" if len(stages) == 1 else f"stages {stages[0]} to {stages[-1]} ({len(stages)})"
+        body = f"<pre>{html.escape(drawing(found.space.hardware(record.values)))}</pre>"
+        made.append(Panel(f"The design of {where}", "", body=body))
+    return made
