@@ -31,7 +31,9 @@ def test_the_slowest_stage_is_as_fast_as_of_all_cuts(seed: int) -> None:
     if np.isinf(least):
         assert found is None
         return
-    assert found is not None and list(found) == sorted(set(found)) and len(found) == stages - 1
+    assert found is not None
+    assert list(found) == sorted(set(found))
+    assert len(found) == stages - 1
     assert _slowest(tables, found) == pytest.approx(least)
 
 
