@@ -14,7 +14,7 @@ ASKED = [
     "mine", "mlp-robot", "mlp-cartpole", "--batch", "4", "--template", "edge", "--range", "rows=8,16",
     "--range", "columns=16",
     "--range", "lanes=8", "--range", "sram_kib=64", "--range", "core_count=1,2", "--range", "dram_gbps=6.4",
-    "--evaluations", "3",
+    "--evaluations", "3", "--finalists", "0",
 ]  # fmt: skip
 
 
@@ -55,6 +55,7 @@ def test_bad_options(tmp_path: Path) -> None:
         (["--range", "rows"], "--range 'rows': write NAME=VALUE,VALUE"),
         (["--resume"], "--resume: which store? give --store FILE"),
         (["--method", "wham", "--gap", "0.1"], "--gap: has no effect with --method wham"),
+        (["--method", "tpe", "--patience", "2"], "--patience: has no effect with --method tpe"),
     ):
         done = CliRunner().invoke(app, [*ASKED, *more])
         assert message in str(done.exception)

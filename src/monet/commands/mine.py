@@ -20,7 +20,16 @@ from monet.options import options_of
 from monet.quantities import plain_number
 from monet.report.files import check_outputs, write_json
 from monet.report.html.mining import write_mining
-from monet.report.mining import MOST_SHOWN, beside_table, designs_table, headline, loss_table, standing_table, summary
+from monet.report.mining import (
+    MOST_SHOWN,
+    beside_table,
+    designs_table,
+    finalists_table,
+    headline,
+    loss_table,
+    standing_table,
+    summary,
+)
 from monet.report.quantities import percent
 from monet.report.screen import screen
 from monet.report.stages import CHOICES
@@ -28,12 +37,15 @@ from monet.request import Request
 from monet.request.system_request import SystemRequest
 from monet.search.hardware.workload import Workload
 from monet.search.mining.comparison import Beside, beside_of
+from monet.search.mining.finalists import Finalist, finalists_of
 from monet.search.mining.methods import check_method, mine_by
 from monet.search.mining.mine import Mining, Problem, Watch
 from monet.search.mining.mine import mine as mine_template
 from monet.search.mining.templates import Limits, Template, load_template, template_names
 
 DEFAULT_EVALUATIONS = 60
+DEFAULT_GAP = 0.01
+DEFAULT_PATIENCE = 8
 
 
 @with_request(
@@ -66,7 +78,9 @@ def mine(
     homogeneous: Annotated[bool, typer.Option("--homogeneous", help="Of a pipeline: only one design for all stages.")] = False,
     seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Of random, tpe, nsga2 and spotlight.")] = 0,
     evaluations: Annotated[int, typer.Option(min=1, help="Designs that are scheduled at most.")] = DEFAULT_EVALUATIONS,
-    gap: Annotated[float, typer.Option(min=0, max=0.99, help="Stop when no design can be better by more than this share.")] = 0.0,
+    gap: Annotated[float, typer.Option(min=0, max=0.99, help="Stop when no design can be better by more than this share. [default: 0.01]", show_default=False)] = DEFAULT_GAP,
+    patience: Annotated[int, typer.Option(min=0, help="Stop after so many designs none of which was better by 1 %, where a proof is out of reach; 0: go on.")] = DEFAULT_PATIENCE,
+    finalists: Annotated[int, typer.Option(min=0, max=20, help="Best designs whose fusion is then searched, as monet fuse does.")] = 2,
     store: Annotated[str, typer.Option(metavar="FILE", help="SQLite file that keeps every design. [default: none]", show_default=False)] = "",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a store.")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Processes on this machine.")] = 1,
@@ -78,7 +92,8 @@ def mine(
         raise MonetError("--resume: which store? give --store FILE")
     check_method(method)
     if method != "bound":
-        refuse_unused(f"with --method {method}, which proves nothing", {"--gap": gap})
+        unused: dict[str, object] = {"--gap": gap != DEFAULT_GAP, "--patience": patience != DEFAULT_PATIENCE}
+        refuse_unused(f"with --method {method}, which proves nothing", unused)
     else:
         refuse_unused("with --method bound, which draws nothing at random", {"--seed": seed})
     check_outputs({"--report": report}, {"--json": json}, (store,) if store else ())
@@ -101,19 +116,27 @@ def mine(
     with _kept(store) as path, _display() as watch:
         if method == "bound":
             found = mine_template(
-                problem, path, evaluations=evaluations, slack=gap, jobs=jobs, resume=resume, watch=watch
+                problem,
+                path,
+                evaluations=evaluations,
+                slack=gap,
+                patience=patience,
+                jobs=jobs,
+                resume=resume,
+                watch=watch,
             )
         else:
             found = mine_by(
                 method, problem, path, evaluations=evaluations, seed=seed, jobs=jobs, resume=resume, watch=watch
             )
+        last = finalists_of(found, path, finalists, jobs)
         beside = beside_of(found, path, jobs, hand=baselines, inference=inference)
     if json:
-        write_json(json, summary(found, beside))
+        write_json(json, summary(found, beside, last))
     if report and found.best:
-        write_mining(report, found, beside)
+        write_mining(report, found, beside, last)
     if json != "-":
-        _print(found, beside)
+        _print(found, beside, last)
     if found.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -203,7 +226,7 @@ def _display() -> Iterator[Watch]:
         yield watch
 
 
-def _print(found: Mining, beside: Sequence[Beside]) -> None:
+def _print(found: Mining, beside: Sequence[Beside], last: Sequence[Finalist]) -> None:
     console = screen()
     for line in headline(found):
         console.print(line, soft_wrap=True)
@@ -213,6 +236,9 @@ def _print(found: Mining, beside: Sequence[Beside]) -> None:
     console.print(designs_table(found, "Best designs", found.ranked[:MOST_SHOWN]))
     console.print()
     console.print(designs_table(found, "Front over area", found.front()))
+    if last:
+        console.print()
+        console.print(finalists_table(found, last))
     if beside:
         console.print()
         console.print(beside_table(found, beside))

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from monet.errors import nearest
+from monet.errors import MonetError, nearest
 from monet.hardware.errors import DescriptionError, DescriptionProblem, HardwareError
 from monet.nesting import check_nesting
 
@@ -41,6 +41,24 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 
 
 EXPECTED = "a hardware file is a mapping with name, node_nm, clock_hz, cores, dram, network"
+
+
+def shipped_names(folder: Path) -> tuple[str, ...]:
+    """Names of the files in a folder that come with monet."""
+    return tuple(sorted(path.stem for path in folder.glob("*.yaml")))
+
+
+def shipped_or_own(name_or_path: str | Path, folder: Path, what: str) -> Path:
+    """The file of a shipped ``what`` by its name, or any file; an error with the nearest name if it is neither."""
+    text = str(name_or_path)
+    if text in shipped_names(folder):
+        return folder / f"{text}.yaml"
+    path = Path(name_or_path)
+    if path.is_file():
+        return path
+    if path.suffix in (".yaml", ".yml") or len(path.parts) > 1:
+        raise MonetError(f"{text}: no such file")
+    raise MonetError(f"no {what} called {text!r}; {nearest(text, shipped_names(folder))}")
 
 
 def read_document(path: Path, expected: str = EXPECTED) -> Document:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from monet.hardware.drawing import parameter_text
@@ -10,12 +11,13 @@ from monet.report.quantities import percent, quantity, seconds, times
 from monet.report.table import Heading, TextTable
 from monet.search.hardware.record import Record
 from monet.search.mining.comparison import Beside
+from monet.search.mining.finalists import Finalist
 from monet.search.mining.mine import Mining, samples
 
 MOST_SHOWN = 8
 
 
-def summary(found: Mining, beside: Sequence[Beside] = ()) -> dict[str, Any]:
+def summary(found: Mining, beside: Sequence[Beside] = (), last: Sequence[Finalist] = ()) -> dict[str, Any]:
     """Plain values of everything: what ``--json`` writes."""
     problem, best = found.problem, found.best
     return {
@@ -33,6 +35,21 @@ def summary(found: Mining, beside: Sequence[Beside] = ()) -> dict[str, Any]:
         "cut_by": dict(found.search.cut_by) if found.search else {},
         "ranked": [design_values(found, record) for record in found.ranked[:MOST_SHOWN]],
         "front": [design_values(found, record) for record in found.front()],
+        "finalists": [
+            {
+                "parameters": dict(each.record.values),
+                "gain": each.gain,
+                "workloads": {
+                    name: {
+                        "latency_s": each.record.metrics[f"{name}.latency_s"],
+                        "searched_latency_s": each.searched.metrics[f"{name}.latency_s"],
+                        "searched_energy_j": each.searched.metrics[f"{name}.energy_j"],
+                    }
+                    for name in problem.workloads
+                },
+            }
+            for each in last
+        ],
         "beside": [
             {"name": each.name, "cost_over_best": each.cost / found.cost(best), **design_values(found, each.record)}
             for each in beside
@@ -117,7 +134,7 @@ def headline(found: Mining) -> list[str]:
             if found.gap <= 0
             else f"no design is better by more than {percent(found.gap)}"
         )
-        lines.append(f"  {proved}, by bounds over all plans")
+        lines.append(f"  {proved}, by bounds over all {'default ' if found.problem.in_order else ''}plans")
     return lines
 
 
@@ -165,6 +182,27 @@ def beside_table(found: Mining, beside: Sequence[Beside]) -> TextTable:
         )
     headings = ("design", "samples", "area", "TDP", "cost of best's", Heading("", "prose"))
     return TextTable("Beside it, scaled to the same limits", headings, rows)
+
+
+def finalists_table(found: Mining, last: Sequence[Finalist]) -> TextTable:
+    """The best designs with searched fusion. What is proved is about default plans, so these may change places."""
+    rows = []
+    for number, each in enumerate(last, 1):
+        after = replace(each.record, metrics=each.searched.metrics)
+        rows.append(
+            (
+                str(number),
+                quantity(mean_rate(found, each.record), "/s"),
+                quantity(mean_rate(found, after), "/s"),
+                percent(each.gain),
+                parameters_text(found, each.record),
+            )
+        )
+    headings = ("", "default plan", "searched fusion", "gain", Heading("design", "prose"))
+    first = min(range(len(last)), key=lambda place: last[place].searched_cost)
+    ahead = 1 - last[first].searched_cost / last[0].searched_cost
+    more = f"with searched fusion design {first + 1} is {percent(ahead)} ahead of design 1" if first else ""
+    return TextTable("Finalists, with their fusion searched", headings, rows, more=more)
 
 
 def standing_table(found: Mining) -> TextTable:

@@ -56,6 +56,14 @@ def test_processes_and_resuming_change_nothing(found: Mining, tmp_path: Path) ->
     assert again.best.metrics == found.best.metrics
 
 
+def test_patience_ends_what_cannot_be_proved(found: Mining, tmp_path: Path) -> None:
+    """With evaluations for all that is open it goes on to the proof; with fewer it ends when nothing better comes."""
+    patient = mine(small(), str(tmp_path / "a.sqlite"), evaluations=20, patience=1, front=False)
+    assert patient.gap == 0.0
+    short = mine(small("edp"), str(tmp_path / "b.sqlite"), evaluations=5, patience=1, front=False)
+    assert len(short.records) <= 5
+
+
 def test_front_has_smaller_designs(found: Mining) -> None:
     front = found.front()
     areas = [record.metrics["area_mm2"] for record in front]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.core import ArrayMode, Axis, Core
@@ -123,6 +124,7 @@ def rate_of(nest: LoopNest, core: Core, binding: Binding) -> Rate:
 # --- candidates -------------------------------------------------------------------------------------------------------
 
 
+@lru_cache(100_000)
 def factors(steps: int, room: int) -> tuple[int, ...]:
     """Useful unrollings of ``steps`` in ``room`` positions, largest first: the smallest factor for each step count."""
     found, factor = [], min(steps, room)
@@ -176,8 +178,12 @@ def unrollings(
     beam: list[tuple[int, tuple[tuple[str, str, int], ...], dict[str, int]]] = [(math.prod(sizes.values()), (), sizes)]
     for name, size, legal in axes:
         wider = {}
+        known: dict[tuple[int, ...], tuple[tuple[tuple[str, int], ...], ...]] = {}  # ways, by steps left of each
         for _, chosen, steps in beam:
-            for dims in _fits_axis(steps, legal, size):
+            left_of = tuple(steps[dim] for dim in legal)
+            if left_of not in known:
+                known[left_of] = tuple(_fits_axis(steps, legal, size))
+            for dims in known[left_of]:
                 left = dict(steps)
                 for dim, factor in dims:
                     left[dim] = -(-left[dim] // factor)

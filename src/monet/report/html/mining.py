@@ -12,6 +12,7 @@ from monet.report.mining import (
     MOST_SHOWN,
     beside_table,
     designs_table,
+    finalists_table,
     headline,
     loss_table,
     mean_rate,
@@ -23,19 +24,20 @@ from monet.report.table import Heading, TextTable
 from monet.search.hardware.record import Record
 from monet.search.mining.best_first import CUT, EVALUATED, OPEN, OVER, BestFirst
 from monet.search.mining.comparison import Beside
+from monet.search.mining.finalists import Finalist
 from monet.search.mining.mine import Mining
 
 DRAWN = 2  # designs that are drawn
 FRONT, OTHER = "#d9703a", "#3f7fc1"
 
 
-def write_mining(path: str, found: Mining, beside: Sequence[Beside] = ()) -> None:
+def write_mining(path: str, found: Mining, beside: Sequence[Beside] = (), last: Sequence[Finalist] = ()) -> None:
     """Write the page."""
     title = f"{', '.join(found.problem.workloads)} on {found.problem.template.name}: mined for {found.problem.metric}"
-    write_study(path, title, headline(found)[1:], panels(found, beside))
+    write_study(path, title, headline(found)[1:], panels(found, beside, last))
 
 
-def panels(found: Mining, beside: Sequence[Beside] = ()) -> list[Panel]:
+def panels(found: Mining, beside: Sequence[Beside] = (), last: Sequence[Finalist] = ()) -> list[Panel]:
     """All that the page shows."""
     made = [Panel("Designs: throughput over area", "Every evaluated design; orange: none is faster and smaller.",
                   front_figure(found), half=found.search is not None)]  # fmt: skip
@@ -44,6 +46,8 @@ def panels(found: Mining, beside: Sequence[Beside] = ()) -> list[Panel]:
         made.append(Panel("How the search went", about, history_figure(found.search), half=True))
     made.append(table_panel(designs_table(found, "Best designs", found.ranked[:MOST_SHOWN])))
     made.append(table_panel(designs_table(found, "Front over area", found.front())))
+    if last:
+        made.append(table_panel(finalists_table(found, last)))
     if beside and found.best:
         made.append(table_panel(beside_table(found, beside)))
     if len(found.problem.workloads) > 1 and found.best:

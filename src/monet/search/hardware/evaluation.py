@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from monet.request.evaluation import schedule_of
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.evaluation import model_version
 from monet.schedule.measurement.figures import Figures, figures_of
+from monet.schedule.schedule import Schedule
 from monet.search.hardware.objectives import hardware_figures, means
 from monet.search.hardware.record import Record
 from monet.search.hardware.space import Space, numeric, space_from_text
@@ -32,14 +33,22 @@ class _Infeasible(Exception):
     """Why a point has no figures."""
 
 
+Run = Callable[[Workload, Scheduler], Schedule]
+
+
 def evaluate(space_text: str, values: Mapping[str, Any]) -> Record:
     """The record of a point. Never raises for a design that cannot do the work: that is a record too."""
+    return evaluate_by(schedule_of, space_text, values)
+
+
+def evaluate_by(run: Run, space_text: str, values: Mapping[str, Any]) -> Record:
+    """The same with schedules that are made otherwise than workloads say."""
     began = time.process_time()
     space = default_store()[SPACES].get_or(space_text, lambda: space_from_text(space_text))
     metrics = dict[str, float]()
     status, reason = "ok", ""
     try:
-        _evaluate(space, values, metrics)
+        _evaluate(space, values, metrics, run)
     except _Infeasible as error:
         status, reason = "infeasible", str(error)
     except MonetError as error:
@@ -47,7 +56,7 @@ def evaluate(space_text: str, values: Mapping[str, Any]) -> Record:
     return Record(values, status, reason, metrics, time.process_time() - began, 1, model_version())
 
 
-def _evaluate(space: Space, values: Mapping[str, Any], metrics: dict[str, float]) -> None:
+def _evaluate(space: Space, values: Mapping[str, Any], metrics: dict[str, float], run: Run) -> None:
     known: dict[str, Any] = numeric(values)
     _require(space, known)
     accelerator = space.hardware(values)
@@ -59,7 +68,7 @@ def _evaluate(space: Space, values: Mapping[str, Any], metrics: dict[str, float]
         metrics |= _pipelined(space, workloads, accelerator, metrics["full_use_power_w"])
         workloads = {}
     for name, workload in workloads.items():
-        figures = _run(name, workload, accelerator)
+        figures = _run(name, workload, accelerator, run)
         metrics |= {
             f"{name}.latency_s": figures.latency_s,
             f"{name}.energy_j": figures.energy_j,
@@ -102,11 +111,11 @@ def _require(space: Space, known: Mapping[str, Any]) -> None:
             raise _Infeasible(f"constraint: {constraint.explain(known)}")
 
 
-def _run(name: str, workload: Workload, accelerator: Accelerator) -> Figures:
+def _run(name: str, workload: Workload, accelerator: Accelerator, run: Run) -> Figures:
     try:
         scheduler = Scheduler(graph_of(workload), accelerator, workload.objective)
         scheduler.check_fits()
-        schedule = schedule_of(workload, scheduler)
+        schedule = run(workload, scheduler)
     except NoSchedule as error:
         raise _Infeasible(f"{name}: {error.reason.message}") from None
     except MonetError as error:

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from monet.errors import MonetError, OptionError, nearest
 from monet.hardware.accelerator import Accelerator
-from monet.hardware.document import Document, read_document, with_overrides
+from monet.hardware.document import Document, read_document, shipped_names, shipped_or_own, with_overrides
 from monet.hardware.errors import DescriptionProblem, HardwareError
 from monet.hardware.loading import describe, load_description, problems_of
 from monet.hardware.resolve import resolve
@@ -256,17 +256,12 @@ class Space:
 
 def space_names() -> tuple[str, ...]:
     """Names of the spaces that come with monet."""
-    return tuple(sorted(path.stem for path in SPACES.glob("*.yaml")))
+    return shipped_names(SPACES)
 
 
 def load_space(name_or_path: str | Path) -> Space:
     """A checked space from a YAML file or the name of a shipped one."""
-    text = str(name_or_path)
-    path = SPACES / f"{text}.yaml" if text in space_names() else Path(name_or_path)
-    if not path.is_file():
-        if path.suffix in (".yaml", ".yml") or len(path.parts) > 1:
-            raise MonetError(f"{text}: no such file")
-        raise MonetError(f"no space called {text!r}; {nearest(text, space_names())}")
+    text, path = str(name_or_path), shipped_or_own(name_or_path, SPACES, "space")
     needed = ", ".join(name for name, field in SpaceModel.model_fields.items() if field.is_required())
     document = read_document(path, f"a space file is a mapping with at least {needed}")
     return make_space(document, text, path.parent)

@@ -28,6 +28,7 @@ from monet.search.mining.templates import Limits
 BATCH = 4  # designs evaluated before the next are chosen, whatever the number of processes
 MOST_RANKED = 20_000  # designs that are ranked anew after every batch
 OPTIMISM = 0.5  # deviations below its mean by which a design is ranked
+WORTHWHILE = 0.01  # share by which a design has to be better to count as progress
 MOST_REFINED = 4_000  # designs whose bound is made exact to say how far the search may be from the optimum
 
 OPEN, CUT, OVER, EVALUATED, IMPOSSIBLE = range(5)
@@ -45,6 +46,7 @@ class BestFirst:
     most: int  # evaluations
     slack: float = 0.0  # a design must be better by this share to be looked at
     floor_s: Mapping[str, float] = field(default_factory=dict)  # latency that a workload may take at most
+    patience: int = 0  # evaluations without progress after which it ends, unless a proof is in reach; 0: goes on
     in_order: bool = True  # plans keep the graph's order, as default ones do
     best: float = np.inf
     evaluated: list[int] = field(default_factory=list)
@@ -55,9 +57,12 @@ class BestFirst:
     def __post_init__(self) -> None:
         found = self.candidates
         self.state = np.zeros(len(found), np.int8)
+        self.progress_at, self.progress = 0, np.inf  # evaluations, and the best, when it last got clearly better
         self.exact = np.zeros(len(found), bool)
         self.bound = self.metric.cost(found.latency_s, found.watts, found.energy_j)
         self.guess = np.maximum(self.metric.cost(found.estimate_s, found.watts, found.energy_j), self.bound)
+        slowest = np.argmax(found.latency_s, axis=0)
+        self.by_dram = np.take_along_axis(found.by_dram, slowest[None], axis=0)[0] > 0
         self.features = found.choice.astype(float)
         for name, least in zip(self.workloads, found.latency_s, strict=True):
             self.state[least > self.floor_s.get(name, np.inf)] = OVER
@@ -67,12 +72,23 @@ class BestFirst:
 
     def search(self) -> Search:
         """Batches of designs to evaluate; is sent their records."""
-        while len(self.evaluated) < self.most:
+        while len(self.evaluated) < self.most and not self._settled():
             rows = self._next(min(BATCH, self.most - len(self.evaluated)))
             if not rows:
                 return
             records = yield [self.candidates.values(row) for row in rows]
             self._learn(rows, records)
+
+    def _settled(self) -> bool:
+        """Whether nothing better has come for long, and all that is open cannot be evaluated either."""
+        if not self.patience or len(self.evaluated) < self.progress_at + self.patience:
+            return False
+        left, rows = self.most - len(self.evaluated), self._worth()
+        if len(rows) <= MOST_REFINED:
+            for row in rows.tolist():
+                self._look(row)
+            rows = self._worth()
+        return len(rows) > left
 
     def _next(self, count: int) -> list[int]:
         """The designs that look best and may be better than the best found."""
@@ -93,7 +109,9 @@ class BestFirst:
         """Open designs whose bound is below the best found; the others are cut."""
         worth = self.bound < self.best * (1 - self.slack)
         cut = (self.state == OPEN) & ~worth
-        self.cut_by["bound of all designs"] += int(cut.sum())
+        by_dram = int(self.by_dram[cut].sum())
+        self.cut_by["DRAM"] += by_dram
+        self.cut_by["cores"] += int(cut.sum()) - by_dram
         self.state[cut] = CUT
         return np.flatnonzero(self.state == OPEN)
 
@@ -118,6 +136,7 @@ class BestFirst:
 
     def _refine(self, row: int) -> None:
         self.exact[row] = True
+        fresh = self.state[row] == OPEN
         try:
             hardware = self.candidates.space.hardware(self.candidates.values(row))
             design = bounded(hardware, self.workloads, in_order=self.in_order)
@@ -128,12 +147,12 @@ class BestFirst:
         late = [name for name, step in design.steps.items() if step.latency_s > self.floor_s.get(name, np.inf)]
         if over or late:
             self.state[row] = OVER
-            self.cut_by[over[0] if over else "floor"] += 1
+            self.cut_by[over[0] if over else "floor"] += int(fresh)
             return
         self.bound[row] = max(self.bound[row], self._cost(design))
         if self.bound[row] >= self.best * (1 - self.slack):
             self.state[row] = CUT
-            self.cut_by[max(design.steps.values(), key=lambda step: step.latency_s).limit] += 1
+            self.cut_by[max(design.steps.values(), key=lambda step: step.latency_s).limit] += int(fresh)
 
     def _cost(self, design: Bounded) -> float:
         latency = np.array([step.latency_s for step in design.steps.values()])
@@ -147,6 +166,8 @@ class BestFirst:
             cost = self.metric.of_record(record.metrics, tuple(self.workloads)) if record.ok else np.inf
             self.costs.append(cost)
             self.best = min(self.best, cost)
+        if self.best < (1 - WORTHWHILE) * self.progress:
+            self.progress_at, self.progress = len(self.evaluated), self.best
         self.history.append((len(self.evaluated), float(self.best), self.smallest_open()))
 
     def know(self, records: Sequence[Record]) -> None:

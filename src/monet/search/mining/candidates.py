@@ -35,6 +35,7 @@ class Candidates:
     area_m2: F64
     watts: F64
     latency_s: F64  # by workload and design: least
+    by_dram: F64  # by workload and design: whether DRAM says so, not the cores
     energy_j: F64  # by workload and design: least, arithmetic left out
     estimate_s: F64  # by workload and design: every operator alone at its roofline, one after another; a guess
 
@@ -76,10 +77,11 @@ def candidates(
     if not rows:
         empty = np.zeros(0)
         none = np.zeros((len(workloads), 0))
-        return Candidates(space, total, np.zeros((0, len(space.parameters)), np.int64), empty, empty, none, none, none)
+        choice = np.zeros((0, len(space.parameters)), np.int64)
+        return Candidates(space, total, choice, empty, empty, none, none, none, none)
     areas, powers = (np.concatenate(each) for each in zip(*priced, strict=True))
-    lows, joules, guesses = (np.concatenate(each, axis=1) for each in zip(*times, strict=True))
-    return Candidates(space, total, np.concatenate(rows), areas, powers, lows, joules, guesses)
+    lows, by_dram, joules, guesses = (np.concatenate(each, axis=1) for each in zip(*times, strict=True))
+    return Candidates(space, total, np.concatenate(rows), areas, powers, lows, by_dram, joules, guesses)
 
 
 def smallest(space: Space) -> tuple[float, float]:
@@ -90,10 +92,10 @@ def smallest(space: Space) -> tuple[float, float]:
     return area, power
 
 
-def _times(workload: Workload, group: Group, in_order: bool) -> tuple[F64, F64, F64]:
-    """Least seconds and joules of a step on every design of a group, and a guess of its seconds: operators one after
-    another, each over all cores of the kind that is done first, or as fast as DRAM gives what it reads and takes what
-    it writes."""
+def _times(workload: Workload, group: Group, in_order: bool) -> tuple[F64, F64, F64, F64]:
+    """Least seconds of a step on every design of a group, whether it waits for DRAM in these, least joules, and a
+    guess of its seconds: operators one after another, each over all cores of the kind that is done first, or as fast as
+    DRAM gives what it reads and takes what it writes."""
     classes = classes_of(workload)
     counts = [count for count, _ in group.cores]
     seconds = [occupancies(classes, part.core) for _, part in group.cores]
@@ -105,9 +107,10 @@ def _times(workload: Workload, group: Group, in_order: bool) -> tuple[F64, F64, 
     split = np.min([each[None, :] / count[:, None] for each, count in zip(seconds, counts, strict=True)], axis=0)
     split = np.where(np.isfinite(split), split, 0.0)
     guess = np.maximum(split, classes.moved_bytes[None, :] / rate) @ classes.times
+    by_dram = moved / rate > low
     low = np.maximum(low, moved / rate)
     static = group.chip.static_w + sum(count * part.static_w for count, part in group.cores)
-    return low, static * low + group.chip.moving_j_per_byte * moved, guess
+    return low, by_dram.astype(float), static * low + group.chip.moving_j_per_byte * moved, guess
 
 
 def _least_bytes(workload: Workload, sizes: F64, resident: frozenset[str], in_order: bool) -> F64:

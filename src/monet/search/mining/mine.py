@@ -15,7 +15,7 @@ from monet.hardware.power import full_use_power_w
 from monet.schedule.planning.default_plan import FUSIONS
 from monet.schedule.workload import Workload as Analysed
 from monet.schedule.workload import workload_of
-from monet.search.hardware.engine import Engine, local
+from monet.search.hardware.engine import EVALUATE, Engine, local
 from monet.search.hardware.evaluation import graph_of
 from monet.search.hardware.record import Record
 from monet.search.hardware.samplers import answered
@@ -147,6 +147,7 @@ class Bench:
     path: str
     jobs: int = 1
     resume: bool = False
+    function: str = EVALUATE
 
     @contextmanager
     def opened(self) -> Iterator[Callable[[list[Values]], list[Record]]]:
@@ -157,7 +158,7 @@ class Bench:
             local(self.jobs) as (make, slots),
             open_store(self.path, self.space, model_version(), resume=self.resume) as store,
         ):
-            engine = Engine(store, make, slots)
+            engine = Engine(store, make, slots, function=self.function)
             try:
                 yield engine.evaluate
             finally:
@@ -173,6 +174,7 @@ def mine(
     *,
     evaluations: int = 60,
     slack: float = 0.0,
+    patience: int = 0,
     jobs: int = 1,
     resume: bool = False,
     front: bool = True,
@@ -189,7 +191,15 @@ def mine(
         in_order=problem.in_order,
     )
     search = BestFirst(
-        found, workloads, problem.goal, problem.limits, evaluations, slack, problem.floors_s(), problem.in_order
+        found,
+        workloads,
+        problem.goal,
+        problem.limits,
+        evaluations,
+        slack,
+        problem.floors_s(),
+        patience,
+        problem.in_order,
     )
     records, interrupted = dict[str, Record](), False
     with Bench(space, store_path, jobs, resume).opened() as evaluate:

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from monet.errors import MonetError, nearest
 from monet.hardware.description import Model
-from monet.hardware.document import Document, read_document
+from monet.hardware.document import Document, read_document, shipped_names, shipped_or_own
 from monet.hardware.loading import problems_of
 from monet.search.hardware.description import ParameterModel
 from monet.search.hardware.space import Space, SpaceError, make_space
@@ -142,17 +142,12 @@ class Template:
 
 def template_names() -> tuple[str, ...]:
     """Names of the templates that come with monet."""
-    return tuple(sorted(path.stem for path in TEMPLATES.glob("*.yaml")))
+    return shipped_names(TEMPLATES)
 
 
 def load_template(name_or_path: str | Path) -> Template:
     """A checked template from a YAML file or the name of a shipped one."""
-    text = str(name_or_path)
-    path = TEMPLATES / f"{text}.yaml" if text in template_names() else Path(name_or_path)
-    if not path.is_file():
-        if path.suffix in (".yaml", ".yml") or len(path.parts) > 1:
-            raise MonetError(f"{text}: no such file")
-        raise MonetError(f"no template called {text!r}; {nearest(text, template_names())}")
+    text, path = str(name_or_path), shipped_or_own(name_or_path, TEMPLATES, "template")
     document = read_document(path, "a template file is a mapping with at least name, parameters, hardware")
     try:
         return Template(TemplateModel.model_validate(document), text)
