@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from monet.distributed.chunk_costs import Least
 from monet.distributed.evaluation import evaluate_plan
 from monet.distributed.fitting import memory_of
 from monet.distributed.layout import lay
+from monet.distributed.pipeline import PipelineWork, simulate
 from monet.distributed.plan import ParallelPlan
 from monet.request.system_request import SystemRequest
-from monet.search.distribution.bounds import HeldBytes, ModelNumbers
+from monet.search.distribution.bounds import HeldBytes, ModelNumbers, by_blocks, by_middle, piped
+from monet.search.distribution.costing import Costing
 from monet.search.distribution.search import Distribution, distribute, neighbours
 from monet.search.distribution.space import PlanSpace, divisors
 
@@ -26,7 +30,7 @@ SYSTEM = {
 }
 SPACE = PlanSpace(
     4, 4, 12, 4, most_micro_batch=1, most_interleave=2, sharding=("none", "parameters"), recomputation=("none",),
-    sequence_parallel=(True,),
+    sequence_parallel=(False, True),
 )  # fmt: skip
 REQUEST = SystemRequest(GPT, system=SYSTEM, batch=4, optimizer="adam", fusion="none")
 
@@ -65,12 +69,81 @@ def test_the_best_is_that_of_costing_all(both: tuple[Distribution, Distribution]
 
 def test_bounds_are_below_what_plans_cost(both: tuple[Distribution, Distribution]) -> None:
     numbers = ModelNumbers.of(REQUEST.coster(), REQUEST.load_system())
-    held = HeldBytes(REQUEST.coster(), SPACE.plans())
+    held = HeldBytes(REQUEST.coster())
+    costing = Costing(REQUEST.coster(), REQUEST.load_system(), SPACE.batch, GPT)
     for one in both[1].tried:
+        seconds = _bounds(costing, one.plan)
+        assert seconds == sorted(seconds)  # closer and closer
         assert numbers.seconds(one.plan, SPACE.batch) <= one.result.latency_s
+        assert seconds[-1] <= one.result.latency_s * (1 + 1e-12)
         activations = held.bytes(one.plan, SPACE.batch)
         assert activations > 0
         assert numbers.bytes(one.plan) + activations <= one.result.peak_memory_bytes
+
+
+def _bounds(costing: Costing, plan: ParallelPlan) -> list[float]:
+    """Bounds of a step as the search takes them, one after the other."""
+    passes, blocks = plan.micro_batches(SPACE.batch), SPACE.blocks // plan.chunks
+    forward, backward, last = costing.ports(plan)
+    floor, block = costing.floor(plan), costing.block(plan)
+    floor = Least(max(floor.forward, forward), max(floor.backward, backward), floor.apart, last)
+    least = floor._replace(forward=max(floor.forward, block.forward), backward=max(floor.backward, block.backward))
+    assert min(block) > 0
+    return [
+        by_blocks(plan, passes, blocks, floor), by_middle(plan, passes, blocks, least, block),
+        costing.before_update(plan),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "zero-bubble"])
+def test_a_pipeline_is_never_faster_than_its_bound(schedule: str) -> None:
+    random = np.random.default_rng(5)
+    for _ in range(200):
+        stages, chunks = int(random.integers(1, 6)), 1 if schedule == "zero-bubble" else int(random.integers(1, 4))
+        passes = stages * int(random.integers(1, 4))
+        plan = ParallelPlan(
+            pipeline=stages,
+            interleave=chunks if stages > 1 else 1,
+            pipeline_schedule=schedule if stages > 1 else "1f1b",
+        )
+        least = random.uniform(0.1, 1.0, 3)
+        seconds = np.zeros((3, plan.chunks, passes))
+        seconds[:2] = least[:2, None, None] + random.uniform(0, 0.5, (2, plan.chunks, 1)) * random.integers(0, 2)
+        if plan.pipeline_schedule == "zero-bubble":
+            seconds[2], seconds[1] = 0.4 * seconds[1], 0.6 * seconds[1]
+        none = np.zeros(plan.chunks)
+        work = PipelineWork(stages, seconds, none, none, np.zeros(stages), np.zeros(stages))
+        bound = piped(plan, passes, float(least[0]), float(least[1]))
+        assert simulate(work, plan.pipeline_schedule).seconds >= bound * (1 - 1e-12)
+
+
+def test_unlike_stages_may_be_faster_than_equal_ones() -> None:
+    """So the bound of equal stages is for these only: half the work first, a quarter behind it."""
+    seconds = np.zeros((3, 2, 2))
+    seconds[:2] = np.array([0.25, 0.125])[None, :, None]
+    work = PipelineWork(2, seconds, np.zeros(2), np.zeros(2), np.zeros(2), np.zeros(2))
+    assert simulate(work).seconds < piped(ParallelPlan(pipeline=2), 2, 0.1875, 0.1875)
+    numbers = ModelNumbers(0.1875, 0.1875, 0, 0, 0, 1.0, 2, equal=False)
+    assert simulate(work).seconds >= numbers.seconds(ParallelPlan(pipeline=2), 2)
+
+
+def test_what_blocks_take_at_least_is_below_what_they_take() -> None:
+    """So chunks are as their schedules say: nothing is added to them."""
+    coster, system = REQUEST.coster(), REQUEST.load_system()
+    for plan in (ParallelPlan(data=2, pipeline=2), ParallelPlan(tensor=2, sequence_parallel=True, pipeline=2)):
+        laid = lay(plan, system, 4)
+        floor = coster.floor(plan, laid.network, laid.devices[0], laid.micro_batches)
+        forward, backward = coster.between(plan, laid.network, laid.devices[0], laid.micro_batches)
+        assert 0 < floor.forward <= forward
+        assert 0 < floor.backward <= backward
+        chunks = coster.chunks(plan, laid.network, laid.devices, laid.micro_batches)
+        assert all(chunk.forward["seconds"] >= chunk.blocks * forward for chunk in chunks)
+
+
+def test_processes_find_the_same(both: tuple[Distribution, Distribution]) -> None:
+    found = distribute(REQUEST.coster(), REQUEST.load_system(), SPACE, GPT, jobs=2)
+    assert [one.plan for one in found.tried] == [one.plan for one in both[0].tried]
+    assert found.bounded == both[0].bounded
 
 
 def test_held_bytes_are_below_memory_at_other_micro_batches_and_recomputation() -> None:
@@ -80,7 +153,7 @@ def test_held_bytes_are_below_memory_at_other_micro_batches_and_recomputation() 
         ParallelPlan(data=2, pipeline=2, interleave=3, micro_batch=3, recompute="full", shard="parameters"),
         ParallelPlan(data=2, tensor=2, sequence_parallel=True, micro_batch=3, shard="gradients"),
     ]
-    held = HeldBytes(coster, plans)
+    held = HeldBytes(coster)
     for plan in plans:
         for peak in memory_of(coster, lay(plan, system, 12))[:1]:
             assert 0 < held.bytes(plan, 12) <= peak.parts["activations"]
@@ -114,8 +187,11 @@ def test_where_nothing_fits_the_least_short_is_named() -> None:
     small = {**SYSTEM, "devices": {"hardware": "micro-npu", "set": {"dram.external.capacity_bytes": 20000}}}
     request = replace(REQUEST, system=small)
     found = distribute(request.coster(), request.load_system(), SPACE, GPT, exhaustive=True)
-    assert found.best is None
+    quick = distribute(request.coster(), request.load_system(), SPACE, GPT)
+    assert found.best is quick.best is None
     assert found.least_short is not None
+    assert quick.least_short is not None
+    assert quick.least_short.result.reason == found.least_short.result.reason
     reason = evaluate_plan(
         request.coster(), request.load_system(), ParallelPlan(data=4), 4, GPT, only_fitting=True
     ).reason  # fmt: skip

@@ -44,6 +44,7 @@ def distribute(
     most_interleave: Annotated[int, typer.Option(min=1, help="Most chunks of a stage.")] = 16,
     exhaustive: Annotated[bool, typer.Option("--exhaustive", help="Cost every plan, also those whose bounds say that they are not best.")] = False,
     top: Annotated[int, typer.Option(min=1, help="How many plans to show.")] = 10,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes; does not change the answer.")] = 1,
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
     report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write a self-contained HTML page.")] = "",
 ) -> None:  # fmt: skip
@@ -66,9 +67,9 @@ def distribute(
         _names("shard", shard), _names("recompute", recompute), _names("schedules", schedules),
     )  # fmt: skip
     model = str(request.model)
-    with counted("plans", 1) as shown:
+    with counted("plans", sum(1 for _ in space.plans())) as shown:
         found = search(
-            coster, system, space, model, best, whole_front=front, exhaustive=exhaustive,
+            coster, system, space, model, best, whole_front=front, exhaustive=exhaustive, jobs=jobs,
             watch=lambda done, plans, _: shown(done),
         )  # fmt: skip
     detailed = evaluate_plan(coster, system, found.best.plan, request.batch, model) if found.best and report else None

@@ -1,7 +1,10 @@
 """What the chunks of a plan cost: the first, one in the middle and the last, each with few blocks and with one more.
 
 The difference is what a block costs when blocks follow each other, overlap between them included; a chunk of any length
-is put together from that. Graphs and passes are kept by content, so plans share them.
+is put together from that. Graphs and passes are kept by content, so plans share them (``programs.py``). Programs that
+do the same but send less, or have a block less, run by one plan: only the longest of them is fused anew.
+
+No chunk takes less than its blocks take at least (``Least``): a search that leaves plans out by that is right.
 """
 
 from __future__ import annotations
@@ -9,15 +12,27 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 from monet.distributed.amounts import Amounts
 from monet.distributed.blocks import Blocks, span_of
 from monet.distributed.collectives import collective_cost
-from monet.distributed.memory import ChunkMemory, chunk_memory
+from monet.distributed.floors import least_pass_seconds
+from monet.distributed.memory import ChunkMemory, chunk_memory, saved_bytes
 from monet.distributed.network import Network, groups_of
-from monet.distributed.passes import pass_cost
+from monet.distributed.passes import Passed, planned_pass, scheduler_of
 from monet.distributed.plan import ParallelPlan, check_divides
-from monet.distributed.ranks import rank_graphs
+from monet.distributed.programs import (
+    BETWEEN,
+    FEW,
+    WHOLE,
+    Program,
+    kind_of,
+    of_long_row,
+    plain,
+    sharing_less,
+)
+from monet.distributed.ranks import CutForward, cut_forward, programs_of
 from monet.distributed.stages import RankGraphs
 from monet.distributed.system import Devices
 from monet.errors import OptionError
@@ -28,18 +43,30 @@ from monet.graph.operators.collective import payload_bytes
 from monet.mapping.cost_store import CostStore, Section
 from monet.training.options import TrainingOptions
 
-FEW = 2  # blocks that are scheduled together; and one more
-WHOLE = 3 * (FEW + 1)  # up to so many blocks, all are scheduled
 FORWARD = (Phase.FORWARD, Phase.LOSS)
 BACKWARD = (Phase.BACKWARD,)
 LAST = (Phase.BACKWARD, Phase.UPDATE)
 
+CUTS = Section[CutForward]("forward graphs cut over ranks", 48)
 GRAPHS = Section[RankGraphs]("graphs of ranks", 48)
 RUNS = Section[tuple[int, ...]]("runs of equal blocks", 256)
 ALIKE = Section[tuple[int, ...]]("chunks that are alike", 4096)
 GROUPS = Section[tuple[str, ...]]("groups that passes name", 16384)
-PASSES = Section[Amounts]("passes of ranks", 16384)
+PASSES = Section[Passed]("passes of ranks", 8192)
 MEMORIES = Section[ChunkMemory]("memory of chunks", 4096)
+FLOORS = Section[float]("least seconds of passes", 16384)
+STATISTICS = Section[bool]("statistics that replicas exchange", 256)
+SHARED = (PASSES, GROUPS, MEMORIES, FLOORS, ALIKE, RUNS)  # what processes that cost plans tell each other
+
+
+class Least(NamedTuple):
+    """Seconds of a block at least, by pass; ``apart``: what passes that follow each other straight may save; ``last``:
+    on the port to other replicas, with the last backward pass and the update."""
+
+    forward: float = 0.0
+    backward: float = 0.0
+    apart: float = 0.0
+    last: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -52,18 +79,6 @@ class ChunkCost:
     backward: Amounts
     last: Amounts
     memory: ChunkMemory
-
-
-@dataclass(frozen=True)
-class _Program:
-    """A chunk of a plan, cut down to ``most`` blocks of each run (0: none is). What it does in a micro-batch is that of
-    ``micro``, a plan that shares less."""
-
-    plan: ParallelPlan
-    micro: ParallelPlan
-    most: int
-    number: int
-    blocks: int
 
 
 @dataclass(frozen=True)
@@ -105,15 +120,25 @@ class Coster:
             raise OptionError("cuts", list(plan.cuts), f"there are {many} layers, the last is {many - 1}")
         return tuple(end - begin for begin, end in pairwise((0, *plan.cuts, many)))
 
-    def graphs(self, plan: ParallelPlan, micro_batches: int, most_blocks: int) -> RankGraphs:
-        """The programs of a plan, every run of equal blocks cut down to so many (0: none is)."""
-        passes = min(micro_batches, 2)
+    def graphs(self, plan: ParallelPlan, micro_batches: int, most_blocks: int, *, updates: bool = True) -> RankGraphs:
+        """The programs of a plan, every run of equal blocks cut down to so many (0: none is); without ``updates`` those
+        of micro-batches only."""
+        passes, options = min(micro_batches, 2), self.trained.options
+        key = self.trained.key, plan, passes, most_blocks
+
+        def cut() -> CutForward:
+            return cut_forward(self.trained.forward(plan.micro_batch), plan, options, most_blocks)
 
         def made() -> RankGraphs:
-            forward = self.trained.forward(plan.micro_batch)
-            return rank_graphs(forward, plan, self.trained.options, passes, most_blocks)
+            if not isinstance(plan.recompute, str):
+                return programs_of(cut(), plan, options, passes, updates=updates)
+            same = replace(plan, recompute="none", shard="none", pipeline_schedule="1f1b")
+            known = self.store[CUTS].get_or((self.trained.key, same, most_blocks), cut)
+            return programs_of(known, plan, options, passes, updates=updates)
 
-        return self.store[GRAPHS].get_or((self.trained.key, plan, passes, most_blocks), made)
+        if not updates and (whole := self.store[GRAPHS].get((*key, True))):
+            return whole
+        return self.store[GRAPHS].get_or((*key, updates), made)
 
     def memory(self, plan: ParallelPlan, micro_batches: int, most_blocks: int, chunk: int = 0) -> ChunkMemory:
         """Memory of a chunk of a plan, cut down to so many blocks."""
@@ -137,17 +162,25 @@ class Coster:
         return found
 
     def chunks(
-        self, plan: ParallelPlan, network: Network, devices: Sequence[Devices], micro_batches: int
+        self,
+        plan: ParallelPlan,
+        network: Network,
+        devices: Sequence[Devices],
+        micro_batches: int,
+        *,
+        updates: bool = True,
     ) -> list[ChunkCost]:
-        """All chunks of a plan, in the order of the layers; ``devices`` by stage."""
+        """All chunks of a plan, in the order of the layers; ``devices`` by stage. Without ``updates`` the last backward
+        pass is like the others, and memory is not looked at."""
         found, known = [], dict[tuple[int, int, str], ChunkCost]()
         for number, (size, programs) in enumerate(self._programs(plan, micro_batches)):
             device = devices[number % plan.pipeline]
             key = programs[0].number, size, device.key
             if key not in known:
                 alone = plan.chunks == 1
-                made = [self._cost(program, network, device, micro_batches, alone) for program in programs]
-                known[key] = made[0] if len(made) == 1 else grown(made[0], made[1], size)
+                made = [self._cost(each, network, device, micro_batches, alone, updates) for each in programs]
+                chunk = made[0] if len(made) == 1 else grown(made[0], made[1], size)
+                known[key] = _no_less(chunk, self.least(plan, network, device, micro_batches), alone)
             found.append(known[key])
         return found
 
@@ -178,7 +211,7 @@ class Coster:
         shortest = count if self.repeats else 0
         return self.graphs(cut, micro_batches, shortest).stages[0 if first else 1].micro
 
-    def _span(self, plan: ParallelPlan, span: range, micro_batches: int) -> tuple[bool, tuple[_Program, ...]]:
+    def _span(self, plan: ParallelPlan, span: range, micro_batches: int) -> tuple[bool, tuple[Program, ...]]:
         """Programs of a stage of these blocks, and whether it is the only one."""
         many = sum(self.blocks())
         if not 0 <= span.start < span.stop <= many:
@@ -193,16 +226,93 @@ class Coster:
         _, programs = list(self._programs(cut, micro_batches))[place]
         return cut.chunks == 1, programs
 
-    def block_seconds(self, plan: ParallelPlan, network: Network, device: Devices) -> float:
+    # --- what blocks take at least -----------------------------------------------------------------------------------
+
+    def floor(self, plan: ParallelPlan, network: Network, device: Devices, micro_batches: int) -> Least:
+        """What no schedule of a block is below: its work, or its collectives in a row with the work in between; and its
+        time on the port to other replicas. Known without a schedule; nothing where blocks are not alike."""
+        if not self.is_long(plan):
+            return Least()
+        usual = replace(self._plain(plan), pipeline=1, interleave=1, pipeline_schedule="1f1b", cuts=())
+        seconds = list[float]()
+        for phases in (FORWARD, BACKWARD):
+            few, more = (
+                self._least_pass(usual, most, phases, network, device, micro_batches) for most in (FEW, FEW + 1)
+            )
+            seconds.append(more - few)
+        ports = self.block_port_seconds(plan, network)
+        forward, backward = (max(own, port, 0.0) for own, port in zip(seconds, ports, strict=True))
+        return Least(forward, backward, _apart(device), self.block_sync_seconds(plan, network))
+
+    def least(self, plan: ParallelPlan, network: Network, device: Devices, micro_batches: int) -> Least:
+        """What chunks are taken to need for each of their blocks at least: as much as a block between others, of a
+        program whose replicas share nothing. More has to be done elsewhere, never less; passes that follow each other
+        straight spare at most what memories hold, on its way out and in."""
+        if not self.is_long(plan):
+            return Least()
+        floor = self.floor(plan, network, device, micro_batches)
+        between = self.between(plan, network, device, micro_batches)
+        forward, backward = max(floor.forward, between[0]), max(floor.backward, between[1])
+        return Least(forward, backward, floor.apart, floor.last)
+
+    def between(self, plan: ParallelPlan, network: Network, device: Devices, micro_batches: int) -> tuple[float, float]:
         """What a block between others adds to both passes of a micro-batch, parameters and gradients not shared among
         replicas; 0 where blocks are not alike."""
-        if not self.repeats:
-            return 0.0
-        usual = _between(plan)
+        if not self.is_long(plan):
+            return 0.0, 0.0
+        usual = self._between(plan)
         shorter, longer = (
-            self._micro(_Program(usual, usual, most, 1, most), network, device, 2, False) for most in (FEW, FEW + 1)
+            self._micro(Program(usual, usual, most, BETWEEN, most), network, device, micro_batches, False)
+            for most in (FEW, FEW + 1)
         )
-        return sum(after["seconds"] - before["seconds"] for before, after in zip(shorter, longer, strict=True))
+        forward, backward = (
+            after["seconds"] - before["seconds"] for before, after in zip(shorter, longer, strict=True)
+        )
+        return forward, backward
+
+    def few(self, plan: ParallelPlan, network: Network, device: Devices, micro_batches: int) -> tuple[float, float]:
+        """Both passes of ``FEW`` + 1 blocks between others, as ``between`` has them."""
+        if not self.is_long(plan):
+            return 0.0, 0.0
+        usual = self._between(plan)
+        program = Program(usual, usual, FEW + 1, BETWEEN, FEW + 1)
+        forward, backward = self._micro(program, network, device, micro_batches, False)
+        return forward["seconds"], backward["seconds"]
+
+    def _between(self, plan: ParallelPlan) -> ParallelPlan:
+        """A plan of which a chunk has blocks only, cut as ``plan`` cuts them."""
+        return of_long_row(replace(self._plain(plan), pipeline=2, interleave=1, pipeline_schedule="1f1b", cuts=()))
+
+    def _plain(self, plan: ParallelPlan) -> ParallelPlan:
+        return plain(plan, self._statistics(plan))
+
+    def _statistics(self, plan: ParallelPlan) -> bool:
+        """Whether replicas exchange something in every pass."""
+
+        def made() -> bool:
+            return any(op.kind == "batch_norm" for op in self.trained.forward(1).ops)
+
+        return plan.data > 1 and plan.batch_norm == "sync" and self.store[STATISTICS].get_or(self.trained.key, made)
+
+    def _least_pass(
+        self,
+        plan: ParallelPlan,
+        most: int,
+        phases: tuple[Phase, ...],
+        network: Network,
+        device: Devices,
+        micro_batches: int,
+    ) -> float:
+        key = self.trained.key, plan, most, phases, device.key, network.key(("tensor",)), min(micro_batches, 2)
+
+        def made() -> float:
+            graph = self.graphs(plan, micro_batches, most, updates=False).stages[0].micro
+            scheduler = scheduler_of(graph, phases, device.accelerator, network, self.objective, self.store)
+            if scheduler is None:
+                return 0.0
+            return least_pass_seconds(scheduler.workload, device.accelerator, self.store)
+
+        return self.store[FLOORS].get_or(key, made)
 
     @property
     def repeats(self) -> bool:
@@ -210,48 +320,71 @@ class Coster:
         runs = self.blocks()
         return len(runs) == 1 and runs[0] > WHOLE
 
+    def is_long(self, plan: ParallelPlan) -> bool:
+        """Whether few blocks stand for all under a plan: one that names layers to recompute tells them apart."""
+        return self.repeats and isinstance(plan.recompute, str)
+
     def block_saved_bytes(self, plan: ParallelPlan) -> float:
         """Bytes that a block between others holds from forward to backward of a micro-batch; 0 where blocks are not
         alike."""
-        if not self.repeats:
+        if not self.is_long(plan):
             return 0.0
-        usual = _between(plan)
-        return self.memory(usual, 2, FEW + 1, 1).saved - self.memory(usual, 2, FEW, 1).saved
+        usual = replace(self._plain(plan), pipeline=1, interleave=1, pipeline_schedule="1f1b", cuts=())
+        few, more = (saved_bytes(self.graphs(usual, 2, most, updates=False).stages[0].micro) for most in (FEW, FEW + 1))
+        return more - few
 
-    def block_port_seconds(self, plan: ParallelPlan, network: Network) -> float:
-        """For how long a block between others occupies a device's port to other replicas in both passes of a
+    def block_port_seconds(self, plan: ParallelPlan, network: Network) -> tuple[float, float]:
+        """For how long a block between others occupies a device's port to other replicas in each pass of a
         micro-batch, at least: its parameters gathered at once, its gradients scattered at once. Larger messages are
         never slower by the byte, so parameter by parameter takes no less. 0 where replicas share neither."""
-        if not self.repeats or plan.data == 1 or plan.shard not in ("gradients", "parameters"):
-            return 0.0
-        usual = replace(_between(plan), data=2, shard=plan.shard, micro_batch=1, recompute="none")
-        usual = replace(usual, sequence_parallel=False)  # weights are cut alike
-        seconds = 0.0
-        for phase in (Phase.FORWARD, Phase.BACKWARD):
-            few, more = (self.graphs(usual, 2, most).stages[1].micro for most in (FEW, FEW + 1))
-            for kind in ("all_gather", "reduce_scatter"):
-                size = _shared_bytes(more, kind, phase) - _shared_bytes(few, kind, phase)
-                seconds += collective_cost(kind, size, network.spans["data"]).seconds if size > 0 else 0.0
-        return seconds
+        if not self.is_long(plan) or plan.data == 1 or plan.shard not in ("gradients", "parameters"):
+            return 0.0, 0.0
+        usual = replace(
+            plan, data=2, micro_batch=1, recompute="none", sequence_parallel=False, pipeline=1, interleave=1,
+            pipeline_schedule="1f1b", cuts=(),
+        )  # fmt: skip  # weights are cut alike
+        few, more = (self.graphs(usual, 2, most, updates=False).stages[0].micro for most in (FEW, FEW + 1))
+        forward, backward = (
+            sum(
+                collective_cost(kind, size, network.spans["data"]).seconds
+                for kind in ("all_gather", "reduce_scatter")
+                if (size := _shared_bytes(more, kind, phase) - _shared_bytes(few, kind, phase)) > 0
+            )
+            for phase in (Phase.FORWARD, Phase.BACKWARD)
+        )
+        return forward, backward
 
-    def _programs(self, plan: ParallelPlan, micro_batches: int) -> Iterator[tuple[int, tuple[_Program, ...]]]:
-        """By chunk its blocks, and the programs it is costed by: its own, or two short ones that differ by a block. Of
-        the latter the first chunk, one in between and the last stand for all. What a program does not depend on is as
-        usual in its plan, so that other plans have the same."""
-        runs, sizes = self.blocks(), self.sizes(plan)
-        short = len(runs) == 1 and runs[0] > WHOLE
-        parts = min(plan.chunks, 3) if short else plan.chunks
-        cuts = tuple((FEW + 1) * number for number in range(1, parts)) if short else plan.cuts
-        data = min(plan.data, 2) if plan.shard == "none" else plan.data
-        synced = replace(plan, pipeline=parts, interleave=1, pipeline_schedule="1f1b", cuts=cuts, data=data)
-        alone = replace(synced, shard="none", data=min(plan.data, 2)) if plan.shard == "states" else synced
-        alike = tuple(range(parts)) if short else self._alike(synced, micro_batches)
-        known: dict[int, tuple[_Program, ...]] = {}
+    def block_sync_seconds(self, plan: ParallelPlan, network: Network) -> float:
+        """For how long the gradients of a block, and its parameters where states are shared, occupy the port to other
+        replicas once per step, at least: sent at once."""
+        if not self.is_long(plan) or plan.data == 1 or plan.shard == "parameters":
+            return 0.0
+        usual = replace(self._between(plan), micro_batch=1, recompute="none", sequence_parallel=False)
+        key = self.trained.key, usual, "parameters", plan.gradient_format
+
+        def made() -> float:
+            programs = (self.graphs(usual, 2, most, updates=False).stages[BETWEEN] for most in (FEW, FEW + 1))
+            few, more = (sum(x.bytes for x in each.micro.parameters if x.trainable) for each in programs)
+            return float(more - few)
+
+        size = self.store[FLOORS].get_or(key, made)
+        kinds = {"none": ("all_reduce",), "states": ("reduce_scatter", "all_gather")}.get(plan.shard, ("all_gather",))
+        return sum(collective_cost(kind, size, network.spans["data"]).seconds for kind in kinds)
+
+    # --- programs ----------------------------------------------------------------------------------------------------
+
+    def _programs(self, plan: ParallelPlan, micro_batches: int) -> Iterator[tuple[int, tuple[Program, ...]]]:
+        """By chunk its blocks, and the programs it is costed by: its own, or two short ones that differ by a block."""
+        sizes, long = self.sizes(plan), self.is_long(plan)
+        usual = of_long_row(plan) if long else replace(plan, interleave=1, pipeline=plan.chunks)
+        synced, micro = sharing_less(replace(usual, pipeline_schedule="1f1b"), self._statistics(plan))
+        alike = () if long else self._alike(synced, micro_batches)
+        known: dict[int, tuple[Program, ...]] = {}
         for number, size in enumerate(sizes):
-            kind = alike[number] if not short or number == 0 else parts - 1 if number == plan.chunks - 1 else 1
+            kind = kind_of(number, plan.chunks) if long else alike[number]
             if kind not in known:
-                most = (FEW, FEW + 1) if short else (0,)
-                known[kind] = tuple(_Program(synced, alone, each, kind, each or size) for each in most)
+                most = (FEW, FEW + 1) if long else (0,)
+                known[kind] = tuple(Program(synced, micro, each, kind, each or size) for each in most)
             yield size, known[kind]
 
     def _alike(self, plan: ParallelPlan, micro_batches: int) -> tuple[int, ...]:
@@ -266,53 +399,87 @@ class Coster:
 
         return self.store[ALIKE].get_or((self.trained.key, plan, min(micro_batches, 2)), made)
 
-    def _cost(self, program: _Program, network: Network, device: Devices, micro_batches: int, alone: bool) -> ChunkCost:
+    def _cost(
+        self, program: Program, network: Network, device: Devices, micro_batches: int, alone: bool, updates: bool = True
+    ) -> ChunkCost:
         """What a program costs. Where it is ``alone``, its passes follow each other straight: what is on chip after the
         forward pass is there for the backward pass."""
         forward, backward = self._micro(program, network, device, micro_batches, alone)
+        if not updates:
+            return ChunkCost(program.blocks, forward, backward, backward, ChunkMemory())
         phases = (*FORWARD, *LAST) if alone else LAST
-        last = self._passed(program, "last", phases, network, device, micro_batches)
+        last = self._passed(program, "last", phases, network, device, micro_batches).amounts
         memory = self.memory(program.plan, micro_batches, program.most, program.number)
         return ChunkCost(program.blocks, forward, backward, last - forward if alone else last, memory)
 
     def _micro(
-        self, program: _Program, network: Network, device: Devices, micro_batches: int, alone: bool
+        self, program: Program, network: Network, device: Devices, micro_batches: int, alone: bool
     ) -> tuple[Amounts, Amounts]:
         """Forward and backward pass of a micro-batch."""
-        forward = self._passed(program, "micro", FORWARD, network, device, micro_batches)
+        forward = self._passed(program, "micro", FORWARD, network, device, micro_batches).amounts
         phases = (*FORWARD, *BACKWARD) if alone else BACKWARD
-        backward = self._passed(program, "micro", phases, network, device, micro_batches)
+        backward = self._passed(program, "micro", phases, network, device, micro_batches).amounts
         return forward, backward - forward if alone else backward
 
     def _passed(
         self,
-        program: _Program,
+        program: Program,
         which: str,
         phases: tuple[Phase, ...],
         network: Network,
         device: Devices,
         micro_batches: int,
-    ) -> Amounts:
+    ) -> Passed:
         """What some phases of a program take on a device."""
         plan = program.micro if which == "micro" else program.plan
         key = self.trained.key, plan, min(micro_batches, 2), program.most, program.number, which, phases
 
         def graph() -> Graph:
-            stage = self.graphs(plan, micro_batches, program.most).stages[program.number]
+            made = self.graphs(plan, micro_batches, program.most, updates=which != "micro")
+            stage = made.stages[program.number]
             return stage.micro if which == "micro" else stage.last
 
+        def made() -> Passed:
+            usual = self._plain(plan)
+            model = replace(program, plan=usual, micro=usual, most=program.most and FEW + 1)
+            like = None
+            if self.fusion == "auto" and (which, plan, program.most) != ("micro", model.micro, model.most):
+                fewer = tuple(phase for phase in phases if phase is not Phase.UPDATE)
+                like = self._passed(model, "micro", fewer, network, device, micro_batches).plan
+            common = device.accelerator, network, self.fusion, self.objective, self.store
+            return planned_pass(graph(), phases, *common, like)
+
         groups = self.store[GROUPS].get_or(key, lambda: groups_of(graph(), phases))
-        return self.store[PASSES].get_or(
-            (key, device.key, network.key(groups), self.fusion, self.objective),
-            lambda: pass_cost(graph(), phases, device.accelerator, network, self.fusion, self.objective, self.store),
+        return self.store[PASSES].get_or((key, device.key, network.key(groups), self.fusion, self.objective), made)
+
+
+def _apart(device: Devices) -> float:
+    """What passes that follow each other straight spare at most: all that is on chip, written and read again."""
+    chip = device.accelerator
+    return 2 * sum(memory.size_bytes for memory in chip.memories) / chip.dram.bandwidth_bytes_per_s
+
+
+def _no_less(chunk: ChunkCost, least: Least, alone: bool) -> ChunkCost:
+    """A chunk that takes no less than its blocks do at least."""
+    forward, backward, last = (part["seconds"] for part in (chunk.forward, chunk.backward, chunk.last))
+    if alone:
+        more = chunk.blocks * (least.forward + least.backward) - least.apart - forward - backward
+        lacks = 0.0, max(0.0, more), 0.0
+    else:
+        lacks = (
+            max(0.0, chunk.blocks * least.forward - forward),
+            max(0.0, chunk.blocks * least.backward - backward),
+            0.0,
         )
-
-
-def _between(plan: ParallelPlan) -> ParallelPlan:
-    """A plan whose chunk 1 has blocks only, cut as ``plan`` cuts them; replicas share nothing."""
-    return replace(
-        plan, pipeline=3, interleave=1, pipeline_schedule="1f1b", cuts=(FEW + 1, 2 * FEW + 2), data=1, shard="none"
-    )  # fmt: skip
+    lacks = *lacks[:2], max(lacks[1], chunk.blocks * least.last - (forward if alone else 0.0) - last)
+    if not any(lacks):
+        return chunk
+    parts = (
+        part + Amounts({("seconds",): seconds})
+        for part, seconds in zip((chunk.forward, chunk.backward, chunk.last), lacks, strict=True)
+    )
+    forwards, backwards, lasts = parts
+    return replace(chunk, forward=forwards, backward=backwards, last=lasts)
 
 
 def _shared_bytes(graph: Graph, kind: str, phase: Phase) -> float:

@@ -65,6 +65,11 @@ def chunk_memory(micro: Graph, update: Graph, last: Graph) -> ChunkMemory:
     return ChunkMemory(stays, saved, max(0.0, forward - saved), max(0.0, backward - saved), max(0.0, final - saved))
 
 
+def saved_bytes(micro: Graph) -> float:
+    """Bytes that a micro-batch holds from forward to backward."""
+    return _live(micro, frozenset())[0]
+
+
 def _live(graph: Graph, kept: frozenset[str]) -> tuple[float, float, float]:
     """Bytes between forward and backward, at the fullest moment of forward, and at that of what follows; ``kept`` is
     counted elsewhere."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,9 +17,10 @@ from monet.graph.op import Phase
 from monet.graph.operators.collective import payload_bytes
 from monet.hardware.accelerator import Accelerator
 from monet.mapping.cost_store import CostStore
-from monet.schedule.engine import Scheduler
+from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.evaluation import select_phases
 from monet.schedule.measurement.energy import energy_of
+from monet.schedule.plan import Plan, PlanError
 from monet.schedule.planning.default_plan import default_schedule
 from monet.schedule.schedule import Schedule
 
@@ -35,13 +38,61 @@ def pass_cost(
 
     Raises ``NoSchedule`` where something does not fit on chip.
     """
+    return planned_pass(graph, phases, device, network, fusion, objective, store).amounts
+
+
+class Passed(NamedTuple):
+    """What a pass costs, and the plan that it runs by."""
+
+    amounts: Amounts
+    plan: Plan | None = None
+
+
+def planned_pass(
+    graph: Graph,
+    phases: Sequence[Phase],
+    device: Accelerator,
+    network: Network,
+    fusion: str = "auto",
+    objective: str = "latency",
+    store: CostStore | None = None,
+    like: Plan | None = None,
+) -> Passed:
+    """As ``pass_cost``. ``like``: the plan of a program that does less (sends less, or does not update): operators of
+    both run as they do there, the others alone."""
+    scheduler = scheduler_of(graph, phases, device, network, objective, store)
+    if scheduler is None:
+        return Passed(Amounts())
+    schedule = _like(scheduler, like) if like and fusion == "auto" else None
+    schedule = schedule or default_schedule(scheduler, fusion)
+    return Passed(_measured(scheduler, schedule, network), schedule.plan)
+
+
+def scheduler_of(
+    graph: Graph,
+    phases: Sequence[Phase],
+    device: Accelerator,
+    network: Network,
+    objective: str = "latency",
+    store: CostStore | None = None,
+) -> Scheduler | None:
+    """Some phases of a graph on a device with ports to the network; None, if it has none of them."""
     names = {phase.value for phase in phases}
     if not any(op.phase.value in names for op in graph.ops):
-        return Amounts()
+        return None
     chosen = network.timed(select_phases(graph, tuple(names)))
-    scheduler = Scheduler(chosen, network.with_ports(device), objective, store)
-    schedule = default_schedule(scheduler, fusion)
-    return _measured(scheduler, schedule, network)
+    return Scheduler(chosen, network.with_ports(device), objective, store)
+
+
+def _like(scheduler: Scheduler, plan: Plan) -> Schedule | None:
+    """The schedule by the plan of a smaller program; None where it cannot be carried over."""
+    names = {operator.op.name for operator in scheduler.workload.operators}
+    groups = tuple(group for group in plan.groups if names.issuperset(group.operators))
+    placements = {name: place for name, place in plan.placements.items() if name in names}
+    try:
+        return scheduler.schedule(replace(plan, groups=groups, placements=placements))
+    except (NoSchedule, PlanError):
+        return None
 
 
 def _measured(scheduler: Scheduler, schedule: Schedule, network: Network) -> Amounts:

@@ -8,16 +8,17 @@ recomputation; and the update, with the sums of gradients in front of it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from monet.distributed.blocks import Blocks, first_blocks
 from monet.distributed.chunks import Chunk, cut_into_chunks
+from monet.distributed.network import is_collective
 from monet.distributed.plan import ParallelPlan
 from monet.distributed.readiness import as_soon_as_ready, synchronising
 from monet.distributed.recomputation import check_names, recomputed
 from monet.distributed.replicas import flattened, gather_parameters, over_replicas
 from monet.distributed.sharding import Sharded, shard
-from monet.distributed.shortened import shortened
+from monet.distributed.shortened import Shortened, shortened
 from monet.distributed.stages import RankGraphs, Stage
 from monet.distributed.synchronise import Shared, Update, accumulated, gradient_root, update_roots
 from monet.errors import ModelError, OptionError
@@ -43,6 +44,24 @@ def rank_graphs(
     """The programs of ``plan`` for a model at the batch size ``plan.micro_batch``. ``most_blocks``: of equal blocks in
     a row a chunk's graphs have at most so many (0: all), see ``stages.py``."""
     options = options or TrainingOptions()
+    return programs_of(cut_forward(forward, plan, options, most_blocks), plan, options, micro_batches)
+
+
+@dataclass(frozen=True)
+class CutForward:
+    """A forward graph with its loss, cut over tensor ranks and stages: what sharding among replicas, recomputation and
+    the number of micro-batches have no part in."""
+
+    short: Shortened
+    policy: Precision
+    sharded: Sharded
+    chunks: tuple[Chunk, ...]
+    tied: Mapping[str, tuple[int, ...]]
+    summed_loss: bool
+
+
+def cut_forward(forward: Graph, plan: ParallelPlan, options: TrainingOptions, most_blocks: int = 0) -> CutForward:
+    """The first half of ``rank_graphs``."""
     if options.micro_batches != 1:
         raise OptionError("micro_batches", options.micro_batches, "of a parallel plan, its own number counts")
     if isinstance(plan.recompute, CheckpointPlan):
@@ -54,18 +73,26 @@ def rank_graphs(
     graph = over_replicas(graph, plan, options.saved == "framework")
     sharded = shard(graph, plan.tensor, plan.sequence_parallel, plan.tensor_split == "rows")
     chunks = cut_into_chunks(sharded.graph, blocks.again(sharded.graph).spans(short.firsts), short.numbers)
-    if isinstance(plan.recompute, CheckpointPlan):
-        check_names([chunk.graph for chunk in chunks], plan.recompute)
     tied = _tied([chunk.graph for chunk in chunks], short.numbers)
+    return CutForward(short, policy, sharded, tuple(chunks), tied, adds_up(options, forward))
+
+
+def programs_of(
+    cut: CutForward, plan: ParallelPlan, options: TrainingOptions, micro_batches: int, *, updates: bool = True
+) -> RankGraphs:
+    """The second half. Without ``updates`` programs of micro-batches are all that is made, and stand for the others."""
+    if isinstance(plan.recompute, CheckpointPlan):
+        check_names([chunk.graph for chunk in cut.chunks], plan.recompute)
+    short = cut.short
     made = [
-        _Program(number, chunk, plan, options, policy, sharded, tied, micro_batches).stage()
-        for number, chunk in zip(short.numbers, chunks, strict=True)
+        _Program(number, chunk, plan, options, cut.policy, cut.sharded, cut.tied, micro_batches).stage(updates)
+        for number, chunk in zip(short.numbers, cut.chunks, strict=True)
     ]
     stages = tuple(
         replace(made[which], number=number, blocks=short.blocks[number], kept=short.kept[number])
         for number, which in enumerate(short.stands_for)
     )
-    return RankGraphs(plan, micro_batches, stages, sharded.graph, adds_up(options, forward))
+    return RankGraphs(plan, micro_batches, stages, cut.sharded.graph, cut.summed_loss)
 
 
 def adds_up(options: TrainingOptions, model: Graph) -> bool:
@@ -107,9 +134,11 @@ class _Program:
             whole={name: tensor.shape for name, tensor in own.items()},
         )
 
-    def stage(self) -> Stage:
+    def stage(self, updates: bool = True) -> Stage:
         """The finished programs."""
         micro, gradients = self._micro()
+        if not updates:
+            return Stage(self.number, micro, micro, micro, {}, tuple(self.shared.tied))
         update, updated = self._update(*update_roots(micro, gradients))
         last, _ = self._update(GraphBuilder.resume(micro), gradients, micro)
         last = as_soon_as_ready(last, synchronising(last))
@@ -145,7 +174,7 @@ class _Program:
             gradients = {name: self._scattered(builder, name, gradient) for name, gradient in gradients.items()}
         if self.micro_batches > 1 or plan.gradient_format:
             gradients = accumulated(builder, gradients, plan.gradient_format)
-        leaving = {op.name for op in builder.ops[differentiated:]}
+        leaving = _leaving(builder, differentiated)
         micro = prune(builder.build(outputs, forward.loss, gradients))
         return as_soon_as_ready(recomputed(finished(micro, self.options, self.policy), plan), leaving), gradients
 
@@ -204,6 +233,19 @@ class _Program:
                 shape = micro.tensors[name].shape
                 found[name] = (*found[name], Part.plain("data", self.plan.data, 0, shape[0] * self.plan.data))
         return found
+
+
+def _leaving(builder: GraphBuilder, start: int) -> set[str]:
+    """Operators from ``start`` on that need not wait for other ranks: what is done with what others sent comes when all
+    else is, so that nobody stands still meanwhile."""
+    sent = {name for op in builder.ops if is_collective(op) and op.attrs["group"] == "data" for name in op.outputs}
+    found = set[str]()
+    for op in builder.ops[start:]:
+        if sent.isdisjoint(op.inputs):
+            found.add(op.name)
+        else:
+            sent.update(op.outputs)
+    return found
 
 
 _STATES = ("master", "momentum", "first_moment", "second_moment")

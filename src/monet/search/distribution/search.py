@@ -1,31 +1,34 @@
 """The best parallel plan: all legal ones, the most promising first, until none that is left can be better.
 
 Bounds are below what plans cost, so what is left out would not have been chosen: the answer is that of costing all. A
-first bound is arithmetic; a closer one takes the time of a layer between others, which plans share.
+plan that comes to the front of the queue is bounded more closely and queued again: by what its layers take at least, by
+what a layer between others takes, by all passes of its pipeline; then it is costed. Most plans share their layers.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from monet.distributed.chunk_costs import Coster
-from monet.distributed.evaluation import evaluate_plan
-from monet.distributed.layout import lay
+from monet.distributed.chunk_costs import Coster, Least
 from monet.distributed.plan import ParallelPlan
 from monet.distributed.result import DistributedResult
 from monet.distributed.system import System
 from monet.errors import MonetError
-from monet.schedule.engine import NoSchedule
-from monet.search.distribution.bounds import HeldBytes, ModelNumbers
+from monet.search.distribution.bounds import Block, HeldBytes, ModelNumbers, by_blocks, by_middle
+from monet.search.distribution.costing import Bench, Costing, Layer, Refused, bench, layer_of
 from monet.search.distribution.space import PlanSpace
 from monet.search.pareto import front
 
 OBJECTIVES = ("time", "memory", "energy")
-CLOSE = 0.97  # of the bound by layers: a pass that follows another straight may find something on chip
+TOGETHER = 8  # plans that are looked at in one go, whatever the number of processes
+ARITHMETIC, FLOORS, LAYERS, PASSES = range(4)  # how closely a plan is bounded
+QUESTIONS = {ARITHMETIC: "floor", FLOORS: "block", LAYERS: "before_update", PASSES: "cost"}
+ONE_THING = ("tensor", "pipeline", "interleave", "micro_batch", "shard", "recompute", "sequence_parallel")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,111 +80,221 @@ def distribute(
     *,
     whole_front: bool = False,
     exhaustive: bool = False,
+    jobs: int = 1,
     watch: Watch | None = None,
 ) -> Distribution:
     """Search the plans of a space. ``whole_front``: until nothing that is left can be on the front of time and memory,
-    not only until nothing is better; ``exhaustive``: cost every plan."""
+    not only until nothing is better; ``exhaustive``: cost every plan. The same answer with any number of ``jobs``."""
     if objective not in OBJECTIVES:
         raise MonetError(f"objective {objective!r}: allowed are {', '.join(OBJECTIVES)}")
-    numbers = ModelNumbers.of(coster, system)
-    capacity = max(part.accelerator.dram.capacity_bytes for part in system.devices)
-    plans = list(space.plans())
-    held = HeldBytes(coster, plans)
-    bounds = np.array(
-        [(numbers.seconds(plan, space.batch), numbers.bytes(plan) + held.bytes(plan, space.batch)) for plan in plans]
-    ).reshape(-1, 2)
-    order = np.lexsort((bounds[:, 1], bounds[:, 0])) if objective != "memory" else np.lexsort(bounds.T[[0, 1]])
-    state = _Search(coster, system, space, model, objective, whole_front, exhaustive)
-    waiting = [(bounds[number, 0], number, False) for number in order.tolist()]
-    if objective != "time" or exhaustive:
-        waiting = [(float(place), number, True) for place, (_, number, _) in enumerate(waiting)]
-    heapq.heapify(waiting)
-    while waiting:
-        bound, number, refined = heapq.heappop(waiting)
-        if watch:
-            watch(len(plans) - len(waiting), len(plans), state.best)
-        seconds, size = bounds[number].tolist()
-        seconds = max(seconds, bound) if objective == "time" and not exhaustive else seconds
-        if not exhaustive and (size > capacity or state.hopeless(seconds, size)):
-            state.bounded += 1
-        elif not refined:
-            heapq.heappush(waiting, (max(seconds, state.refined(plans[number])), number, True))
-        else:
-            state.cost(plans[number])
-    return state.found(len(plans))
+    costing = Costing(coster, system, space.batch, model)
+    state = _Search(costing, space, objective, whole_front, exhaustive)
+    with bench(costing, jobs) as ours:
+        state.run(ours, watch)
+        if not exhaustive and state.best is not None:
+            state.look_around(ours)
+        if not state.tried:
+            state.nearest(ours)
+    return state.found()
 
 
 class _Search:
-    """What is known so far."""
+    """What is known so far. ``seconds`` and ``sizes``: by plan, its bounds; ``level``: how close that of time is."""
 
-    def __init__(
-        self,
-        coster: Coster,
-        system: System,
-        space: PlanSpace,
-        model: str,
-        objective: str,
-        whole_front: bool,
-        exhaustive: bool,
-    ) -> None:
-        self.coster, self.system, self.space, self.model, self.objective = coster, system, space, model, objective
+    def __init__(self, costing: Costing, space: PlanSpace, objective: str, whole_front: bool, exhaustive: bool) -> None:
+        self.costing, self.space, self.objective = costing, space, objective
         self.whole_front, self.exhaustive = whole_front, exhaustive
+        coster, system = costing.coster, costing.system
+        self.plans = list(space.plans())
+        numbers, held = ModelNumbers.of(coster, system), HeldBytes(coster)
+        self.seconds = [numbers.seconds(plan, space.batch) for plan in self.plans]
+        self.capacity = max(part.accelerator.dram.capacity_bytes for part in system.devices)
+        self.static_w = min(part.accelerator.static_power_w for part in system.devices) * space.devices
+        self.sizes = [self._size(plan, numbers, held) for plan in self.plans]
+        long = coster.repeats
+        self.level = [ARITHMETIC if long and objective == "time" else LAYERS if objective == "time" else PASSES] * len(
+            self.plans
+        )
+        self.floors: dict[Layer, Least] = {}
+        self.layers: dict[Layer, Block] = {}
+        self.ports: dict[tuple[int, str, str, int], tuple[float, float, float]] = {}
         self.tried: list[Tried] = []
         self.best: Tried | None = None
         self.least_short: Tried | None = None
         self.bounded = self.too_large = 0
         self.illegal: dict[str, int] = {}
+        self.uncut: dict[tuple[int, bool, str], Refused] = {}  # layers that ranks cannot share so
 
-    def hopeless(self, seconds: float, size: float) -> bool:
-        """Whether a plan with these bounds can neither be best nor, if that is wanted, on the front."""
-        if self.best is None or self.objective == "energy":
+    def _size(self, plan: ParallelPlan, numbers: ModelNumbers, held: HeldBytes) -> float:
+        """Bytes at least; activations are looked at only where all else leaves room for them."""
+        stays = numbers.bytes(plan)
+        return stays if stays > self.capacity else stays + held.bytes(plan, self.space.batch)
+
+    # --- the queue ---------------------------------------------------------------------------------------------------
+
+    def run(self, ours: Bench, watch: Watch | None) -> None:
+        """Until no plan is left that could be better."""
+        waiting = [self._key(number) for number in range(len(self.plans))]
+        heapq.heapify(waiting)
+        while waiting:
+            together = list(self._next(waiting))
+            asked = [(QUESTIONS[self.level[number]], self.plans[number]) for number in together]
+            for number, answer in zip(together, ours.ask(asked), strict=True):
+                if self.level[number] == PASSES:
+                    self._costed(self.plans[number], answer)
+                else:
+                    self._closer(number, answer)
+                    heapq.heappush(waiting, self._key(number))
+            if watch:
+                watch(len(self.plans) - len(waiting), len(self.plans), self.best)
+
+    def _key(self, number: int) -> tuple[float, float, int]:
+        if self.exhaustive:
+            return 0.0, 0.0, number
+        seconds, size = self.seconds[number], self.sizes[number]
+        first = {"time": seconds, "memory": size, "energy": self.static_w * seconds}[self.objective]
+        return first, size if self.objective != "memory" else seconds, number
+
+    def _next(self, waiting: list[tuple[float, float, int]]) -> Iterator[int]:
+        """The next few plans to look at, of different layers where these are to be looked at first; plans whose bounds
+        say enough are left out on the way."""
+        taken, asked, back = 0, set[Layer](), list[tuple[float, float, int]]()
+        while waiting and taken < TOGETHER:
+            entry = heapq.heappop(waiting)
+            number = entry[-1]
+            plan = self.plans[number]
+            cut = plan.tensor, plan.sequence_parallel, plan.tensor_split
+            if cut in self.uncut:
+                self._refuse(self.uncut[cut])
+            elif not self.exhaustive and (self.sizes[number] > self.capacity or self._hopeless(number)):
+                self.bounded += 1
+            elif self.exhaustive or self.level[number] >= LAYERS:
+                if self.exhaustive:
+                    self.level[number] = PASSES
+                taken += 1
+                yield number
+            elif self._known(number):
+                heapq.heappush(waiting, self._key(number))
+            elif (layer := layer_of(plan, self.space.batch)) in asked:
+                back.append(entry)
+            else:
+                asked.add(layer)
+                taken += 1
+                yield number
+        for entry in back:
+            heapq.heappush(waiting, entry)
+
+    def _known(self, number: int) -> bool:
+        """Whether another plan has said how long these layers take; the bound is closer then."""
+        layer = layer_of(self.plans[number], self.space.batch)
+        answers: dict[Layer, Any] = self.floors if self.level[number] == ARITHMETIC else self.layers
+        if layer not in answers:
+            return False
+        self._closer(number, answers[layer])
+        return True
+
+    def _closer(self, number: int, answer: Any) -> None:
+        """A closer bound of a plan."""
+        plan, level = self.plans[number], self.level[number]
+        if level == LAYERS:
+            found = float(answer)
+        else:
+            layer = layer_of(plan, self.space.batch)
+            passes = plan.micro_batches(self.space.batch)
+            blocks = self.space.blocks // plan.chunks
+            known: dict[Layer, Any] = self.floors if level == ARITHMETIC else self.layers
+            known[layer] = answer
+            least = self._with_ports(plan, self.floors[layer])
+            if level == FLOORS:
+                block = self.layers[layer]
+                forward, backward = max(least.forward, block.forward), max(least.backward, block.backward)
+                found = by_middle(plan, passes, blocks, least._replace(forward=forward, backward=backward), block)
+            else:
+                found = by_blocks(plan, passes, blocks, least)
+        self.seconds[number] = max(self.seconds[number], found)
+        self.level[number] += 1
+
+    def _with_ports(self, plan: ParallelPlan, least: Least) -> Least:
+        """What a block takes at least, with its time on the port to other replicas."""
+        cut = plan.tensor, plan.tensor_split, plan.shard, plan.data
+        if cut not in self.ports:
+            self.ports[cut] = self.costing.ports(plan)
+        forward, backward, last = self.ports[cut]
+        return Least(max(forward, least.forward), max(backward, least.backward), least.apart, last)
+
+    def _hopeless(self, number: int) -> bool:
+        """Whether a plan can neither be best nor, if that is wanted, on the front."""
+        if self.best is None:
             return False
         if not self.whole_front:
-            bound = seconds if self.objective == "time" else size
-            return bound >= self.best.value(self.objective)
+            return self._key(number)[0] > self.best.value(self.objective)
+        seconds, size = self.seconds[number], self.sizes[number]
         return any(seconds >= one.value("time") and size >= one.value("memory") for one in self.tried)
 
-    def cost(self, plan: ParallelPlan) -> None:
-        try:
-            result = evaluate_plan(
-                self.coster, self.system, plan, self.space.batch, self.model, details=False, only_fitting=True
-            )
-        except MonetError as error:
-            reason = getattr(error, "reason", "") or str(error)
-            key = f"{getattr(error, 'option', '')}: {reason}".lstrip(": ")
-            self.illegal[key] = self.illegal.get(key, 0) + 1
+    # --- what became of plans ----------------------------------------------------------------------------------------
+
+    def _refuse(self, refused: Refused) -> None:
+        self.illegal[str(refused)] = self.illegal.get(str(refused), 0) + 1
+
+    def _costed(self, plan: ParallelPlan, answer: DistributedResult | Refused) -> None:
+        if isinstance(answer, Refused):
+            self._refuse(answer)
+            if answer.option in ("tensor", "sequence_parallel"):
+                self.uncut[plan.tensor, plan.sequence_parallel, plan.tensor_split] = answer
             return
-        one = Tried(plan, result)
-        if not result.feasible:
+        one = Tried(plan, answer)
+        if not answer.feasible:
             self.too_large += 1
-            short = result.reason.bytes_short if result.reason else 0
             known = self.least_short.result.reason if self.least_short else None
-            if known is None or short < known.bytes_short:
+            if answer.reason and (known is None or answer.reason.bytes_short < known.bytes_short):
                 self.least_short = one
             return
         self.tried.append(one)
         if self.best is None or one.value(self.objective) < self.best.value(self.objective):
             self.best = one
 
-    def refined(self, plan: ParallelPlan) -> float:
-        """A closer bound of a step, from what a layer takes between others: as often as a stage passes its layers, and
-        until the first micro-batch has come through the other stages."""
-        try:
-            laid = lay(plan, self.system, self.space.batch)
-            kinds = {device.key: device for device in laid.devices}.values()
-            block = min(self.coster.block_seconds(plan, laid.network, device) for device in kinds)
-            block = max(block, self.coster.block_port_seconds(plan, laid.network))
-            passes = plan.interleave * laid.micro_batches + plan.pipeline - 1
-            return CLOSE * block * passes * min(self.coster.sizes(plan))
-        except (MonetError, NoSchedule):
-            return 0.0  # whoever costs it says why it cannot be
+    def look_around(self, ours: Bench) -> None:
+        """Cost the plans that differ from the best in one thing and look best by their bounds, to say why it is."""
+        best = self.best
+        assert best is not None
+        known = {one.plan for one in self.tried}
+        chosen: list[int] = []
+        for name in ONE_THING:
+            near = [
+                number
+                for number, plan in enumerate(self.plans)
+                if self.sizes[number] <= self.capacity
+                and getattr(plan, name) != getattr(best.plan, name)
+                and _same_but(plan, best.plan, name)
+            ]
+            if near and not any(self.plans[number] in known for number in near):
+                chosen.append(min(near, key=lambda number: (self.seconds[number], number)))
+        asked = [("cost", self.plans[number]) for number in dict.fromkeys(chosen)]
+        for (_, plan), answer in zip(asked, ours.ask(asked), strict=True):
+            self.bounded -= 1
+            self._costed(plan, answer)
 
-    def found(self, plans: int) -> Distribution:
+    def nearest(self, ours: Bench) -> None:
+        """Where nothing fits: the plan that is least short, the smallest by their bounds first."""
+        order = sorted(range(len(self.plans)), key=lambda number: (self.sizes[number], number))
+        known = self.least_short.result.reason if self.least_short else None
+        least, found = (known.bytes_short if known else np.inf), None
+        while order and self.sizes[order[0]] - self.capacity < least:
+            some, order = order[:TOGETHER], order[TOGETHER:]
+            for number, short in zip(some, ours.ask([("short_by", self.plans[each]) for each in some]), strict=True):
+                if not isinstance(short, Refused) and 0 < short < least:
+                    least, found = short, number
+        if found is not None:
+            (answer,) = ours.ask([("cost", self.plans[found])])
+            self.least_short = Tried(self.plans[found], answer)
+
+    def found(self) -> Distribution:
+        """What came of it."""
         ranked = sorted(self.tried, key=lambda one: one.value(self.objective))
         values = np.array([[one.value(name) for name in OBJECTIVES] for one in ranked])
         on_front = [ranked[number] for number in front(values).tolist()] if ranked else []
         return Distribution(
-            self.space, self.objective, tuple(ranked), tuple(on_front), plans, self.bounded, self.illegal,
+            self.space, self.objective, tuple(ranked), tuple(on_front), len(self.plans), self.bounded, self.illegal,
             self.too_large, self.least_short,
         )  # fmt: skip
 
@@ -189,7 +302,7 @@ class _Search:
 def neighbours(tried: Sequence[Tried], best: Tried) -> dict[str, Tried]:
     """By field of a plan: the best that differs from ``best`` in it (and in what has to follow)."""
     found: dict[str, Tried] = {}
-    for name in ("tensor", "pipeline", "interleave", "micro_batch", "shard", "recompute", "sequence_parallel"):
+    for name in ONE_THING:
         mine = getattr(best.plan, name)
         others = [one for one in tried if getattr(one.plan, name) != mine]
         same = [one for one in others if _same_but(one.plan, best.plan, name)]

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from monet.distributed.chunk_costs import FEW
 from monet.distributed.fitting import that_fit
 from monet.distributed.memory import ChunkMemory
 from monet.distributed.network import Network
 from monet.distributed.pipeline import order_of
 from monet.distributed.plan import ParallelPlan
+from monet.distributed.programs import FEW
 from monet.distributed.stage_memory import stage_peaks
 from monet.distributed.system import Devices, System
 from monet.errors import MonetError
