@@ -11,7 +11,7 @@ import pytest
 from monet.hardware import DescriptionError, load_hardware
 from monet.hardware.thread_blocks import Multiplier, Product, ThreadBlocks, best_kernel
 
-CORE = Multiplier(1024, (16, 8), 128 << 10, 192 << 10, 1024, 1024, True)
+CORE = Multiplier(1024, 128 << 10, 192 << 10, 1024, 1024, True)
 BLOCKS = ThreadBlocks(((128, 128),), (64, 64), 64, 4, 0)
 SQUARE = Product(1024, 1024, 1024, 1, 16, 32, 16)
 
@@ -61,8 +61,10 @@ def test_blocks_side_by_side_hide_each_others_ends() -> None:
 
 
 def test_narrow_products_take_narrow_tiles_and_sums_decide_what_fits() -> None:
-    narrow = best_kernel(replace(SQUARE, rows=20), BLOCKS, CORE, 108)
-    assert narrow.tile == (32, 128)
+    """A kernel multiplies whole tiles, also where they stick out: 20 rows take as long as 128."""
+    thin = replace(SQUARE, rows=20)
+    assert best_kernel(thin, BLOCKS, CORE, 8).cycles == best_kernel(replace(SQUARE, rows=128), BLOCKS, CORE, 8).cycles
+    assert best_kernel(thin, replace(BLOCKS, tiles=((128, 128), (32, 128))), CORE, 8).tile == (32, 128)
     assert best_kernel(SQUARE, BLOCKS, replace(CORE, sums_bytes=1 << 10), 108).tile == (128, 128)  # spills, but runs
 
 
@@ -101,3 +103,11 @@ def test_a_larger_machine_is_never_slower(seed: int) -> None:
 def test_a_file_that_says_it_wrong_is_told_so(overrides: dict[str, object], said: str) -> None:
     with pytest.raises(DescriptionError, match=said):
         load_hardware("a100", overrides)
+
+
+def test_libraries_have_fewer_kernels_in_fp32_and_fewer_still_for_many_products() -> None:
+    blocks = replace(BLOCKS, fp32_tiles=((64, 64), (128, 64)), fp32_batched_tiles=((64, 64),))
+    assert blocks.for_format("fp16", 8).tiles == ((128, 128),)
+    assert blocks.for_format("fp32", 1).tiles == ((64, 64), (128, 64))
+    assert blocks.for_format("fp32", 8).tiles == ((64, 64),)
+    assert BLOCKS.for_format("fp32", 8).tiles == BLOCKS.tiles

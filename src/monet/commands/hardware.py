@@ -23,7 +23,9 @@ from monet.hardware.drawing import (
     link_line,
     parameter_text,
     peak_rates,
+    rates_text,
     si,
+    stated_peaks,
 )
 from monet.hardware.errors import HardwareError
 from monet.hardware.export import as_json, plain
@@ -145,20 +147,24 @@ def _write_json(accelerator: Accelerator, target: str) -> None:
         "static_power_w": accelerator.static_power_w,
         "full_use_power_w": full_use_power_w(accelerator),
         "full_use_rows": [plain(row) for row in full_use(accelerator)],
-        "peak_ops_per_s": peak_rates(accelerator),
+        "peak_ops_per_s": stated_peaks(accelerator),
+        "sustained_ops_per_s": peak_rates(accelerator),
     }
     text = json.dumps(as_json(accelerator) | summary, indent=2, ensure_ascii=False)
     write_text(target, text + "\n")
 
 
 def _tree(accelerator: Accelerator, about: str) -> Tree:
-    rates = ", ".join(f"{dtype} {si(rate, 'op/s')}" for dtype, rate in peak_rates(accelerator).items())
     power, clock = si(accelerator.static_power_w, "W"), si(accelerator.clock_hz, "Hz")
     tree = Tree(Text(f"{accelerator.name}: {about}", style="bold"))
     most = si(full_use_power_w(accelerator), "W")
     chip = f"{accelerator.node_nm:g} nm, {clock}, {area(accelerator.area_m2)}, static {power}, at full use {most}"
     tree.add(Text(chip))
-    tree.add(Text(f"peak {rates}"))
+    stated = accelerator.stated_clock_hz
+    at = f" at {si(stated, 'Hz')}" if stated != accelerator.clock_hz else ""
+    tree.add(Text(f"peak {rates_text(stated_peaks(accelerator))}{at}"))
+    if at:
+        tree.add(Text(f"that products hold within {si(accelerator.tdp_w, 'W')}: {rates_text(peak_rates(accelerator))}"))
     for template, group in grouped_cores(accelerator).items():
         core = group[0].core
         count = f"{len(group)} × " if len(group) > 1 else ""

@@ -548,6 +548,9 @@ class Description(Model):
     node_nm: Positive = Field(ge=MIN_NODE_NM, le=MAX_NODE_NM)
     process: Literal["low_power", "high_performance"] = Field("low_power", description="leakage flavour")
     clock_hz: Hertz
+    stated_clock_hz: Hertz | None = Field(
+        None, description="of the peak rates that the maker states, where power does not let products hold it"
+    )
     dispatch_cycles: Cycles = Field(
         0, description="host dispatch: cycles that cores wait for the launch of a group of operators, or of one alone"
     )

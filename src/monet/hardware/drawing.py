@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from monet.hardware.accelerator import Accelerator, CoreInstance, Endpoint, Link
@@ -61,6 +62,17 @@ def peak_rates(accelerator: Accelerator) -> dict[str, float]:
     return {dtype: 2 * accelerator.peak_macs_per_s(dtype) for dtype in dtypes}
 
 
+def stated_peaks(accelerator: Accelerator) -> dict[str, float]:
+    """The same at the clock of the maker's peak rates, which products may not hold."""
+    faster = (accelerator.stated_clock_hz or accelerator.clock_hz) / accelerator.clock_hz
+    return {dtype: rate * faster for dtype, rate in peak_rates(accelerator).items()}
+
+
+def rates_text(rates: Mapping[str, float]) -> str:
+    """Rates by element type, in words."""
+    return ", ".join(f"{dtype} {si(rate, 'op/s')}" for dtype, rate in rates.items())
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What a list of accelerators shows of each."""
@@ -80,7 +92,7 @@ def facts(accelerator: Accelerator) -> Facts:
     return Facts(
         accelerator.name,
         ", ".join(f"{count}×{name}" if count > 1 else name for name, count in counts.items()),
-        ", ".join(f"{dtype} {si(rate, 'op/s')}" for dtype, rate in peak_rates(accelerator).items()),
+        rates_text(stated_peaks(accelerator)),
         binary_bytes(accelerator.on_chip_bytes),
         f"{accelerator.dram.kind} {si(accelerator.dram.bandwidth_bytes_per_s, 'B/s')}",
         area(accelerator.area_m2),

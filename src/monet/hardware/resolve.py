@@ -68,6 +68,7 @@ def resolve(description: Description) -> Accelerator:
         name=description.name,
         node_nm=description.node_nm,
         clock_hz=description.clock_hz,
+        stated_clock_hz=max(description.stated_clock_hz or 0.0, description.clock_hz),
         cores=tuple(instances),
         memories=_memories(description, instances, shared),
         dram=dram,
@@ -323,9 +324,14 @@ def _thread_blocks(core: CoreModel) -> ThreadBlocks | None:
     model = core.thread_blocks
     if model is None:
         return None
-    tiles = tuple(model.sizes(tile) for tile in model.tiles)
+    tiles, fp32, batched = (
+        tuple(model.sizes(tile) for tile in these)
+        for these in (model.tiles, model.fp32_tiles, model.fp32_batched_tiles)
+    )
     slices = model.slice_bytes, model.stages, model.latency_cycles
-    return ThreadBlocks(tiles, model.sizes(model.warp), *slices, model.fetch_bits_per_cycle or 0)
+    fetch = model.fetch_bits_per_cycle or 0
+    blocks = ThreadBlocks(tiles, model.sizes(model.warp), *slices, fetch, fp32 or tiles, batched or fp32 or tiles)
+    return replace(blocks, fp32_clock_share=model.fp32_clock_share)
 
 
 @lru_cache(maxsize=256)

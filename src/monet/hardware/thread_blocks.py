@@ -10,12 +10,13 @@ on their way (software pipelining). Of all tile sizes the one that is done first
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadBlocks:
-    """What a core says of its blocks: sizes of ``tiles`` (rows, columns); the tile of one ``warp``, which reads both of
+    """What a core says of its blocks: sizes of ``tiles`` (rows, columns), of which libraries may have fewer for fp32,
+    and fewer still for many products at once; the tile of one ``warp``, which reads both of
     its inputs from the core's memory for itself; bytes of a row in a slice; slices that are on their way at once;
     cycles until a slice arrives that was asked for; bits per cycle at which a core gets them, all cores asking (0: as
     its memory takes them)."""
@@ -26,15 +27,23 @@ class ThreadBlocks:
     stages: int
     latency_cycles: int
     fetch_bits: int = 0
+    fp32_tiles: tuple[tuple[int, int], ...] = ()
+    fp32_batched_tiles: tuple[tuple[int, int], ...] = ()
+    fp32_clock_share: float = 1.0  # of the core's clock, that power lets kernels in fp32 hold
+
+    def for_format(self, dtype: str, repeats: int) -> ThreadBlocks:
+        """Blocks of the kernels that there are for so many products of a format at once."""
+        if dtype != "fp32":
+            return self
+        return replace(self, tiles=(self.fp32_batched_tiles if repeats > 1 else self.fp32_tiles) or self.tiles)
 
 
 @dataclass(frozen=True, slots=True)
 class Multiplier:
-    """The core below a kernel: multiply-accumulates per cycle; its smallest tile; bytes for sums and for slices; bits
+    """The core below a kernel: multiply-accumulates per cycle; bytes for sums and for slices; bits
     per cycle of the port that warps read from and of the one that slices come through, perhaps the same."""
 
     macs_per_cycle: float
-    step: tuple[int, int]
     sums_bytes: int
     slices_bytes: int
     read_bits: float
@@ -75,6 +84,11 @@ class Kernel:
         return -(-self.blocks // self.cores)
 
     @property
+    def held_bytes(self) -> int:
+        """Bytes of the slices that a core holds at once."""
+        return self.resident * self.stages * sum(self.tile) * self.slice_bytes
+
+    @property
     def waves(self) -> int:
         """How often all cores are filled with blocks, the last time perhaps in part."""
         return -(-self.blocks // (self.cores * self.resident))
@@ -104,10 +118,7 @@ def best_kernel(
 def _kernel(
     product: Product, tile: tuple[int, int], blocks: ThreadBlocks, core: Multiplier, cores: int
 ) -> Kernel | None:
-    rows, columns = (
-        min(size, -(-length // step) * step)
-        for size, length, step in zip(tile, (product.rows, product.columns), core.step, strict=True)
-    )
+    rows, columns = tile
     for_sums = rows * columns * product.sum_bits / 8
     for_slices = blocks.stages * (rows + columns) * blocks.slice_bytes
     resident = int(min(core.sums_bytes // for_sums, core.slices_bytes // for_slices))

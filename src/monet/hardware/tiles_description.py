@@ -32,6 +32,11 @@ class ThreadBlocksModel(Model):
     """A core that runs matrix products as blocks of threads, each of which makes one tile of the results."""
 
     tiles: list[str] = Field(min_length=1, description="sizes that kernels come in, rows x columns: '128x128'")
+    fp32_tiles: list[str] = Field([], description="of kernels that multiply fp32 as it is; absent: as tiles")
+    fp32_batched_tiles: list[str] = Field([], description="of those that multiply many pairs; absent: as fp32_tiles")
+    fp32_clock_share: float = Field(
+        1.0, gt=0, le=1, description="of the clock that such kernels hold within the power of the board"
+    )
     warp: str = Field("64x64", description="of a tile, what one warp makes: it reads both of its inputs for itself")
     slice_bytes: Bytes = Field(64, description="of a row of an input in one slice of what is summed")
     stages: Count = Field(2, description="slices that are held at once: one in use, the others on their way")
@@ -40,7 +45,7 @@ class ThreadBlocksModel(Model):
         None, description="at which a core gets slices while all cores ask for some; absent: as its memory takes them"
     )
 
-    @field_validator("tiles", "warp")
+    @field_validator("tiles", "fp32_tiles", "fp32_batched_tiles", "warp")
     @classmethod
     def _tiles(cls, value: list[str] | str) -> list[str] | str:
         for text in [value] if isinstance(value, str) else value:

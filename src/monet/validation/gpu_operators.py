@@ -72,12 +72,14 @@ def _device(preset: str) -> Accelerator:
 
 
 def operator(kind: str, dtype: str, *sizes: int) -> Graph:
-    """A graph of one operator: of a product its rows, columns and what is summed; else the sizes of its input, of which
+    """A graph of one operator: of a product its rows, columns and what is summed, before them how many there are if it
+    is batched; else the sizes of its input, of which
     the last is reduced over, if any is."""
     builder, more = GraphBuilder(kind), dict[str, Any]()
     if kind == "matmul":
-        rows, columns, summed = sizes
-        inputs = [builder.input("x", (rows, summed), dtype), builder.input("w", (summed, columns), dtype)]
+        *batch, rows, columns, summed = sizes
+        shapes = {"x": (*batch, rows, summed), "w": (*batch, summed, columns)}
+        inputs = [builder.input(name, shape, dtype) for name, shape in shapes.items()]
         more = {"transpose_a": False, "transpose_b": False}
     else:
         inputs = [builder.input(name, sizes, dtype) for name in ("x", "y")[: 2 if kind == "add" else 1]]
@@ -109,6 +111,14 @@ LINEAR_MS: dict[str, tuple[float, ...]] = {
     "v100-pcie": (0.15676, 0.28959, 0.45132, 0.57764, 0.82945, 1.4999, 1.9796, 4.3882, 20.126, 25.236),
     "l4": (0.23113, 0.36267, 0.57058, 0.86637, 0.96007, 1.8288, 2.897, 7.1039, 30.028, 37.111),
 }
+BATCHED_SHAPES = (
+    (80, 196, 64, 196), (16, 1024, 64, 1024), (48, 512, 256, 512), (128, 64, 1024, 1024), (2048, 384, 384, 64),
+    (16384, 196, 64, 196), (32768, 64, 196, 196), (5120, 256, 384, 384),
+)  # fmt: skip
+BATCHED_MS: dict[str, tuple[float, ...]] = {
+    "a100-pcie": (0.098795, 0.43759, 0.41914, 1.9927, 2.4227, 11.756, 23.123, 20.846),
+    "l4": (0.17245, 1.0317, 0.92363, 4.2285, 8.7395, 31.713, 58.596, 54.314),
+}
 ADD_SHAPES = ((16384, 1024), (32768, 2048), (32768, 5120), (65536, 8192))
 ADD_MS: dict[str, tuple[float, ...]] = {
     "a100-pcie": (0.13388, 0.48797, 1.2005, 3.8117),
@@ -137,6 +147,9 @@ def groups() -> Iterator[Group]:
     for preset, ms in LINEAR_MS.items():
         rows = _measured(SHAPES, ms)
         yield Group(f"{preset}, linear, fp32", "matmul", "fp32", preset, 10e-6, rows, 0.20, 0.25, NEUSIGHT)
+    for preset, ms in BATCHED_MS.items():
+        rows = _measured(BATCHED_SHAPES, ms)
+        yield Group(f"{preset}, batched, fp32", "matmul", "fp32", preset, 10e-6, rows, 0.26, 0.30, NEUSIGHT)
     for preset, ms in ADD_MS.items():
         rows = _measured(ADD_SHAPES, ms)
         yield Group(f"{preset}, add, fp32", "add", "fp32", preset, 10e-6, rows, 0.14, 0.15, NEUSIGHT)

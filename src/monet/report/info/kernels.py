@@ -10,10 +10,10 @@ from monet.hardware.accelerator import Accelerator
 from monet.hardware.thread_blocks import Kernel
 from monet.report.quantities import percent, seconds
 from monet.request import Request
-from monet.schedule.costs.block_kernels import kernel_of
+from monet.schedule.engine import Scheduler
 from monet.schedule.result import Result
 from monet.schedule.result_rows import OperatorRow
-from monet.schedule.workload import Operator, workload_of
+from monet.schedule.workload import Operator
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,15 @@ def kernels(result: Result) -> list[KernelRow]:
     accelerator = request.accelerator()
     if not runs_blocks(accelerator):
         return []
-    known = {operator.op.name: operator for operator in workload_of(request.graph()).operators}
+    scheduler = Scheduler(request.graph(), accelerator)
+    known = {operator.op.name: operator for operator in scheduler.workload.operators}
+    share = 1.0 if result.plan.get("boundary") == "dram" else float(result.plan.get("buffer_share", 1.0))
     found = []
     for row in result.operators:
         operator = known.get(row.name)
         if operator is None or not operator.is_matrix:
             continue
-        kernel = _kernel(operator, row, accelerator)
+        kernel = _kernel(operator, row, scheduler, share)
         if kernel is not None:
             first, second = (operand.dtype for operand in operator.nest.reads[:2])
             core = accelerator.instance(row.cores[0]).core
@@ -62,15 +64,21 @@ def _like(accelerator: Accelerator, row: OperatorRow) -> int:
     return len(accelerator.like_cores[accelerator.design_number[row.cores[0]]])
 
 
-def _kernel(operator: Operator, row: OperatorRow, accelerator: Accelerator) -> Kernel | None:
-    """The kernel of a row that runs alone; None if it is fused with others into tiles, or lanes do it."""
+def _kernel(operator: Operator, row: OperatorRow, scheduler: Scheduler, share: float) -> Kernel | None:
+    """The kernel of a row that runs alone, as it was costed; None if it is fused with others into tiles."""
     if row.tiles > len(row.cores):
         return None
     written, sums = operator.nest.writes[0].dims, 1
     for part in row.split.split():
         dim, _, many = part.partition(":")
         sums *= int(many or len(row.cores)) if dim not in written else 1
-    return kernel_of(operator.nest, accelerator.instance(row.cores[0]).core, len(row.cores), sums)
+    machine, cores = scheduler.machine, len(row.cores)
+    instance = machine.accelerator.instance(row.cores[0])
+    mine = 1 / machine.sharing(instance, cores)
+    whole = scheduler.costs.kernel(operator, instance, cores, sums, mine)
+    if whole is None or whole.held_bytes <= share * mine * instance.core.top("I").total_bytes:
+        return whole
+    return scheduler.costs.kernel(operator, instance, cores, sums, share * mine)
 
 
 def sentences(result: Result, found: list[KernelRow]) -> list[str]:

@@ -26,7 +26,11 @@ def kernel_of(
         return None
     rate = core.rate(first, second, either_way=True)
     below = _multiplier(core, rate, share)
-    return best_kernel(_product(nest, rate, sums), core.thread_blocks, below, max(1, pieces // sums), leave_bits)
+    product = _product(nest, rate, sums)
+    blocks = core.thread_blocks.for_format(first, product.repeats)
+    kernel = best_kernel(product, blocks, below, max(1, pieces // sums), leave_bits)
+    held = blocks.fp32_clock_share if first == "fp32" else 1.0
+    return replace(kernel, array_cycles=kernel.array_cycles / held, cycles=kernel.cycles / held)
 
 
 def with_kernel(
@@ -113,10 +117,8 @@ def _multiplier(core: Core, rate: Rate, share: float) -> Multiplier:
     """What a kernel uses of a core. Where sums have no level below the top, they share it with slices."""
     top, sums = core.top("I"), core.level(core.accumulator_level)
     feed, fill = top.port_for("I", Flow.FEED), top.port_for("I", Flow.FILL)
-    sides = {slot: math.prod(axis.size for axis in core.axes if slot in axis.multicast) for slot in ("W", "I")}
     return Multiplier(
         core.units * rate.products_per_cycle,
-        (sides["W"], sides["I"]),
         sums.total_bytes,
         int(top.total_bytes * share),
         feed.bandwidth_bits_per_cycle,

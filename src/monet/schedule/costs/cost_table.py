@@ -15,6 +15,7 @@ from monet.graph.loop_nest import LoopNest, Operand
 from monet.hardware.accelerator import CoreInstance
 from monet.hardware.core import CoreKind
 from monet.hardware.lane_array import arrays_for
+from monet.hardware.thread_blocks import Kernel
 from monet.mapping.cost_store import CostStore, Kept, Section
 from monet.mapping.errors import DoesNotFit
 from monet.mapping.unfused.border import Border
@@ -286,7 +287,7 @@ class CostTable:
         """A streamed step as the part of a kernel that it is; as it was if lanes are done with it sooner."""
         core = instance.core
         sums = steps.pieces // steps.parts(operator.nest.writes[0])
-        kernel = kernel_of(operator.nest, core, steps.pieces, sums, share, border.bits_per_cycle)
+        kernel = self.kernel(operator, instance, steps.pieces, sums, share)
         on_array = cost.mode in {mode.name for mode in core.modes}
         if kernel is None or (not on_array and cost.cycles <= kernel.cycles):
             return cost
@@ -305,6 +306,14 @@ class CostTable:
             alone = replace(instance, core=without_lanes(core))
             cost = matrix_streamed(piece, alone, border, goal, self.store)
         return with_kernel(cost, kernel, operator.nest, piece, core, self._cache_bytes(instance))
+
+    def kernel(
+        self, operator: Operator, instance: CoreInstance, pieces: int, sums: int, share: float = 1.0
+    ) -> Kernel | None:
+        """The kernel that a matrix operator in so many pieces is, on cores that run blocks of threads."""
+        supply = self.machine.supply(instance, operator.input_bytes + operator.output_bytes)
+        leave = self.machine.border_among(instance, pieces, supply).bits_per_cycle
+        return kernel_of(operator.nest, instance.core, pieces, sums, share, leave)
 
     def _cache_bytes(self, instance: CoreInstance) -> int:
         """Bytes of the largest memory between a core and DRAM."""
