@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from monet.errors import MonetError, OptionError
-from monet.frontends import load_model
+from monet.frontends import is_zoo, load_model
 from monet.graph.document import graph_from
 from monet.graph.graph import Graph
+from monet.mapping.cost_store import Section, default_store
 from monet.schedule.evaluation import select_phases
 from monet.training.options import TrainingOptions, training_values
 from monet.training.step import prepare, training_step
@@ -19,11 +21,27 @@ from monet.transforms.recompute import recompute
 if TYPE_CHECKING:
     from monet.request.request import Request
 
+GRAPHS = Section[Graph]("graphs", 10_000, lambda graph: len(graph.ops))
+AFTERWARDS = frozenset({"hardware", "set", "fusion", "allocation", "boundary", "objective"})  # not of a graph
 MODEL_FIELDS = ("image", "sequence", "inputs", "dimensions")
 
 
 def graph_of(request: Request) -> Graph:
-    """The graph that a request asks for."""
+    """The graph that a request asks for. That of a zoo model is kept for the next request that differs in hardware and
+    schedule only, with all that was worked out about it; of a file it is read again."""
+    files = (request.precision, request.checkpoint)
+    if not isinstance(request.model, str) or not is_zoo(request.model) or any(map(_is_file, files)):
+        return _made(request)
+    asked = tuple((field.name, repr(getattr(request, field.name))) for field in fields(request))
+    key = tuple(pair for pair in asked if pair[0] not in AFTERWARDS)
+    return default_store()[GRAPHS].get_or(key, lambda: _made(request))
+
+
+def _is_file(given: object) -> bool:
+    return isinstance(given, str) and is_plan_file(given)
+
+
+def _made(request: Request) -> Graph:
     forward = _model(request)
     if forward.loss:
         graph = _checkpointed(_unchanged(forward, request), request)

@@ -95,6 +95,7 @@ class CostTable:
         self.steps: dict[tuple[Any, ...], Costed] = {}
         # each has a number: keys are slow to compare, numbers are not
         self.numbered: dict[tuple[Any, ...], OperatorSteps] = {}
+        self.like: dict[tuple[Any, int], int] = {}  # numbers of what is alike: layout of an operator, its costed steps
         self.arrays = Kept(OPERATOR_ARRAYS)  # of operators whose surroundings have not changed either
         self.legal: set[tuple[str, Placement]] = set()  # (key of an operator, placement) that were checked
         self.best_designs: dict[
@@ -340,6 +341,7 @@ class OperatorSteps:
     costs: tuple[StepCost, ...]
     tiled: Group | None  # the plan's group
     number: int  # equal for equal operator, placement and tiles
+    alike: int  # equal also for operators alone that do the same on the same cores to tensors that lie alike
     costed: Costed
     storages: tuple[str, ...]  # of the operator; split along a sum, also those for sums that further cores keep
     sums: dict[int, str]  # by position of a result that pieces sum up, the storage of these sums
@@ -384,9 +386,11 @@ def _numbered(
     if plain and plain.costs == costed.costs:
         return plain  # a share is enough, or throughput asks for the same tiles
     sums = {position: f"sums {position} of {operator.op.name}" for position in costed.summed}
+    number = table.store.next_number()
+    like = number if group.key else table.like.setdefault((operator.alike, id(costed)), number)
     return OperatorSteps(
         operator, placement, costed.instances, costed.steps, held, costed.classes, costed.costs,
-        group.key, table.store.next_number(), costed, (*operator.storages, *sums.values()), sums,
+        group.key, number, like, costed, (*operator.storages, *sums.values()), sums,
     )  # fmt: skip
 
 

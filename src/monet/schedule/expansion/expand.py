@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -25,12 +26,12 @@ from monet.schedule.planning.grouping import TiledGroup
 from monet.schedule.planning.ordering import gang_order
 from monet.schedule.result_rows import CATEGORIES
 from monet.schedule.simulation.records import Blocks, Buffers, Entries, Gangs, Steps, Tables, TickParts
-from monet.schedule.workload import CATEGORY, Workload
+from monet.schedule.workload import CATEGORY, Storage, Workload
 
 ENTRY_BYTES = 1_100  # that a schedule takes per operand of a tile: 1.09 and 1.10 kB of gpt2-mini and gpt2-small on a100
 CHECKED = 1_000_000  # operands of tiles between two looks at the memory that is free
 MOST_ORDERS = 10_000  # of the tiles of groups, kept to be looked up
-STEP_FIELDS = tuple(field.name for field in fields(OperatorSteps))
+OF_STEPS = tuple(field.name for field in fields(OperatorSteps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +108,9 @@ class Draft:
     def operators(self) -> tuple[PlannedSteps, ...]:
         """The steps of every operator, in execution order."""
         rows = zip(self.steps_of, self.arrays_of, self.group_of, self.placed.first_step.tolist(), strict=True)
-        return tuple(
-            PlannedSteps(
-                **{name: getattr(steps, name) for name in STEP_FIELDS},
-                group=group,
-                base=base,
-                addition_costs=arrays.addition_costs,
-            )
-            for steps, arrays, group, base in rows
-        )
+        values = attrgetter(*OF_STEPS)
+        made: Callable[..., PlannedSteps] = PlannedSteps
+        return tuple([made(*values(steps), group, base, arrays.addition_costs) for steps, arrays, group, base in rows])
 
 
 @dataclass(frozen=True)
@@ -160,6 +155,7 @@ class Expansion:
         self.ahead: list[int] = []  # gangs whose reads go ahead of a gang's writes, for so many gangs one after another
         self.alike: list[int] = []
         self.finer: dict[str, int] = {}
+        self.kinds: dict[str, int] = {}
         self.n_steps = 0
         self.n_entries = 0
 
@@ -183,7 +179,7 @@ class Expansion:
         """Arrays of an operator's steps; those of last time if the storages it touches are cut as then. False
         if they do not fit: nothing is added."""
         cuts, storages = self.cuts, stepped.storages
-        key: tuple[Any, ...] = (stepped.number, *map(cuts.number.get, storages))
+        key: tuple[Any, ...] = (stepped.alike, *map(cuts.number.get, storages), *map(self._kind, storages))
         if cuts.finer and not cuts.finer.keys().isdisjoint(storages):  # which of them is cut finer, and how
             finer = [number for number, storage in enumerate(storages) if storage in cuts.finer]
             key = (*key, *((number, self._finer(storages[number])) for number in finer))
@@ -196,7 +192,7 @@ class Expansion:
                 cuts.number[storages[position]] = number
         self.operators.append(stepped)
         self.arrays.append(arrays)
-        self.keys.append(key)
+        self.keys.append((stepped.number, key))
         self.first.append(self.n_steps)
         self.group_of.append(group)
         steps, entries, *_ = arrays.counts
@@ -223,6 +219,18 @@ class Expansion:
         )
         return self.table.arrays.keep(key, KnownArrays(arrays, cuts))
 
+    def _kind(self, storage: str) -> int:
+        """A number for what arrays depend on of a storage besides its cuts."""
+        number = self.kinds.get(storage)
+        if number is None:
+            known, owner = self.table.contents, self.workload.storages.get(storage)
+            content = self._of_storage(owner) if owner else ("sums",)
+            number = self.kinds[storage] = known.setdefault(("storage", *content), len(known))
+        return number
+
+    def _of_storage(self, owner: Storage) -> tuple[Any, ...]:
+        return owner.persistent, owner.tensor.shape, owner.tensor.strides, owner.tensor.dtype
+
     def _finer(self, storage: str) -> int:
         """A number for how groups cut a storage more finely; what it stands for is slow to compare."""
         number = self.finer.get(storage)
@@ -238,8 +246,7 @@ class Expansion:
         for storage in operator.storages:
             grid = self.cuts.grids.get(storage)
             cut = (grid.content, self.cuts.same_group(stepped, storage)) if grid else self.cuts.finer_content(storage)
-            owner = self.workload.storages[storage]
-            storages.append((cut, owner.persistent, owner.tensor.shape, owner.tensor.strides, owner.tensor.dtype))
+            storages.append((cut, *self._of_storage(self.workload.storages[storage])))
         cores, roomy = stepped.placement.cores, stepped.held or stepped.is_summed
         cluster = self.machine.cluster_of.get(cores[0])
         places = (cores, self.table.places(cores[:1], roomy)) if cluster else self.table.places(cores, roomy)

@@ -14,6 +14,7 @@ from monet.graph.op import Phase
 from monet.hardware.core import Core
 from monet.schedule import result_rows as r
 from monet.schedule.costs.transfer_cost import passing_bytes
+from monet.schedule.expansion.expand import PlannedSteps
 from monet.schedule.machine import Machine
 from monet.schedule.measurement.energy import Energy
 from monet.schedule.measurement.members import Members, unfolded
@@ -97,40 +98,56 @@ class Measures:
         """One row per executed operator, in execution order."""
         return tuple(map(self._operator, self.schedule.expanded.operators, self._unit_cycles))
 
-    def _operator(self, stepped: Any, cycles: float) -> r.OperatorRow:
-        operator: Operator = stepped.operator
-        number, op = operator.number, operator.op
-        of = self._figures[number]
+    def _operator(self, stepped: PlannedSteps, cycles: float) -> r.OperatorRow:
+        op, of = stepped.operator.op, self._figures[stepped.operator.number]
         seconds = float(of.last - of.first) * self.seconds
-        peak = self._peak(stepped)
+        peak, common = self._common_of(stepped)
         return r.OperatorRow(
             name=op.name,
-            kind=op.kind,
-            family=operator.family.value,
             phase=op.phase.value,
             layer=op.layer,
             group=stepped.group,
-            cores=stepped.placement.cores,
-            split=split_text(stepped.placement.split),
-            tiles=stepped.steps.count,
             start_s=of.first * self.seconds,
             end_s=of.last * self.seconds,
             latency_s=seconds,
             busy_s=of.busy * self.seconds,
             cycles=math.ceil(seconds * self.machine.accelerator.clock_hz - 1e-6),
-            macs=operator.macs,
-            work=dict(operator.work),
             utilisation=cycles * len(stepped.instances) / (peak * seconds) if peak and seconds else 0.0,
             energy_j=of.joules,
             dram_read_bytes=of.read,
             dram_write_bytes=of.written,
             link_bytes=of.moved,
-            input_bytes=operator.input_bytes,
-            output_bytes=operator.output_bytes,
             bound_by=self._bound(stepped, of),
             recompute=op.recompute,
-            padding_macs=padding_macs(stepped),
+            **common,
         )
+
+    def _common_of(self, stepped: PlannedSteps) -> tuple[float, dict[str, Any]]:
+        """Of operators alike, worked out once: units of their cores' arrays, times their clocks; what their rows have
+        in common."""
+        found = self._common.get(stepped.alike)
+        if found is None:
+            operator = stepped.operator
+            found = self._common[stepped.alike] = (
+                sum(each.core.units * each.core.clock_hz for each in stepped.instances),
+                {
+                    "kind": operator.op.kind,
+                    "family": operator.family.value,
+                    "cores": stepped.placement.cores,
+                    "split": split_text(stepped.placement.split),
+                    "tiles": stepped.steps.count,
+                    "macs": operator.macs,
+                    "work": dict(operator.work),
+                    "input_bytes": operator.input_bytes,
+                    "output_bytes": operator.output_bytes,
+                    "padding_macs": padding_macs(stepped),
+                },
+            )
+        return found
+
+    @cached_property
+    def _common(self) -> dict[int, tuple[float, dict[str, Any]]]:
+        return {}
 
     @cached_property
     def _figures(self) -> list[_Figures]:
@@ -140,26 +157,15 @@ class Measures:
         return [_Figures(*row) for row in zip(*columns, strict=True)]
 
     @cached_property
-    def _peaks(self) -> dict[tuple[str, ...], float]:
-        return {}
-
-    def _peak(self, stepped: Any) -> float:
-        """Multiply-accumulate units of the cores of an operator, times their clocks."""
-        cores = stepped.placement.cores
-        if cores not in self._peaks:
-            self._peaks[cores] = sum(each.core.units * each.core.clock_hz for each in stepped.instances)
-        return self._peaks[cores]
-
-    @cached_property
     def _unit_cycles(self) -> list[float]:
         """By operator in execution order, cycles of units of the array of each of its cores, all of one design, that
         multiply."""
-        return [
-            unit_cycles(stepped.operator, stepped.instances[0].core, stepped.operator.macs / len(stepped.instances))
-            if stepped.operator.macs
-            else 0.0
-            for stepped in self.schedule.expanded.operators
-        ]
+        known: dict[int, float] = {}
+        for stepped in self.schedule.expanded.operators:
+            if stepped.alike not in known:
+                operator, pieces = stepped.operator, len(stepped.instances)
+                known[stepped.alike] = unit_cycles(operator, stepped.instances[0].core, operator.macs / pieces)
+        return [known[stepped.alike] for stepped in self.schedule.expanded.operators]
 
     @cached_property
     def unit_cycles(self) -> float:
@@ -169,7 +175,7 @@ class Measures:
             cycles * len(stepped.instances) for stepped, cycles in zip(operators, self._unit_cycles, strict=True)
         )
 
-    def _bound(self, stepped: Any, of: _Figures) -> str:
+    def _bound(self, stepped: PlannedSteps, of: _Figures) -> str:
         per_byte = 8 / self.machine.accelerator.dram.bandwidth_bits_per_s / self.seconds
         if (of.read + of.written) * per_byte > of.longest:
             return "dram"

@@ -6,9 +6,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from monet.graph.document import graph_document
-from monet.hardware.export import as_json
+from monet.graph.graph import Graph
+from monet.hardware.export import as_json, plain
 from monet.mapping.cost_store import Section
 from monet.schedule.engine import Scheduler
 from monet.schedule.plan import Placement, Plan
@@ -23,7 +25,23 @@ def known_plan(scheduler: Scheduler, boundary: str, given: Mapping[str, Placemen
     store, workload = scheduler.machine.store, scheduler.workload
     if not store.lasts or workload is not workload_of(workload.graph):
         return find()
+    accelerator = scheduler.machine.accelerator
+    hardware = accelerator.description or as_json(accelerator)  # all of it follows from its description
     asked = boundary, scheduler.costs.objective, Plan(placements=given).to_dict()
-    content = json.dumps((graph_document(workload.graph), as_json(scheduler.machine.accelerator), asked))
-    key = f"default plan {hashlib.sha256(content.encode()).hexdigest()}"
+    key = f"default plan {_digest((_digest_of(workload.graph), plain(hardware), asked))}"
     return store.lasting(DEFAULT_PLANS, key, find, Plan.to_dict, Plan.from_dict)
+
+
+class _Digest(str):
+    """Of a graph."""
+
+
+def _digest_of(graph: Graph) -> str:
+    found = graph.analyses.get(_Digest)
+    if found is None:
+        found = graph.analyses[_Digest] = _Digest(_digest(graph_document(graph)))
+    return str(found)
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
