@@ -13,7 +13,8 @@ values, and bounded. ``footprint.footprints`` and ``footprint.tables``: what a n
 frames, which have no store. ``phases.phases``: of a nest. ``lane_array.lane_array``: the lanes of a core as an array.
 ``resolve.same_core``: of equal cores the first, so that keys with cores in them are compared by identity.
 ``work.top_ports``: ports of its top memories. ``geometry._part``: the nest of a step. ``workload._form``: what an
-operator is, whatever its tensors are called. ``plan.same_cores``: of equal names of many cores the first.
+operator is, whatever its tensors are called. ``workload._number_of``: kinds of storages. ``plan.same_cores``: of equal
+names of many cores the first.
 ``loading._read``: a preset, by time and size of its file.
 ``export.field_names``, ``options.options_of``, ``result_json._reader``, ``formats._numpy``: of types.
 ``formats._regrouped``, ``rates._listed_as``: of number formats.

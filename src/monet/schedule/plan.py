@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ import yaml
 
 from monet.display import Displayed
 from monet.errors import MonetError, nearest
+from monet.hashed import Hashed
 from monet.nesting import check_nesting
 
 BOUNDARIES = ("keep", "local", "dram")
@@ -41,24 +42,10 @@ Split = tuple[tuple[str, int], ...]  # (dimension, parts it is cut into); the pa
 MANY = 16  # cores of a placement that are worth one object for all placements on them
 
 
-class Cores(tuple[str, ...]):
-    """Names of many cores. They are a part of many keys: this knows its hash, and of equal ones there is one object."""
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
-        return super().__hash__()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return same_cores, (tuple(self),)  # a hash differs between processes
-
-
 @lru_cache(maxsize=256)
 def same_cores(cores: tuple[str, ...]) -> tuple[str, ...]:
     """Of equal names of cores the first."""
-    return Cores(cores) if len(cores) >= MANY else cores
+    return Hashed(cores)
 
 
 class _Placement(NamedTuple):

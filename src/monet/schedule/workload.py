@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from monet.graph.loop_nest import Index, LoopNest, Operand, index
 from monet.graph.op import Attributes, Op
 from monet.graph.operators.attention_products import attended
 from monet.graph.tensor import Role, Tensor, view_strides
+from monet.hashed import Hashed
 from monet.mapping.errors import MappingError
 from monet.mapping.nest.bias import bias_of
 from monet.schedule.result_rows import CATEGORIES
@@ -151,6 +152,7 @@ class Storage:
     category: int
     is_root: bool
     persistent: bool
+    alike: int  # equal for storages of the same layout and format, persistent or not
 
 
 @dataclass(frozen=True)
@@ -306,7 +308,7 @@ def _form(
         waits,
         untouched,
         key,
-        (key, family, *layouts),
+        Hashed((key, family, *layouts)),
         tuple(first[storage] for storage in storages),
         tuple(first[storage] for storage in written),
         frozenset() if transfers else _splittable(nest, dimensions, seen),
@@ -425,13 +427,24 @@ def left_behind(graph: Graph) -> frozenset[str]:
 def storage_of(graph: Graph, name: str, number: int, results: frozenset[str]) -> Storage:
     """A storage by the name of the tensor that owns it."""
     owner = graph.tensors[name]
+    persistent = owner.role in STAYS or name in results
     return Storage(
         number,
         owner,
         _CATEGORY.get(owner.role, ACTIVATIONS),
         name not in graph.producer,
-        owner.role in STAYS or name in results,
+        persistent,
+        _number_of(persistent, owner.shape, owner.strides, owner.dtype),
     )
+
+
+_numbers = count()
+
+
+@lru_cache(maxsize=10_000)
+def _number_of(persistent: bool, shape: tuple[int, ...], strides: tuple[int, ...], dtype: str) -> int:
+    """A number for a kind of storage: no other kind ever has it."""
+    return next(_numbers)
 
 
 def flags_of(storages: Mapping[str, Storage]) -> U8x2:

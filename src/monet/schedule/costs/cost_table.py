@@ -95,7 +95,6 @@ class CostTable:
         self.steps: dict[tuple[Any, ...], Costed] = {}
         # each has a number: keys are slow to compare, numbers are not
         self.numbered: dict[tuple[Any, ...], OperatorSteps] = {}
-        self.like: dict[tuple[Any, int], int] = {}  # numbers of what is alike: layout of an operator, its costed steps
         self.arrays = Kept(OPERATOR_ARRAYS)  # of operators whose surroundings have not changed either
         self.legal: set[tuple[str, Placement]] = set()  # (key of an operator, placement) that were checked
         self.best_designs: dict[
@@ -340,8 +339,7 @@ class OperatorSteps:
     classes: I64
     costs: tuple[StepCost, ...]
     tiled: Group | None  # the plan's group
-    number: int  # equal for equal operator, placement and tiles
-    alike: int  # equal also for operators alone that do the same on the same cores to tensors that lie alike
+    number: int  # equal for equal operator, placement and tiles; alone, also for operators alike
     costed: Costed
     storages: tuple[str, ...]  # of the operator; split along a sum, also those for sums that further cores keep
     sums: dict[int, str]  # by position of a result that pieces sum up, the storage of these sums
@@ -358,39 +356,50 @@ def operator_steps(operator: Operator, group: TiledGroup, table: CostTable, plan
     placement, goal = plan.placements[operator.op.name], table.goal_of(operator, plan, held)
     fed = feeder(operator, group, plan, table.machine) if held else None
     from_array = plan.placements[fed.op.name] if fed else None
-    key = (operator.identity, placement, group.identity, held, from_array, plan.share, goal)
+    which = (operator.identity, group.identity) if group.key else (operator.alike, None)
+    key = (*which, placement, held, from_array, plan.share, goal)
     found = table.numbered.get(key)
     if found is None:
         found = table.numbered[key] = _numbered(operator, group, table, key, fed)
-    # in another variant of the graph it may stand elsewhere
-    return found if found.operator is operator else replace(found, operator=operator)
+    if found.operator is operator:
+        return found
+    if group.key:  # in another variant of the graph it may stand elsewhere
+        return replace(found, operator=operator)
+    sums = _sums(operator, found.costed)
+    return OperatorSteps(
+        operator, found.placement, found.instances, found.steps, found.held, found.classes, found.costs, None,
+        found.number, found.costed, (*operator.storages, *sums.values()), sums,
+    )  # fmt: skip
+
+
+def _sums(operator: Operator, costed: Costed) -> dict[int, str]:
+    """Storages for the sums that pieces keep, by position of the result."""
+    return {position: f"sums {position} of {operator.op.name}" for position in costed.summed}
 
 
 def _numbered(
     operator: Operator, group: TiledGroup, table: CostTable, key: tuple[Any, ...], fed: Operator | None
 ) -> OperatorSteps:
-    """Steps of an operator that were not asked for before; those of an operator alike are costed once."""
-    _, placement, _, held, from_array, share, goal = key
-    alike = key if group.key else (operator.key, placement, None, held, None, share, goal)
-    if alike not in table.steps:
+    """Steps of an operator that were not asked for before."""
+    *_, placement, held, from_array, share, goal = key
+    costed_as = key if group.key else (operator.key, *key[2:])
+    if costed_as not in table.steps:
         try:
             costed = _costed(operator, group, table, placement, held, share, goal)
             if fed:
                 array = _costed(fed, group, table, from_array, held, share, goal)
                 costed = _in_output_stage(operator, costed, array)
-            table.steps[alike] = costed
+            table.steps[costed_as] = costed
         except DoesNotFit as error:
             raise _infeasible(operator, placement, error) from None
-    costed = table.steps[alike]
+    costed = table.steps[costed_as]
     plain = table.numbered.get((*key[:-2], 1.0, table.objective))
     if plain and plain.costs == costed.costs:
         return plain  # a share is enough, or throughput asks for the same tiles
-    sums = {position: f"sums {position} of {operator.op.name}" for position in costed.summed}
-    number = table.store.next_number()
-    like = number if group.key else table.like.setdefault((operator.alike, id(costed)), number)
+    sums = _sums(operator, costed)
     return OperatorSteps(
         operator, placement, costed.instances, costed.steps, held, costed.classes, costed.costs,
-        group.key, number, like, costed, (*operator.storages, *sums.values()), sums,
+        group.key, table.store.next_number(), costed, (*operator.storages, *sums.values()), sums,
     )  # fmt: skip
 
 

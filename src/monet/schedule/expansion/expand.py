@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import chain
@@ -26,7 +26,7 @@ from monet.schedule.planning.grouping import TiledGroup
 from monet.schedule.planning.ordering import gang_order
 from monet.schedule.result_rows import CATEGORIES
 from monet.schedule.simulation.records import Blocks, Buffers, Entries, Gangs, Steps, Tables, TickParts
-from monet.schedule.workload import CATEGORY, Storage, Workload
+from monet.schedule.workload import CATEGORY, Workload
 
 ENTRY_BYTES = 1_100  # that a schedule takes per operand of a tile: 1.09 and 1.10 kB of gpt2-mini and gpt2-small on a100
 CHECKED = 1_000_000  # operands of tiles between two looks at the memory that is free
@@ -155,7 +155,7 @@ class Expansion:
         self.ahead: list[int] = []  # gangs whose reads go ahead of a gang's writes, for so many gangs one after another
         self.alike: list[int] = []
         self.finer: dict[str, int] = {}
-        self.kinds: dict[str, int] = {}
+        self.ahead_of: dict[frozenset[tuple[str, ...]], int] = {}
         self.n_steps = 0
         self.n_entries = 0
 
@@ -179,7 +179,9 @@ class Expansion:
         """Arrays of an operator's steps; those of last time if the storages it touches are cut as then. False
         if they do not fit: nothing is added."""
         cuts, storages = self.cuts, stepped.storages
-        key: tuple[Any, ...] = (stepped.alike, *map(cuts.number.get, storages), *map(self._kind, storages))
+        known = self.workload.storages
+        seen = [known[storage].alike for storage in stepped.operator.storages]
+        key: tuple[Any, ...] = (stepped.number, *map(cuts.number.get, storages), *seen)
         if cuts.finer and not cuts.finer.keys().isdisjoint(storages):  # which of them is cut finer, and how
             finer = [number for number, storage in enumerate(storages) if storage in cuts.finer]
             key = (*key, *((number, self._finer(storages[number])) for number in finer))
@@ -192,7 +194,7 @@ class Expansion:
                 cuts.number[storages[position]] = number
         self.operators.append(stepped)
         self.arrays.append(arrays)
-        self.keys.append((stepped.number, key))
+        self.keys.append((stepped.operator.identity, key))
         self.first.append(self.n_steps)
         self.group_of.append(group)
         steps, entries, *_ = arrays.counts
@@ -219,18 +221,6 @@ class Expansion:
         )
         return self.table.arrays.keep(key, KnownArrays(arrays, cuts))
 
-    def _kind(self, storage: str) -> int:
-        """A number for what arrays depend on of a storage besides its cuts."""
-        number = self.kinds.get(storage)
-        if number is None:
-            known, owner = self.table.contents, self.workload.storages.get(storage)
-            content = self._of_storage(owner) if owner else ("sums",)
-            number = self.kinds[storage] = known.setdefault(("storage", *content), len(known))
-        return number
-
-    def _of_storage(self, owner: Storage) -> tuple[Any, ...]:
-        return owner.persistent, owner.tensor.shape, owner.tensor.strides, owner.tensor.dtype
-
     def _finer(self, storage: str) -> int:
         """A number for how groups cut a storage more finely; what it stands for is slow to compare."""
         number = self.finer.get(storage)
@@ -246,7 +236,7 @@ class Expansion:
         for storage in operator.storages:
             grid = self.cuts.grids.get(storage)
             cut = (grid.content, self.cuts.same_group(stepped, storage)) if grid else self.cuts.finer_content(storage)
-            storages.append((cut, *self._of_storage(self.workload.storages[storage])))
+            storages.append((cut, self.workload.storages[storage].alike))
         cores, roomy = stepped.placement.cores, stepped.held or stepped.is_summed
         cluster = self.machine.cluster_of.get(cores[0])
         places = (cores, self.table.places(cores[:1], roomy)) if cluster else self.table.places(cores, roomy)
@@ -270,10 +260,13 @@ class Expansion:
                 self.ahead.append(self._ahead(_crews([members[number]])))
                 self.alike.append(1)
 
-    def _ahead(self, crews: Collection[tuple[str, ...]]) -> int:
+    def _ahead(self, crews: frozenset[tuple[str, ...]]) -> int:
         """Steps of some cores whose reads may go before the writes of one of them."""
-        resources = frozenset[int]().union(*(self.machine.crew(cores).resources for cores in crews))
-        return len(resources) * self.machine.tiles_ahead(self.prefetch, crews)
+        found = self.ahead_of.get(crews)
+        if found is None:
+            resources = frozenset[int]().union(*(self.machine.crew(cores).resources for cores in crews))
+            found = self.ahead_of[crews] = len(resources) * self.machine.tiles_ahead(self.prefetch, crews)
+        return found
 
     def _order(self, count: int) -> I64x2:
         """Spans of the gangs of the last operators in execution order; that of last time for the same arrays."""

@@ -125,10 +125,10 @@ class Measures:
     def _common_of(self, stepped: PlannedSteps) -> tuple[float, dict[str, Any]]:
         """Of operators alike, worked out once: units of their cores' arrays, times their clocks; what their rows have
         in common."""
-        found = self._common.get(stepped.alike)
+        found = self._common.get(stepped.number)
         if found is None:
             operator = stepped.operator
-            found = self._common[stepped.alike] = (
+            found = self._common[stepped.number] = (
                 sum(each.core.units * each.core.clock_hz for each in stepped.instances),
                 {
                     "kind": operator.op.kind,
@@ -162,10 +162,10 @@ class Measures:
         multiply."""
         known: dict[int, float] = {}
         for stepped in self.schedule.expanded.operators:
-            if stepped.alike not in known:
+            if stepped.number not in known:
                 operator, pieces = stepped.operator, len(stepped.instances)
-                known[stepped.alike] = unit_cycles(operator, stepped.instances[0].core, operator.macs / pieces)
-        return [known[stepped.alike] for stepped in self.schedule.expanded.operators]
+                known[stepped.number] = unit_cycles(operator, stepped.instances[0].core, operator.macs / pieces)
+        return [known[stepped.number] for stepped in self.schedule.expanded.operators]
 
     @cached_property
     def unit_cycles(self) -> float:
