@@ -480,6 +480,37 @@ class LstmLm(nn.Module):
         return self.decoder(x)
 
 
+class Gnmt(nn.Module):
+    def __init__(self, encoders: int, decoders: int, width: int, vocabulary: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.dropout = dropout
+        self.embedding = nn.Embedding(vocabulary, width)
+        self.encoder = nn.ModuleDict({"layers": nn.ModuleList()})
+        self.encoder["layers"].append(nn.LSTM(width, width, bidirectional=True))
+        self.encoder["layers"].append(nn.LSTM(2 * width, width))
+        self.encoder["layers"].extend(nn.LSTM(width, width) for _ in range(encoders - 2))
+        self.decoder = nn.ModuleDict({"layers": nn.ModuleList([nn.LSTM(width, width)])})
+        self.decoder["layers"].extend(nn.LSTM(2 * width, width) for _ in range(decoders - 1))
+        parts = {"query": nn.Linear(width, width, bias=False), "key": nn.Linear(width, width)}
+        self.attention = nn.ModuleDict({**parts, "score": nn.Linear(width, 1, bias=False)})
+        self.classifier = nn.Linear(width, vocabulary)
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        x = self.embedding(source)
+        y = self.embedding(target)
+        for number, layer in enumerate(self.encoder["layers"]):
+            z = layer(drop(x, self.dropout))[0]
+            x = x + z if number >= 2 else z
+        y = self.decoder["layers"][0](drop(y, self.dropout))[0]
+        asked, offered = self.attention["query"](y)[:, None], self.attention["key"](x)[None]
+        scores = self.attention["score"](torch.tanh(asked + offered))[..., 0]
+        context = torch.einsum("tsb,sbw->tbw", scores.softmax(1), x)
+        for number, layer in enumerate(self.decoder["layers"][1:]):
+            z = layer(torch.cat((drop(y, self.dropout), context), 2))[0]
+            y = y + z if number >= 1 else z
+        return self.classifier(y)
+
+
 class Drop(nn.Module):
     def __init__(self, p: float) -> None:
         super().__init__()

@@ -49,6 +49,16 @@ def vit(layers: int, hidden: int, patch: int, image: int, classes: int, inner: i
     return embedding + layers * block(hidden, inner) + 2 * hidden + (hidden + 1) * classes
 
 
+def gnmt(encoders: int, decoders: int, hidden: int, vocabulary: int) -> int:
+    def lstm(width: int) -> int:
+        return 4 * hidden * (width + hidden + 2)
+
+    encoder = 2 * lstm(hidden) + lstm(2 * hidden) + (encoders - 2) * lstm(hidden)
+    decoder = lstm(hidden) + (decoders - 1) * lstm(2 * hidden)
+    attention = 2 * hidden * hidden + hidden + hidden
+    return vocabulary * hidden + encoder + decoder + attention + (hidden + 1) * vocabulary
+
+
 COUNTS = {
     "gpt:layers=3,hidden=48,heads=4,vocabulary=100,positions=32,sequence=8": gpt(3, 48, 100, 32, 192),
     "gpt:layers=2,hidden=32,heads=4,intermediate=100,tied=no": gpt(2, 32, 50257, 1024, 100, 1),
@@ -59,6 +69,8 @@ COUNTS = {
     "vit:layers=2,hidden=32,heads=4,patch=8,image=32,classes=7,intermediate=40": vit(2, 32, 8, 32, 7, 40),
     "mlp:widths=32-256-128-8": 33 * 256 + 257 * 128 + 129 * 8,
     "lstm:layers=3,hidden=20,vocabulary=50": 50 * 20 + 3 * (8 * 20 * 20 + 8 * 20) + 21 * 50,
+    "gnmt": gnmt(8, 8, 1024, 32000),
+    "gnmt:encoder_layers=3,decoder_layers=2,hidden=20,vocabulary=50": gnmt(3, 2, 20, 50),
     "resnet18:classes=10": 11_689_512 - 990 * 513,
     "resnet:blocks=3-4-6-3": 21_797_672,  # torchvision's resnet34, resnet101, vgg11, vgg19
     "resnet:blocks=3-4-23-3,block=bottleneck": 44_549_160,
@@ -128,6 +140,7 @@ OTHER = {
     "inception": "classes=3 image=160 dropout=.4",
     "unet": "levels=2 width=8 channels=1 classes=3 image=32",
     "lstm": "layers=3 hidden=8 vocabulary=9 sequence=3 dropout=.5",
+    "gnmt": "encoder_layers=4 decoder_layers=2 hidden=8 vocabulary=9 sequence=3 dropout=.5",
     "mlp": "widths=3-4-5 activation=gelu dropout=.5 input_gradient=yes",
 }
 SMALL = {
@@ -142,6 +155,7 @@ SMALL = {
     "inception": "classes=10,image=128",
     "unet": "width=4,levels=3,image=16",
     "lstm": "hidden=12,vocabulary=20,sequence=4",
+    "gnmt": "encoder_layers=3,decoder_layers=3,hidden=12,vocabulary=20,sequence=4",
     "mlp": "widths=3-4-4-5",
 }
 

@@ -11,6 +11,7 @@ from monet.frontends.zoo.parameters import Family, changed, with_parameters
 from monet.frontends.zoo.published import Fsrcnn, ResNet50Segment, StreamResNet18
 from monet.frontends.zoo.small import Lstm, Mlp
 from monet.frontends.zoo.transformers import Bert, Gpt, Llama, PaperGpt, Vit
+from monet.frontends.zoo.translation import Gnmt
 from monet.frontends.zoo.vision import MobileNet, ResNet, UNet, Vgg
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ FAMILIES = _table(
     ZooModel("inception", Inception(), "Inception-v3"),
     ZooModel("unet", UNet(), "U-Net"),
     ZooModel("lstm", Lstm(), "LSTM language model"),
+    ZooModel("gnmt", Gnmt(), "GNMT, translation"),
     ZooModel("mlp", Mlp(), "multi-layer perceptron"),
 )
 
@@ -112,6 +114,7 @@ ZOO = _table(
     ZooModel("llama2-7b", Llama()),
     ZooModel("llama2-70b", Llama(layers=80, hidden=8192, heads=64, kv_heads=8, intermediate=28672)),
     ZooModel("lstm-lm", Lstm()),
+    ZooModel("gnmt", Gnmt()),
     ZooModel("mlp-robot", Mlp(widths=(48, 512, 256, 128, 12), activation="elu"), "locomotion policy"),
     ZooModel("mlp-cartpole", Mlp(widths=(6, 500, 500, 500, 8)), "robot dynamics"),
     ZooModel("mlp-reacher", Mlp(widths=(24, 200, 200, 200, 200, 34)), "robot dynamics"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -111,22 +111,33 @@ def fitted(problem: StageProblem) -> tuple[StageProblem, tuple[str, ...]]:
     needed = max(stage_bytes(problem.pipeline, problem.pipeline.spans()))
     if needed <= capacity:
         return problem, ()
-    plan, most = problem.plan, problem.system.levels[0].size
+    plan = problem.plan
     holds = f"{accelerator.dram.name} holds {capacity:,}"
-    said = f"{problem.plan.pipeline} stages need {needed:,.0f} bytes on a device, {holds}"
+    said = f"{plan.pipeline} stages need {needed:,.0f} bytes on a device, {holds}"
     if plan.tensor == 1 and plan.recompute == "none" and plan.shard == "none":
-        tensor = 1
-        while tensor <= most and plan.data * tensor * plan.pipeline <= problem.system.size:
-            for recompute in RECOMPUTATION:
-                other = replace(problem, plan=replace(plan, tensor=tensor, recompute=recompute))
-                try:
-                    if max(stage_bytes(other.pipeline, other.pipeline.spans())) <= capacity:
-                        words = f"--tensor {tensor} --recompute {recompute}"
-                        return other, (f"{said}: {words} taken, the fewest devices that fit",)
-                except MonetError:
-                    continue
-            tensor *= 2
+        for other in _sharing_more(plan, problem.system):
+            shared = replace(problem, plan=other)
+            try:
+                if max(stage_bytes(shared.pipeline, shared.pipeline.spans())) <= capacity:
+                    return shared, (f"{said}: {_words(other)} taken, the fewest devices that fit",)
+            except MonetError:
+                continue
     devices = (Devices(problem.system.size, accelerator, "template"),)
     near = that_fit(problem.pipeline.coster, replace(problem.system, devices=devices), plan, problem.batch)
     would = f"; would fit: {', or '.join(near)}" if near else ""
     raise MonetError(f"{said}: {needed - capacity:,.0f} bytes short{would}")
+
+
+def _sharing_more(plan: ParallelPlan, system: System) -> Iterator[ParallelPlan]:
+    """Plans that need less memory of a device: more tensor ranks, tokens shared too, more recomputation."""
+    tensor = 1
+    while tensor <= 2 * system.levels[0].size and plan.data * tensor * plan.pipeline <= system.size:
+        for recompute in RECOMPUTATION:
+            for tokens in (False, True) if tensor > 1 else (False,):
+                yield replace(plan, tensor=tensor, recompute=recompute, sequence_parallel=tokens)
+        tensor *= 2
+
+
+def _words(plan: ParallelPlan) -> str:
+    tokens = " --sequence-parallel" if plan.sequence_parallel else ""
+    return f"--tensor {plan.tensor}{tokens} --recompute {plan.recompute}"
