@@ -32,7 +32,7 @@ from monet.report.mining import (
 )
 from monet.report.quantities import percent
 from monet.report.screen import screen
-from monet.report.stages import CHOICES
+from monet.report.stages import WORDS
 from monet.request import Request
 from monet.request.system_request import SystemRequest
 from monet.search.hardware.workload import Workload
@@ -102,7 +102,7 @@ def mine(
     problem = _problem(load_template(template), requests, area, power, metric, floor, only or [], weight or [])
     if stages or requests[0].system:
         _check_stages(requests, stages, method, per_stage and homogeneous, baselines, inference)
-        which = ("heterogeneous",) if per_stage else ("homogeneous",) if homogeneous else CHOICES
+        which = ("heterogeneous", "thrifty") if per_stage else ("homogeneous",) if homogeneous else tuple(WORDS)
         name, workload = next(iter(problem.workloads.items()))
         pipeline, notes = stage_problem(
             problem.template, name, workload, requests[0], stages, problem.limits, metric, floor

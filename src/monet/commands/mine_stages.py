@@ -15,7 +15,7 @@ from monet.errors import MonetError, OptionError
 from monet.report.files import write_json
 from monet.report.html.stages import write_stages
 from monet.report.screen import screen
-from monet.report.stages import choices_table, headline, local_table, stages_table, summary, top_table
+from monet.report.stages import WORDS, choices_table, headline, local_table, stages_table, summary, top_table
 from monet.request.system_request import SystemRequest
 from monet.search.hardware.workload import Workload
 from monet.search.mining.stages.mine_stages import StageMining, Watch, mine_stages
@@ -66,10 +66,7 @@ def run_stages(
             problem, path, top=top, evaluations=evaluations, slack=gap, jobs=jobs, resume=resume, notes=notes,
             watch=watch,
         )  # fmt: skip
-    if "homogeneous" not in which:
-        found = replace(found, homogeneous=None)
-    if "heterogeneous" not in which:
-        found = replace(found, heterogeneous=None)
+    found = replace(found, chosen=found.chosen.only(which))
     if json:
         write_json(json, summary(found))
     if report:
@@ -92,7 +89,7 @@ def _print(found: StageMining) -> None:
     console = screen()
     for line in headline(found):
         console.print(line, soft_wrap=True)
-    chosen = [name for name in ("homogeneous", "heterogeneous") if getattr(found, name) is not None]
+    chosen = [name for name in WORDS if getattr(found.chosen, name) is not None]
     if not chosen:
         console.print("no choice of designs was costed")
         return

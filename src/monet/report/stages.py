@@ -12,6 +12,7 @@ from monet.search.mining.stages.choice import Choice
 from monet.search.mining.stages.mine_stages import StageMining
 
 CHOICES = ("homogeneous", "heterogeneous")
+WORDS = {"homogeneous": "one for all", "heterogeneous": "one per stage", "thrifty": "1 % slower, least power"}
 
 
 def summary(found: StageMining) -> dict[str, Any]:
@@ -27,10 +28,10 @@ def summary(found: StageMining) -> dict[str, Any]:
         "metric": problem.metric,
         "limits": {"area_mm2": problem.limits.area_mm2, "tdp_w": problem.limits.tdp_w, "floor": problem.floor or None},
         "top": found.top_k,
-        **{name: choice_values(found, getattr(found, name)) for name in CHOICES},
+        **{name: choice_values(found, getattr(found.chosen, name)) for name in WORDS},
         "by_top": [
             {"top": count, "homogeneous": one, "heterogeneous": each}
-            for count, (one, each) in enumerate(found.by_top, 1)
+            for count, (one, each) in enumerate(found.chosen.by_top, 1)
         ],
         "stages": [
             {
@@ -110,7 +111,7 @@ def headline(found: StageMining) -> list[str]:
         f"evaluated, {found.tried:,} choices costed, {found.seconds:.1f} s ({found.cpu_seconds:.1f} s of CPU)",
     ]
     lines += [f"  {note}" for note in found.notes]
-    one, each = found.homogeneous, found.heterogeneous
+    one, each = found.chosen.homogeneous, found.chosen.heterogeneous
     if one and each:
         gain = each.throughput / one.throughput - 1
         lines.append(
@@ -124,13 +125,13 @@ def headline(found: StageMining) -> list[str]:
 def choices_table(found: StageMining) -> TextTable:
     """Both choices side by side."""
     rows = []
-    for name in CHOICES:
-        choice: Choice | None = getattr(found, name)
+    for name in WORDS:
+        choice: Choice | None = getattr(found.chosen, name)
         if choice is None:
             continue
         rows.append(
             (
-                "one for all" if name == "homogeneous" else "one per stage",
+                WORDS[name],
                 quantity(choice.throughput, "/s"),
                 seconds(choice.seconds),
                 quantity(choice.perf_per_tdp, "/J"),
@@ -146,7 +147,7 @@ def choices_table(found: StageMining) -> TextTable:
 
 def stages_table(found: StageMining, name: str) -> TextTable:
     """The stages of a choice, like ones in a row together."""
-    choice: Choice | None = getattr(found, name)
+    choice: Choice | None = getattr(found.chosen, name)
     assert choice is not None
     rows, spans = [], found.problem.pipeline.spans(choice.cuts)
     kinds = found.problem.pipeline.kinds
@@ -169,7 +170,7 @@ def stages_table(found: StageMining, name: str) -> TextTable:
         )
         first = following
     names = (each.name for each in found.space.parameters)
-    title = "One design for all stages" if name == "homogeneous" else "One design for each stage"
+    title = f"Stages, {WORDS[name]}"
     headings: tuple[Heading | str, ...] = ("stage", "layers", "forward", "backward", "area", "TDP", *names)
     return TextTable(title, headings, rows)
 
@@ -206,7 +207,6 @@ def local_table(found: StageMining) -> TextTable:
 
 def top_table(found: StageMining) -> TextTable:
     """What keeping more designs of each stage brings."""
-    rows = [
-        (str(count), quantity(one, "/s"), quantity(each, "/s")) for count, (one, each) in enumerate(found.by_top, 1)
-    ]
+    both = enumerate(found.chosen.by_top, 1)
+    rows = [(str(count), quantity(one, "/s"), quantity(each, "/s")) for count, (one, each) in both]
     return TextTable("Designs kept of each stage", ("top", "one for all", "one per stage"), rows)

@@ -7,12 +7,11 @@ from typing import Any
 
 from monet.hardware.drawing import drawing
 from monet.report.html.study import Panel, axis, figure, scatter, table_panel, words_panel, write_study
-from monet.report.stages import CHOICES, choices_table, headline, local_table, stages_table, top_table
+from monet.report.stages import CHOICES, WORDS, choices_table, headline, local_table, stages_table, top_table
 from monet.search.mining.stages.choice import Choice
 from monet.search.mining.stages.mine_stages import StageMining
 
 COLOURS = {"homogeneous": "#3f7fc1", "heterogeneous": "#d9703a"}
-WORDS = {"homogeneous": "one for all", "heterogeneous": "one per stage"}
 MOST_DRAWN = 3  # designs
 
 
@@ -31,7 +30,7 @@ def panels(found: StageMining) -> list[Panel]:
     if found.top_k > 1:
         about = "Designs kept of each stage before the choice for all of them."
         made.append(Panel("Top-k", about, top_figure(found), half=True))
-    made += [table_panel(stages_table(found, name)) for name in CHOICES if getattr(found, name) is not None]
+    made += [table_panel(stages_table(found, name)) for name in CHOICES if getattr(found.chosen, name) is not None]
     made.append(table_panel(local_table(found)))
     if found.top_k > 1:
         made.append(table_panel(top_table(found), half=True))
@@ -45,7 +44,7 @@ def stages_figure(found: StageMining) -> dict[str, Any]:
     """Seconds of a micro-batch by stage."""
     traces = []
     for name in CHOICES:
-        choice: Choice | None = getattr(found, name)
+        choice: Choice | None = getattr(found.chosen, name)
         if choice is not None:
             each = [stage.forward_s + stage.backward_s for stage in choice.stages]
             traces.append(
@@ -59,19 +58,17 @@ def stages_figure(found: StageMining) -> dict[str, Any]:
 
 def top_figure(found: StageMining) -> dict[str, Any]:
     """Throughput over designs kept."""
-    counts = list(range(1, len(found.by_top) + 1))
+    counts = list(range(1, len(found.chosen.by_top) + 1))
     traces = [
-        scatter(
-            WORDS[name], counts, [row[place] for row in found.by_top], "lines+markers", marker={"color": COLOURS[name]}
-        )
-        for place, name in enumerate(CHOICES)
+        scatter(WORDS[name], counts, list(rates), "lines+markers", marker={"color": COLOURS[name]})
+        for name, rates in zip(CHOICES, zip(*found.chosen.by_top, strict=True), strict=True)
     ]
     return figure(traces, xaxis=axis("designs kept of each stage"), yaxis=axis("samples per second"))
 
 
 def _drawings(found: StageMining) -> list[Panel]:
     used: dict[int, tuple[Any, list[int]]] = {}
-    choice = found.heterogeneous or found.homogeneous
+    choice = found.chosen.heterogeneous or found.chosen.homogeneous
     for number, record in enumerate(choice.designs if choice else ()):
         used.setdefault(id(record), (record, []))[1].append(number)
     made = []

@@ -21,6 +21,7 @@ from monet.search.mining.stages.cuts import best_cuts, by_length
 from monet.search.mining.stages.problem import stage_bytes
 
 MOST_RECUT = 6  # choices, best first, for which layers are cut anew
+THRIFT = 0.01  # of throughput that a choice with less power may lose
 ROUNDS = 3  # of cutting anew for the designs and choosing designs for the cuts
 
 Cuts = tuple[int, ...]
@@ -114,15 +115,33 @@ class Chooser:
         found: list[Choice] = []
         for _ in range(ROUNDS if self.pipeline.coster.repeats else 1):
             found += self._costed(self._assignments(records, cuts), cuts)
-            if not found or (best := min(found, key=lambda choice: choice.rank)).cuts == cuts:
+            if not found:
                 break
-            cuts = best.cuts
+            found.append(self._improved(min(found, key=_rank), records))
+            if found[-1].cuts == cuts:
+                break
+            cuts = found[-1].cuts
         return found
+
+    def _improved(self, best: Choice, records: Sequence[Record]) -> Choice:
+        """A choice with other designs for all stages of a kind, as long as it gets better."""
+        kinds = self.pipeline.kinds
+        while True:
+            moves = (
+                tuple(record if own == kind else design for own, design in zip(kinds, best.designs, strict=True))
+                for kind in sorted(set(kinds))
+                for record in records
+            )
+            found = [choice for designs in moves if (choice := self.choice(designs, best.cuts))]
+            better = min(found, key=_rank, default=best)
+            if better.rank >= best.rank:
+                return best
+            best = better
 
     def _costed(self, assignments: Iterable[tuple[Record, ...]], cuts: Cuts) -> list[Choice]:
         """Choices at the given cuts; of the best also at the cuts that are best for them."""
         found = [choice for designs in assignments if (choice := self.choice(designs, cuts))]
-        found.sort(key=lambda choice: choice.rank)
+        found.sort(key=_rank)
         again = []
         for choice in found[:MOST_RECUT]:
             other = best_cuts(self._tables(choice.designs, cuts))
@@ -152,6 +171,11 @@ class Chooser:
         profile = self.profile(record, cuts)
         assert profile is not None
         return np.array([stage.seconds(self.pipeline.micro_batches) for stage in profile])
+
+    def thrifty(self, best: Choice) -> Choice:
+        """Of all choices costed that are as fast as the best but for a share, the one with least power at full use."""
+        found = [each for each in self.known.values() if each and each.throughput >= (1 - THRIFT) * best.throughput]
+        return min(found, key=lambda choice: (choice.tdp_w, choice.seconds))
 
     # --- cutting anew -----------------------------------------------------------------------------------------------
 
@@ -202,6 +226,45 @@ class Chooser:
     def _fit_lengths(self, count: int) -> list[bool]:
         spans = [range(count)] * self.pipeline.plan.pipeline
         return [size <= self.capacity for size in stage_bytes(self.pipeline, spans)]
+
+
+def _rank(choice: Choice) -> tuple[float, float]:
+    return choice.rank
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The best choices: one design for all stages, one for each, and as fast as that but for a hundredth with least
+    power; throughput of the first two by how many designs of every stage were kept."""
+
+    homogeneous: Choice | None
+    heterogeneous: Choice | None
+    thrifty: Choice | None
+    by_top: tuple[tuple[float, float], ...]
+
+    def only(self, names: Sequence[str]) -> Chosen:
+        """With some of the choices."""
+        kept = [getattr(self, name) if name in names else None for name in ("homogeneous", "heterogeneous", "thrifty")]
+        return Chosen(kept[0], kept[1], kept[2], self.by_top)
+
+
+def choose(chooser: Chooser, tops: Sequence[Sequence[Record]], top: int) -> Chosen:
+    """The best choices among the ``top`` designs of every kind of stage. What fewer designs allow is tried too, so that
+    more are never worse; what all stages may have, each may have."""
+    one: Choice | None = None
+    each: Choice | None = None
+    by_top, cuts = [], chooser.pipeline.cuts
+    for count in range(1, top + 1):
+        pool = list({id(record): record for kind in tops for record in kind[:count]}.values())
+        alike = chooser.homogeneous(pool, cuts)
+        one = _better(one, alike)
+        each = _better(each, [*alike, *chooser.heterogeneous(pool, cuts)])
+        by_top.append((one.throughput if one else 0.0, each.throughput if each else 0.0))
+    return Chosen(one, each, chooser.thrifty(each) if each else None, tuple(by_top))
+
+
+def _better(best: Choice | None, others: Sequence[Choice]) -> Choice | None:
+    return min([*([best] if best else []), *others], key=_rank, default=None)
 
 
 def costed_stages(metrics: Mapping[str, float], kind: int) -> tuple[StageFigures, ...]:

@@ -21,7 +21,7 @@ from monet.search.hardware.space import Space, Values
 from monet.search.mining.best_first import BestFirst
 from monet.search.mining.candidates import Candidates, candidates
 from monet.search.mining.mine import Bench
-from monet.search.mining.stages.choice import Choice, Chooser, Cuts, costed_stages
+from monet.search.mining.stages.choice import Chooser, Chosen, Cuts, choose, costed_stages
 from monet.search.mining.stages.problem import StageProblem
 
 LEAST_EVALUATIONS = 8  # of each kind of stage
@@ -47,13 +47,11 @@ class StageMining:
     space: Space
     top_k: int
     kinds: tuple[StageSearch, ...]
-    homogeneous: Choice | None
-    heterogeneous: Choice | None
+    chosen: Chosen
     records: tuple[Record, ...]
     tried: int  # choices that were costed
-    by_top: tuple[tuple[float, float], ...]  # by number of designs kept: samples per second of both choices
-    seconds: float
-    cpu_seconds: float
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
     notes: tuple[str, ...] = ()
     interrupted: bool = False
 
@@ -140,23 +138,8 @@ def _chosen(
     usable = [record for record in records if record.ok]
     kinds = [_kind(problem, number, search, usable, top) for number, search in enumerate(searches)]
     chooser = Chooser(pipeline, Profiles(problem, space).at, problem.metric, _capacity(space), problem.floor)
-    one: Choice | None = None
-    each: Choice | None = None
-    by_top = []
-    for count in range(1, top + 1) if usable else ():
-        pool = list({id(record): record for kind in kinds for record in kind.top[:count]}.values())
-        alike = chooser.homogeneous(pool, pipeline.cuts)
-        one = _better(one, alike)
-        each = _better(each, [*alike, *chooser.heterogeneous(pool, pipeline.cuts)])
-        by_top.append((one.throughput if one else 0.0, each.throughput if each else 0.0))
-    return StageMining(
-        problem, space, top, tuple(kinds), one, each, tuple(records), chooser.tried, tuple(by_top), 0.0, 0.0
-    )
-
-
-def _better(best: Choice | None, others: Sequence[Choice]) -> Choice | None:
-    known = [*([best] if best else []), *others]
-    return min(known, key=lambda choice: choice.rank) if known else None
+    chosen = choose(chooser, [kind.top for kind in kinds], top if usable else 0)
+    return StageMining(problem, space, top, tuple(kinds), chosen, tuple(records), chooser.tried)
 
 
 def _kind(problem: StageProblem, number: int, search: BestFirst, usable: Sequence[Record], top: int) -> StageSearch:
