@@ -36,7 +36,7 @@ def attention_of(graph: Graph, accelerator: Accelerator) -> tuple[Scheduler, lis
 def cost_of(operator: Operator, accelerator: Accelerator, streamed: bool = True):
     instance = next(one for one in accelerator.cores if one.core.modes)
     scheduler = Scheduler(step(16), accelerator)
-    border = scheduler.machine.border(instance)
+    border = scheduler.machine.supplying.border(instance)
     lanes = lanes_beside(accelerator, instance)
     return attention_step(
         operator.nest, dict(operator.work), instance, lanes, border, "latency", streamed, CostStore(), formats(operator)

@@ -9,41 +9,25 @@ is 1/1024 of a cycle of the accelerator's clock, so that whole cycles are exact 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from monet.arrays import F64, I64, U8
+from monet.arrays import F64, I64
 from monet.hardware.accelerator import Accelerator, CoreInstance, Memory
 from monet.hardware.errors import HardwareError
-from monet.hardware.hierarchy import next_endpoint, passed, shared_levels
-from monet.mapping.cost_store import CostStore, Section
-from monet.mapping.unfused.border import Border, border_of
-from monet.mapping.unfused.dram_route import supply_of
+from monet.hardware.hierarchy import passed, shared_levels
+from monet.mapping.cost_store import CostStore
 from monet.schedule.clusters import LEAST, Cluster, clusters_of, folded
+from monet.schedule.routes import routes_of
 from monet.schedule.simulation.records import Routes
+from monet.schedule.supplies import UNLIMITED, Supplies
 
 TICKS_PER_CYCLE = 1024
 MOST_TICKS = 2**62  # they are counted in 64 bits
-UNLIMITED = 2**62  # bytes
-MOST_MEMORIES = 1200  # every pair of them has a route
-
-
-@dataclass(frozen=True)
-class Channel:
-    """A memory or a link that supplies some of ``cores`` like cores."""
-
-    bits_per_cycle: float  # of the cores' clock
-    users: int
-    cores: int
-
-    def reached(self, cores: int) -> int:
-        """Of so many of the cores, spread evenly, those that it supplies."""
-        return max(1, -(-cores * self.users // self.cores))
 
 
 class Crew(NamedTuple):
@@ -361,229 +345,20 @@ class Machine:
         names = {name: number for number, name in enumerate(self.resource_names)}
         return np.array([-1, *(names.get(f"{memory.name} (port)", -1) for memory in self.memories)], np.int64)
 
-    def _port_s_per_byte(self, number: int) -> float:
-        """Seconds that a byte takes at the narrowest port of a memory, in a copy to another one beside it."""
-        memory = self.memories[number]
-        clock = min((self.accelerator.instance(name).core.clock_hz for name in memory.cores), default=1.0)
-        widths = [port.bandwidth_bits_per_cycle for port in memory.level.ports]
-        return 8 / (min(widths, default=1) * memory.level.instances * clock)
-
     @property
     def dram_resource(self) -> int:
         """Resource number of DRAM."""
         return len(self.resource_names) - 1
 
     @cached_property
-    def _borders(self) -> dict[tuple[str, int], Border]:
-        """Borders by core and by the number of the memory that operands come from, as they are asked for."""
-        return {}
-
-    @cached_property
-    def _borders_among(self) -> dict[tuple[str, int, int], Border]:
-        """The same by core, cores that share an operator, and memory, as they are asked for."""
-        return {}
-
-    @cached_property
-    def _supplies(self) -> dict[str, tuple[int, ...]]:
-        """What cores may stream operands from, by core, as it is asked for."""
-        return {}
-
-    def border(self, instance: CoreInstance, supply: int = 0) -> Border:
-        """What a core sees of DRAM, or of a shared level (``supply``: its number), when it is alone. DRAM is not
-        limited here either: an operator may work in place, which its nest does not say."""
-        instance = self.first_of(instance)
-        key = instance.name, supply
-        if key not in self._borders:
-            level = self.folded.memories[supply - 1] if supply else None
-            self._borders[key] = replace(border_of(self.folded, instance, level), dram_bytes=UNLIMITED)
-        return self._borders[key]
-
-    def supplies(self, instance: CoreInstance) -> tuple[int, ...]:
-        """What a core may stream operands from: the shared levels above it, the nearest first, and DRAM."""
-        found = self._supplies.get(instance.name)
-        if found is None:
-            levels = self.chain(instance.memories[0][1]) if instance.memories else ()
-            found = self._supplies[instance.name] = (*(self.memory_index[level.name] for level in levels), 0)
-        return found
-
-    def supply(self, instance: CoreInstance, size: int) -> int:
-        """The memory from which a core streams an operator's operands, ``size`` bytes in all, as far as its tiles are
-        concerned: the nearest shared level that can hold them, else DRAM."""
-        *levels, dram = self.supplies(instance)
-        return next((number for number in levels if size <= self.capacity[number]), dram)
-
-    def border_among(self, instance: CoreInstance, cores: int, supply: int = 0) -> Border:
-        """The border of one of several cores that share an operator: what supplies them, and links that others use too,
-        are divided among them."""
-        if cores == 1:
-            return self.border(instance, supply)
-        key = instance.name, cores, supply
-        if key not in self._borders_among:
-            pace = self.pace_among(instance, cores, supply, cores)
-            self._borders_among[key] = replace(self.border(instance, supply), bits_per_cycle=pace)
-        return self._borders_among[key]
-
-    def pace_among(self, instance: CoreInstance, cores: int, supply: int, parts: int) -> float:
-        """Bits per cycle of the slowest of several like cores that share an operator, for an operand of which they want
-        so many different parts: what several want passes once, also over a link that only some of them use."""
-        return min(way.bits_per_cycle / min(parts, way.reached(cores)) for way in self.channels(instance, supply))
-
-    def channels(self, instance: CoreInstance, supply: int) -> tuple[Channel, ...]:
-        """The memory that supplies all cores like one, and the links between it and any of them. Of links that are
-        equal the most used one."""
-        design = self.accelerator.design_number[instance.name]
-        if (design, supply) not in self._channels:
-            self._channels[design, supply] = self._channels_to(design, supply)
-        return self._channels[design, supply]
-
-    def _channels_to(self, design: int, supply: int) -> tuple[Channel, ...]:
-        accelerator, like = self.folded, self.accelerator.like_cores[design]
-        source = supply_of(accelerator, accelerator.memories[supply - 1] if supply else None)
-        firsts = dict.fromkeys(map(self.first_of, like))
-        mine = [core for core in firsts if supply in self.supplies(core)]
-        used: dict[float, int] = {}
-        for index in {index for core in mine for index in accelerator.route(source.name, core.endpoint)}:
-            rate = accelerator.links[index].bandwidth_bits_per_s
-            used[rate] = max(used.get(rate, 0), self._users[design, index])
-        clock, many = like[0].core.clock_hz, len(like)
-        ways = ((source.bandwidth_bits_per_s, many), *sorted(used.items()))
-        return tuple(Channel(rate / clock, users, many) for rate, users in ways)
-
-    @cached_property
-    def _channels(self) -> dict[tuple[int, int], tuple[Channel, ...]]:
-        return {}
-
-    def sharing(self, instance: CoreInstance, cores: int) -> int:
-        """Among how many of so many like cores the top memory of one is divided."""
-        number = self.accelerator.design_number[instance.name]
-        return max(1, -(-cores * self._beside[instance.name] // len(self.accelerator.like_cores[number])))
-
-    @cached_property
-    def _beside(self) -> dict[str, int]:
-        """How many cores of a core's design, itself included, are on its memory; of several the one that most share."""
-        cores, number = self.accelerator.cores, self.accelerator.design_number
-        on = Counter((number[core.name], name) for core in cores for name in {name for _, name in core.memories})
-        return {core.name: max((on[number[core.name], name] for _, name in core.memories), default=1) for core in cores}
-
-    @cached_property
-    def _users(self) -> Counter[tuple[int, int]]:
-        """How many cores of a design get their data from DRAM over a link."""
-        accelerator, number = self.folded, self.accelerator.design_number
-        found: Counter[tuple[int, int]] = Counter()
-        for core in accelerator.cores:
-            many = len(self.cluster_of[core.name].cores) if core.name in self.cluster_of else 1
-            for index in accelerator.route(accelerator.dram.name, core.endpoint):
-                alone = index in self.twins.values() and core.name in self.cluster_of
-                found[number[core.name], index] += 1 if alone else many
-        return found
-
-    @cached_property
     def routes(self) -> Routes:
         """Routes between all memories. Pairs without a way are marked; data then goes through DRAM."""
-        if len(self.capacity) > MOST_MEMORIES:
-            raise HardwareError(
-                f"{self.accelerator.name}: {len(self.capacity):,} memories are each on their own, at most "
-                f"{MOST_MEMORIES:,} are scheduled: like cores count as one if each has memories of its own and the "
-                "same wires to everything else (docs/clusters.md)"
-            )
-        accelerator, count, dram = self.folded, len(self.capacity), self.accelerator.dram
-        wires = tuple((link.endpoints, link.directed, link.hub) for link in accelerator.links)
-        ends = (dram.name, *(memory.endpoint for memory in self.memories))
-        levels = tuple((self.memory_index[memory.name], self.level_resources(memory)) for memory in self.levels)
-        key = (
-            wires, ends, self.first_outside, self.link_resources, self.port_resources.tobytes(), levels,
-            tuple(self._seconds),
-        )  # fmt: skip
-        paths = self.store[PATHS].get_or(key, lambda: _Paths.of(self, ends))
-        links = accelerator.links
-        ports = range(len(self.memories))
-        pace = np.array(
-            [8 / link.bandwidth_bits_per_s for link in links]
-            + [8 / dram.bandwidth_bits_per_s]
-            + [self._port_s_per_byte(number) for number in ports]
-            + [8 / memory.port_bits_per_s(is_write=is_write) for memory in self.levels for is_write in (False, True)]
-        )
-        lag = np.zeros(len(pace))
-        lag[: len(links) + 1] = [*(link.latency_s for link in links), dram.latency_s]
-        seconds = np.bincount(paths.pair, lag[paths.link], minlength=count * count)
-        return Routes(
-            paths.pointer,
-            paths.resource,
-            np.asarray(
-                np.bincount(paths.slot, pace[paths.link], len(paths.resource)) * self.ticks_per_second, np.float64
-            ),
-            np.ceil(seconds * self.ticks_per_second - 1e-6).astype(np.int64),
-            paths.exists,
-            self.port_resources,
-            self.parents,
-            self.spread,
-            self.members,
-            np.array([0, *(memory.is_cache for memory in self.memories)], np.uint8),
-            max(len(self.chain(memory.name)) for memory in accelerator.memories),
-            self.first_outside,
-            self.dram_resource,
-            dram.burst_bytes,
-            np.array([size for size, _ in dram.efficiency], np.int64),
-            np.array([size / share for size, share in dram.efficiency], np.float64),
-        )
-
-    def _path(self, source: int, target: int, ends: tuple[str, ...]) -> list[tuple[int, int]] | None:
-        """(link, resource) of every hop from one memory to another, DRAM first; None if there is no way."""
-        accelerator = self.folded
-        if source == target:
-            return self._path_between(source, ends)
-        found = [(len(accelerator.links), self.dram_resource)] if 0 in (source, target) else []
-        try:
-            path = accelerator.route(ends[source], ends[target])
-        except HardwareError:
-            return None
-        found += self._hops(path, ends[source], ends[target])
-        if not found and max(source, target) >= self.first_outside:  # no wires between them: over DRAM
-            return None
-        if not found:  # from one memory of a core to another
-            first = len(accelerator.links)  # DRAM; ports come after it
-            found = [(first + number, int(self.port_resources[number])) for number in (source, target)]
-        return found + self._level_hops(source, target)
+        return routes_of(self)
 
     @cached_property
-    def _seconds(self) -> dict[int, str]:
-        """Memory of a cluster → where its like of the second core lies."""
-        return {
-            self.memory_index[name]: cluster.cores[1].endpoint
-            for cluster in self.clusters
-            for name in cluster.memories[0]
-        }
-
-    def _path_between(self, memory: int, ends: tuple[str, ...]) -> list[tuple[int, int]] | None:
-        """(link, resource) of every hop from the memory of a core to that of another of its cluster."""
-        if memory not in self._seconds:
-            return None
-        try:
-            path = self.folded.route(ends[memory], self._seconds[memory])
-        except HardwareError:
-            return None
-        return self._hops(path, ends[memory], self._seconds[memory])
-
-    def _hops(self, path: tuple[int, ...], here: str, target: str) -> list[tuple[int, int]]:
-        """(link, resource) of every hop of a path."""
-        found = list[tuple[int, int]]()
-        for index in path:
-            link = self.folded.links[index]
-            there = next_endpoint(self.folded, index, here, target)
-            forward = link.is_bus or link.endpoints.index(here) < link.endpoints.index(there)
-            found.append((index, self.link_resources[index][0 if forward else 1]))
-            here = there
-        return found
-
-    def _level_hops(self, source: int, target: int) -> list[tuple[int, int]]:
-        """The ports of shared levels at the two ends of a route; they come after the ports of other memories."""
-        first, names = len(self.folded.links) + 1 + len(self.memories), list(self.memory_index)
-        return [
-            (first + 2 * number + is_write, self.level_resources(memory)[is_write])
-            for number, memory in enumerate(self.levels)
-            for is_write, end in enumerate((source, target))
-            if names[end] == memory.name
-        ]
+    def supplying(self) -> Supplies:
+        """What cores see of DRAM and of the shared levels above them."""
+        return Supplies(self)
 
     def ticks(self, cycles: float, instance: CoreInstance) -> int:
         """Ticks of some cycles of a core, rounded up."""
@@ -608,40 +383,7 @@ class Machine:
         )
 
 
-@dataclass(frozen=True)
-class _Paths:
-    """The links between all pairs of memories, whatever their bandwidth. A hop over a link (after the links come DRAM
-    and the ports of memories) belongs to a pair, and to a slot: a resource of that pair, which two hops may share."""
-
-    pointer: I64
-    resource: I64
-    exists: U8
-    pair: I64
-    link: I64
-    slot: I64
-
-    @classmethod
-    def of(cls, machine: Machine, ends: tuple[str, ...]) -> _Paths:
-        pointer, resource, exists = [0], list[int](), list[bool]()
-        hops: list[tuple[int, int, int]] = []
-        for pair in range(len(ends) ** 2):
-            path = machine._path(*divmod(pair, len(ends)), ends)
-            exists.append(path is not None)
-            slots: dict[int, int] = {}
-            for link, number in path or ():
-                hops.append((pair, link, slots.setdefault(number, len(resource) + len(slots))))
-            resource += list(slots)
-            pointer.append(len(resource))
-        table = np.array(hops, np.int64).reshape(-1, 3)
-        return cls(
-            np.array(pointer, np.int64), np.array(resource, np.int64), np.array(exists, np.uint8), *table.T.copy()
-        )
-
-
 def _level_ports(memory: Memory) -> tuple[str, str]:
     """The ports of a shared level that are read and written: one for both if any port does both."""
     both = any(port.direction == "read_write" for port in memory.level.ports)
     return ("port", "port") if both else ("read port", "write port")
-
-
-PATHS = Section[_Paths]("ways between memories", 1000)

@@ -74,7 +74,7 @@ def _kernel(operator: Operator, row: OperatorRow, scheduler: Scheduler, share: f
         sums *= int(many or len(row.cores)) if dim not in written else 1
     machine, cores = scheduler.machine, len(row.cores)
     instance = machine.accelerator.instance(row.cores[0])
-    mine = 1 / machine.sharing(instance, cores)
+    mine = 1 / machine.supplying.sharing(instance, cores)
     whole = scheduler.costs.kernel(operator, instance, cores, sums, mine)
     if whole is None or whole.held_bytes <= share * mine * instance.core.top("I").total_bytes:
         return whole

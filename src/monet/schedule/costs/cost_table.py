@@ -127,10 +127,10 @@ class CostTable:
         found = self._known.get(key)
         if found is None and share < 1 and operator.is_matrix and not held:
             whole = self.cost(operator, steps, number, instance, held, 1.0, goal)
-            if self._fits(whole, instance, cores, share / self.machine.sharing(instance, cores)):
+            if self._fits(whole, instance, cores, share / self.machine.supplying.sharing(instance, cores)):
                 found = self._known[key] = whole  # what is best with all of a memory, and takes less of it
         if found is None:
-            share /= 1 if held else self.machine.sharing(instance, steps.pieces)
+            share /= 1 if held else self.machine.supplying.sharing(instance, steps.pieces)
             sharing = _sharing(operator, steps) if cores > 1 and operator.is_matrix else ()
             around = operator, instance, cores, held, share, goal, sharing
             blocks = (steps.pieces, self._cache_bytes(instance)) if instance.core.thread_blocks else ()
@@ -184,16 +184,16 @@ class CostTable:
         """Core → the first core of its design that DRAM and shared levels serve as fast, with the same lanes beside it:
         what steps cost on one they cost on the other."""
         accelerator, first, found = self.machine.accelerator, dict[Any, CoreInstance](), dict[str, CoreInstance]()
-        for instance in accelerator.cores:
+        design, seen = accelerator.design_number, self.machine.supplying
+        for instance in self.machine.folded.cores:
             lanes = lanes_beside(accelerator, instance)
-            design = accelerator.design_number
             paces = tuple(
-                (int(self.machine.capacity[supply]), self.machine.border(instance, supply).bits_per_cycle)
-                for supply in self.machine.supplies(instance)
+                (int(self.machine.capacity[supply]), seen.border(instance, supply).bits_per_cycle)
+                for supply in seen.supplies(instance)
             )
             key = design[instance.name], paces, lanes and design[lanes.name]
             found[instance.name] = first.setdefault(key, instance)
-        return found
+        return found | {core: found[cluster.first.name] for core, cluster in self.machine.cluster_of.items()}
 
     def places(self, cores: tuple[str, ...], roomy: bool) -> tuple[Any, ...]:
         """Of every core its number, and the memory of every slot; ``roomy``: with their sizes, which matter then."""
@@ -223,7 +223,7 @@ class CostTable:
         """A number for the core and what its costs see beyond it: DRAM only where it streams from there, and for fused
         attention the lanes beside it."""
         is_matrix = operator.macs > 0
-        supply = self.machine.supply(instance, operator.input_bytes + operator.output_bytes)
+        supply = self.machine.supplying.supply(instance, operator.input_bytes + operator.output_bytes)
         key = operator.is_attention, is_matrix, instance.name, cores, held, share, goal, supply, sharing
         if key not in self._numbers:
             border = self._border(instance, cores, 1.0 if held else share, supply, sharing)
@@ -238,9 +238,10 @@ class CostTable:
     def _border(self, instance: CoreInstance, cores: int, share: float, supply: int, sharing: Sharing) -> Border:
         key = instance.name, cores, share, supply, sharing
         if key not in self._borders:
-            border = self.machine.border_among(instance, cores, supply)
+            border = self.machine.supplying.border_among(instance, cores, supply)
             shared = tuple(
-                (operand, self.machine.pace_among(instance, cores, supply, parts)) for operand, parts in sharing
+                (operand, self.machine.supplying.pace_among(instance, cores, supply, parts))
+                for operand, parts in sharing
             )
             self._borders[key] = smaller_border(replace(border, shared=shared) if shared else border, share)
         return self._borders[key]
@@ -258,7 +259,7 @@ class CostTable:
         number: int,
     ) -> StepCost:
         nest = step_nest(operator.nest, steps, number) if steps.ranges else operator.nest
-        supply = self.machine.supply(instance, operator.input_bytes + operator.output_bytes)
+        supply = self.machine.supplying.supply(instance, operator.input_bytes + operator.output_bytes)
         border = self._border(instance, cores, 1.0 if held else share, supply, sharing)
         if operator.is_matrix:
             run = matrix_held if held else matrix_streamed
@@ -311,13 +312,13 @@ class CostTable:
         self, operator: Operator, instance: CoreInstance, pieces: int, sums: int, share: float = 1.0
     ) -> Kernel | None:
         """The kernel that a matrix operator in so many pieces is, on cores that run blocks of threads."""
-        supply = self.machine.supply(instance, operator.input_bytes + operator.output_bytes)
-        leave = self.machine.border_among(instance, pieces, supply).bits_per_cycle
+        supply = self.machine.supplying.supply(instance, operator.input_bytes + operator.output_bytes)
+        leave = self.machine.supplying.border_among(instance, pieces, supply).bits_per_cycle
         return kernel_of(operator.nest, instance.core, pieces, sums, share, leave)
 
     def _cache_bytes(self, instance: CoreInstance) -> int:
         """Bytes of the largest memory between a core and DRAM."""
-        *levels, _ = self.machine.supplies(instance)
+        *levels, _ = self.machine.supplying.supplies(instance)
         return max((int(self.machine.capacity[number]) for number in levels), default=0)
 
 

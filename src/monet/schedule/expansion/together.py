@@ -35,18 +35,8 @@ from monet.schedule.expansion.geometry import (
 )
 from monet.schedule.expansion.operator_arrays import OperatorArrays, over_blocks, shares_of, tick_parts
 from monet.schedule.expansion.split_reductions import Adding, Sharing, accumulator_of, adding_cores, sum_cost
-from monet.schedule.simulation.records import (
-    HOLD_READ,
-    HOLD_WRITE,
-    KEEP_WRITE,
-    SPILL,
-    STREAM_READ,
-    STREAM_WRITE,
-    WAIT,
-    Buffers,
-    Entries,
-    Steps,
-)
+from monet.schedule.simulation import records
+from monet.schedule.simulation.records import Buffers, Entries, Steps
 
 if TYPE_CHECKING:
     from monet.schedule.costs.cost_table import OperatorSteps
@@ -206,7 +196,7 @@ class _Together:
         memories, tile = len(self.machine.capacity), np.arange(self.steps.count)
         needed = np.zeros((self.steps.count, memories), np.int64)
         np.add.at(needed, (np.repeat(tile, many), buffers.memory), buffers.bytes)
-        held = (entries.kind == HOLD_READ) | (entries.kind == HOLD_WRITE)
+        held = (entries.kind == records.HOLD_READ) | (entries.kind == records.HOLD_WRITE)
         place = np.repeat(tile, per_step)[held] * memories + entries.memory[held]
         pairs = np.unique(place * self.cuts.n_blocks + entries.block[held])
         place, block = np.divmod(pairs, self.cuts.n_blocks)
@@ -228,7 +218,7 @@ class _Together:
             grid = self.cuts.grid_of(tensor, {}, self.stepped)
             entries = Entries.zeros(grid.count * self.steps.count)
             entries.block[:] = np.tile(np.arange(grid.base, grid.base + grid.count), self.steps.count)
-            entries.kind[:] = STREAM_WRITE if tensor in operator.untouched else WAIT
+            entries.kind[:] = records.STREAM_WRITE if tensor in operator.untouched else records.WAIT
             if tensor in operator.untouched:
                 entries.memory[:] = self._memory("O")
             tables.append(entries.plain)
@@ -259,11 +249,11 @@ class _Together:
         if stepped.held and not parts[0].streams:
             region = self._box_bytes(operand) * wider
             if is_as_it_lies and (operand.written or 2 * region.sum() >= self.cuts.bytes_of(touch.block)):
-                entries.kind[:] = HOLD_WRITE if operand.written else HOLD_READ
+                entries.kind[:] = records.HOLD_WRITE if operand.written else records.HOLD_READ
                 entries.every[:] = _over(Amounts.of(region, shares).every, touch)
                 yield entries.plain, owner
                 return
-            entries.kind[:] = STREAM_WRITE if operand.written else STREAM_READ
+            entries.kind[:] = records.STREAM_WRITE if operand.written else records.STREAM_READ
             self._fill(entries, region, region, shares, local, touch)
             rows = box_rows(operand, tensor, self.nest, self.pieces).reshape(self.shape).sum(axis=1)
             entries.rows[:] = np.ceil(np.repeat(rows, np.diff(touch.pointer)) * touch.share)
@@ -272,11 +262,11 @@ class _Together:
             spills = False
         else:
             size, first, spilled = np.array([(part.bytes, part.first, part.spilled) for part in parts], np.int64).T
-            entries.kind[:] = STREAM_READ
+            entries.kind[:] = records.STREAM_READ
             if operand.written:
                 storage = None if is_sum else self.cuts.workload.storages[tensor.storage]
                 keep = not (storage and storage.persistent) and not parts[0].streams and is_as_it_lies
-                entries.kind[:] = KEEP_WRITE if keep else STREAM_WRITE
+                entries.kind[:] = records.KEEP_WRITE if keep else records.STREAM_WRITE
             elif operand.picks:
                 rows = box_rows(operand, tensor, self.nest, self.pieces).reshape(self.shape).sum(axis=1)
                 entries.rows[:] = np.ceil(np.repeat(rows, np.diff(touch.pointer)) * touch.share)
@@ -288,7 +278,7 @@ class _Together:
             return
         both = np.repeat(entries.plain, 2, axis=0)  # each with what it spills right behind it
         behind = Entries.of(both).some(slice(1, None, 2))
-        behind.kind[:], behind.first[:] = SPILL, 0
+        behind.kind[:], behind.first[:] = records.SPILL, 0
         amounts = Amounts.of(self._by_tile(spilled), shares)
         behind.bytes[:], behind.own[:], behind.every[:] = (_over(each, touch) for each in amounts)
         yield both, np.repeat(owner, 2)
@@ -298,7 +288,7 @@ class _Together:
         all_of_it, begin = Amounts.of(size, shares), Amounts.of(first, shares)
         entries.bytes[:], entries.own[:], entries.every[:] = (_over(each, touch) for each in all_of_it)
         entries.first[:] = np.minimum(_over(begin.bytes, touch), entries.bytes)
-        if entries.kind[0] == STREAM_READ and (local < 1).any():
+        if entries.kind[0] == records.STREAM_READ and (local < 1).any():
             away = Amounts.of(size * (1 - local), shares)
             entries.away[:] = np.minimum(_over(away.bytes, touch), entries.bytes)
             entries.own_away[:] = np.minimum(_over(away.own, touch), entries.own)
@@ -321,7 +311,7 @@ class _Together:
         np.minimum.at(first, entries.block, owner)
         again = owner > first[entries.block]
         extra = Entries.of(entries.plain[again])
-        extra.kind[:] = STREAM_READ
+        extra.kind[:] = records.STREAM_READ
         amounts = Amounts.of(self._box_bytes(operand), np.zeros(self.shape[1], np.int64))
         extra.bytes[:], extra.own[:], extra.every[:] = (_over(each, touch)[again] for each in amounts)
         extra.first[:] = extra.bytes // STREAM_SHARE
@@ -466,10 +456,10 @@ def _addition(
     every = int(sums.regions[block])
     others, each = every * (parts - 1) // parts, -(-every // adders)
     yield (
-        sums.base + block, 0, STREAM_READ, every, every // STREAM_SHARE, 0, 0,
+        sums.base + block, 0, records.STREAM_READ, every, every // STREAM_SHARE, 0, 0,
         each, every, others, each * (parts - 1) // parts,
     )  # fmt: skip
-    kind = KEEP_WRITE if lies else STREAM_WRITE
+    kind = records.KEEP_WRITE if lies else records.STREAM_WRITE
     yield result.base + block, 0, kind, size, size // STREAM_SHARE, 0, 0, -(-size // adders), size, 0, 0
 
 

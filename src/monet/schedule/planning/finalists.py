@@ -93,10 +93,10 @@ def _cycles(operator: Operator, cores: Cores, split: Split, cost: StepCost, tabl
     """Cycles of the longest piece: on its core, over its own wires, and over those that all share, where what several
     pieces want passes once."""
     machine, pieces = table.machine, _pieces(split)
-    supply = machine.supply(cores[0], operator.input_bytes + operator.output_bytes)
-    alone = machine.border(cores[0], supply).bits_per_cycle
+    supply = machine.supplying.supply(cores[0], operator.input_bytes + operator.output_bytes)
+    alone = machine.supplying.border(cores[0], supply).bits_per_cycle
     shared = []
-    for way in machine.channels(cores[0], supply):
+    for way in machine.supplying.channels(cores[0], supply):
         passing = 0
         for part, operand in zip(cost.operands, operator.nest.operands, strict=False):  # a bias is no part of the nest
             distinct = math.prod(parts for dim, parts in split if dim in operand.dims)

@@ -35,8 +35,8 @@ from monet.schedule.costs.block_kernels import kernel_of
 from monet.schedule.costs.cost_table import CostTable
 from monet.schedule.expansion.geometry import make_steps, step_nest
 from monet.schedule.expansion.split_reductions import Adding, accumulator_of, adding_cores
-from monet.schedule.machine import Channel
 from monet.schedule.plan import MOST_SPLIT, Split
+from monet.schedule.supplies import Channel
 from monet.schedule.workload import Operator, overlaps
 
 CLOSE = 1.01  # splits that differ by less are as good as each other
@@ -264,9 +264,14 @@ class Wires:
     def of(cls, operator: Operator, first: CoreInstance, table: CostTable, ways: Ways) -> Wires:
         """Wires that an operator's operands come over to cores like this one."""
         machine = table.machine
-        supply = machine.supply(first, operator.input_bytes + operator.output_bytes)
-        together = tuple(count * machine.border_among(first, count, supply).bits_per_cycle for count in ways.counts)
-        alone, channels = machine.border(first, supply).bits_per_cycle, machine.channels(first, supply)
+        supply = machine.supplying.supply(first, operator.input_bytes + operator.output_bytes)
+        together = tuple(
+            count * machine.supplying.border_among(first, count, supply).bits_per_cycle for count in ways.counts
+        )
+        alone, channels = (
+            machine.supplying.border(first, supply).bits_per_cycle,
+            machine.supplying.channels(first, supply),
+        )
         return cls(alone, together, channels, machine.accelerator.dram.burst_bytes)
 
 
