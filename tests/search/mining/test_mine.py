@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -54,6 +62,40 @@ def test_processes_and_resuming_change_nothing(found: Mining, tmp_path: Path) ->
     assert again.best is not None
     assert found.best is not None
     assert again.best.metrics == found.best.metrics
+
+
+def asked(store: Path, *more: str) -> list[str]:
+    """The same problem on the command line."""
+    ranges = [f"--range={name}={','.join(map(str, values))}" for name, values in RANGES.items()]
+    model = ["mlp:widths=64-256-64", "--batch", "8", "--template", "edge", "--finalists", "0", "--evaluations", "12"]
+    return [sys.executable, "-m", "monet.cli", "mine", *model, *ranges, "--store", str(store), *more]
+
+
+@pytest.mark.slow
+def test_killed_and_resumed_is_the_same_design(tmp_path: Path) -> None:
+    """Killed with SIGKILL while designs are under way, then resumed with other processes."""
+    store = tmp_path / "killed.sqlite"
+    with subprocess.Popen(asked(store), stdout=subprocess.DEVNULL, start_new_session=True) as run:
+        while run.poll() is None and _finished(store) < 2:
+            time.sleep(0.05)
+        os.killpg(run.pid, signal.SIGKILL)
+    assert 2 <= _finished(store) < 12
+    again = subprocess.run(asked(store, "--resume", "--jobs", "2", "--json", "-"), capture_output=True, check=True)
+    whole = subprocess.run(asked(tmp_path / "whole.sqlite", "--json", "-"), capture_output=True, check=True)
+    resumed, at_once = json.loads(again.stdout), json.loads(whole.stdout)
+    for name in ("best", "gap", "evaluations", "ranked", "front"):
+        assert resumed[name] == at_once[name]
+
+
+def _finished(store: Path) -> int:
+    """Designs that a store has figures of."""
+    if not store.exists():
+        return 0
+    with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as opened:
+        try:
+            return int(opened.execute("SELECT COUNT(*) FROM points WHERE status = 'ok'").fetchone()[0])
+        except sqlite3.OperationalError:  # not made yet
+            return 0
 
 
 def test_patience_ends_what_cannot_be_proved(found: Mining, tmp_path: Path) -> None:

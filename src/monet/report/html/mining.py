@@ -28,6 +28,7 @@ from monet.search.mining.finalists import Finalist
 from monet.search.mining.mine import Mining
 
 DRAWN = 2  # designs that are drawn
+COSTS = {"throughput": "step, s", "throughput-per-tdp": "step × TDP, J", "edp": "step × energy, Js"}
 FRONT, OTHER = "#d9703a", "#3f7fc1"
 
 
@@ -91,13 +92,13 @@ def history_figure(search: BestFirst) -> dict[str, Any]:
         scatter("best found", count, best, "lines+markers", line={"shape": "hv"}, marker={"color": FRONT}),
         scatter("smallest bound left", count, bound, "lines+markers", line={"shape": "hv"}, marker={"color": OTHER}),
     ]
-    return figure(traces, xaxis=axis("evaluations"), yaxis=axis("cost", type="log"))
+    return figure(traces, xaxis=axis("evaluations"), yaxis=axis(COSTS[search.metric.name], type="log"))
 
 
 def tree_table(search: BestFirst) -> TextTable:
     """What became of the designs that have each value of each parameter."""
     rows = []
-    states = search.state
+    states, by = search.state, search.by_dram
     for place, parameter in enumerate(search.candidates.space.parameters):
         for position, value in enumerate(parameter.values):
             mine = search.candidates.choice[:, place] == position
@@ -107,11 +108,14 @@ def tree_table(search: BestFirst) -> TextTable:
             rows.append(
                 (
                     f"{parameter.name} {parameter_text(parameter.path, value)}",
-                    *(f"{int((states[mine] == state).sum()):,}" for state in (OVER, CUT, EVALUATED, OPEN)),
+                    *(f"{int((states[mine] == state).sum()):,}" for state in (OVER, CUT)),
+                    *(f"{int((by == wanted)[mine & (states == CUT)].sum()):,}" for wanted in (False, True)),
+                    *(f"{int((states[mine] == state).sum()):,}" for state in (EVALUATED, OPEN)),
                     f"{100 * best:.0f} %",
                 )
             )
-    headings = (Heading("with", "words"), "over a limit", "cut", "evaluated", "open", "least bound of best")
+    counts = ("over a limit", "cut", "by cores", "by DRAM", "evaluated", "open", "least bound of best")
+    headings = (Heading("with", "words"), *counts)
     return TextTable("Search tree: what was cut", headings, rows)
 
 

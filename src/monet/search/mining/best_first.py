@@ -152,7 +152,9 @@ class BestFirst:
         self.bound[row] = max(self.bound[row], self._cost(design))
         if self.bound[row] >= self.best * (1 - self.slack):
             self.state[row] = CUT
-            self.cut_by[max(design.steps.values(), key=lambda step: step.latency_s).limit] += int(fresh)
+            limit = max(design.steps.values(), key=lambda step: step.latency_s).limit
+            self.by_dram[row] = limit in ("DRAM", "links")
+            self.cut_by[limit] += int(fresh)
 
     def _cost(self, design: Bounded) -> float:
         latency = np.array([step.latency_s for step in design.steps.values()])

@@ -28,7 +28,7 @@ from monet.search.mining.candidates import candidates, smallest
 from monet.search.mining.metrics import Metric
 from monet.search.mining.templates import Limits, Template
 
-FRONT_AREAS = (0.7, 0.5, 0.35, 0.25)  # shares of the best design's area at which smaller ones are looked for
+FRONT_AREAS = (0.7, 0.4)  # shares of the best design's area at which smaller ones are looked for
 
 
 @dataclass(frozen=True, slots=True)
