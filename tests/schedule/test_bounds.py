@@ -29,7 +29,7 @@ cores:
     kind: matrix
     count: 2
     axes: {k: {size: 4, multicast: [I]}, c: {size: 4, reduce: true}}
-    rates: {bf16: {products_per_cycle: 4}, fp32: {energy_j: 5 pJ}}
+    rates: {bf16: {products_per_cycle: 4, energy_j: 0.1 pJ}, fp32: {energy_j: 5 pJ}}
     compute_leakage_w: 1 mW
     memories: [{name: sram, size_bytes: 1 MiB, bandwidth_bits_per_cycle: 256, leakage_w: 2 mW}]
   slow:
