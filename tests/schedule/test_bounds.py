@@ -13,6 +13,7 @@ from monet.hardware.functions import DEFAULT_CYCLES
 from monet.hardware.loading import describe_text
 from monet.hardware.resolve import resolve
 from monet.schedule.evaluation import evaluate, measure
+from monet.schedule.measurement.figures import figures_of
 from monet.schedule.result import Result
 from monet.schedule.simulation.records import EVICT, READ, SPACE, WRITE
 from monet.training.step import training_step
@@ -161,6 +162,9 @@ def test_chains_and_traffic_of_random_schedules_read_plainly() -> None:
         assert (result.dram_bytes.read, result.dram_bytes.write) == (sizes[READ], sizes[WRITE] + sizes[EVICT])
         joules = bits[READ] * dram.read_energy_j_per_bit + (bits[WRITE] + bits[EVICT]) * dram.write_energy_j_per_bit
         assert result.energy_breakdown.by_level["dram"] == pytest.approx(joules)
+        figures = figures_of(scheduler, schedule)
+        assert figures.dram_bytes == result.dram_bytes.total
+        assert figures.energy_j == pytest.approx(result.energy_j)
         waited += any(reason == SPACE for reason in deps.reason)
         evicted += sizes[EVICT] > 0
     assert waited > 1

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import monet
 from monet.frontends import load_model
 from monet.schedule.engine import Scheduler
-from monet.schedule.measurement.figures import figures_of
+from monet.schedule.measurement.figures import figures_of, most_at_once
 from monet.schedule.plan import Placement, Plan
 
 
@@ -36,3 +37,10 @@ def test_figures_of_operators_on_several_cores(split: str) -> None:
     found, result = figures_of(scheduler, scheduler.schedule(plan)), monet.evaluate(graph, accelerator, plan)
     assert found.energy_j == pytest.approx(result.energy_j, rel=1e-12)
     assert found.latency_s == result.latency_s
+
+
+def test_what_leaves_makes_room_for_what_comes_at_that_moment() -> None:
+    came, went, size = np.array([0, 5, 5, 7]), np.array([5, 9, 5, 9]), np.array([10, 8, 1, 3])
+    assert most_at_once(came, went, size) == 11  # from 7 on; ten and nine at moment 5 never lie there together
+    assert most_at_once(came[:2], went[:2], size[:2]) == 10
+    assert most_at_once(came[:0], went[:0], size[:0]) == 0

@@ -74,7 +74,7 @@ def _transfers(schedule: Schedule, machine: Machine) -> tuple[float, int]:
 def dram_peak_bytes(schedule: Schedule) -> int:
     """Most bytes in DRAM at one time."""
     stays = schedule.in_dram
-    return _peak(stays.came, stays.went, stays.bytes)
+    return most_at_once(stays.came, stays.went, stays.bytes)
 
 
 def outside_peaks(schedule: Schedule, machine: Machine) -> dict[str, int]:
@@ -86,11 +86,11 @@ def outside_peaks(schedule: Schedule, machine: Machine) -> dict[str, int]:
     for number, memory in enumerate(outside, machine.first_outside):
         here = (copies.memory == number) & (copies.block >= 0)
         if here.any():
-            found[memory.name] = _peak(copies.came[here], copies.went[here], copies.bytes[here])
+            found[memory.name] = most_at_once(copies.came[here], copies.went[here], copies.bytes[here])
     return found
 
 
-def _peak(came: I64, went: I64, size: I64) -> int:
+def most_at_once(came: I64, went: I64, size: I64) -> int:
     """Most bytes at one time. At one moment what leaves goes before what comes, as in the traces."""
     time, change = np.concatenate((came, np.maximum(came, went))), np.concatenate((size, -size))
     return int(np.cumsum(change[np.lexsort((change, time))]).max(initial=0))
