@@ -1,4 +1,5 @@
-"""What large devices take: processor seconds of a second evaluation in one process, most memory, and ratios.
+"""What large devices take: processor seconds of a first evaluation in a process, of one with a new graph, and of one
+that asks the same again; most memory; ratios.
 
 ``python -m benchmarks.large_devices [NAME …]`` runs all cases, or those whose name contains one of the words. Each has
 a process of its own, so that the memory of one is not another's.
@@ -13,6 +14,7 @@ import time
 from typing import Any
 
 import monet
+from monet.graph import Graph
 
 BUS = """
 name: many-cores
@@ -41,6 +43,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "vit-b16 on a100": ("vit-b16", "a100", {"precision": "fp16"}),
     "gpt2-xl on a100": ("gpt2-xl", "a100", {"precision": "fp16"}),
     "llama2-7b, LoRA, on a100": ("llama2-7b", "a100", LORA),
+    "llama2-7b, LoRA, per block": ("llama2-7b", "a100", LORA | {"checkpoint": "per-block"}),
     "gpt2-small on 64 cores": ("gpt2-small", "64", {"precision": "fp16"}),
     "gpt2-small on 4,096 cores": ("gpt2-small", "4096", {"precision": "fp16"}),
     "12 layers on a100": ("gpt:layers=12,hidden=768,heads=12", "a100", {"precision": "fp16", "sequence": 256}),
@@ -48,8 +51,9 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
 }
 
 
-def measured(name: str) -> tuple[float, float, float, int]:
-    """Processor seconds of the first and of the second evaluation, seconds of the step, most bytes of the process."""
+def measured(name: str) -> tuple[float, float, float, float, int]:
+    """Processor seconds of the first evaluation, of one whose graph is made anew, and of one more; seconds of the step,
+    most bytes of the process."""
     model, hardware, options = CASES[name]
     if hardware.isdigit():
         from pathlib import Path
@@ -58,32 +62,39 @@ def measured(name: str) -> tuple[float, float, float, int]:
         path = Path(mkdtemp()) / "many-cores.yaml"
         path.write_text(BUS.format(count=hardware))
         hardware = str(path)
-    request = monet.Request(model, hardware, **options)
-    begun = time.process_time()
-    result = request.evaluate()
-    first = time.process_time()
-    request.evaluate()
-    took = first - begun, time.process_time() - first
+    request, took = monet.Request(model, hardware, **options), list[float]()
+    for fresh in (False, True, False):
+        begun = time.process_time()
+        result = request.evaluate(_new_graph(request) if fresh else None)
+        took.append(time.process_time() - begun)
     if not result.feasible:
         print(f"{name}: {result.reason}", file=sys.stderr)
-    return *took, result.latency_s, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return took[0], took[1], took[2], result.latency_s, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _new_graph(request: monet.Request) -> Graph:
+    """The graph of a request, made again."""
+    from monet.request.graphs import made_anew
+
+    return made_anew(request)
 
 
 def main() -> None:
     """Print a row per case, and ratios of those that belong together."""
-    words, found = sys.argv[1:], dict[str, float]()
-    print(f"{'':28}{'first':>9}{'again':>9}{'memory':>10}{'step':>11}")
+    words, found, anew = sys.argv[1:], dict[str, float](), dict[str, float]()
+    print(f"{'':28}{'first':>9}{'new graph':>11}{'again':>9}{'memory':>10}{'step':>11}")
     for name in (name for name in CASES if not words or any(word in name for word in words)):
         with multiprocessing.get_context("spawn").Pool(1) as pool:
-            first, again, step, most = pool.apply(measured, (name,))
-        found[name] = again
-        print(f"{name:28}{first:8.2f}s{again:8.2f}s{most / 1e6:7.0f} MB{step * 1e3:8.2f} ms", flush=True)
+            first, fresh, again, step, most = pool.apply(measured, (name,))
+        found[name], anew[name] = again, fresh
+        print(f"{name:28}{first:8.2f}s{fresh:10.2f}s{again:8.2f}s{most / 1e6:7.0f} MB{step * 1e3:8.2f} ms", flush=True)
     for large, small in (
         ("96 layers on a100", "12 layers on a100"),
         ("gpt2-small on 4,096 cores", "gpt2-small on 64 cores"),
     ):
         if large in found and small in found:
-            print(f"{large} against {small}: {found[large] / found[small]:.1f}x")
+            new, again = anew[large] / anew[small], found[large] / found[small]
+            print(f"{large} against {small}: {new:.1f}x with new graphs, {again:.1f}x again")
 
 
 if __name__ == "__main__":

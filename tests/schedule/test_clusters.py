@@ -1,5 +1,5 @@
-"""Like cores that work together are one in a schedule: to the tick what a plain reading with every core's own wires
-finds, with figures, charts and traces for every core."""
+"""Like cores that work together are one in a schedule: its tables are what the cores need one by one, and from these
+it is to the tick what a plain reading with every core's own wires finds, with figures and traces for every core."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from monet.errors import ComputerMemoryError
 from monet.frontends import load_model
 from monet.hardware import load_hardware
 from monet.hardware.errors import HardwareError
 from monet.schedule.clusters import LEAST, clusters_of, folded
 from monet.schedule.engine import NoSchedule, Scheduler
+from monet.schedule.measurement import members as of_members
 from monet.schedule.measurement.members import Members
 from monet.schedule.plan import Placement, Plan, PlanError
 from monet.schedule.result_rows import EVENT_KINDS
 from monet.schedule.schedule import Schedule
 from monet.training.step import training_step
 from tests.schedule.cases import accelerator, random_accelerator, random_graph, random_plan
+from tests.schedule.one_by_one import OneByOne
 from tests.schedule.test_invariants import check, result_of
 from tests.schedule.test_kernels import compare_schedule
 
@@ -59,6 +62,7 @@ def check_many(numbers: range) -> int:
         found = together(number)
         if found:
             ran += 1
+            OneByOne(*found).check()
             compare_schedule(*found)
             check(*found)
             check_cores(*found)
@@ -137,3 +141,10 @@ def test_too_many_cores_on_their_own_are_refused_beforehand() -> None:
     scheduler.machine.__dict__["capacity"] = np.zeros(2000, np.int64)
     with pytest.raises(HardwareError, match="2,000 memories are each on their own"):
         _ = scheduler.machine.routes
+
+
+def test_a_timeline_that_the_computer_cannot_hold_is_refused_before_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduler, schedule = split_matmul(8, (("N", 8),))
+    monkeypatch.setattr(of_members, "free_memory_bytes", lambda: 1000)
+    with pytest.raises(ComputerMemoryError, match=f"events of {LEAST} cores that work together"):
+        result_of(scheduler, schedule)

@@ -31,17 +31,18 @@ def graph_of(request: Request) -> Graph:
     schedule only, with all that was worked out about it; of a file it is read again."""
     files = (request.precision, request.checkpoint)
     if not isinstance(request.model, str) or not is_zoo(request.model) or any(map(_is_file, files)):
-        return _made(request)
+        return made_anew(request)
     asked = tuple((field.name, repr(getattr(request, field.name))) for field in fields(request))
     key = tuple(pair for pair in asked if pair[0] not in AFTERWARDS)
-    return default_store()[GRAPHS].get_or(key, lambda: _made(request))
+    return default_store()[GRAPHS].get_or(key, lambda: made_anew(request))
 
 
 def _is_file(given: object) -> bool:
     return isinstance(given, str) and is_plan_file(given)
 
 
-def _made(request: Request) -> Graph:
+def made_anew(request: Request) -> Graph:
+    """The graph that a request asks for, whether it was made before or not."""
     forward = _model(request)
     if forward.loss:
         graph = _checkpointed(_unchanged(forward, request), request)

@@ -311,18 +311,15 @@ class Measures:
     def timeline(self) -> r.Timeline:
         """Every booking of every node."""
         booked = unfolded(self._booked, self.schedule, self.machine, self.members)
-        real = booked.ticks > 0
-        names = tuple(operator.op.name for operator in self.workload.operators)
-        start = booked.start[real]
         return r.Timeline(
             self.machine.ticks_per_second,
             self.machine.unfolded_resources[0],
-            names,
-            start,
-            start + booked.ticks[real],
-            booked.resource[real],
-            booked.operator[real],
-            self._kinds(booked.kind[real], booked.operator[real]),
+            tuple([operator.op.name for operator in self.workload.operators]),
+            booked.start,
+            booked.start + booked.ticks,
+            booked.resource,
+            booked.operator,
+            self._kinds(booked.kind, booked.operator),
         )
 
     def _kinds(self, kind: I64, operator: I64) -> I64:

@@ -5,14 +5,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from monet.arrays import I64, I64x2
-from monet.schedule.expansion.expand import PlannedSteps
+from monet.processes import free_memory_bytes
+from monet.schedule.expansion.expand import PlannedSteps, too_large
 from monet.schedule.expansion.operator_arrays import tick_parts
 from monet.schedule.machine import Machine
 from monet.schedule.schedule import Occupied, Schedule
+
+EVENT_BYTES = 100  # of a timeline, while it is made
 
 
 @dataclass(frozen=True)
@@ -111,25 +115,48 @@ class _Counting:
             pieces[step], self.busy[step], alone[step] = (mine, np.full(many, ticks)), many * ticks, False
 
 
-def unfolded(booked: Occupied, schedule: Schedule, machine: Machine, members: Members) -> Occupied:
-    """What is occupied, with every core of a cluster, its wires and its ports (``Machine.unfolded_resources``)."""
+class Unfolded(NamedTuple):
+    """What is occupied, and for how long; resources are those of ``Machine.unfolded_resources``."""
+
+    start: I64  # ticks
+    ticks: I64
+    resource: I64
+    operator: I64
+    kind: I64
+
+
+def unfolded(booked: Occupied, schedule: Schedule, machine: Machine, members: Members) -> Unfolded:
+    """What is occupied, with every core of a cluster, its wires and its ports. Raises ``ComputerMemoryError`` where
+    that is more than there is room for."""
+    real = booked.ticks > 0
+    owner, resource, ticks = booked.owner[real], booked.resource[real], booked.ticks[real]
+    start, operator, kind = booked.start[real], booked.operator[real], booked.kind[real]
     if not machine.clusters:
-        return booked
-    spread, place = machine.spread[booked.resource], machine.unfolded_resources[1]
-    folded = spread > 1
-    step = schedule.decided.events.nodes.step[schedule.events[booked.owner]]
-    is_core = folded & (booked.resource < len(machine.cores)) & (booked.ticks > 0)
-    many = np.where(folded, spread, 1)
-    steps = step[is_core].tolist()
+        return Unfolded(start, ticks, resource, operator, kind)
+    spread, place = machine.spread[resource], machine.unfolded_resources[1]
+    is_core = (spread > 1) & (resource < len(machine.cores))
+    steps = schedule.decided.events.nodes.step[schedule.events[owner[is_core]]].tolist()
     pieces = [members.pieces[number] for number in steps]
+    many = spread.copy()
     many[is_core] = [len(cores) for cores, _ in pieces]
-    many[folded & (booked.resource < len(machine.cores)) & (booked.ticks == 0)] = 0
+    _check_room(int(many.sum()), schedule, machine)
     row = np.repeat(np.arange(len(many)), many)
     within = np.arange(len(row)) - np.repeat(np.cumsum(many) - many, many)
-    resource, ticks = place[booked.resource[row]] + np.where(folded[row], within, 0), booked.ticks[row]
+    where, took = place[resource][row] + within, ticks[row]
     if pieces:
         mine = is_core[row]
-        resource[mine] = np.concatenate([cores for cores, _ in pieces])
-        ticks[mine] = np.concatenate([taken for _, taken in pieces])
-    found = Occupied(*(column[row] for column in booked))
-    return found._replace(resource=resource, ticks=ticks)
+        where[mine] = np.concatenate([cores for cores, _ in pieces])
+        took[mine] = np.concatenate([taken for _, taken in pieces])
+        if not took.all():  # cores that have nothing of an operator
+            some = took > 0
+            row, where, took = row[some], where[some], took[some]
+    return Unfolded(start[row], took, where, operator[row], kind[row])
+
+
+def _check_room(events: int, schedule: Schedule, machine: Machine) -> None:
+    """Refuse a timeline that this computer has no memory for, before it is made."""
+    needed, free = events * EVENT_BYTES, free_memory_bytes()
+    if free is not None and needed > free:
+        cores = sum(len(cluster.cores) for cluster in machine.clusters)
+        found = f"its timeline has {events:,} events of {cores:,} cores that work together"
+        raise too_large(schedule.expanded.draft.workload, machine, needed, found)
