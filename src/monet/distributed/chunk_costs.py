@@ -56,7 +56,7 @@ PASSES = Section[Passed]("passes of ranks", 8192)
 MEMORIES = Section[ChunkMemory]("memory of chunks", 4096)
 FLOORS = Section[float]("least seconds of passes", 16384)
 STATISTICS = Section[bool]("statistics that replicas exchange", 256)
-SHARED = (PASSES, GROUPS, MEMORIES, FLOORS, ALIKE, RUNS)  # what processes that cost plans tell each other
+SYNCED = {"none": ("all_reduce",), "states": ("reduce_scatter", "all_gather"), "gradients": ("all_gather",)}
 
 
 class Least(NamedTuple):
@@ -180,7 +180,10 @@ class Coster:
                 alone = plan.chunks == 1
                 made = [self._cost(each, network, device, micro_batches, alone, updates) for each in programs]
                 chunk = made[0] if len(made) == 1 else grown(made[0], made[1], size)
-                known[key] = _no_less(chunk, self.least(plan, network, device, micro_batches), alone)
+                least = self.least(plan, network, device, micro_batches)
+                if not (updates or self.is_long(plan)):
+                    least = Least(last=self._sync_seconds(programs[0], network, micro_batches) / size)
+                known[key] = _no_less(chunk, least, alone)
             found.append(known[key])
         return found
 
@@ -236,9 +239,8 @@ class Coster:
         usual = replace(self._plain(plan), pipeline=1, interleave=1, pipeline_schedule="1f1b", cuts=())
         seconds = list[float]()
         for phases in (FORWARD, BACKWARD):
-            few, more = (
-                self._least_pass(usual, most, phases, network, device, micro_batches) for most in (FEW, FEW + 1)
-            )
+            programs = (Program(usual, usual, most, 0, most) for most in (FEW, FEW + 1))
+            few, more = (self._least_pass(each, phases, network, device, micro_batches) for each in programs)
             seconds.append(more - few)
         ports = self.block_port_seconds(plan, network)
         forward, backward = (max(own, port, 0.0) for own, port in zip(seconds, ports, strict=True))
@@ -283,6 +285,17 @@ class Coster:
         """A plan of which a chunk has blocks only, cut as ``plan`` cuts them."""
         return of_long_row(replace(self._plain(plan), pipeline=2, interleave=1, pipeline_schedule="1f1b", cuts=()))
 
+    def _sync_seconds(self, program: Program, network: Network, micro_batches: int) -> float:
+        """As ``block_sync_seconds``, of a whole chunk: its last backward pass and update take no less."""
+        key = self.trained.key, program, "parameters"
+
+        def made() -> float:
+            graphs = self.graphs(program.micro, micro_batches, program.most, updates=False)
+            return float(sum(x.bytes for x in graphs.stages[program.number].micro.parameters if x.trainable))
+
+        share = program.plan.data > 1 and program.plan.shard in ("none", "states")
+        return _synced(program.plan, network, self.store[FLOORS].get_or(key, made)) if share else 0.0
+
     def _plain(self, plan: ParallelPlan) -> ParallelPlan:
         return plain(plan, self._statistics(plan))
 
@@ -295,18 +308,13 @@ class Coster:
         return plan.data > 1 and plan.batch_norm == "sync" and self.store[STATISTICS].get_or(self.trained.key, made)
 
     def _least_pass(
-        self,
-        plan: ParallelPlan,
-        most: int,
-        phases: tuple[Phase, ...],
-        network: Network,
-        device: Devices,
-        micro_batches: int,
+        self, program: Program, phases: tuple[Phase, ...], network: Network, device: Devices, micro_batches: int
     ) -> float:
-        key = self.trained.key, plan, most, phases, device.key, network.key(("tensor",)), min(micro_batches, 2)
+        groups = ("tensor",) if program.micro.shard == "none" and program.micro.data == 1 else ("tensor", "data")
+        key = self.trained.key, program, phases, device.key, network.key(groups), min(micro_batches, 2)
 
         def made() -> float:
-            graph = self.graphs(plan, micro_batches, most, updates=False).stages[0].micro
+            graph = self.graphs(program.micro, micro_batches, program.most, updates=False).stages[program.number].micro
             scheduler = scheduler_of(graph, phases, device.accelerator, network, self.objective, self.store)
             if scheduler is None:
                 return 0.0
@@ -367,9 +375,7 @@ class Coster:
             few, more = (sum(x.bytes for x in each.micro.parameters if x.trainable) for each in programs)
             return float(more - few)
 
-        size = self.store[FLOORS].get_or(key, made)
-        kinds = {"none": ("all_reduce",), "states": ("reduce_scatter", "all_gather")}.get(plan.shard, ("all_gather",))
-        return sum(collective_cost(kind, size, network.spans["data"]).seconds for kind in kinds)
+        return _synced(plan, network, self.store[FLOORS].get_or(key, made))
 
     # --- programs ----------------------------------------------------------------------------------------------------
 
@@ -451,6 +457,12 @@ class Coster:
 
         groups = self.store[GROUPS].get_or(key, lambda: groups_of(graph(), phases))
         return self.store[PASSES].get_or((key, device.key, network.key(groups), self.fusion, self.objective), made)
+
+
+def _synced(plan: ParallelPlan, network: Network, size_bytes: float) -> float:
+    """Seconds that so many bytes of parameters occupy the port to other replicas once per step, sent at once."""
+    kinds = SYNCED.get(plan.shard, ())
+    return sum(collective_cost(kind, size_bytes, network.spans["data"]).seconds for kind in kinds)
 
 
 def _apart(device: Devices) -> float:

@@ -1,5 +1,5 @@
-"""Seconds that a program takes at least on a device, whatever its plan: what its operators take of the cores, and the
-longest row of collectives that wait for each other with the work in between.
+"""Seconds that a program takes at least on a device, whatever its plan: what its operators take of the cores, what its
+collectives take of a port, and the longest row of collectives that wait for each other with the work in between.
 
 A collective begins when its input is there and is done as a whole. What follows from one and leads to the next runs
 between them, so the time between is no less than what those operators take of all cores (``lower_bound/occupancy.py``).
@@ -30,7 +30,17 @@ def least_pass_seconds(workload: Workload, device: Accelerator, store: CostStore
     place = {operator.key: number for number, operator in enumerate(classes.operators)}
     least = np.min(by_design, axis=0) / sum(counts.values())
     own: F64 = np.array([least[place[operator.key]] for operator in workload.operators])
-    return ROUNDED * max(work, _longest_row(workload, np.where(np.isfinite(own), own, 0.0)))
+    row = _longest_row(workload, np.where(np.isfinite(own), own, 0.0))
+    return ROUNDED * max(work, row, _busiest_port(workload))
+
+
+def _busiest_port(workload: Workload) -> float:
+    """Collectives over one port go one after the other."""
+    busy: Counter[str] = Counter()
+    for operator in workload.operators:
+        if operator.is_transfer:
+            busy[str(operator.op.attrs.get("endpoint"))] += operator.op.attrs.get("seconds", 0.0)
+    return float(max(busy.values(), default=0.0))
 
 
 def _longest_row(workload: Workload, own: F64) -> float:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from monet.distributed.chunk_costs import Coster, Least
+from monet.distributed.collectives import collective_cost
 from monet.distributed.memory import chunk_memory
 from monet.distributed.plan import ParallelPlan
 from monet.distributed.programs import FEW
@@ -71,6 +72,23 @@ class ModelNumbers:
             return (forward + backward) * self.blocks * passes
         per_chunk = self.blocks / plan.chunks
         return piped(plan, plan.micro_batches(batch), forward * per_chunk, backward * per_chunk)
+
+    def port_seconds(self, plan: ParallelPlan, batch: int, system: System) -> float:
+        """For how long a device's port to other replicas is busy at least: its gradients, and parameters where these or
+        states are shared, each time sent at once."""
+        if plan.data == 1:
+            return 0.0
+        size = self.gradients_bytes * self.blocks / (plan.pipeline * plan.tensor)
+        group, passes = system.spans(plan.tensor, plan.data, plan.devices), plan.micro_batches(batch)
+        gathers, scatters = {"none": (1, 1), "states": (1, 1), "gradients": (1, passes)}.get(
+            plan.shard, (passes, passes)
+        )
+        if plan.shard == "none":
+            return collective_cost("all_reduce", size, group).seconds
+        return sum(
+            times * collective_cost(kind, size, group).seconds
+            for kind, times in (("all_gather", gathers), ("reduce_scatter", scatters))
+        )
 
     def bytes(self, plan: ParallelPlan) -> float:
         """No less on a device."""

@@ -107,14 +107,15 @@ class _Search:
         coster, system = costing.coster, costing.system
         self.plans = list(space.plans())
         numbers, held = ModelNumbers.of(coster, system), HeldBytes(coster)
-        self.seconds = [numbers.seconds(plan, space.batch) for plan in self.plans]
+        self.seconds = [
+            max(numbers.seconds(plan, space.batch), numbers.port_seconds(plan, space.batch, system))
+            for plan in self.plans
+        ]
         self.capacity = max(part.accelerator.dram.capacity_bytes for part in system.devices)
         self.static_w = min(part.accelerator.static_power_w for part in system.devices) * space.devices
         self.sizes = [self._size(plan, numbers, held) for plan in self.plans]
-        long = coster.repeats
-        self.level = [ARITHMETIC if long and objective == "time" else LAYERS if objective == "time" else PASSES] * len(
-            self.plans
-        )
+        first = PASSES if objective != "time" else ARITHMETIC if coster.repeats else LAYERS
+        self.level = [first] * len(self.plans)
         self.floors: dict[Layer, Least] = {}
         self.layers: dict[Layer, Block] = {}
         self.ports: dict[tuple[int, str, str, int], tuple[float, float, float]] = {}
