@@ -77,18 +77,10 @@ def checkpoint(
 ) -> None:  # fmt: skip
     """Choose what to keep for the backward pass: exact optimum, front and baselines, with proof or gap."""
     cost = cost or ("schedule" if request.hardware else "flops")
-    if cost not in COSTS:
-        raise MonetError(f"--cost {cost!r}; {nearest(cost, COSTS)}")
-    if cost == "schedule" and not request.hardware:
-        raise MonetError("--cost schedule needs --hardware, a preset or a YAML file; or use --cost flops")
-    check_outputs(
-        {"--report": report},
-        {"--json": json, "--save-plan": save_plan, "--save-schedule": save_schedule},
-        request.files(),
-    )
+    _check(request, cost, memory)
+    saved = {"--save-plan": save_plan, "--save-schedule": save_schedule}
+    check_outputs({"--report": report}, {"--json": json, **saved}, request.files())
     allowed = choices_of(choices)
-    if memory not in ("kept", "peak") or (memory == "peak" and cost != "flops"):
-        raise MonetError(f"--memory {memory!r}: allowed are kept, and with --cost flops peak")
     if cost == "flops":
         of_schedule = {"--save-schedule": save_schedule, "--joint": joint, "--jobs": jobs != 1}
         refuse_unused("with --cost flops", of_schedule, request, *SCHEDULED)
@@ -105,13 +97,7 @@ def checkpoint(
         return by_schedule(step, Asked(asked, budget, method, allowed, seed, effort, jobs, joint))
 
     if policies:
-        _compare(
-            request,
-            policies,
-            found,
-            json,
-            {"--save-plan": save_plan, "--save-schedule": save_schedule, "--report": report},
-        )
+        _compare(request, policies, found, json, {**saved, "--report": report})
         return
     step = request.graph()
     try:
@@ -133,6 +119,16 @@ def checkpoint(
         raise typer.Exit(INTERRUPTED)
     if not values["feasible"]:
         raise typer.Exit(INFEASIBLE)
+
+
+def _check(request: Request, cost: str, memory: str) -> None:
+    """What is costed, and what the budget bounds."""
+    if cost not in COSTS:
+        raise MonetError(f"--cost {cost!r}; {nearest(cost, COSTS)}")
+    if cost == "schedule" and not request.hardware:
+        raise MonetError("--cost schedule needs --hardware, a preset or a YAML file; or use --cost flops")
+    if memory not in ("kept", "peak") or (memory == "peak" and cost != "flops"):
+        raise MonetError(f"--memory {memory!r}: allowed are kept, and with --cost flops peak")
 
 
 def _compare(request: Request, policies: str, found: Find, json: str, unused: dict[str, object]) -> None:

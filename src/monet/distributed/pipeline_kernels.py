@@ -35,8 +35,7 @@ def replay_tasks(
     """
     _, chunks, micro_batches = seconds.shape
     stages = len(pointer) - 1
-    at = pointer[:stages].copy()
-    free = begin.copy()
+    at, free = pointer[:stages].copy(), begin.copy()
     link_forward, link_backward = np.zeros(stages), np.zeros(stages)
     arrived = np.full((2, chunks, micro_batches), NEVER)
     left, moved = len(order), True
