@@ -12,6 +12,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
 from monet.commands import INTERRUPTED, MOST_SEED
+from monet.commands.mine_joint import joint_options, run_joint
 from monet.commands.mine_stages import DEFAULT_TOP, run_stages, stage_problem
 from monet.commands.options import refuse_unused, with_request
 from monet.commands.progress import bars
@@ -76,6 +77,7 @@ def mine(
     top: Annotated[int, typer.Option(min=0, help=f"Designs kept of each stage for the choice over all stages. [default: {DEFAULT_TOP}]", show_default=False)] = 0,
     per_stage: Annotated[bool, typer.Option("--per-stage", help="Of a pipeline: only one design per stage. [default: also one for all]")] = False,
     homogeneous: Annotated[bool, typer.Option("--homogeneous", help="Of a pipeline: only one design for all stages.")] = False,
+    joint: Annotated[list[str] | None, typer.Option("--joint", metavar="NAME=V,V", help="Choose an option of training together with the design: precision=bf16,fp16, checkpoint=none,per-block, batch=4,8. Repeatable.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Of random, tpe, nsga2 and spotlight.")] = 0,
     evaluations: Annotated[int, typer.Option(min=1, help="Designs that are scheduled at most.")] = DEFAULT_EVALUATIONS,
     gap: Annotated[float, typer.Option(min=0, max=0.99, help="Stop when no design can be better by more than this share. [default: 0.01]", show_default=False)] = DEFAULT_GAP,
@@ -101,6 +103,7 @@ def mine(
         refuse_unused("without --stages", {"--top": top, "--per-stage": per_stage, "--homogeneous": homogeneous})
     problem = _problem(load_template(template), requests, area, power, metric, floor, only or [], weight or [])
     if stages or requests[0].system:
+        refuse_unused("with --stages", {"--joint": joint})
         _check_stages(requests, stages, method, per_stage and homogeneous, baselines, inference)
         which = ("heterogeneous", "thrifty") if per_stage else ("homogeneous",) if homogeneous else tuple(WORDS)
         name, workload = next(iter(problem.workloads.items()))
@@ -111,6 +114,17 @@ def mine(
             run_stages(
                 pipeline, notes, path, top=top or DEFAULT_TOP, which=which, evaluations=evaluations, gap=gap, jobs=jobs,
                 resume=resume, json=json, report=report,
+            )  # fmt: skip
+        return
+    if joint:
+        if method != "bound":
+            raise MonetError(f"--method {method!r}: designs and options are mined together by bound")
+        refuse_unused("with --joint", {"--baselines": baselines, "--inference-mined": inference})
+        options = joint_options(joint, tuple(problem.template.model.parameters))
+        with _kept(store) as path:
+            run_joint(
+                problem, options, path, evaluations=evaluations, gap=gap, jobs=jobs, resume=resume, json=json,
+                report=report,
             )  # fmt: skip
         return
     with _kept(store) as path, _display() as watch:

@@ -122,14 +122,18 @@ class Template:
         objective: str = "latency",
         further: Sequence[str] = (),
         pipeline: Mapping[str, Any] | None = None,
+        joint: Mapping[str, Sequence[Any]] | None = None,
     ) -> Space:
         """Designs within limits (its own unless given), for some workloads. ``further``: more constraints;
-        ``pipeline``: designs are the devices of a system."""
+        ``pipeline``: designs are the devices of a system; ``joint``: options of the workloads that are chosen too."""
         document: Document = {
             "name": self.name,
             "about": self.model.about,
             "hardware": self.model.hardware,
-            "parameters": {name: each.model_dump(exclude_none=True) for name, each in self.model.parameters.items()},
+            "parameters": {
+                **{name: each.model_dump(exclude_none=True) for name, each in self.model.parameters.items()},
+                **{name: {"sets": f"workloads.*.{name}", "values": list(each)} for name, each in (joint or {}).items()},
+            },
             "derived": self.model.derived,
             "tables": self.model.tables,
             "constraints": [*(limits or self.limits).constraints, *further],

@@ -126,7 +126,11 @@ def _only(found: Candidates, place: int) -> Candidates:
     """Candidates with the bounds of one workload."""
     one = slice(place, place + 1)
     return replace(
-        found, latency_s=found.latency_s[one], energy_j=found.energy_j[one], estimate_s=found.estimate_s[one]
+        found,
+        latency_s=found.latency_s[one],
+        by_dram=found.by_dram[one],
+        energy_j=found.energy_j[one],
+        estimate_s=found.estimate_s[one],
     )
 
 
