@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -215,3 +218,46 @@ def test_products_are_multiplied_in_the_formats_of_a_policy() -> None:
         narrow.costs[0].cycles <= wide.costs[0].cycles
         for narrow, wide in zip(costs["mxfp4-square"], costs["mxfp8-square"], strict=True)
     )
+
+
+def attending(sizes: tuple[int, int, int, int], attention: str, phases: str, precision: str) -> Graph:
+    """Attention of samples, heads, tokens and width alone: its operators of some phases of training."""
+    builder = GraphBuilder("attending")
+    moved, *others = (builder.parameter(name, sizes) for name in ("query", "key", "value"))
+    query = builder.emit("add", moved, builder.input("x", sizes))
+    result = builder.emit("attention", query, *others, scale=sizes[-1] ** -0.5, causal=False, name="attention")
+    graph = training_step(builder.build([result]), optimizer="sgd", precision=precision, attention=attention)
+    return replace(graph, ops=tuple(op for op in graph.ops if op.layer == "attention" and op.phase.value in phases))
+
+
+PRECISIONS = dict.fromkeys(("tpu-v3", "a100", "h100", "l4", "jetson-orin", "tpu-v4", "fusemax", "micro-npu"), "bf16")
+PRECISIONS |= {"v100": "fp16", "t4": "fp16", "mx-square": "mxfp8-square"}
+SIZES = ((2, 12, 256, 64), (1, 4, 1024, 64), (4, 2, 200, 128), (1, 1, 2048, 64), (3, 5, 333, 80))
+FIRST = {("tpu-v3", SIZES[0]), ("tpu-v3", SIZES[1]), ("v100", SIZES[0])}
+MADE_AGAIN = {
+    ("tpu-v4", SIZES[2], "backward"),
+    ("tpu-v4", SIZES[3], "backward"),
+    ("tpu-v4", SIZES[4], "backward"),
+    ("tpu-v4", SIZES[4], "forward backward"),
+    ("tpu-v3", SIZES[4], "backward"),
+    ("tpu-v3", SIZES[4], "forward backward"),
+}  # the array is busy throughout with five products for four, and probabilities that come or stay cost less than that
+
+
+def fused_or_not() -> Iterator[object]:
+    """Presets with lanes beside an array, sizes, phases."""
+    for name, sizes in itertools.product(PRECISIONS, SIZES):
+        for phases in ("forward", "backward", "forward backward"):
+            marks = [] if (name, sizes) in FIRST else [pytest.mark.slow]
+            if (name, sizes, phases) in MADE_AGAIN:
+                marks.append(pytest.mark.xfail(strict=True, reason="docs/gpus.md, fused attention"))
+            yield pytest.param(name, sizes, phases, marks=marks)
+
+
+@pytest.mark.parametrize(("name", "sizes", "phases"), list(fused_or_not()))
+def test_fused_is_not_slower_than_written_out(name: str, sizes: tuple[int, int, int, int], phases: str) -> None:
+    explicit, fused = (
+        evaluate(attending(sizes, attention, phases, PRECISIONS[name]), load_hardware(name)).latency_s
+        for attention in ("explicit", "fused")
+    )
+    assert 0 < fused <= explicit

@@ -19,7 +19,7 @@ from monet.nesting import check_nesting
 BOUNDARIES = ("keep", "local", "dram")
 HALOS = ("cached", "recomputed")
 TILES = ("latency", "throughput")
-MOST_SPLIT = 2  # dimensions of an operator that are cut at once
+MOST_SPLIT = 3  # dimensions of an operator that are cut at once
 
 
 class PlanError(MonetError):

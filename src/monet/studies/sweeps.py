@@ -105,6 +105,12 @@ RESOURCES: dict[str, tuple[Resource, ...]] = {
         Resource.scaled("DRAM", {"dram.dram.bandwidth_bits_per_cycle": 64}),
         Resource.scaled("SRAM", {"cores.tensor.memories.sram.size_bytes": 2 * 2**20}),
     ),
+    "a100": (
+        Resource("SMs", tuple({"sms": many} for many in (8, 15, 27, 32, 54, 64, 96, 107, 108, 128, 161, 216, 256))),
+        Resource.scaled("L2", {"l2_bytes": 40 * 2**20}),
+        Resource.scaled("HBM", {"hbm_bytes_per_s": 2039e9}),
+        Resource.scaled("shared memory", {"shared_bytes": 192 * 2**10}),
+    ),
 }  # fmt: skip
 
 

@@ -140,10 +140,10 @@ def _nest_attention(call: Call) -> LoopNest:
     return LoopNest(dims, operands)
 
 
-def _attention_whole(_: Call) -> str:
-    """The width is summed over in the scores, a result needs all keys. Backward may be cut along rows: dK and dV are
-    sums over them."""
-    return "CK"
+def _attention_whole(call: Call) -> str:
+    """The width is summed over in the scores, a result needs all keys. Backward may be cut along rows, dK and dV being
+    sums over them, or along keys, as dQ is one over those."""
+    return "K" if len(call.outputs) == 3 else "CK"
 
 
 def _attention_work(call: Call) -> dict[str, int]:

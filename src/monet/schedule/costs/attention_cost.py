@@ -9,6 +9,10 @@ arXiv 2307.08691; FuseMax, arXiv 2406.10491, for array and lanes working side by
 * The products are costed by the mapper as matrix products of one tile, operands and results in the core's memory.
 * Array and lanes work on different tiles at a time: a tile takes as long as the slowest of array, lanes, and each port
   of the memory they share. The first tile on the lanes, or the last on the array, has nothing beside it.
+* Products follow each other on the array without a pause, as those of a batch do: what one needs is loaded, and what
+  another made leaves, beside a third. The array fills once before the first and drains once behind the last.
+* Sums that many tiles add to (the output; in backward dK and dV) stay where the array adds up if they take at most half
+  of that level, and pass the core's memory once; else every tile reads and writes them there.
 * Query heads that share a key head are more rows for the same keys.
 * Keys and values stay if they fit; otherwise they come again for every tile of rows. In backward, rows come again for
   every block of keys, and dQ leaves and comes back as sums. Of all tiles that fit, the one with the least time counts.
@@ -38,7 +42,7 @@ from monet.schedule.costs.step_cost import StepCost
 Pair = tuple[str, str]
 Formats = tuple[Pair, ...]
 MADE = ("probabilities", "dscores")  # operands that are made on chip
-FINALISTS = 8  # pairs of tiles whose products are mapped
+FINALISTS = 12  # pairs of tiles whose products are mapped
 SMALLEST = 16  # rows and keys of a tile are not halved further
 
 
@@ -168,17 +172,17 @@ def attention_step(
     useful = _useful_cycles(shape, instance.core)
     per_byte = 8 / border.bits_per_cycle
 
-    def estimate(tile: _Tile) -> tuple[float, int]:
+    def estimate(tile: _Tile) -> tuple[float, bool, int]:
         moved = per_byte * sum(_moved(shape, tile, operand)[0] for operand in nest.operands) if streamed else 0.0
-        return max(useful, moved), -tile.rows * tile.keys
+        return max(useful, moved), not _staying(shape, tile, instance.core), -tile.rows * tile.keys
 
     best: tuple[float, _Tile, _Run] | None = None
-    known: dict[tuple[int, int], _Run] = {}
+    known: dict[tuple[int, int, bool], _Run] = {}
     for tile in sorted(tiles, key=estimate):
         least_cycles = estimate(tile)[0]
         if best is not None and least_cycles >= best[0]:
             break
-        pair = tile.rows, tile.keys
+        pair = tile.rows, tile.keys, bool(_staying(shape, tile, instance.core))
         if pair not in known:
             if len(known) == FINALISTS:
                 continue
@@ -257,6 +261,7 @@ def _own_bytes(shape: _Shape, rows: int, keys: int, block: int) -> int:
 def _buffers(shape: _Shape, tile: _Tile) -> int:
     """Bytes of the operands' tiles: two of each that changes."""
     keys = tile.block * (shape.width + shape.value_width) * shape.element
+    keys *= 2 if shape.backward else 1  # keys and values, and their gradients that leave
     keys *= 2 if tile.block < shape.keys or shape.groups > 1 else 1
     widths = shape.width + 3 * shape.value_width if shape.backward else shape.width + shape.value_width
     rows = tile.rows * widths * shape.element  # queries, dO, output, and what leaves; queries and output
@@ -277,6 +282,12 @@ def _moved(shape: _Shape, tile: _Tile, operand: Operand) -> tuple[int, int]:
         return size, 0
     again = (passes - 1) * math.prod(operand.shape) * shape.sum  # dQ leaves as sums and comes back
     return size + again, again
+
+
+def _first(shape: _Shape, tile: _Tile, operand: Operand) -> tuple[int, int]:
+    """(bytes of an operand in one tile, how many such parts there are)."""
+    parts = shape.groups * (-(-shape.keys // tile.block) if _is_key(operand) else -(-shape.rows // tile.rows))
+    return -(-operand.bytes // parts), parts
 
 
 def _is_key(operand: Operand) -> bool:
@@ -301,8 +312,37 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class _Product:
+    """A product of a tile; whether its sums ``stay`` where the array adds them up, from tile to tile."""
+
     nest: LoopNest
     mapped: Mapped
+    stays: bool
+
+    def ports(self, core: Core) -> dict[str, float]:
+        """Cycles of every port; without its results in the core's memory if they stay below it."""
+        found, top = dict(self.mapped.cost.port_cycles), core.top("O")
+        for access in self.mapped.cost.accesses:
+            if self.stays and access.level == top.name and access.slot == "O":
+                port = top.port_for("O", access.flow)
+                found[f"{top.name}.{port.name}"] -= access.bits / port.bandwidth_bits_per_cycle
+        return found
+
+    def cycles(self, core: Core) -> float:
+        """Cycles of the array between others."""
+        cost = self.mapped.cost
+        return max(cost.compute_cycles + cost.exposed_cycles, *self.ports(core).values())
+
+
+def _staying(shape: _Shape, tile: _Tile, core: Core) -> tuple[int, ...]:
+    """Which products of a tile have sums that stay where the array adds up."""
+    level = core.level(core.accumulator_level)
+    if level.name == core.top("O").name:
+        return ()
+    if shape.backward:
+        elements, which = tile.block * (shape.width + shape.value_width), (2, 4)
+    else:
+        elements, which = tile.rows * shape.value_width, (1,)
+    return which if 2 * elements * shape.sum <= level.total_bytes else ()
 
 
 def products(shape: _Shape, rows: int, keys: int) -> tuple[LoopNest, ...]:
@@ -353,12 +393,13 @@ def _run(
     if rounded:
         energy["compute"] += rounding * core.lane_rate(shape.accumulator).energy_j
         rounding /= core.lanes
-    macs, compute, array, cycles, shortest = 0, 0.0, 0.0, 0.0, 0.0
+    macs, compute, array, cycles, shortest, ends = 0, 0.0, 0.0, 0.0, 0.0, 0.0
     slowest, busiest = dict[str, float](), dict[str, float]()
-    scores = shape.groups * shape.rows * shape.keys
+    scores, staying = shape.groups * shape.rows * shape.keys, _staying(shape, tile, core)
     for count, rows, keys in _sizes(shape, tile):
         found = [
-            _Product(product, search(product, core, objective, store=store)) for product in products(shape, rows, keys)
+            _Product(product, search(product, core, objective, store=store), number in staying)
+            for number, product in enumerate(products(shape, rows, keys))
         ]
         costs = [product.mapped.cost for product in found]
         modes = [product.mapped.mapping.mode for product in found]
@@ -366,7 +407,9 @@ def _run(
         part = rows * keys / scores
         ports, spent = _ports(shape, rows * keys, found, core, lanes, pace)
         switching = changes * core.mode_switch_cycles
-        busy = {"array": switching + sum(cost.cycles for cost in costs), "lanes": vector * part} | ports
+        ends = max(ends, *(cost.fill_cycles + cost.drain_cycles for cost in costs))
+        passing = sum(product.cycles(core) for product in found)
+        busy = {"array": switching + passing, "lanes": vector * part} | ports
         busy |= {"quantiser": rounding * part} if rounded else {}
         longest = max(busy, key=lambda name: busy[name])
         slowest[longest] = slowest.get(longest, 0.0) + count * busy[longest]
@@ -384,7 +427,7 @@ def _run(
             energy[level] = energy.get(level, 0.0) + count * joules
     bound_by = max(slowest, key=lambda name: slowest[name])
     bound_by = "compute" if bound_by == "array" else bound_by
-    return _Run(macs, compute, array, cycles + shortest, energy, bound_by, max(busiest.values()))
+    return _Run(macs, compute, array + ends, cycles + shortest + ends, energy, bound_by, max(busiest.values()))
 
 
 def _sizes(shape: _Shape, tile: _Tile) -> Iterator[tuple[int, int, int]]:
@@ -406,13 +449,14 @@ def _ports(
     top, level, slot = core.top("O"), lanes.top("O"), "I" if lanes.levels_of("I") else "W"
     ports: dict[str, float] = {}
     for product in found:
-        for name, cycles in product.mapped.cost.port_cycles:
+        for name, cycles in product.ports(core).items():
             if name.startswith(f"{top.name}."):
                 ports[name] = ports.get(name, 0.0) + cycles
     times = 2 if shape.backward else 1  # backward: scores and their gradients
     read, written = times * scores * shape.sum * 8, times * scores * shape.probability * 8
-    # all products but the scores and their gradients add to sums that lie in the memory
-    sum_bits = 8 * shape.sum * sum(product.nest.points // product.nest.sizes["C"] for product in found[times:])
+    # all products but the scores and their gradients add to sums; those that do not stay below lie in the memory
+    summing = [product.nest for product in found[times:] if not product.stays]
+    sum_bits = 8 * shape.sum * sum(nest.points // nest.sizes["C"] for nest in summing)
     for port, bits, clock in (
         (level.port_for(slot, Flow.FEED), read, pace),
         (level.port_for("O", Flow.COLLECT), written, pace),
@@ -434,9 +478,7 @@ def _step(nest: LoopNest, shape: _Shape, tile: _Tile, run: _Run, useful: float, 
             operands.append(OperandCost(slot, 0, 0, 0, 0, False))
             continue
         total, again = _moved(shape, tile, operand)
-        whole = operand.bytes
-        parts = shape.groups * (-(-shape.keys // tile.block) if is_key else -(-shape.rows // tile.rows))
-        first = -(-whole // parts)
+        first, parts = _first(shape, tile, operand)
         buffer = first * (2 if parts > 1 else 1)
         operands.append(OperandCost(slot, total, min(first, total), again, buffer, False))
     operands[0] = replace(operands[0], buffer=operands[0].buffer + tile.own_bytes)

@@ -1,5 +1,5 @@
-"""How an operator is split over like cores: of all ways along one or two dimensions, over 1, 2, 4 … all of them, the
-fastest by a rough clock.
+"""How an operator is split over like cores: of all ways along one or two dimensions (of attention three), over 1, 2,
+4 … all of them, the fastest by a rough clock.
 
 The clock sees what a schedule will see of the longest piece: cycles of the array (at the best unrolling that its wires
 allow) or of the lanes; bytes at the ports of the core's memory; bytes over the core's own wires; bytes over those that
@@ -35,7 +35,7 @@ from monet.schedule.costs.block_kernels import kernel_of
 from monet.schedule.costs.cost_table import CostTable
 from monet.schedule.expansion.geometry import make_steps, step_nest
 from monet.schedule.expansion.split_reductions import Adding, accumulator_of, adding_cores
-from monet.schedule.plan import MOST_SPLIT, Split
+from monet.schedule.plan import Split
 from monet.schedule.supplies import Channel
 from monet.schedule.workload import Operator, overlaps
 
@@ -120,7 +120,8 @@ def candidates(operator: Operator, cores: int) -> Iterator[Split]:
     dims = [(dim, operator.nest.granules(dim)) for dim, size in operator.nest.dims if dim in allowed and size > 1]
     seen: set[Split] = set()
     for count in core_counts(cores):
-        for split in ((), *_along_one(dims, count), *_along_two(dims, count)):
+        three = _along_three(dims, count) if operator.is_attention else ()
+        for split in ((), *_along_one(dims, count), *_along_two(dims, count), *three):
             if split not in seen:
                 seen.add(split)
                 yield split
@@ -134,12 +135,21 @@ def _along_two(dims: Iterable[tuple[str, int]], cores: int) -> Iterator[Split]:
     """Pairs of dimensions, one of them cut as far as the cores that the other leaves go. All of which none could have
     one part more: with 107 cores 2 × 53 as well as 10 × 10, and those with every core where the number has divisors."""
     counts = {cores // parts for parts in range(1, cores + 1)}
-    for (first, size), (second, other) in itertools.combinations(dims, MOST_SPLIT):
+    for (first, size), (second, other) in itertools.combinations(dims, 2):
         for parts in sorted(counts | {min(size, cores), max(1, cores // other)}):
             here = _fewest(size, parts)
             there = _fewest(other, cores // here)
             if here > 1 and there > 1:
                 yield (first, here), (second, there)
+
+
+def _along_three(dims: Sequence[tuple[str, int]], cores: int) -> Iterator[Split]:
+    """Attention of fewer samples and heads than cores: every one apart, and their rows or their keys cut."""
+    apart = tuple((dim, size) for dim, size in dims if dim in ("B", "H"))
+    left = cores // math.prod(size for _, size in apart)
+    for dim, size in dims:
+        if len(apart) == 2 and left > 1 and dim in ("N", "C"):
+            yield (*apart, (dim, _fewest(size, left)))
 
 
 def _fewest(size: int, parts: int) -> int:
