@@ -188,7 +188,7 @@ def random_plan(seed: random.Random, scheduler: Scheduler) -> Plan:
             wanted_dims = seed.choice((operator.splittable, operator.summed))
             dims = sorted(dim for dim in wanted_dims if operator.nest.sizes[dim] >= len(wanted) > 1)
             dim = seed.choice(dims) if dims else ""
-            two = _two_dims(seed, operator, [c.name for c in wanted])
+            two = _several_dims(seed, operator, [c.name for c in wanted])
             if two and seed.random() < 0.5:
                 placements[operator.op.name] = two
             elif dim and seed.random() < 0.5 and not _windowed(operator, dim):
@@ -204,13 +204,13 @@ def random_plan(seed: random.Random, scheduler: Scheduler) -> Plan:
     )
 
 
-def _two_dims(seed: random.Random, operator, cores: list[str]) -> Placement | None:
-    """A split of two dimensions, of the result or summed over, each in two parts."""
+def _several_dims(seed: random.Random, operator, cores: list[str]) -> Placement | None:
+    """A split of two dimensions, three if there are eight cores, of the result or summed over, each in two parts."""
     allowed = sorted(dim for dim in operator.tileable if operator.nest.sizes[dim] > 1 and not _windowed(operator, dim))
     if len(cores) < 4 or len(allowed) < 2:
         return None
-    first, second = seed.sample(allowed, 2)
-    return Placement(tuple(cores[:4]), ((first, 2), (second, 2)))
+    dims = seed.sample(allowed, 3 if len(cores) >= 8 and len(allowed) >= 3 else 2)
+    return Placement(tuple(cores[: 2 ** len(dims)]), tuple((dim, 2) for dim in dims))
 
 
 def _windowed(operator, dim: str) -> bool:

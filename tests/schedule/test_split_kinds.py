@@ -29,12 +29,12 @@ def only(scheduler: Scheduler, kind: str) -> Operator:
 
 
 def test_fused_attention_works_on_nearly_all_multiprocessors() -> None:
-    """Heads and rows at once, backward too: its dK and dV are sums over rows."""
+    """Heads and rows at once, backward too (its dK and dV are sums over rows), or heads and keys (dQ is one)."""
     placements = step().complete(Plan()).placements
     for kind in ("attention", "attention_gradient"):
         found = placements[only(step(), kind).op.name]
         assert len(found.cores) >= 96, (kind, found.split)
-        assert found.dims == {"H", "N"}
+        assert found.dims in ({"H", "N"}, {"H", "C"}), found.split
 
 
 def test_the_loss_is_no_bottleneck() -> None:

@@ -118,7 +118,7 @@ def test_files_say_both_dimensions() -> None:
     [
         ({"K": 3, "N": 2}, "6 pieces for 4 cores"),
         ({"K": 2, "N": 0}, "split.N: 0 is not a number of parts"),
-        ({"K": 2, "N": 2, "C": 1}, "one or two"),
+        ({"K": 2, "N": 2, "C": 1, "B": 1}, "one to three"),
     ],
 )
 def test_files_with_splits_that_do_not_fit(split: dict[str, int], words: str) -> None:

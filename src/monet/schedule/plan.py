@@ -54,7 +54,7 @@ class _Placement(NamedTuple):
 
 
 class Placement(_Placement):
-    """The cores of an operator, and the dimensions of its nest that are split over them: one or two, cut into as many
+    """The cores of an operator, and the dimensions of its nest that are split over them: one to three, cut into as many
     parts as there are cores, all together (none for one core). A dimension's name alone is split over all cores.
 
     Piece number i goes to core number i, the parts of the last dimension changing fastest; parts differ by one at most.
@@ -195,7 +195,7 @@ def _placement(values: Any, place: str) -> Placement:
         return Placement(cores, split)
     if not isinstance(split, Mapping) or len(split) > MOST_SPLIT:
         raise PlanError(
-            f"{place}.split: expected a dimension, or parts of one or two of them ({{K: 4, N: 2}}), got {split!r}"
+            f"{place}.split: expected a dimension, or parts of one to three of them ({{K: 4, N: 2}}), got {split!r}"
         )
     for dim, parts in split.items():
         if not isinstance(parts, int) or isinstance(parts, bool) or parts < 1:
