@@ -338,11 +338,10 @@ def _staying(shape: _Shape, tile: _Tile, core: Core) -> tuple[int, ...]:
     level = core.level(core.accumulator_level)
     if level.name == core.top("O").name:
         return ()
-    if shape.backward:
-        elements, which = tile.block * (shape.width + shape.value_width), (2, 4)
-    else:
-        elements, which = tile.rows * shape.value_width, (1,)
-    return which if 2 * elements * shape.sum <= level.total_bytes else ()
+    elements = tile.block * (shape.width + shape.value_width) if shape.backward else tile.rows * shape.value_width
+    if 2 * elements * shape.sum > level.total_bytes:
+        return ()
+    return (2, 4) if shape.backward else (1,)
 
 
 def products(shape: _Shape, rows: int, keys: int) -> tuple[LoopNest, ...]:
