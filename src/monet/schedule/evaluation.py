@@ -107,8 +107,10 @@ def measure(scheduler: Scheduler, schedule: Schedule, inputs: Mapping[str, Any],
     operators = measures.operators()
     arrays = sum(instance.core.units * instance.core.clock_hz for instance in accelerator.cores)
     reason = _too_full(memory, accelerator)
+    plain = without_figures(scheduler, schedule.plan, reason, inputs)
     return replace(
-        without_figures(scheduler, schedule.plan, reason, inputs),
+        plain,
+        notes=(*plain.notes, *measures.notes()),
         feasible=reason is None,
         latency_s=latency,
         cycles=-(-makespan // 1024),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -113,6 +113,15 @@ class Draft:
         return tuple([made(*values(steps), group, base, arrays.addition_costs) for steps, arrays, group, base in rows])
 
 
+class Alike(NamedTuple):
+    """Operators with the same costs and additions on the same cores: the first of them, the first step of each, and
+    their numbers."""
+
+    first: PlannedSteps
+    base: I64
+    number: I64
+
+
 @dataclass(frozen=True)
 class Expanded:
     """Everything ``decide`` needs, and what is needed to read its answer."""
@@ -126,6 +135,22 @@ class Expanded:
     def operators(self) -> tuple[PlannedSteps, ...]:
         """The steps of every operator, in execution order."""
         return self.draft.operators
+
+    @cached_property
+    def alike(self) -> tuple[Alike, ...]:
+        """All operators, those together that are alike."""
+        found: dict[tuple[int, int, tuple[str, ...]], list[PlannedSteps]] = {}
+        for stepped in self.operators:
+            key = id(stepped.costed), id(stepped.addition_costs), stepped.placement.cores
+            found.setdefault(key, []).append(stepped)
+        return tuple(
+            Alike(
+                like[0],
+                np.array([stepped.base for stepped in like], np.int64),
+                np.array([stepped.operator.number for stepped in like], np.int64),
+            )
+            for like in found.values()
+        )
 
 
 def too_large(workload: Workload, machine: Machine, needed_bytes: float, found: str) -> ComputerMemoryError:

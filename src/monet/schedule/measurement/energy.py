@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from monet.arrays import F64
-from monet.schedule.expansion.expand import PlannedSteps
 from monet.schedule.machine import Machine
 from monet.schedule.measurement.members import Members
 from monet.schedule.schedule import Schedule
@@ -54,15 +53,11 @@ def energy_of(schedule: Schedule, machine: Machine, n_operators: int) -> Energy:
 def _steps(schedule: Schedule, machine: Machine, n_operators: int) -> tuple[dict[str, float], dict[str, float], F64]:
     """Joules of all steps at and below the cores' memories: by level, by core, by operator. Those of operators alike,
     which have the same costs (and additions) on the same cores, are counted once."""
-    operators, index = schedule.expanded.operators, machine.unfolded_index
+    index = machine.unfolded_index
     spent, used, by_level = np.zeros(len(index)), np.zeros(len(index), bool), dict[str, float]()
-    alike: dict[tuple[int, int, tuple[str, ...]], list[PlannedSteps]] = {}
-    for stepped in operators:
-        key = id(stepped.costed), id(stepped.addition_costs), stepped.placement.cores
-        alike.setdefault(key, []).append(stepped)
     by_operator = np.zeros(n_operators)
-    for like in alike.values():
-        first, times = like[0], len(like)
+    for first, _, numbers in schedule.expanded.alike:
+        times = len(numbers)
         total, levels, cores = first.costed.energy
         mine = machine.crew(first.placement.cores).numbers
         spent[mine] += times * cores
@@ -74,7 +69,7 @@ def _steps(schedule: Schedule, machine: Machine, n_operators: int) -> tuple[dict
             for level, joules in cost.energy_j:
                 _add(by_level, level, times * joules)
                 spent[mine[piece]] += times * joules
-        by_operator[[stepped.operator.number for stepped in like]] = total
+        by_operator[numbers] = total
     names = tuple(index)
     return by_level, {names[number]: float(spent[number]) for number in np.flatnonzero(used).tolist()}, by_operator
 

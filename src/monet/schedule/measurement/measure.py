@@ -19,6 +19,7 @@ from monet.schedule.machine import Machine
 from monet.schedule.measurement.energy import Energy
 from monet.schedule.measurement.members import Members, unfolded
 from monet.schedule.measurement.padding import padding_macs
+from monet.schedule.measurement.repetition import notes_of, repetitions
 from monet.schedule.measurement.spans import operator_spans
 from monet.schedule.plan import split_text
 from monet.schedule.schedule import Occupied, Schedule
@@ -305,6 +306,15 @@ class Measures:
             by_phase={name: row.energy_j for name, row in phases.items()} | static,
             by_operator=dict(zip(names, map(float, energy.by_operator), strict=True)) | static,
         )
+
+    def notes(self) -> tuple[str, ...]:
+        """Layers that repeat to the tick."""
+        operators = self.schedule.expanded.operators
+        order = [stepped.operator.number for stepped in operators]
+        kind = np.array([stepped.number for stepped in operators], np.int64)
+        sums = (self.last - self.first, self.busy, self.read, self.written, self.moved)
+        found = repetitions(kind, self.first[order], [column[order] for column in sums])
+        return notes_of(found, operators, self.machine.ticks_per_second)
 
     # --- time ---------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from monet.arrays import I64, I64x2
 from monet.processes import free_memory_bytes
-from monet.schedule.expansion.expand import PlannedSteps, too_large
+from monet.schedule.expansion.expand import Alike, PlannedSteps, too_large
 from monet.schedule.expansion.operator_arrays import tick_parts
 from monet.schedule.machine import Machine
 from monet.schedule.schedule import Occupied, Schedule
@@ -22,14 +22,28 @@ EVENT_BYTES = 100  # of a timeline, while it is made
 @dataclass(frozen=True)
 class Members:
     """By core of the accelerator, then by port: ``parts``, ticks by use, and how many tiles and operators there are.
-    ``busy``: by step, ticks of all cores together. ``pieces``: by step of cores that work together, their numbers and
-    the ticks of each."""
+    ``busy``: by step, ticks of all cores together. ``crew``: by step of cores that work together, its number in
+    ``pieces``, where their numbers and the ticks of each are; -1 for others."""
 
     parts: I64x2
     tiles: I64
     operators: I64
     busy: I64
-    pieces: dict[int, tuple[I64, I64]]
+    crew: I64
+    pieces: tuple[tuple[I64, I64], ...]
+
+    def of_steps(self, steps: I64) -> tuple[I64, I64, I64]:
+        """How many cores run each of some steps that cores work together on; the numbers of all of these, step by
+        step, and the ticks of each."""
+        if not len(steps):
+            return steps, steps, steps
+        sizes = np.array([len(cores) for cores, _ in self.pieces], np.int64)
+        cores, ticks = (np.concatenate(column) for column in zip(*self.pieces, strict=True))
+        mine = self.crew[steps]
+        many = sizes[mine]
+        first = (np.cumsum(sizes) - sizes)[mine] - (np.cumsum(many) - many)
+        where = np.arange(many.sum()) + np.repeat(first, many)
+        return many, cores[where], ticks[where]
 
     @classmethod
     def of(cls, schedule: Schedule, machine: Machine) -> Members:
@@ -42,77 +56,81 @@ class Members:
 
 
 class _Counting:
+    """Adds up operators that are alike at once."""
+
     def __init__(self, schedule: Schedule, machine: Machine) -> None:
         self.schedule, self.machine = schedule, machine
         self.steps, self.parts = schedule.expanded.tables.steps, schedule.expanded.parts.plain
-        self.busy = self.parts.sum(axis=1)
-        self.index = machine.unfolded_index
-        self.known: dict[tuple[int, bytes], tuple[I64x2, I64x2]] = {}
+        self.index, count = machine.unfolded_index, len(machine.unfolded_index)
+        self.by_core = np.zeros((count, 4), np.int64)
+        self.tiles, self.operators = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        self.busy, self.crew = self.parts.sum(axis=1), np.full(len(self.steps), -1, np.int64)
+        self.pieces: list[tuple[I64, I64]] = []
 
     def members(self) -> Members:
-        count = len(self.index)
-        parts, tiles, operators = np.zeros((count, 4), np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64)
-        alone = np.ones(len(self.steps), bool)
-        pieces: dict[int, tuple[I64, I64]] = {}
-        for stepped in self.schedule.expanded.operators if self.machine.clusters else ():
-            if stepped.instances[0].name not in self.machine.cluster_of:
-                continue
-            cores, tiled = self.machine.crew(stepped.placement.cores).numbers, stepped.steps.tiles
-            by_piece, ticks = self.of_pieces(stepped)
-            alone[stepped.base : stepped.base + tiled] = False
-            parts[cores] += by_piece
-            tiles[cores] += tiled
-            operators[cores] += 1
-            for tile in range(tiled):
-                pieces[stepped.base + tile] = cores, ticks[tile]
-            self.busy[stepped.base : stepped.base + tiled] = ticks.sum(axis=1)
-            if stepped.addition_costs:
-                self.add(stepped, cores, parts, tiles, alone, pieces)
-        owner = self.first[self.steps.core]
-        np.add.at(parts, owner[alone], self.parts[alone])
-        np.add.at(tiles, owner[alone], 1)
+        for alike in self.schedule.expanded.alike if self.machine.clusters else ():
+            if alike.first.instances[0].name in self.machine.cluster_of:
+                self.add(alike)
+        alone, owner = self.crew < 0, self.first[self.steps.core]
+        np.add.at(self.by_core, owner[alone], self.parts[alone])
+        np.add.at(self.tiles, owner[alone], 1)
         pairs = np.unique(owner[alone] * (1 + self.steps.operator.max(initial=0)) + self.steps.operator[alone])
-        np.add.at(operators, pairs // (1 + self.steps.operator.max(initial=0)), 1)
-        return Members(parts, tiles, operators, self.busy, pieces)
+        np.add.at(self.operators, pairs // (1 + self.steps.operator.max(initial=0)), 1)
+        return Members(self.by_core, self.tiles, self.operators, self.busy, self.crew, tuple(self.pieces))
 
     @cached_property
     def first(self) -> I64:
         """By core of the schedule, its number in the accelerator."""
         return np.array([self.index[core.name] for core in self.machine.cores], np.int64)
 
-    def of_pieces(self, stepped: PlannedSteps) -> tuple[I64x2, I64x2]:
+    def add(self, alike: Alike) -> None:
+        """Count operators that are alike; they may differ in what is set up for them."""
+        cores, tiled = self.machine.crew(alike.first.placement.cores).numbers, alike.first.steps.tiles
+        steps = alike.base[:, None] + np.arange(tiled)
+        for mine in _equal_rows(self.parts[steps, 3]):
+            by_piece, ticks = self.of_pieces(alike.first, self.parts[steps[mine[0]], 3])
+            self.by_core[cores] += len(mine) * by_piece
+            self.tiles[cores] += len(mine) * tiled
+            self.operators[cores] += len(mine)
+            self.busy[steps[mine]] = ticks.sum(axis=1)
+            self.crew[steps[mine]] = len(self.pieces) + np.arange(tiled)
+            self.pieces += [(cores, taken) for taken in ticks]
+        if alike.first.addition_costs:
+            self.add_sums(alike, cores)
+
+    def of_pieces(self, stepped: PlannedSteps, setting_up: I64) -> tuple[I64x2, I64x2]:
         """Ticks by use of every piece, all tiles together; and all ticks by tile and piece."""
         steps, tiled = stepped.steps, stepped.steps.tiles
-        final = self.parts[stepped.base : stepped.base + tiled]
-        key = id(stepped.costed), final[:, 3].tobytes()
-        if key not in self.known:
-            table = tick_parts(stepped.costs, stepped.instances[0], self.machine)
-            each = table[stepped.classes.reshape(tiled, steps.pieces)]
-            total = each.sum(axis=2)
-            longest = each[np.arange(tiled), np.argmax(total, axis=1)]
-            more = final[:, 3] - longest[:, 3]  # launches and changes of mode; what was set up stays
-            each[:, :, 3] = np.where(total > 0, np.maximum(0, each[:, :, 3] + more[:, None]), 0)
-            self.known[key] = each.sum(axis=0), each.sum(axis=2)
-        return self.known[key]
+        table = tick_parts(stepped.costs, stepped.instances[0], self.machine)
+        each = table[stepped.classes.reshape(tiled, steps.pieces)]
+        total = each.sum(axis=2)
+        longest = each[np.arange(tiled), np.argmax(total, axis=1)]
+        more = setting_up - longest[:, 3]  # launches and changes of mode; what was set up stays
+        each[:, :, 3] = np.where(total > 0, np.maximum(0, each[:, :, 3] + more[:, None]), 0)
+        return each.sum(axis=0), each.sum(axis=2)
 
-    def add(
-        self,
-        stepped: PlannedSteps,
-        cores: I64,
-        parts: I64x2,
-        tiles: I64,
-        alone: I64,
-        pieces: dict[int, tuple[I64, I64]],
-    ) -> None:
+    def add_sums(self, alike: Alike, cores: I64) -> None:
         """Count the steps that add up sums: cores that do have an equal part of them."""
-        first, adding = stepped.base + stepped.steps.tiles, stepped.addition_costs
+        adding = alike.first.addition_costs
         many = len({piece for piece, _ in adding})
-        for number, step in enumerate(range(first, first + len(adding) // many)):
+        for number in range(len(adding) // many):
+            steps = alike.base + alike.first.steps.tiles + number
             mine = cores[[piece for piece, _ in adding[number * many : (number + 1) * many]]]
-            parts[mine] += self.parts[step]
-            tiles[mine] += 1
-            ticks = int(self.parts[step].sum())
-            pieces[step], self.busy[step], alone[step] = (mine, np.full(many, ticks)), many * ticks, False
+            self.by_core[mine] += self.parts[steps].sum(axis=0)
+            self.tiles[mine] += len(steps)
+            ticks = self.parts[steps].sum(axis=1)
+            self.busy[steps] = many * ticks
+            for like in _equal_rows(ticks[:, None]):
+                self.crew[steps[like]] = len(self.pieces)
+                self.pieces.append((mine, np.full(many, ticks[like[0]])))
+
+
+def _equal_rows(rows: I64x2) -> list[I64]:
+    """Numbers of rows that are equal, together."""
+    if (rows == rows[0]).all():
+        return [np.arange(len(rows))]
+    which = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+    return [np.flatnonzero(which == number) for number in range(int(which.max()) + 1)]
 
 
 class Unfolded(NamedTuple):
@@ -135,18 +153,16 @@ def unfolded(booked: Occupied, schedule: Schedule, machine: Machine, members: Me
         return Unfolded(start, ticks, resource, operator, kind)
     spread, place = machine.spread[resource], machine.unfolded_resources[1]
     is_core = (spread > 1) & (resource < len(machine.cores))
-    steps = schedule.decided.events.nodes.step[schedule.events[owner[is_core]]].tolist()
-    pieces = [members.pieces[number] for number in steps]
+    of_steps, cores, taken = members.of_steps(schedule.decided.events.nodes.step[schedule.events[owner[is_core]]])
     many = spread.copy()
-    many[is_core] = [len(cores) for cores, _ in pieces]
+    many[is_core] = of_steps
     _check_room(int(many.sum()), schedule, machine)
     row = np.repeat(np.arange(len(many)), many)
     within = np.arange(len(row)) - np.repeat(np.cumsum(many) - many, many)
     where, took = place[resource][row] + within, ticks[row]
-    if pieces:
+    if len(cores):
         mine = is_core[row]
-        where[mine] = np.concatenate([cores for cores, _ in pieces])
-        took[mine] = np.concatenate([taken for _, taken in pieces])
+        where[mine], took[mine] = cores, taken
         if not took.all():  # cores that have nothing of an operator
             some = took > 0
             row, where, took = row[some], where[some], took[some]
