@@ -1,15 +1,20 @@
 """How fast schedules are found, against the budgets and against Stream's CPU time for the same network.
 
 python benchmarks/schedule.py
+python benchmarks/schedule.py --against PATH  (of another checkout: both in turn, and their ratio)
 """
 
 from __future__ import annotations
 
+import json
 import os
 import resource
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 os.environ.setdefault("MONET_CACHE", "off")  # what is new here must not have been mapped by an earlier run
 
@@ -126,7 +131,28 @@ def depth() -> None:
     print(f"{text:<72} {ratio:9.2f} ×   budget      9 ×   {ratio / 9:5.2f}×")
 
 
-if __name__ == "__main__":
+def against(other: str, rounds: int = 3) -> None:
+    """A new core and a new DRAM in another checkout and here, in turn: the least of each, so that both have seen the
+    same machine."""
+    here, script = Path(__file__).resolve().parent.parent, Path(__file__).resolve().parent / "new_hardware.py"
+    least: dict[tuple[str, str], float] = {}
+    for _ in range(rounds):
+        for checkout in (other, str(here)):
+            environment = {**os.environ, "PYTHONPATH": str(Path(checkout) / "src")}
+            ran = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, check=True)
+            for what, spent in json.loads(ran.stdout).items():
+                least[checkout, what] = min(spent, least.get((checkout, what), spent))
+    for what in dict.fromkeys(what for _, what in least):
+        before, now = least[other, what], least[str(here), what]
+        print(
+            f"ResNet-18 step on edge-tpu, new {what:<12} {before:6.0f} ms there, {now:6.0f} here  {now / before:5.2f}×"
+        )
+    print(f"load of this machine: {os.getloadavg()[0]:.1f}")
+
+
+if __name__ == "__main__" and sys.argv[1:2] == ["--against"]:
+    against(sys.argv[2])
+elif __name__ == "__main__":
     resnet18()
     stream()
     transformers()

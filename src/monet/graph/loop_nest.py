@@ -53,7 +53,7 @@ class Picks:
         return (*shape[: self.axis], min(shape[self.axis], many), *shape[self.axis + 1 :])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Operand:
     """One tensor of an operator as the nest sees it.
 
@@ -80,7 +80,7 @@ class Operand:
         if not self.bits_per_element:
             object.__setattr__(self, "bits_per_element", format_named(self.dtype).bits_per_element(self.shape))
 
-    @property
+    @cached_property
     def dims(self) -> frozenset[str]:
         """Names of the dimensions that are relevant to this operand."""
         found = frozenset(name for index in self.indices for name, coefficient in index.terms if coefficient)
@@ -147,7 +147,7 @@ class LoopNest:
         """Dimension name → trip count."""
         return dict(self.dims)
 
-    @property
+    @cached_property
     def points(self) -> int:
         """Iterations of the innermost statement."""
         return math.prod(size for _, size in self.dims)

@@ -332,14 +332,23 @@ class Core:
         """Whether its lanes are a quantiser at the output of its array, and nothing else."""
         return [name for name, _ in self.functions] == ["quantize"]
 
+    @cached_property
+    def _cycles_of(self) -> dict[str, float]:
+        return dict(reversed(self.functions))  # the first of a name counts
+
+    @cached_property
+    def _refused(self) -> dict[str, str]:
+        return {}  # by function that it cannot do, in words
+
     def function_cycles(self, function: str) -> float:
         """Cycles per element and lane of a vector function."""
-        for name, cycles in self.functions:
-            if name == function:
-                return cycles
-        raise HardwareError(
-            f"this core cannot do the function {function!r}; {nearest(function, [name for name, _ in self.functions])}"
-        )
+        found = self._cycles_of.get(function)
+        if found is not None:
+            return found
+        if function not in self._refused:  # finding what is meant instead takes long
+            hint = nearest(function, [name for name, _ in self.functions])
+            self._refused[function] = f"this core cannot do the function {function!r}; {hint}"
+        raise HardwareError(self._refused[function])
 
     def peak_macs_per_s(self, rate: Rate) -> float:
         """Multiply-accumulates per second with every unit busy."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -80,7 +81,10 @@ Sharing = tuple[tuple[str, int], ...]  # inputs that several pieces want the sam
 SURROUNDINGS = Section[int]("surroundings of steps", 10_000)  # what a cost depends on outside of its step → a number
 STEPS = Section[StepCost]("costs of steps", 100_000)  # by content, for all accelerators
 UNFUSED_CYCLES = Section[float | None]("cycles of operators alone", 100_000)  # None where a core cannot run one
-UNTILED = Section[tuple[StepRanges, I64, I64, Bool]]("steps of operators alone", 10_000)
+# steps, class of shape of each, first of every class, which are not empty
+CUT_STEPS = Section[tuple[StepRanges, I64, I64, Bool]](
+    "steps of operators", 64 * 2**20, lambda found: 500 + found[1].nbytes * (2 + 2 * len(found[0].ranges))
+)
 
 
 class CostTable:
@@ -174,10 +178,6 @@ class CostTable:
     def passing_cycles(self, cost: StepCost, instance: CoreInstance) -> float:
         """Cycles that the operands of a streamed step of a core take on their way from and to DRAM."""
         return passing_cycles(cost, self._border(instance, 1, 1.0, 0, ()))
-
-    def border_bits(self, instance: CoreInstance) -> float:
-        """Bits per cycle of the way from a core to DRAM that ``passing_cycles`` counts."""
-        return self._border(instance, 1, 1.0, 0, ()).bits_per_cycle
 
     @cached_property
     def alike(self) -> dict[str, CoreInstance]:
@@ -409,12 +409,8 @@ def _costed(
 ) -> Costed:
     instances = table.machine.crew(placement.cores).instances
     pieces = len(instances)
-    if group.key:
-        steps = make_steps(operator.nest, group.tiles[operator.number], placement.split)
-        classes, first = shape_classes(operator.nest, steps)
-        some = _not_empty(steps)
-    else:
-        steps, classes, first, some = _untiled(operator, placement.split, table.store)
+    tiles = group.tiles[operator.number] if group.key else {}
+    steps, classes, first, some = _steps(operator, tiles, placement.split, table.store)
     costs = {
         int(step): table.cost(operator, steps, int(step), instances[int(step) % pieces], held, share, goal)
         for step in first
@@ -482,14 +478,17 @@ def _nothing(like: StepCost) -> StepCost:
     return StepCost(0.0, 0.0, 0.0, 0.0, operands, (), like.bound_by)
 
 
-def _untiled(operator: Operator, split: Split, store: CostStore) -> tuple[StepRanges, I64, I64, Bool]:
-    """Steps of an operator alone, with their classes of shape and which are not empty: the same on every machine."""
+def _steps(
+    operator: Operator, tiles: Mapping[str, tuple[I64, I64]], split: Split, store: CostStore
+) -> tuple[StepRanges, I64, I64, Bool]:
+    """Steps of an operator, with their classes of shape and which are not empty: the same on every machine."""
 
     def compute() -> tuple[StepRanges, I64, I64, Bool]:
-        steps = make_steps(operator.nest, {}, split)
+        steps = make_steps(operator.nest, tiles, split)
         return steps, *shape_classes(operator.nest, steps), _not_empty(steps)
 
-    return store[UNTILED].get_or((operator.key, split), compute)
+    cut = tuple((dim, low.tobytes(), high.tobytes()) for dim, (low, high) in tiles.items())
+    return store[CUT_STEPS].get_or((operator.key, cut, split), compute)
 
 
 def _not_empty(steps: StepRanges) -> Bool:

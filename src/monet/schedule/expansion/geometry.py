@@ -214,7 +214,7 @@ class Grid:
         """Number of blocks."""
         return len(self.regions) if self.regions is not None else math.prod(self.counts)
 
-    @property
+    @cached_property
     def content(self) -> tuple[Any, ...]:
         """How it is cut, whatever the storage is called and wherever its blocks are."""
         edges = tuple((axis, edge.tobytes()) for axis, edge in self.edges.items())

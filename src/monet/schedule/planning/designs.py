@@ -18,14 +18,13 @@ from monet.mapping.errors import DoesNotFit, MappingError
 from monet.schedule.costs.cost_table import CostTable
 from monet.schedule.expansion.geometry import make_steps
 from monet.schedule.lower_bound.traffic import distinct_bytes
+from monet.schedule.planning.pieces import Cores, piece_cost, piece_cycles
 from monet.schedule.planning.splits import array_cycles, best_split
 from monet.schedule.result_rows import Infeasible
 from monet.schedule.workload import Operator
 
 HOPELESS = 4  # a design whose arithmetic takes so many times as long as another's is not costed any further
 CLEARLY = 0.98  # a later design is taken for at most this share of the time
-
-Cores = tuple[CoreInstance, ...]  # like ones
 
 
 def cannot_run(operator: Operator, instance: CoreInstance) -> str:
@@ -109,20 +108,25 @@ def _preferred(operator: Operator, cores: Cores) -> tuple[bool, int]:
 
 
 def _seconds(operator: Operator, instances: Cores, table: CostTable, share: float) -> float:
-    """Seconds of an operator on cores of a design: the longest piece of the best split, and the way to DRAM once."""
+    """Seconds of an operator on cores of a design: of the longest piece of the best split, and of what passes for all
+    of them. Work without products is costed as a whole: its pieces are parts of that."""
     first, sizes = instances[0], operator.nest.sizes
-    cost = table.cost(operator, make_steps(operator.nest, {}), 0, first, False, share)
     split = best_split(operator, instances, table)
+    if operator.is_matrix:
+        cost = piece_cost(operator, instances, split, table, share)
+        return piece_cycles(operator, instances, split, cost, table) / first.core.clock_hz
+    cost = table.cost(operator, make_steps(operator.nest, {}), 0, first, False, share)
     longest = math.prod(-(-sizes[dim] // parts) / sizes[dim] for dim, parts in split)
     return max(cost.cycles * longest, table.passing_cycles(cost, first)) / first.core.clock_hz
 
 
 def _least_seconds(operator: Operator, instances: Cores, table: CostTable) -> float:
-    """Seconds that ``_seconds`` says at least, without a mapping: every operand once to or from DRAM; on one core, its
-    array at the best unrolling."""
-    first = instances[0]
+    """Seconds that ``_seconds`` says at least of products, without a mapping: every operand once over the wires of all
+    cores; on one core, its array at the best unrolling."""
+    first, machine = instances[0], table.machine
     least = 8 * sum(distinct_bytes(operand, operator) for operand in operator.nest.operands)
-    cycles = least / table.border_bits(first)
+    supply = machine.supplying.supply(first, operator.input_bytes + operator.output_bytes)
+    cycles = least / (machine.supplying.border(first, supply).bits_per_cycle * len(instances))
     if len(instances) == 1:
         cycles = max(cycles, array_cycles(operator, first.core, (), table.store))
     return cycles / first.core.clock_hz
