@@ -15,11 +15,13 @@ from monet.frontends import load_model
 from monet.graph import GraphBuilder
 from monet.graph.op import Phase
 from monet.hardware import load_hardware
+from monet.request import Request
 from monet.schedule.engine import Scheduler
 from monet.schedule.evaluation import evaluate
 from monet.schedule.lower_bound.bound import bounds_of
 from monet.schedule.measurement.figures import figures_of
 from monet.schedule.plan import Plan, load_plan, plan_text
+from monet.schedule.planning.default_plan import default_schedule
 from monet.search.fusion import candidates, improve
 from monet.search.fusion.candidates import folded, hopeful_groups
 from monet.search.fusion.evaluation import FusionEvaluator
@@ -64,6 +66,16 @@ def test_found_is_never_worse_than_what_it_is_compared_with(objective: str) -> N
     again = figures_of(mlp_step(), mlp_step().schedule(found.plans["found"][0]))
     assert again == found.plans["found"][1]
     assert best < found.plans["unfused"][1].objective(objective)
+
+
+def test_found_is_never_slower_than_the_default_plan() -> None:
+    """Groups of the default plan place operators otherwise than any unfused plan does."""
+    asked = Request("vit:layers=1,hidden=96,heads=3,image=64", "edge-tpu", precision="bf16", batch=2)
+    scheduler = asked.scheduler()
+    run = default_schedule(scheduler)
+    assert run.plan.groups
+    found = find_fusion(scheduler, FusionSettings("latency", 1, 1, 0))
+    assert found.plans["found"][1].latency_s <= run.makespan / scheduler.machine.ticks_per_second
 
 
 @pytest.mark.parametrize(

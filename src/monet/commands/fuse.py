@@ -18,7 +18,7 @@ from monet.report.screen import screen
 from monet.request import Request
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.plan import Plan, load_plan, plan_text
-from monet.schedule.planning.family import best_unfused
+from monet.schedule.planning.default_plan import default_schedule
 from monet.search.fusion.search import FoundFusion, FusionSettings, find_fusion
 from monet.search.joint import Joint, JointStep, fusion_step, joint_search
 
@@ -51,7 +51,7 @@ def fuse(
     scheduler = request.scheduler()
     try:
         scheduler.check_fits()
-        base = best_unfused(scheduler, request.boundary, request.placements()).plan
+        base = default_schedule(scheduler, "auto", request.boundary, request.placements()).plan
         found = _search(scheduler, FusionSettings(request.objective, limit, effort, seed), base, manual)
     except NoSchedule as error:
         screen(errors=True).print(f"cannot run: {error}", soft_wrap=True)

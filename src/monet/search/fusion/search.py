@@ -11,7 +11,6 @@ from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.measurement.figures import Figures, figures_of
 from monet.schedule.plan import Plan
 from monet.schedule.planning.default_plan import default_schedule
-from monet.schedule.planning.family import best_unfused
 from monet.schedule.result_rows import Infeasible
 from monet.search.fusion.candidates import (
     HOPE,
@@ -118,18 +117,19 @@ def find_fusion(
     watch: Watch | None = None,
 ) -> FoundFusion:
     """Search for the fusion of a graph on an accelerator. ``base`` gives placements and all that is not fusion (its
-    groups are a starting point); ``manual`` a plan to compare with; ``known`` plans to start from as well. ``watch`` is
-    told how far it is after every schedule. An interrupt
-    (Ctrl-C) ends the search with the best plan so far. Raises ``NoSchedule`` if the step does not fit unfused."""
+    groups are a starting point); by default the plan of ``monet run``, so that none is found that is slower.
+    ``manual``: a plan to compare with; ``known``: plans to start from as well. ``watch`` is told how far it is after
+    every schedule. An interrupt (Ctrl-C) ends the search with the best plan so far. Raises ``NoSchedule`` if the step
+    does not fit unfused."""
     scheduler.check_fits()
     evaluator = FusionEvaluator(scheduler, settings.objective, settings.limit)
-    start = base or best_unfused(scheduler).plan
+    start = base or default_schedule(scheduler).plan
     plain = scheduler.complete(replace(start, groups=()))
     search = _Search(
         evaluator, settings, structure_of(scheduler.workload), plain,
         baseline_of(scheduler, scheduler.schedule(plain)), random.Random(settings.seed), watch,
     )  # fmt: skip
-    default = default_schedule(scheduler, "auto", start.boundary, dict(start.placements)).plan
+    default = scheduler.complete(start) if start.groups else _default(scheduler, start)
     if manual:
         manual = scheduler.schedule(manual).plan  # says what is wrong with it
     named = {"unfused": plain, "default": default, "manual": manual or manual_plan(evaluator, search.of, plain)}
@@ -138,7 +138,7 @@ def find_fusion(
         raise _does_not_fit(scheduler, plain)
     evaluator.watch = search.report
     search.report()
-    starts = [default, named["manual"], *known, *([scheduler.complete(start)] if start.groups else [])]
+    starts = [default, named["manual"], *known]
     try:
         _run(search, starts)
         interrupted = False
@@ -151,6 +151,11 @@ def find_fusion(
         plans, within, settings, search.census, search.partition, unfused_cost - search.partition.gain,
         unfused_cost - search.partition.bound, tuple(search.pairs), evaluator.scheduled, interrupted,
     )  # fmt: skip
+
+
+def _default(scheduler: Scheduler, start: Plan) -> Plan:
+    """What fusing by rule makes of a plan without groups."""
+    return default_schedule(scheduler, "auto", start.boundary, dict(start.placements)).plan
 
 
 def _does_not_fit(scheduler: Scheduler, plain: Plan) -> NoSchedule:
