@@ -97,6 +97,16 @@ def test_a_faster_network_is_never_slower_and_overlap_results() -> None:
     assert taking.latency_s == pytest.approx(slow.latency_s + 0.5 * hidden, rel=1e-6)
 
 
+@pytest.mark.parametrize("shard", ["gradients", "parameters"])
+def test_what_replicas_share_in_every_pass_lies_under_it(shard: str) -> None:
+    """Gradients leave while backward goes on, parameters come while the block before runs; the first
+    layer of a pass waits for its own."""
+    scattered = [one for one in result(data=4, shard=shard).communication if one.kind == "reduce_scatter"]
+    assert sum(one.exposed_s for one in scattered) < 0.5 * sum(one.seconds for one in scattered)
+    gathered = [one for one in result(data=4, shard="parameters").communication if one.kind == "all_gather"]
+    assert sum(one.exposed_s for one in gathered) < 0.75 * sum(one.seconds for one in gathered)
+
+
 def test_one_device_is_the_step_on_one_device() -> None:
     found = result(batch=1)
     alone = SystemRequest(GPT, "micro-npu", batch=1, optimizer="adam", fusion="none").evaluate()

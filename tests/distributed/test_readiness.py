@@ -45,3 +45,25 @@ def test_an_operator_stays_behind_all_that_touch_its_storages() -> None:
     moved = as_soon_as_ready(graph, {"over", "free"})
     assert [op.name for op in moved.ops] == ["a", "b", "over", "free", "c"]
     assert as_soon_as_ready(graph, ()) is graph
+
+
+@pytest.mark.parametrize("recompute", ["none", "full"])
+def test_parameters_are_gathered_while_the_block_before_runs(recompute: str) -> None:
+    plan = ParallelPlan(data=2, shard="parameters", recompute=recompute)
+    (stage,) = rank_graphs(load_model(GPT, batch=1, sequence=8), plan, TrainingOptions(), 2).stages
+    verify(stage.micro)
+    place = {op.name: number for number, op in enumerate(stage.micro.ops)}
+    products = [op for op in stage.micro.ops if op.kind == "linear" and not op.recompute]
+    for backward, before in ((False, "h.0."), (True, "h.2.")):
+        phase = [op for op in stage.micro.ops if (op.phase is Phase.BACKWARD) == backward]
+        gathers = [op for op in phase if op.kind == "all_gather" and op.inputs[0].startswith("h.1.")]
+        first = min(
+            place[op.name]
+            for op in products
+            if (op.phase is Phase.BACKWARD) == backward and op.layer.startswith(before)
+        )
+        assert gathers
+        assert all(place[op.name] < first for op in gathers)
+        others = [op for op in phase if op.kind == "all_gather" and op.inputs[0].startswith(("h.2.", "h.0."))]
+        ahead = [op for op in others if not op.inputs[0].startswith(before)]
+        assert all(place[op.name] > first for op in ahead)  # two blocks at a time, not three

@@ -203,6 +203,21 @@ def test_what_a_port_moves_does_not_hold_up_what_cores_read_and_write() -> None:
     assert start[5] == 110  # in one queue with the others it would
 
 
+def test_what_one_port_moves_does_not_hold_up_another() -> None:
+    """The result of a long collective is written late; that of a short one over another port, behind it in the program,
+    is not."""
+    given = (
+        N(COMPUTE, {1: 100}),
+        N(WRITE, {DRAM: 10}, ((0, 0, DATA),)),
+        N(COMPUTE, {CORE: 5}),
+        N(WRITE, {DRAM: 3}, ((2, 0, DATA),)),
+    )
+    start, events = np.zeros(len(given), np.int64), events_of(*given)
+    events.nodes.source[1], events.nodes.source[3] = ON_CHIP, ON_CHIP + 1
+    could_start(events, start, CORES, RESOURCES, ON_CHIP, False, False)
+    assert start.tolist() == [0, 100, 0, 5]
+
+
 def test_what_is_read_far_ahead_comes_just_in_time() -> None:
     """Weights of the third tile may come from the start, but are needed last: they come behind what the second tile
     needs from another core, which takes the same wires. The first weights are needed at once."""

@@ -14,7 +14,7 @@ from monet.distributed.blocks import Blocks, first_blocks
 from monet.distributed.chunks import Chunk, cut_into_chunks
 from monet.distributed.network import is_collective
 from monet.distributed.plan import ParallelPlan
-from monet.distributed.readiness import as_soon_as_ready, synchronising
+from monet.distributed.readiness import as_soon_as_ready, gathered_ahead, synchronising
 from monet.distributed.recomputation import check_names, recomputed
 from monet.distributed.replicas import flattened, gather_parameters, over_replicas
 from monet.distributed.sharding import Sharded, shard
@@ -176,7 +176,8 @@ class _Program:
             gradients = accumulated(builder, gradients, plan.gradient_format)
         leaving = _leaving(builder, differentiated)
         micro = prune(builder.build(outputs, forward.loss, gradients))
-        return as_soon_as_ready(recomputed(finished(micro, self.options, self.policy), plan), leaving), gradients
+        micro = as_soon_as_ready(recomputed(finished(micro, self.options, self.policy), plan), leaving)
+        return gathered_ahead(micro), gradients
 
     def _sent_back(self, builder: GraphBuilder, arrived: Sequence[str], found: Mapping[str, str]) -> list[str]:
         """Gradients of what was received go back to the chunk before."""

@@ -1,4 +1,5 @@
-"""Operators right behind what they wait for: gradients leave for other ranks while backward goes on.
+"""Operators right behind what they wait for: gradients leave for other ranks while backward goes on; and parameters
+gathered before they are needed.
 
 Reads of one memory are served in the order of the program, so a bucket that stands at the end of a program leaves at
 the end of it, however early its gradients are there.
@@ -11,8 +12,9 @@ from dataclasses import replace
 
 from monet.graph.graph import Graph
 from monet.graph.kind import Family, kind_named
-from monet.graph.op import Phase
+from monet.graph.op import Op, Phase
 from monet.graph.rewrite import is_inplace
+from monet.transforms.checkpoint_baselines import block_of
 
 
 def as_soon_as_ready(graph: Graph, moved: Collection[str]) -> Graph:
@@ -41,3 +43,25 @@ def synchronising(graph: Graph) -> set[str]:
             found.add(op.name)
             needed.update(op.inputs)
     return found
+
+
+def gathered_ahead(graph: Graph) -> Graph:
+    """The graph with parameters gathered from other replicas while the block before their readers runs, as the ports
+    serve collectives in the order of the program; two blocks' parameters are whole at a time (FSDP's prefetching, Zhao
+    et al. 2023). What the first block of a pass reads is gathered as the pass begins."""
+    gathers = {op.name for op in graph.ops if _gathers_parameter(graph, op)}
+    if not gathers:
+        return graph
+    place: dict[str, tuple[int, int]] = {}
+    starts, run = list[int](), ("", False)
+    for number, op in enumerate(graph.ops):
+        block = block_of(op), op.phase is Phase.BACKWARD
+        if block != run:
+            starts = [*starts[-1:], number] if block[1] == run[1] or not starts else [number]
+            run = block
+        place[op.name] = (starts[0] - 1 if op.name in gathers else number), number
+    return replace(graph, ops=tuple(sorted(graph.ops, key=lambda op: place[op.name])))
+
+
+def _gathers_parameter(graph: Graph, op: Op) -> bool:
+    return op.kind == "all_gather" and op.attrs["group"] == "data" and op.inputs[0] not in graph.producer

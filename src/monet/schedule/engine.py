@@ -134,10 +134,11 @@ class Scheduler:
         decided = run_decide(expanded, self.machine, self.workload, own_workspace())
         buffers = self.machine.tile_buffers(plan.prefetch)
         strict = bool(buffers.any())
+        ports = len(self.machine.folded.cores)
         if self.workload.has_transfers:
-            buffers[len(self.machine.folded.cores) :] = PORT_BUFFERS
+            buffers[ports:] = PORT_BUFFERS
         if buffers.any():
-            decided = ask_when_free(decided, expanded, buffers)
+            decided = ask_when_free(decided, expanded, buffers, ports)
         return expanded, decided, strict
 
 

@@ -17,8 +17,9 @@ from monet.schedule.schedule import Decided, bookings_of
 from monet.schedule.simulation.records import MOVE, READ, Dependencies, Events
 
 
-def ask_when_free(decided: Decided, expanded: Expanded, buffers: I64) -> Decided:
-    """Let every fetch for a tile wait for the tile that had its buffer before; ``buffers``: by core, 0 for no limit."""
+def ask_when_free(decided: Decided, expanded: Expanded, buffers: I64, ports: int) -> Decided:
+    """Let every fetch for a tile wait for the tile that had its buffer before; ``buffers``: by core, 0 for no limit.
+    Cores from ``ports`` on are ports: what they take from a memory on chip they take at once, to make room there."""
     nodes, deps, bookings = decided.events
     owner, booking = bookings_of(nodes.book_start, nodes.book_end)
     resource = bookings.resource[booking]
@@ -28,7 +29,7 @@ def ask_when_free(decided: Decided, expanded: Expanded, buffers: I64) -> Decided
     for core in np.flatnonzero(buffers):
         runs = owner[resource == core]
         last = runs[np.flatnonzero(np.diff(nodes.step[runs], append=-1))]  # of every tile that the core runs, in order
-        mine = np.flatnonzero(asks & (core_of == core))
+        mine = np.flatnonzero(asks & (core_of == core) & ((core < ports) | (nodes.kind == READ)))
         tile = np.searchsorted(last, mine) - buffers[core]
         before[mine] = np.where(tile >= 0, last[np.maximum(tile, 0)], -1) if len(last) else -1
     waits = before >= 0

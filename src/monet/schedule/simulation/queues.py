@@ -16,10 +16,15 @@ def could_start(
 ) -> None:
     """When each node could start if it had the wires to itself: reads in order, writes in order, neither in the way
     of the other, nor is what a port to the outside reads and writes (memories from ``outside`` on) in the way of what
-    cores do; cores serve in order as always. ``has_levels``: nor are reads from DRAM in the way of what moves on
-    from a shared level, which waits for them. ``strict``: when it is asked for, before the lag of what it needs."""
+    cores or other ports do; cores serve in order as always. ``has_levels``: nor are reads from DRAM in the way of what
+    moves on from a shared level, which waits for them. ``strict``: when it is asked for, before the lag of what it
+    needs."""
     bookings = events.bookings
-    free, came = np.zeros(5 * resources, np.int64), np.zeros(5 * resources, np.int64)
+    beyond = outside - 1
+    for number in range(start.size):
+        beyond = max(beyond, events.nodes[number].source, events.nodes[number].target)
+    lines = 3 + 2 * (beyond + 1 - outside)  # reads, writes and moves of cores; reads and writes of each port
+    free, came = np.zeros(lines * resources, np.int64), np.zeros(lines * resources, np.int64)
     end = np.empty(start.size, np.int64)
     for number in range(start.size):
         node, ready, asked = events.nodes[number], 0, 0
@@ -28,8 +33,9 @@ def could_start(
             ready = max(ready, end[dep.node] + dep.lag)
             asked = max(asked, end[dep.node] + (0 if strict else dep.lag))
         queue = resources if node.kind in (WRITE, EVICT) else 2 * resources if has_levels and node.kind == MOVE else 0
-        if max(node.source, node.target) >= outside:
-            queue = 4 * resources if node.kind in (WRITE, EVICT) else 3 * resources
+        port = max(node.source, node.target) - outside
+        if port >= 0:
+            queue = (3 + 2 * port + (1 if node.kind in (WRITE, EVICT) else 0)) * resources
         for b in range(node.book_start, node.book_end):
             resource = bookings[b].resource
             line = resource + queue if resource >= cores else resource
