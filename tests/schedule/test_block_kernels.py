@@ -75,3 +75,29 @@ def test_more_of_anything_is_never_slower(parameter: str, shape: tuple[int, int,
     taken = [cost(product(*shape), **{parameter: value}).latency_s for value in MORE[parameter]]
     for less, more in pairwise(taken):
         assert more <= 1.02 * less, (parameter, taken)
+
+
+def test_blocks_pay_for_every_slice_that_they_get() -> None:
+    """All that 128×128 tiles read passes cache, crossbar and shared memory, whatever DRAM sees of it."""
+    graph, accelerator = product(4096, 4096, 4096), load_hardware("a100")
+    (operator,) = Scheduler(graph, accelerator).workload.operators
+    instance = accelerator.cores[0]
+    kernel = kernel_of(operator.nest, instance.core, 108)
+    assert kernel is not None
+    macs, rows, columns = 4096**3, *kernel.tile
+    bits = 16 * kernel.padding * macs * (1 / rows + 1 / columns)
+    cache = next(memory.level for memory in accelerator.memories if memory.name == "l2")
+    (wire,) = accelerator.route("l2", instance.endpoint)
+    found = cost(graph).energy_breakdown.by_level
+    assert found["l2"] == pytest.approx(bits * cache.read_energy_j_per_bit, rel=0.25)  # and what comes from HBM
+    assert found["link"] >= bits * accelerator.links[wire].energy_j_per_bit
+    assert found["compute"] == pytest.approx(macs * instance.core.rate("fp16", "fp16").energy_j)
+    sums = instance.core.level("sums")  # read and written for every eight products
+    both_ways = sums.read_energy_j_per_bit + sums.write_energy_j_per_bit
+    assert found["sums"] == pytest.approx(kernel.padding * macs / 8 * 32 * both_ways, rel=0.01)
+    assert kernel.padding == pytest.approx(1, abs=0.1)
+
+
+def test_tiles_that_stick_out_cost_more_than_those_that_do_not() -> None:
+    joules = [cost(product(rows, 4096, 1024)).energy_breakdown.by_level["sums"] / rows for rows in (1056, 1025)]
+    assert joules[1] > 1.02 * joules[0]

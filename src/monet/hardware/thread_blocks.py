@@ -75,6 +75,7 @@ class Kernel:
     resident: int  # blocks that a core works on side by side
     slice_bytes: int  # of a row (or column) of a tile
     stages: int
+    padding: float  # products that blocks make for every one that is asked for: whole tiles, whole slices
     array_cycles: float  # of the core that has most blocks, every product that it makes
     cycles: float  # with ports, latencies, and what is not hidden at both ends
 
@@ -145,5 +146,7 @@ def _timed(
     a_slice = max(array, ports, fetched, waiting)
     ends = blocks.latency_cycles + rows * columns * product.result_bits / core.write_bits
     cycles = most * slices * a_slice + ends * (most if resident == 1 else 1)
+    asked = product.repeats * product.rows * product.columns * product.summed
+    padding = count * rows * columns * slices * depth / asked
     slices_of = blocks.slice_bytes, blocks.stages
-    return Kernel(tile, count, cores, resident, *slices_of, most * slices * array, cycles)
+    return Kernel(tile, count, cores, resident, *slices_of, padding, most * slices * array, cycles)

@@ -1,10 +1,12 @@
 """Matrix operators alone on cores that run blocks of threads (``hardware/thread_blocks.py``): the kernel that an
-operator is, and a step's cost with the kernel's time. Bytes and joules stay those of the mapping."""
+operator is, and what a piece of it costs: time, bytes that pass DRAM, joules of all that its blocks read and write."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from monet.formats import format_named
 from monet.graph.loop_nest import LoopNest
@@ -13,6 +15,8 @@ from monet.hardware.rates import Rate
 from monet.hardware.thread_blocks import Kernel, Multiplier, Product, best_kernel
 from monet.mapping.unfused.dram_route import OperandCost
 from monet.schedule.costs.step_cost import StepCost
+
+SLOTS = "I", "W", "O"
 
 
 def kernel_of(
@@ -33,21 +37,70 @@ def kernel_of(
     return replace(kernel, array_cycles=kernel.array_cycles / held, cycles=kernel.cycles / held)
 
 
-def with_kernel(
-    cost: StepCost, kernel: Kernel, nest: LoopNest, piece: LoopNest, core: Core, cache_bytes: int
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """The memory between cores and DRAM that blocks get their slices from: its bytes, and by level joules per bit of
+    the way from there into a core."""
+
+    bytes: int = 0
+    joules: tuple[tuple[str, float], ...] = ()
+
+
+def kernel_step(
+    kernel: Kernel, nest: LoopNest, piece: LoopNest, core: Core, cache: Cache, own: tuple[float, float]
 ) -> StepCost:
-    """A piece of an operator in the time of its kernel: all cores are done when the last one is. ``cache_bytes``: of
-    the memory between cores and DRAM, from which blocks that run at the same time get what they have in common."""
-    useful = min(cost.useful, kernel.array_cycles)
+    """A piece of an operator in the time of its kernel: all cores are done when the last one is. ``own``: of the bytes
+    of its inputs the share that is brought for it, the rest being so for other pieces."""
+    rate = core.rate(*(operand.dtype for operand in nest.reads[:2]), either_way=True)
+    useful = min(piece.points / (core.units * rate.products_per_cycle), kernel.array_cycles)
     stall = max(0.0, kernel.cycles - kernel.array_cycles)
     top = core.top("I")
     port = f"{top.name}.{top.port_for('I', Flow.FEED).name}"
     by = "compute" if stall <= kernel.array_cycles / 2 else port
-    times = _times(kernel, nest, cache_bytes)
-    fetched = (_fetched(cost.operands[slot], kernel, piece, slot, times[slot]) for slot in (0, 1))
-    operands = (*fetched, _stored(cost.operands[2], kernel, piece))
+    times = _times(kernel, nest, cache.bytes)
+    operands = (*(_fetched(kernel, piece, side, times[side]) for side in (0, 1)), _stored(kernel, piece))
+    energy = tuple(sorted(_joules(kernel, piece, core, rate, operands, own, cache).items()))
     under_use = kernel.array_cycles - useful
-    return replace(cost, useful=useful, under_use=under_use, stall=stall, bound_by=by, operands=operands)
+    return StepCost(useful, under_use, stall, 0.0, operands, energy, by, (), core.modes[0].name)
+
+
+def _joules(
+    kernel: Kernel,
+    piece: LoopNest,
+    core: Core,
+    rate: Rate,
+    operands: Sequence[OperandCost],
+    own: tuple[float, float],
+    cache: Cache,
+) -> dict[str, float]:
+    """By level. Whole tiles are read and added up, also where they stick out. A slice comes from the cache for every
+    block that wants it, which is paid here but for what the
+    schedule brings."""
+    assert core.thread_blocks is not None
+    made, warp = piece.points * kernel.padding, core.thread_blocks.warp
+    found = defaultdict[str, float](float, {"compute": piece.points * rate.energy_j})
+    for side, slot in enumerate(SLOTS[:2]):
+        bits, other = piece.reads[side].bits_per_element * made, kernel.tile[1 - side]
+        inside, top = core.levels_of(slot)[0], core.top(slot)
+        brought = 8 * operands[side].bytes
+        again, arriving = (max(0.0, bits / other - share * brought) for share in (own[side], 1.0))
+        for level, joules in cache.joules:
+            found[level] += again * joules
+        by_warps = bits / min(warp[1 - side], other)
+        found[top.name] += arriving * top.write_energy_j_per_bit + by_warps * top.read_energy_j_per_bit
+        if inside.name != top.name:
+            by_array = bits / math.prod(axis.size for axis in core.modes[0].axes if slot in axis.multicast)
+            found[inside.name] += by_warps * inside.write_energy_j_per_bit + by_array * inside.read_energy_j_per_bit
+    sums, result, top = core.level(core.accumulator_level), piece.writes[0], core.top("O")
+    width = format_named(rate.accumulator).bits
+    reach = rate.products_per_step * math.prod(axis.size for axis in core.modes[0].axes if axis.reduce)
+    both_ways = sums.read_energy_j_per_bit + sums.write_energy_j_per_bit
+    found[sums.name] += made / reach * width * both_ways
+    if sums.name != top.name:
+        elements = math.prod(result.shape)
+        found[sums.name] += elements * width * sums.read_energy_j_per_bit
+        found[top.name] += elements * result.bits_per_element * top.write_energy_j_per_bit
+    return dict(found)
 
 
 def _times(kernel: Kernel, nest: LoopNest, cache_bytes: int) -> tuple[int, int]:
@@ -75,29 +128,25 @@ def _times(kernel: Kernel, nest: LoopNest, cache_bytes: int) -> tuple[int, int]:
     return min(found, key=lambda times: size[0] * times[0] + size[1] * times[1])
 
 
-def _fetched(part: OperandCost, kernel: Kernel, piece: LoopNest, slot: int, times: int) -> OperandCost:
+def _fetched(kernel: Kernel, piece: LoopNest, side: int, times: int) -> OperandCost:
     """An input of a piece, which passes DRAM so many times. Work begins with the first slice of the first block."""
-    size, a_slice = piece.reads[slot].bytes, kernel.tile[slot] * kernel.slice_bytes
-    buffer = kernel.resident * kernel.stages * a_slice
-    return replace(part, bytes=size * times, first=min(size, a_slice), spilled=0, buffer=buffer)
+    size, a_slice = piece.reads[side].bytes, kernel.tile[side] * kernel.slice_bytes
+    return OperandCost(
+        SLOTS[side], size * times, min(size, a_slice), 0, kernel.resident * kernel.stages * a_slice, False
+    )
 
 
-def _stored(part: OperandCost, kernel: Kernel, piece: LoopNest) -> OperandCost:
+def _stored(kernel: Kernel, piece: LoopNest) -> OperandCost:
     """The results of a piece: they leave registers once, those of the last blocks at the end."""
     result = piece.writes[0]
     last = math.ceil(math.prod(kernel.tile) * result.bits_per_element / 8)
-    return replace(part, bytes=result.bytes, first=min(result.bytes, last), spilled=0, buffer=0)
+    return OperandCost("O", result.bytes, min(result.bytes, last), 0, 0, False)
 
 
 def _side(nest: LoopNest, number: int) -> int:
     """Rows (0) or columns (1) of a product."""
     mine, other, output = nest.reads[number], nest.reads[1 - number], nest.writes[0]
     return math.prod(nest.sizes[dim] for dim in (mine.dims & output.dims) - other.dims)
-
-
-def without_lanes(core: Core) -> Core:
-    """A core that multiplies on its array only."""
-    return replace(core, lanes=0, vector_rates=(), functions=())
 
 
 def _product(nest: LoopNest, rate: Rate, sums: int) -> Product:

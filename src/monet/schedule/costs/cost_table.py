@@ -21,7 +21,7 @@ from monet.mapping.cost_store import CostStore, Kept, Section
 from monet.mapping.errors import DoesNotFit
 from monet.mapping.unfused.border import Border
 from monet.schedule.costs.attention_cost import attention_step, lanes_beside
-from monet.schedule.costs.block_kernels import kernel_of, with_kernel, without_lanes
+from monet.schedule.costs.block_kernels import Cache, kernel_of, kernel_step
 from monet.schedule.costs.output_stage import behind_the_array, feeder
 from monet.schedule.costs.step_cost import (
     StepCost,
@@ -96,6 +96,7 @@ class CostTable:
         self._borders: dict[tuple[str, int, float, int, Sharing], Border] = {}
         self._places: dict[tuple[tuple[str, ...], bool], tuple[Any, ...]] = {}
         self._numbers: dict[tuple[bool, bool, str, int, bool, float, str, int, Sharing], int] = {}
+        self._caches: dict[str, Cache] = {}  # by core
         self.steps: dict[tuple[Any, ...], Costed] = {}
         # each has a number: keys are slow to compare, numbers are not
         self.numbered: dict[tuple[Any, ...], OperatorSteps] = {}
@@ -137,7 +138,7 @@ class CostTable:
             share /= 1 if held else self.machine.supplying.sharing(instance, steps.pieces)
             sharing = _sharing(operator, steps) if cores > 1 and operator.is_matrix else ()
             around = operator, instance, cores, held, share, goal, sharing
-            blocks = (steps.pieces, self._cache_bytes(instance)) if instance.core.thread_blocks else ()
+            blocks = (steps.pieces, self._cache(instance)) if instance.core.thread_blocks else ()
             content = (operator.key, ranges, held, self._surroundings(*around), blocks)
             found = self._known[key] = self.store[STEPS].get_or(content, lambda: self._compute(*around, steps, number))
         return found
@@ -263,9 +264,10 @@ class CostTable:
         border = self._border(instance, cores, 1.0 if held else share, supply, sharing)
         if operator.is_matrix:
             run = matrix_held if held else matrix_streamed
-            found = run(nest, instance, border, goal, self.store)
+            found = None
             if instance.core.thread_blocks and not held:
-                found = self._as_kernel(found, operator, steps, nest, instance, border, goal, share)
+                found = self._as_kernel(operator, steps, nest, instance, border, goal, share)
+            found = found or run(nest, instance, border, goal, self.store)
             return with_bias(found, nest, operator.operands[-1][0].dtype, instance.core) if operator.has_bias else found
         work = _part_of(operator, nest)
         if operator.is_attention:
@@ -276,7 +278,6 @@ class CostTable:
 
     def _as_kernel(
         self,
-        cost: StepCost,
         operator: Operator,
         steps: StepRanges,
         piece: LoopNest,
@@ -284,29 +285,23 @@ class CostTable:
         border: Border,
         goal: str,
         share: float,
-    ) -> StepCost:
-        """A streamed step as the part of a kernel that it is; as it was if lanes are done with it sooner."""
-        core = instance.core
+    ) -> StepCost | None:
+        """A streamed step as the part of a kernel that it is, or on lanes if they are done with it sooner; None if
+        there is no kernel of its formats."""
+        core, (first, second) = instance.core, (operand.dtype for operand in operator.nest.reads[:2])
         sums = steps.pieces // steps.parts(operator.nest.writes[0])
         kernel = self.kernel(operator, instance, steps.pieces, sums, share)
-        on_array = cost.mode in {mode.name for mode in core.modes}
-        if kernel is None or (not on_array and cost.cycles <= kernel.cycles):
-            return cost
-        if on_array:
-            first, second = (operand.dtype for operand in operator.nest.reads[:2])
-            for lanes in arrays_for(core, first, second)[1:]:
-                if (
-                    piece.points
-                    >= kernel.cycles * lanes.units * lanes.rate(first, second, either_way=True).products_per_cycle
-                ):
-                    continue  # their arithmetic alone takes longer
-                by_lanes = matrix_streamed(piece, replace(instance, core=lanes), border, goal, self.store)
-                if by_lanes.cycles <= kernel.cycles:
-                    return by_lanes
-        else:
-            alone = replace(instance, core=without_lanes(core))
-            cost = matrix_streamed(piece, alone, border, goal, self.store)
-        return with_kernel(cost, kernel, operator.nest, piece, core, self._cache_bytes(instance))
+        if kernel is None:
+            return None
+        for lanes in arrays_for(core, first, second)[1:]:
+            pace = lanes.units * lanes.rate(first, second, either_way=True).products_per_cycle
+            if piece.points >= kernel.cycles * pace:
+                continue  # their arithmetic alone takes longer
+            by_lanes = matrix_streamed(piece, replace(instance, core=lanes), border, goal, self.store)
+            if by_lanes.cycles <= kernel.cycles:
+                return by_lanes
+        own = tuple(steps.parts(operand) / steps.pieces for operand in operator.nest.reads[:2])
+        return kernel_step(kernel, operator.nest, piece, core, self._cache(instance), (own[0], own[1]))
 
     def kernel(
         self, operator: Operator, instance: CoreInstance, pieces: int, sums: int, share: float = 1.0
@@ -316,10 +311,21 @@ class CostTable:
         leave = self.machine.supplying.border_among(instance, pieces, supply).bits_per_cycle
         return kernel_of(operator.nest, instance.core, pieces, sums, share, leave)
 
-    def _cache_bytes(self, instance: CoreInstance) -> int:
-        """Bytes of the largest memory between a core and DRAM."""
-        *levels, _ = self.machine.supplying.supplies(instance)
-        return max((int(self.machine.capacity[number]) for number in levels), default=0)
+    def _cache(self, instance: CoreInstance) -> Cache:
+        """The largest memory between a core and DRAM."""
+        found = self._caches.get(instance.name)
+        if found is None:
+            machine = self.machine
+            *levels, _ = machine.supplying.supplies(instance)
+            found = Cache()
+            if levels:
+                number = max(levels, key=lambda level: int(machine.capacity[level]))
+                memory, folded = machine.folded.memories[number - 1], machine.folded
+                wires = (folded.links[index] for index in folded.route(memory.name, instance.endpoint))
+                joules = memory.level.read_energy_j_per_bit, math.fsum(link.energy_j_per_bit for link in wires)
+                found = Cache(int(machine.capacity[number]), ((memory.level.name, joules[0]), ("link", joules[1])))
+            self._caches[instance.name] = found
+        return found
 
 
 def _sharing(operator: Operator, steps: StepRanges) -> Sharing:

@@ -79,14 +79,17 @@ def array_cycles(operator: Operator, core: Core, split: Split, store: CostStore)
     def compute() -> float:
         steps = make_steps(operator.nest, {}, split)
         piece = step_nest(operator.nest, steps, steps.longest)
-        arrays = arrays_for(core, *(operand.dtype for operand in operator.nest.reads[:2]))
+        formats = [operand.dtype for operand in operator.nest.reads[:2]]
+        sums = math.prod(many for dim, many in split if dim not in operator.nest.writes[0].dims)
+        kernel, arrays = kernel_of(operator.nest, core, steps.count, sums), arrays_for(core, *formats)
+        if kernel is not None:  # in place of the array; lanes only where their arithmetic may take less
+            paces = [array.units * array.rate(*formats, either_way=True).products_per_cycle for array in arrays]
+            sooner = (pace * kernel.cycles > piece.points for pace in paces)
+            arrays = tuple(array for array, may in zip(arrays, sooner, strict=True) if may and array != core)
         ways: list[tuple[Core, tuple[LoopNest, ...]]] = [(array, (piece,)) for array in arrays]
         ways += [(array, phases(piece)) for array in arrays if has_phases(piece, Target(array))]
-        sums = math.prod(many for dim, many in split if dim not in operator.nest.writes[0].dims)
-        kernel = kernel_of(operator.nest, core, steps.count, sums)
-        return min(
-            kernel.cycles if kernel and array == core else _fewest_cycles(nests, array, store) for array, nests in ways
-        )
+        found = [_fewest_cycles(nests, array, store) for array, nests in ways]
+        return min([*found, *([kernel.cycles] if kernel else [])])
 
     return store[ARRAY_CYCLES].get_or((operator.key, arrays_key(core, store), split), compute)
 
