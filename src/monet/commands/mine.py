@@ -39,7 +39,7 @@ from monet.request.system_request import SystemRequest
 from monet.search.hardware.workload import Workload
 from monet.search.mining.comparison import Beside, beside_of
 from monet.search.mining.finalists import Finalist, finalists_of
-from monet.search.mining.methods import check_method, mine_by
+from monet.search.mining.methods import check_method, hand_designs, mine_by
 from monet.search.mining.mine import Mining, Problem, Watch
 from monet.search.mining.mine import mine as mine_template
 from monet.search.mining.templates import Limits, Template, load_template, template_names
@@ -71,7 +71,7 @@ def mine(
     only: Annotated[list[str] | None, typer.Option("--range", metavar="NAME=V,V", help="Values that a parameter of the template may take: rows=16,32. Repeatable.")] = None,
     weight: Annotated[list[float] | None, typer.Option(help="Weight of a model in the geometric mean, in their order. Repeatable.")] = None,
     method: Annotated[str, typer.Option(help="bound (proves how far it is), wham, random, tpe, nsga2 or spotlight.")] = "bound",
-    baselines: Annotated[bool, typer.Option("--baselines", help="Evaluate hand-made designs too, scaled to the limits: TPU-, NVDLA-, A100-like.")] = False,
+    baselines: Annotated[bool, typer.Option("--baselines", help="Start from hand-made designs, scaled to the limits (TPU-, NVDLA-, A100-like), and compare with them.")] = False,
     inference: Annotated[bool, typer.Option("--inference-mined", help="Also mine for inference, and use that design for these models.")] = False,
     stages: Annotated[int, typer.Option(min=0, help="Mine for a pipeline of so many stages over the network of --system. [default: one device]", show_default=False)] = 0,
     top: Annotated[int, typer.Option(min=0, help=f"Designs kept of each stage for the choice over all stages. [default: {DEFAULT_TOP}]", show_default=False)] = 0,
@@ -129,6 +129,7 @@ def mine(
         return
     with _kept(store) as path, _display() as watch:
         if method == "bound":
+            by_hand = hand_designs(problem, problem.space()) if baselines else {}
             found = mine_template(
                 problem,
                 path,
@@ -137,6 +138,7 @@ def mine(
                 patience=patience,
                 jobs=jobs,
                 resume=resume,
+                start=tuple(by_hand.values()),
                 watch=watch,
             )
         else:

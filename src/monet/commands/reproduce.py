@@ -7,15 +7,19 @@ from typing import Annotated
 import typer
 
 from monet.commands import MOST_SEED
+from monet.errors import MonetError
 from monet.report.files import check_outputs, write_json
 from monet.report.html.study import write_study
 from monet.report.screen import screen
 from monet.studies.study import STUDIES, Options, study_named
 
+USUAL, MOST = 5, 10  # efforts
+
 
 def reproduce(
     study: Annotated[str, typer.Argument(help="Name of the study; without one, what there is.")] = "",
-    effort: Annotated[int, typer.Option(min=1, max=10, help="1: a quick look, 10: as thorough as it gets.")] = 5,
+    effort: Annotated[int, typer.Option(min=1, max=MOST, help="1: a quick look, 10: as thorough as it gets.")] = USUAL,
+    full: Annotated[bool, typer.Option("--full", help="All of it, as --effort 10; may take an hour.")] = False,
     seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Seed of all random choices; the same seed gives the same answer.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Processes; does not change the answer.")] = 1,
     store: Annotated[str, typer.Option(metavar="FOLDER", help="Where studies of hardware keep their points. [default: the user's cache]", show_default=False)] = "",
@@ -28,6 +32,9 @@ def reproduce(
             typer.echo(f"{name:24}{about}")
         return
     run = study_named(study)
+    if full and effort != USUAL:
+        raise MonetError(f"--full, --effort {effort}: give one of them; --full is --effort {MOST}")
+    effort = MOST if full else effort
     check_outputs({"--report": report}, {"--json": json})
     errors = screen(errors=True)
     outcome = run(Options(seed, effort, jobs, lambda line: errors.print(line, style="dim"), store))

@@ -178,7 +178,14 @@ class Pipeline:
         return Step(times.seconds, joules * self.per_stage, times)
 
     def _message(self, size_bytes: float) -> float:
-        return self.network.message(size_bytes).seconds
+        if size_bytes not in self._sent:
+            self._sent[size_bytes] = self.network.message(size_bytes).seconds
+        return self._sent[size_bytes]
+
+    @cached_property
+    def _sent(self) -> dict[float, float]:
+        """Seconds of messages by size, as they were asked for."""
+        return {}
 
 
 PIPELINES = Section[Pipeline]("pipelines of spaces", 8)

@@ -23,7 +23,15 @@ class Beside:
     cost: float
 
 
-def beside_of(found: Mining, store_path: str, jobs: int = 1, *, hand: bool, inference: bool) -> list[Beside]:
+def beside_of(
+    found: Mining,
+    store_path: str,
+    jobs: int = 1,
+    *,
+    hand: bool,
+    inference: bool,
+    most: int = INFERENCE_EVALUATIONS,
+) -> list[Beside]:
     """Designs to compare with, evaluated in the same store; those that cannot run are left out."""
     problem, space = found.problem, found.space
     designs = {}
@@ -31,7 +39,7 @@ def beside_of(found: Mining, store_path: str, jobs: int = 1, *, hand: bool, infe
         known = problem.template.model.designs
         designs = {name: (known[name].about, values) for name, values in hand_designs(problem, space).items()}
     if inference:
-        mined = mined_for_inference(problem, f"{store_path}-inference", jobs)
+        mined = mined_for_inference(problem, f"{store_path}-inference", jobs, most)
         if mined.best is not None:
             designs["mined for inference"] = (
                 "the best found for inference of the same models",

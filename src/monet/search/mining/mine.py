@@ -178,9 +178,11 @@ def mine(
     jobs: int = 1,
     resume: bool = False,
     front: bool = True,
+    start: Sequence[Values] = (),
     watch: Watch = lambda *_: None,
 ) -> Mining:
-    """Best-first mining of a template. The same design whatever ``jobs``, and whether it was interrupted."""
+    """Best-first mining of a template. The same design whatever ``jobs``, and whether it was interrupted. ``start``:
+    designs that are evaluated first, as many as ``evaluations`` allow."""
     began, cpu = time.monotonic(), time.process_time()
     space, workloads = problem.space(), analysed(problem.workloads)
     found = candidates(
@@ -204,6 +206,9 @@ def mine(
     records, interrupted = dict[str, Record](), False
     with Bench(space, store_path, jobs, resume).opened() as evaluate:
         try:
+            for record in evaluate(list(start[:evaluations])) if start else ():
+                records[space.key(record.values)] = record
+            search.know(tuple(records.values()))
             for record in answered(search.search(), evaluate):
                 records[space.key(record.values)] = record
                 watch(len(records), evaluations, search.best, search.gap)

@@ -70,6 +70,7 @@ class Chooser:
     floor: float = 0.0
     known: dict[tuple[tuple[int, ...], Cuts], Choice | None] = field(default_factory=dict)
     fits: dict[Cuts, bool] = field(default_factory=dict)
+    tables: dict[tuple[int, int], F64x2] = field(default_factory=dict)
     tried: int = 0
 
     def choice(self, designs: Sequence[Record], cuts: Cuts) -> Choice | None:
@@ -189,14 +190,14 @@ class Chooser:
 
     def _table(self, record: Record, stage: int, cuts: Cuts) -> F64x2:
         pipeline = self.pipeline
-        if pipeline.coster.repeats:
-            kind = pipeline.kinds[stage]
-            costed = costed_stages(record.metrics, kind)
-            lengths = [
-                grown_to(costed, count).seconds(pipeline.micro_batches) for count in range(1, pipeline.layers + 1)
-            ]
-            return by_length(lengths)
-        return self._estimated(record, cuts)
+        if not pipeline.coster.repeats:
+            return self._estimated(record, cuts)
+        kind = pipeline.kinds[stage]
+        if (id(record), kind) not in self.tables:
+            costed, passes = costed_stages(record.metrics, kind), pipeline.micro_batches
+            lengths = [grown_to(costed, count).seconds(passes) for count in range(1, pipeline.layers + 1)]
+            self.tables[id(record), kind] = by_length(lengths)
+        return self.tables[id(record), kind]
 
     def _estimated(self, record: Record, cuts: Cuts) -> F64x2:
         """Seconds of any layers on a design: of each stage its time, shared among its layers by their work."""

@@ -38,9 +38,7 @@ def best_cuts(seconds: Sequence[F64x2]) -> tuple[int, ...] | None:
 
 def by_length(lengths: Sequence[float]) -> F64x2:
     """Seconds of layers ``i`` up to ``j`` where only their number counts; ``lengths``: of 1, 2 … layers."""
-    layers = len(lengths)
-    table = np.full((layers + 1, layers + 1), np.inf)
-    for count, seconds in enumerate(lengths, 1):
-        for start in range(layers - count + 1):
-            table[start, start + count] = seconds
-    return table
+    every = np.concatenate((np.array(lengths, float), [np.inf]))
+    ends = np.arange(len(lengths) + 1)
+    counts = ends[None, :] - ends[:, None]
+    return np.asarray(every[np.where(counts > 0, counts - 1, -1)])
