@@ -2,55 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from functools import cache
-from typing import Any
 
 import pytest
 
-from tests.regression.evaluate import HERE, Figures, evaluate_run, fresh_processes, load_runs
+from tests.regression.comparison import differences, stored
+from tests.regression.evaluate import evaluate_run, fresh_processes, load_runs
 from tests.regression.golden import GOLDEN, golden_text, stored_text
 
 RUNS = load_runs()
-RELATIVE = 1e-9  # of joules, seconds and ratios; ticks and bytes are exact
 
 
 @pytest.fixture(scope="session")
 def process() -> Iterator[ProcessPoolExecutor]:
     with fresh_processes(1) as made:
         yield made
-
-
-@cache
-def stored() -> dict[str, Figures]:
-    found: dict[str, Figures] = json.loads((HERE / "figures.json").read_text())
-    return found
-
-
-def flat(values: Any, path: str = "") -> dict[str, Any]:
-    """Path → figure."""
-    if not isinstance(values, dict):
-        return {path: values}
-    return {key: one for name, value in values.items() for key, one in flat(value, f"{path}/{name}".strip("/")).items()}
-
-
-def same(first: Any, second: Any) -> bool:
-    if isinstance(first, float) and isinstance(second, float):
-        return math.isclose(first, second, rel_tol=RELATIVE, abs_tol=0.0)
-    return type(first) is type(second) and bool(first == second)
-
-
-def differences(before: Figures, now: Figures) -> list[str]:
-    """One line per figure that moved."""
-    first, second = flat(before), flat(now)
-    return [
-        f"{path}: {first.get(path, 'absent')} stored, {second.get(path, 'absent')} now"
-        for path in sorted(first.keys() | second.keys())
-        if path not in first or path not in second or not same(first[path], second[path])
-    ]
 
 
 @pytest.mark.parametrize(

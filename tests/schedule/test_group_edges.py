@@ -100,7 +100,10 @@ def test_pieces_of_a_split(family: str) -> None:
     """All ways over up to 7 cores: pieces are groups, cover the product once, and none has more than the clock says."""
     nest = product("N=70,K=90,C=100", family)
     operator = cast(
-        Operator, SimpleNamespace(nest=nest, splittable=frozenset("NK"), summed=frozenset("C"), dimensions=_Plain())
+        Operator,
+        SimpleNamespace(
+            nest=nest, splittable=frozenset("NK"), summed=frozenset("C"), dimensions=_Plain(), is_attention=False
+        ),
     )
     ways = Ways.of(operator, 7)
     assert ways.splits == tuple(candidates(operator, 7))

@@ -10,7 +10,8 @@ dimensions dropped), the core's micro-architecture with its energies, what the b
 
 What is remembered for a whole process besides the default store knows no cost; each is a pure function of immutable
 values, and bounded. ``footprint.footprints`` and ``footprint.tables``: what a nest touches, asked for deep inside
-frames, which have no store. ``phases.phases``: of a nest. ``lane_array.lane_array``: the lanes of a core as an array.
+frames, which have no store. ``phases.phases``: of a nest. ``spatial.factors``: of two numbers.
+``lane_array.lane_array``: the lanes of a core as an array.
 ``resolve.same_core``: of equal cores the first, so that keys with cores in them are compared by identity.
 ``work.top_ports``: ports of its top memories. ``geometry._part``: the nest of a step. ``workload._form``: what an
 operator is, whatever its tensors are called. ``workload._number_of``: kinds of storages. ``plan.same_cores``: of equal
