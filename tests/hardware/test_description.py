@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from monet.errors import MonetError
 from monet.hardware import DescriptionError, HardwareError, load_description, load_hardware, replace, schema
+from monet.hardware.check import port_of
+from monet.hardware.core import Flow
 from monet.hardware.document import parse_document
 from monet.hardware.loading import describe, describe_text
 from monet.hardware.resolve import resolve
@@ -145,7 +148,7 @@ def test_problems_of_fields_and_of_the_whole_are_reported_in_one_go() -> None:
         ({"rates: [int8]": "rates: {int8: {accumulator: bit}}"}, "cores.pe.rates.int8.accumulator", "cannot hold sums"),
         ({"kind: matrix": "kind: vector"}, "cores.pe.vector", "needs its lanes"),
         ({"kind: LPDDR4": "kind: custom"}, "dram.main", "must also give latency_s"),
-        ({"network:": "  side: {kind: LPDDR4, capacity_bytes: 1 GiB}\nnetwork:"}, "dram.side", "one DRAM, here main"),
+        ({"network:": "  side: {kind: LPDDR4, capacity_bytes: 1 GiB}\nnetwork:"}, "dram.side", "no part of the net"),
         ({"node_nm: 28": "node_nm: 1"}, "node_nm", "greater than or equal to 3"),
         ({"size_bytes: 64 KiB, bandwidth_bits_per_cycle: 256": "size_bytes: 64 KiB"},
          "cores.pe.memories.1", "give bandwidth"),
@@ -294,3 +297,26 @@ def test_a_parameter_that_sets_nothing_is_refused() -> None:
 def test_on_and_off_are_names_and_true_is_not() -> None:
     document = parse_document("dram: {off: {a: true, b: False, c: yes}}", "chip.yaml")
     assert document == {"dram": {"off": {"a": True, "b": False, "c": "yes"}}}
+
+
+@pytest.mark.parametrize(("field", "value", "why"), [
+    ("policy", "lru", "which is always managed"), ("resident", ["weights"], "whose tiles need it"),
+])  # fmt: skip
+def test_what_a_core_works_in_is_no_cache(field: str, value: Any, why: str) -> None:
+    chip = Path(__file__).parents[1] / "chips" / "shared-l1.yaml"
+    with pytest.raises(MonetError, match=rf"memories\.l1\.{field}\b.*it is a level of cores\.\w+, {why}"):
+        load_hardware(chip, {f"memories.l1.{field}": value})
+
+
+def test_a_flow_takes_the_port_that_lists_it_else_one_open_to_all() -> None:
+    """By operand, by flow, or by both together; of ports open to all, the first faces the array, the last faces up."""
+    listed = [("read", ["I"]), ("read", ["W.feed"]), ("read_write", ["drain"]), ("write", None), ("write", None)]
+    ports: Any = [SimpleNamespace(direction=direction, carries=carries) for direction, carries in listed]
+    found = {(slot, flow): port_of(ports, slot, flow) for slot in "IWO" for flow in Flow}
+    assert {key: place for key, place in found.items() if key[1].is_read} == {
+        ("I", Flow.FEED): 0, ("I", Flow.DRAIN): 0, ("W", Flow.FEED): 1, ("W", Flow.DRAIN): 2, ("O", Flow.FEED): None,
+        ("O", Flow.DRAIN): 2,
+    }  # fmt: skip
+    assert {key: place for key, place in found.items() if not key[1].is_read} == {
+        (slot, flow): place for slot in "IWO" for flow, place in ((Flow.COLLECT, 3), (Flow.FILL, 4))
+    }

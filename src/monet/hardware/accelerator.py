@@ -7,7 +7,6 @@ hashable. Units are in the names; energies are joules, times seconds or cycles o
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,6 +16,7 @@ from monet.display import Displayed
 from monet.errors import nearest
 from monet.hardware.core import Core, MemoryLevel
 from monet.hardware.errors import HardwareError
+from monet.hardware.network import Hop, Network, Wire, network_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,7 @@ class Dram:
     write_energy_j_per_bit: float
     static_power_w: float
     efficiency: tuple[tuple[int, float], ...] = ()
+    parts: tuple[Dram, ...] = ()  # the DRAMs that this one stands for, if there are several
 
     @property
     def bandwidth_bytes_per_s(self) -> float:
@@ -134,11 +135,12 @@ class Link:
 
     def leads(self, source: str, target: str) -> bool:
         """Whether data may go from ``source`` to ``target`` over this link."""
-        if source == target or source not in self.endpoints or target not in self.endpoints:
-            return False
-        if self.hub and self.hub not in (source, target):
-            return False
-        return not self.directed or self.endpoints.index(source) < self.endpoints.index(target)
+        return self.wire.leads(source, target)
+
+    @property
+    def wire(self) -> Wire:
+        """What routes depend on."""
+        return Wire(self.endpoints, self.directed, self.hub)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +175,7 @@ class Accelerator(Displayed):
     stated_clock_hz: float = 0.0  # of the maker's peak rates; 0: ``clock_hz``
     clock_power_w: float = 0.0  # clock network of all that is not gated, busy or not
     gated_clock_w: tuple[tuple[str, float], ...] = ()  # template → clock of one such core while it is busy
+    dram_places: tuple[tuple[float, ...], ...] = ((1.0,),)  # where data lies (``interleaving``): by DRAM, its share
     description: Mapping[str, Any] | None = field(default=None, init=False, compare=False, repr=False)
 
     def described_by(self, description: Mapping[str, Any]) -> Accelerator:
@@ -180,6 +183,11 @@ class Accelerator(Displayed):
         accelerator = replace(self)
         object.__setattr__(accelerator, "description", description)
         return accelerator
+
+    @property
+    def drams(self) -> tuple[Dram, ...]:
+        """All DRAMs; ``dram`` is all of them as one."""
+        return self.dram.parts or (self.dram,)
 
     @cached_property
     def designs(self) -> dict[str, Core]:
@@ -278,65 +286,23 @@ class Accelerator(Displayed):
         )
 
     @cached_property
-    def _neighbours(self) -> dict[str, list[tuple[int, str]]]:
-        """Endpoint → (link index, endpoint one hop away), in link order."""
-        table: dict[str, list[tuple[int, str]]] = {}
-        for index, link in enumerate(self.links):
-            for source in link.endpoints:
-                through_hub = link.hub and source != link.hub  # one of thousands has one neighbour only
-                table.setdefault(source, []).extend(
-                    (index, target)
-                    for target in ((link.hub,) if through_hub else link.endpoints)
-                    if target != source and (not link.directed or link.leads(source, target))
-                )
-        return table
+    def network(self) -> Network:
+        """The links without their figures, and the ways over them."""
+        ends = (*(dram.name for dram in self.drams), *(end.name for end in self.endpoints))
+        return network_of((link.wire for link in self.links), ends)
 
-    def route(self, source: str, target: str) -> tuple[int, ...]:
-        """Indices of the links from one endpoint to another: fewest hops, then lowest link index at each hop.
+    def hops(self, source: str, target: str) -> tuple[Hop, ...]:
+        """The links from one endpoint to another, and where each leads: fewest hops, then lowest link index at each.
 
         Mesh links are laid down x first, so this is dimension-ordered routing there. A route never passes through
         DRAM or what is outside of the chip. Memories on the same endpoint have the empty route. No route at all is an
         error.
         """
-        if target not in self._hops:
-            self._hops[target] = self._hops_to(target)
-        hops = self._hops[target]
-        if source not in hops:
+        found = self.network.hops(source, target)
+        if found is None:
             raise HardwareError(f"{self.name}: no path from {source} to {target}")
-        path: list[int] = []
-        while source != target:
-            index, source = min(
-                (index, neighbour)
-                for index, neighbour in self._neighbours[source]
-                if hops.get(neighbour, math.inf) == hops[source] - 1
-            )
-            path.append(index)
-        return tuple(path)
-
-    @cached_property
-    def _hops(self) -> dict[str, dict[str, int]]:
-        """Target → hops from every endpoint, filled as routes are asked for."""
-        return {}
-
-    @cached_property
-    def _sources(self) -> dict[str, list[str]]:
-        """Endpoint → endpoints that have a link to it."""
-        found: dict[str, list[str]] = {}
-        for source, steps in self._neighbours.items():
-            for _, neighbour in steps:
-                found.setdefault(neighbour, []).append(source)
         return found
 
-    def _hops_to(self, target: str) -> dict[str, int]:
-        """Hops from every endpoint that can reach ``target``."""
-        hops, ends = {target: 0}, {self.dram.name, *(endpoint.name for endpoint in self.endpoints)}
-        queue = deque([target])
-        while queue:
-            here = queue.popleft()
-            if here != target and here in ends:  # nothing passes through it
-                continue
-            for source in self._sources.get(here, ()):
-                if source not in hops:
-                    hops[source] = hops[here] + 1
-                    queue.append(source)
-        return hops
+    def route(self, source: str, target: str) -> tuple[int, ...]:
+        """The same, indices of the links only."""
+        return tuple(hop.link for hop in self.hops(source, target))

@@ -14,12 +14,7 @@ from monet.hardware.technology import is_derivable
 
 def check(description: Description) -> list[DescriptionProblem]:
     """All problems of a description whose fields are each valid."""
-    first, *more = description.dram
-    why = (
-        f"an accelerator has one DRAM, here {first}; give several of a kind as dram.{first}.channels, and a memory "
-        "behind it (a host's) as endpoints.NAME of kind host"
-    )
-    problems = [DescriptionProblem(f"dram.{name}", why) for name in more] + list(_names(description))
+    problems = list(_names(description))
     for name, core in description.cores.items():
         path = f"cores.{name}"
         problems += _compute(path, core)
@@ -220,29 +215,37 @@ def _paths(description: Description) -> Iterator[DescriptionProblem]:
     for source, targets in down.items():
         for target in targets:
             up.setdefault(target, set()).add(source)
-    joined = _reachable(description.dram, down) & _reachable(description.dram, up)
+    joined = set(endpoints(description))
+    for name in description.dram:  # each of several has a part of the data, and nothing passes through another
+        apart = set(description.dram) - {name}
+        if apart and name not in down and name not in up:
+            yield DescriptionProblem(f"dram.{name}", "no part of the network leads to it")
+            continue
+        joined &= _reachable(name, down, apart) & _reachable(name, up, apart)
+    dram = "a DRAM" if len(description.dram) == 1 else "every DRAM"
     for name, core in description.cores.items():
         shared = shared_top(core)
         cut = [copy.name for copy in copies(name, core) if (shared or copy.name) not in joined]
         if cut:
             which = cut[0] if len(cut) == 1 else f"{cut[0]} and {len(cut) - 1} more"
             yield DescriptionProblem(
-                f"cores.{name}", f"no path to memory: the network does not join {which} to a DRAM in both directions"
+                f"cores.{name}",
+                f"no path to memory: the network does not join {which} to {dram} in both directions",
             )
     for name in description.memories:
         if name not in joined:
-            yield DescriptionProblem(f"memories.{name}", "the network does not join it to a DRAM in both directions")
+            yield DescriptionProblem(f"memories.{name}", f"the network does not join it to {dram} in both directions")
     for name in description.outside:
         if name in down.keys() | up.keys() and name not in joined:
-            yield DescriptionProblem(f"endpoints.{name}", "the network does not join it to a DRAM in both directions")
+            yield DescriptionProblem(f"endpoints.{name}", f"the network does not join it to {dram} in both directions")
 
 
-def _reachable(start: Iterable[str], steps: dict[str, set[str]]) -> set[str]:
-    """Endpoints reachable from any of ``start``."""
-    seen = set(start)
-    frontier = list(seen)
+def _reachable(start: str, steps: dict[str, set[str]], ends: set[str]) -> set[str]:
+    """Endpoints reachable from one; nothing passes through ``ends``."""
+    seen, frontier = {start}, [start]
     while frontier:
         for target in steps.get(frontier.pop(), set()) - seen:
             seen.add(target)
-            frontier.append(target)
+            if target not in ends:
+                frontier.append(target)
     return seen

@@ -210,9 +210,9 @@ def drawing(accelerator: Accelerator) -> str:
     for memory in accelerator.memories:
         if memory.level.memory:
             lines.append(f"[ {memory.name} {binary_bytes(memory.size_bytes)} ]")
-    dram = accelerator.dram
-    size = binary_bytes(dram.capacity_bytes)
-    lines.append(f"[[ {dram.name} {dram.kind} {size}, {si(dram.bandwidth_bytes_per_s, 'B/s')} ]]")
+    for dram in accelerator.drams:
+        size = binary_bytes(dram.capacity_bytes)
+        lines.append(f"[[ {dram.name} {dram.kind} {size}, {si(dram.bandwidth_bytes_per_s, 'B/s')} ]]")
     lines += [f"── {endpoint_line(endpoint)}" for endpoint in accelerator.endpoints]
     return "\n".join(lines)
 

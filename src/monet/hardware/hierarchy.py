@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterable
 
 from monet.hardware.accelerator import Accelerator, Memory
 
 
-def next_endpoint(accelerator: Accelerator, index: int, here: str, target: str) -> str:
-    """The endpoint that a hop over a link leads to, on the way to a target."""
-    hops = accelerator._hops[target]
-    return min(
-        neighbour
-        for number, neighbour in accelerator._neighbours[here]
-        if number == index and hops.get(neighbour, math.inf) == hops[here] - 1
-    )
-
-
 def passed(accelerator: Accelerator, memory: Memory) -> list[str]:
-    """Memories of no core that data from DRAM passes on its way to a memory, those next to DRAM first."""
-    here, found = accelerator.dram.name, list[str]()
-    for index in accelerator.route(here, memory.endpoint):
-        here = next_endpoint(accelerator, index, here, memory.endpoint)
-        found.append(here)
+    """Memories of no core that data from DRAM, from each of several, passes on its way to a memory, those next to DRAM
+    first."""
     free = _of_no_core(accelerator)
+    first, *others = (_stops(accelerator, dram.name, memory.endpoint) for dram in accelerator.drams)
+    found = [name for name in first if all(name in stops for stops in others)]
     return [name for name in found if name in free and name != memory.name]
+
+
+def _stops(accelerator: Accelerator, here: str, target: str) -> list[str]:
+    """Endpoints on the way from one to another, the last included."""
+    return [hop.there for hop in accelerator.hops(here, target)]
 
 
 def shared_levels(accelerator: Accelerator) -> tuple[Memory, ...]:
@@ -33,9 +27,10 @@ def shared_levels(accelerator: Accelerator) -> tuple[Memory, ...]:
     return tuple(memory for memory in accelerator.memories if memory.name in names)
 
 
-def unused(accelerator: Accelerator) -> tuple[str, ...]:
-    """What is declared but holds nothing in any schedule, one sentence each."""
-    used, dram = {memory.name for memory in shared_levels(accelerator)}, accelerator.dram.name
+def unused(accelerator: Accelerator, levels: Iterable[Memory] | None = None) -> tuple[str, ...]:
+    """What is declared but holds nothing in any schedule, one sentence each. ``levels``: shared ones, if known."""
+    levels, dram = shared_levels(accelerator) if levels is None else levels, accelerator.dram.name
+    used = {memory.name for memory in levels}
     return tuple(
         f"memory {name} holds nothing: no core works in it, and data from {dram} passes it on no way to one"
         for name in sorted(_of_no_core(accelerator) - used)

@@ -43,7 +43,7 @@ def budget(accelerator: Accelerator) -> tuple[BudgetRow, ...]:
     rows += [BudgetRow(f"{part.name} ({part.kind})", part.area_m2, part.standing_w) for part in accelerator.interfaces]
     rows.append(BudgetRow("other", accelerator.other_area_m2, accelerator.other_leakage_w))
     rows.append(BudgetRow("clock", 0.0, accelerator.clock_power_w))
-    rows.append(BudgetRow(f"{accelerator.dram.name}, off chip", 0.0, accelerator.dram.static_power_w))
+    rows += [BudgetRow(f"{dram.name}, off chip", 0.0, dram.static_power_w) for dram in accelerator.drams]
     return tuple(rows)
 
 
@@ -72,10 +72,11 @@ def full_use(accelerator: Accelerator) -> tuple[PowerRow, ...]:
         if memory.level.memory:
             most = _all_ports_w(memory)
             rows.append(PowerRow(memory.name, min(most, shared[memory.name]) if memory.cores else most))
-    dram, gated = accelerator.dram, accelerator.gated_clock_w
-    per_bit = (dram.read_energy_j_per_bit + dram.write_energy_j_per_bit) / 2
+    gated = accelerator.gated_clock_w
     rows.append(PowerRow("links", _links_w(accelerator)))
-    rows.append(PowerRow(f"{dram.name}, transfers", dram.bandwidth_bits_per_s * per_bit))
+    for dram in accelerator.drams:
+        per_bit = (dram.read_energy_j_per_bit + dram.write_energy_j_per_bit) / 2
+        rows.append(PowerRow(f"{dram.name}, transfers", dram.bandwidth_bits_per_s * per_bit))
     rows += [
         PowerRow(f"{each.name}, transfers", 8 * each.bandwidth_bytes_per_s * each.energy_j_per_bit)
         for each in accelerator.endpoints
@@ -197,13 +198,13 @@ def _all_ports_w(memory: Memory) -> float:
 
 def _links_w(accelerator: Accelerator) -> float:
     """Links at their bandwidth in every direction they have; those that end at DRAM carry together what DRAM does."""
-    dram, to_dram, others = accelerator.dram, [], 0.0
+    ends, to_dram, others = {dram.name for dram in accelerator.drams}, [], 0.0
     for link in accelerator.links:
         bandwidth = link.bandwidth_bits_per_s * (1 if link.directed or link.shared_directions else 2)
-        if link.hub == dram.name or (not link.is_bus and dram.name in link.endpoints):
+        if link.hub in ends or (not link.is_bus and not ends.isdisjoint(link.endpoints)):
             to_dram.append((bandwidth, bandwidth * link.energy_j_per_bit))
         else:
             others += bandwidth * link.energy_j_per_bit
     total = math.fsum(bandwidth for bandwidth, _ in to_dram)
-    share = min(1.0, dram.bandwidth_bits_per_s / total) if total else 0.0
+    share = min(1.0, accelerator.dram.bandwidth_bits_per_s / total) if total else 0.0
     return others + share * math.fsum(watts for _, watts in to_dram)

@@ -37,6 +37,7 @@ from monet.hardware.description import (
 )
 from monet.hardware.functions import DEFAULT_CYCLES
 from monet.hardware.interfaces import Pads, dram_kind, serial_kind
+from monet.hardware.interleaving import together, with_places
 from monet.hardware.layout import Wire, copies, shared_top, wires
 from monet.hardware.output_tiles import OutputTiles
 from monet.hardware.ports import BOUNDLESS
@@ -60,26 +61,28 @@ def resolve(description: Description) -> Accelerator:
     instances = [
         instance for name, core in description.cores.items() for instance in _instances(name, core, designs[name])
     ]
-    dram = next(_dram(name, model, description.clock_hz) for name, model in description.dram.items())
+    dram = _drams(description)
     interfaces = _interfaces(description, dram, technology)
     links = _links(description, instances, shared, technology)
     always_w, gated_w = _clocks(description, designs, instances, shared, links, interfaces, technology)
-    accelerator = Accelerator(
-        name=description.name,
-        node_nm=description.node_nm,
-        clock_hz=description.clock_hz,
-        stated_clock_hz=max(description.stated_clock_hz or 0.0, description.clock_hz),
-        cores=tuple(instances),
-        memories=_memories(description, instances, shared),
-        dram=dram,
-        links=tuple(link for link, _ in links),
-        other_area_m2=description.other_area_m2,
-        other_leakage_w=technology.leakage_w(description.other_area_m2),
-        endpoints=tuple(_endpoint(name, model, description) for name, model in description.outside.items()),
-        interfaces=interfaces,
-        tdp_w=description.tdp_w or 0.0,
-        clock_power_w=always_w,
-        gated_clock_w=gated_w,
+    accelerator = with_places(
+        Accelerator(
+            name=description.name,
+            node_nm=description.node_nm,
+            clock_hz=description.clock_hz,
+            stated_clock_hz=max(description.stated_clock_hz or 0.0, description.clock_hz),
+            cores=tuple(instances),
+            memories=_memories(description, instances, shared),
+            dram=dram,
+            links=tuple(link for link, _ in links),
+            other_area_m2=description.other_area_m2,
+            other_leakage_w=technology.leakage_w(description.other_area_m2),
+            endpoints=tuple(_endpoint(name, model, description) for name, model in description.outside.items()),
+            interfaces=interfaces,
+            tdp_w=description.tdp_w or 0.0,
+            clock_power_w=always_w,
+            gated_clock_w=gated_w,
+        )
     )
     return accelerator.described_by(description._document) if description._document else accelerator
 
@@ -315,7 +318,7 @@ def _output_tiles(core: CoreModel, description: Description) -> OutputTiles | No
     if model is None:
         return None
     clock = core.clock_hz or description.clock_hz
-    dram = next(_dram(name, dram, description.clock_hz) for name, dram in description.dram.items())
+    dram = _drams(description)
     fill = math.ceil((model.first_fill_bytes or 0) * clock / dram.bandwidth_bytes_per_s)
     return OutputTiles(model.flatten, model.col2im, model.queue_steps, model.overhead_cycles, model.setup_cycles, fill)
 
@@ -361,6 +364,11 @@ def _endpoint(name: str, model: EndpointModel, description: Description) -> Endp
     )  # fmt: skip
 
 
+def _drams(description: Description) -> Dram:
+    """All DRAMs as one."""
+    return together([_dram(name, model, description.clock_hz) for name, model in description.dram.items()])
+
+
 def _dram(name: str, model: DramModel, clock_hz: float) -> Dram:
     if model.bandwidth_bytes_per_s is not None:
         bandwidth = model.bandwidth_bytes_per_s * 8
@@ -401,11 +409,13 @@ def _dram_figures(model: DramModel) -> dict[str, float]:
 
 def _interfaces(description: Description, dram: Dram, technology: Technology) -> tuple[Interface, ...]:
     """The chip's side of DRAM, and serial links: both leak, controllers are clocked, serial links are always driven."""
-    model = description.dram[dram.name]
-    kind = model.interface or (model.kind if model.kind != "custom" else "")
-    pads = dram_kind(kind).interface(dram.bandwidth_bytes_per_s) if kind else Pads(0.0, 0.0)
-    given = model.interface_area_m2
-    found = [_interface(f"{dram.name} PHY", kind or "custom", dram.bandwidth_bytes_per_s, pads, technology, given)]
+    found = []
+    for each in dram.parts or (dram,):
+        model = description.dram[each.name]
+        kind = model.interface or (model.kind if model.kind != "custom" else "")
+        pads = dram_kind(kind).interface(each.bandwidth_bytes_per_s) if kind else Pads(0.0, 0.0)
+        rate, given = each.bandwidth_bytes_per_s, model.interface_area_m2
+        found.append(_interface(f"{each.name} PHY", kind or "custom", rate, pads, technology, given))
     for name, serial in description.serial.items():
         of_kind, bandwidth = serial_kind(serial.kind), serial.bandwidth_bytes_per_s
         part = _interface(name, serial.kind, bandwidth, of_kind.interface(bandwidth), technology)

@@ -120,7 +120,7 @@ def hardware_summary(accelerator: Accelerator) -> HardwareSummary:
         cores=tuple(_copied(CoreSummary, each, **designs[each.template]) for each in accelerator.cores),
         memories=tuple(_copied(MemorySummary, memory, shared=bool(memory.level.memory)) for memory in memories),
         links=tuple(_copied(LinkSummary, link, bandwidth_bytes_per_s=link.bandwidth_bits_per_s / 8) for link in links),
-        drams=(_copied(DramSummary, accelerator.dram),),
+        drams=tuple(_copied(DramSummary, dram) for dram in accelerator.drams),
         endpoints=tuple(_endpoint(endpoint) for endpoint in accelerator.endpoints),
     )
 

@@ -16,7 +16,7 @@ frames, which have no store. ``phases.phases``: of a nest. ``spatial.factors``: 
 ``work.top_ports``: ports of its top memories. ``geometry._part``: the nest of a step. ``workload._form``: what an
 operator is, whatever its tensors are called. ``workload._number_of``: kinds of storages. ``plan.same_cores``: of equal
 names of many cores the first.
-``loading._read``: a preset, by time and size of its file.
+``loading._read``: a preset, by time and size of its file. ``network._network``: links, and the ways over them.
 ``export.field_names``, ``options.options_of``, ``result_json._reader``, ``formats._numpy``: of types.
 ``formats._regrouped``, ``rates._listed_as``: of number formats.
 ``ports._level``, ``ports.port_of``: an endpoint as something that steps run on. ``pipeline._order``: which pass of a

@@ -1,9 +1,10 @@
 """An accelerator as the arrays that the scheduler's kernels read: resources, memories, routes, ticks.
 
 Resources are what nodes queue for: cores, links (one per direction unless both share), the ports of memories that
-several cores share and of those between cores and DRAM (shared levels), the DRAM channels together.
-Memory 0 is DRAM; those outside of the chip, behind ports that transfers run on as tiles run on cores, come last. A tick
-is 1/1024 of a cycle of the accelerator's clock, so that whole cycles are exact and all times scale with the clock.
+several cores share and of those between cores and DRAM (shared levels), the channels of each DRAM together.
+Memory 0 is DRAM, all of several; those outside of the chip, behind ports that transfers run on as tiles run on cores,
+come last. A tick is 1/1024 of a cycle of the accelerator's clock, so that whole cycles are exact and all times scale
+with the clock.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class Machine:
     accelerator: Accelerator
     store: CostStore = field(compare=False, repr=False)
     least: int = LEAST  # like cores that work together
+    left_free: tuple[int, ...] = ()  # bytes of each of several DRAMs that no storage is placed in
 
     @cached_property
     def clusters(self) -> tuple[Cluster, ...]:
@@ -149,6 +151,14 @@ class Machine:
         on_chip = (memory.size_bytes for memory in self.folded.memories)
         return np.array([UNLIMITED, *on_chip, *(UNLIMITED for _ in self.accelerator.endpoints)], np.int64)
 
+    def some_capacity(self, share: float) -> I64:
+        """The capacity of every memory of which a plan uses but a share of what is on chip."""
+        if share == 1.0:
+            return self.capacity
+        found = self.capacity.copy()
+        found[1 : self.first_outside] = (found[1 : self.first_outside] * share).astype(np.int64)
+        return found
+
     @cached_property
     def link_resources(self) -> tuple[tuple[int, int], ...]:
         """For each link the resource of its forward and backward direction; a second core of a cluster has those of
@@ -173,6 +183,14 @@ class Machine:
         return found
 
     @cached_property
+    def dram_j_per_bit(self) -> tuple[F64, F64]:
+        """Joules per bit that is read, and written, by place in DRAM."""
+        drams, shares = self.accelerator.drams, np.array(self.accelerator.dram_places)
+        read, write = (np.array([getattr(dram, name) for dram in drams])
+                       for name in ("read_energy_j_per_bit", "write_energy_j_per_bit"))  # fmt: skip
+        return shares @ read, shares @ write
+
+    @cached_property
     def resource_names(self) -> tuple[str, ...]:
         """Names of all resources: cores, links, ports, DRAM."""
         names = [instance.name for instance in self.cores]
@@ -184,7 +202,7 @@ class Machine:
         names += [f"{memory.name} (port)" for memory in self.folded.memories if memory.name in self.ported]
         for memory in self.levels:
             names += [f"{memory.name} ({port})" for port in dict.fromkeys(_level_ports(memory))]
-        return (*names, self.accelerator.dram.name)
+        return (*names, *(dram.name for dram in self.accelerator.drams))
 
     @property
     def twins(self) -> dict[int, int]:
@@ -347,8 +365,8 @@ class Machine:
 
     @property
     def dram_resource(self) -> int:
-        """Resource number of DRAM."""
-        return len(self.resource_names) - 1
+        """Resource number of DRAM, of several the first; the others follow."""
+        return len(self.resource_names) - len(self.accelerator.drams)
 
     @cached_property
     def routes(self) -> Routes:

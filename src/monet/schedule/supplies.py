@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from monet.hardware.accelerator import CoreInstance
-from monet.mapping.unfused.border import Border, border_of
-from monet.mapping.unfused.dram_route import supply_of
+from monet.hardware.interleaving import ways
+from monet.mapping.unfused.border import Border, border_of, border_pace
+from monet.mapping.unfused.dram_route import links_from, supply_of
 
 if TYPE_CHECKING:
     from monet.schedule.machine import Machine
@@ -36,6 +37,7 @@ class Supplies:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self._borders: dict[tuple[str, int], Border] = {}  # by core, and number of the memory that operands come from
+        self._paces: dict[tuple[str, int], float] = {}  # bits per cycle of these
         self._borders_among: dict[tuple[str, int, int], Border] = {}  # by core, cores that share an operator, memory
         self._supplies: dict[str, tuple[int, ...]] = {}  # by core
         self._channels: dict[tuple[int, int], tuple[Channel, ...]] = {}  # by design and memory
@@ -52,17 +54,22 @@ class Supplies:
 
     def supplies(self, instance: CoreInstance) -> tuple[int, ...]:
         """What a core may stream operands from: the shared levels above it, the nearest first, and DRAM."""
-        instance = self.machine.first_of(instance)
-        found = self._supplies.get(instance.name)
+        name = instance.name
+        found = self._supplies.get(name)
         if found is None:
+            instance = self.machine.first_of(instance)
             levels = self.machine.chain(instance.memories[0][1]) if instance.memories else ()
-            found = self._supplies[instance.name] = (*(self.machine.memory_index[level.name] for level in levels), 0)
+            found = (*(self.machine.memory_index[level.name] for level in levels), 0)
+            self._supplies[name] = found
         return found
 
     def supply(self, instance: CoreInstance, size: int) -> int:
         """The memory from which a core streams an operator's operands, ``size`` bytes in all, as far as its tiles are
         concerned: the nearest shared level that can hold them, else DRAM."""
-        *levels, dram = self.supplies(instance)
+        found = self.supplies(instance)
+        if len(found) == 1:
+            return found[0]
+        *levels, dram = found
         return next((number for number in levels if size <= self.machine.capacity[number]), dram)
 
     def border_among(self, instance: CoreInstance, cores: int, supply: int = 0) -> Border:
@@ -72,9 +79,20 @@ class Supplies:
             return self.border(instance, supply)
         key = instance.name, cores, supply
         if key not in self._borders_among:
-            pace = self.pace_among(instance, cores, supply, cores)
+            pace = self.pace(instance, cores, supply)
             self._borders_among[key] = replace(self.border(instance, supply), bits_per_cycle=pace)
         return self._borders_among[key]
+
+    def pace(self, instance: CoreInstance, cores: int, supply: int) -> float:
+        """Bits per cycle of that border."""
+        if cores > 1:
+            return self.pace_among(instance, cores, supply, cores)
+        instance = self.machine.first_of(instance)
+        key = instance.name, supply
+        if key not in self._paces:
+            level = self.machine.folded.memories[supply - 1] if supply else None
+            self._paces[key] = border_pace(self.machine.folded, instance, level)
+        return self._paces[key]
 
     def pace_among(self, instance: CoreInstance, cores: int, supply: int, parts: int) -> float:
         """Bits per cycle of the slowest of several like cores that share an operator, for an operand of which they want
@@ -95,8 +113,9 @@ class Supplies:
         firsts = dict.fromkeys(map(self.machine.first_of, like))
         mine = [core for core in firsts if supply in self.supplies(core)]
         used: dict[float, int] = {}
-        for index in {index for core in mine for index in accelerator.route(source.name, core.endpoint)}:
-            rate = accelerator.links[index].bandwidth_bits_per_s
+        crossed = {way for core in mine for way in links_from(accelerator, source, core.endpoint)}
+        for index, share in crossed:
+            rate = accelerator.links[index].bandwidth_bits_per_s / share
             used[rate] = max(used.get(rate, 0), self._users[design, index])
         clock, many = like[0].core.clock_hz, len(like)
         ways = ((source.bandwidth_bits_per_s, many), *sorted(used.items()))
@@ -121,7 +140,7 @@ class Supplies:
         found: Counter[tuple[int, int]] = Counter()
         for core in accelerator.cores:
             many = len(self.machine.cluster_of[core.name].cores) if core.name in self.machine.cluster_of else 1
-            for index in accelerator.route(accelerator.dram.name, core.endpoint):
+            for index in {index for *_, route in ways(accelerator, core.endpoint) for index in route}:
                 alone = index in self.machine.twins.values() and core.name in self.machine.cluster_of
                 found[number[core.name], index] += 1 if alone else many
         return found

@@ -7,16 +7,20 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 
 from monet.graph.loop_nest import LoopNest
-from monet.hardware.accelerator import Accelerator, CoreInstance, Memory
+from monet.hardware.accelerator import Accelerator, CoreInstance, Link, Memory
 from monet.hardware.core import OPERANDS, Core, MemoryLevel
 from monet.hardware.errors import HardwareError
+from monet.hashed import Hashed
 from monet.mapping.errors import DoesNotFit
 from monet.mapping.nest.frame import Stream
 from monet.mapping.unfused.dram_route import (
     DramRoute,
     OperandCost,
     Passing,
+    Supply,
     dram_route,
+    links_from,
+    links_latency_s,
     passing,
     passing_energy,
     supply_of,
@@ -92,21 +96,35 @@ class Border:
         return next((level for name, _, level in self.memories if name == slot), None)
 
 
+def _way(accelerator: Accelerator, instance: CoreInstance, supply: Supply) -> tuple[float, list[tuple[Link, float]]]:
+    """Bits per second of the slowest part of the way to a core, and its links with the share that passes each."""
+    shares = dict[int, float]()
+    for index, share in links_from(accelerator, supply, instance.endpoint):
+        shares[index] = shares.get(index, 0.0) + share
+    route = [(accelerator.links[index], share) for index, share in shares.items()]
+    bandwidth = min([supply.bandwidth_bits_per_s, *(link.bandwidth_bits_per_s / share for link, share in route)])
+    if bandwidth <= 0:
+        raise HardwareError(f"{accelerator.name}: core {instance.name} reaches {supply.name} with zero bandwidth")
+    return bandwidth, route
+
+
+def border_pace(accelerator: Accelerator, instance: CoreInstance, level: Memory | None = None) -> float:
+    """Bits per cycle of ``border_of``."""
+    return _way(accelerator, instance, supply_of(accelerator, level))[0] / instance.core.clock_hz
+
+
 def border_of(accelerator: Accelerator, instance: CoreInstance, level: Memory | None = None) -> Border:
     """The border of a core instance whose operands are in DRAM, or in a shared level; the slowest part of the way to it
     sets the bandwidth."""
     dram, clock, supply = accelerator.dram, instance.core.clock_hz, supply_of(accelerator, level)
-    route = [accelerator.links[index] for index in accelerator.route(supply.name, instance.endpoint)]
-    bandwidth = min([supply.bandwidth_bits_per_s, *(link.bandwidth_bits_per_s for link in route)])
-    if bandwidth <= 0:
-        raise HardwareError(f"{accelerator.name}: core {instance.name} reaches {supply.name} with zero bandwidth")
-    memories = tuple((slot, name, instance.core.top(slot)) for slot, name in instance.memories if slot in OPERANDS)
+    bandwidth, route = _way(accelerator, instance, supply)
+    memories = Hashed((slot, name, instance.core.top(slot)) for slot, name in instance.memories if slot in OPERANDS)
     return Border(
         bandwidth / clock,
         supply.read_energy_j_per_bit,
         supply.write_energy_j_per_bit,
-        math.fsum(link.energy_j_per_bit for link in route),
-        (supply.latency_s + math.fsum(link.latency_s for link in route)) * clock,
+        math.fsum(share * link.energy_j_per_bit for link, share in route),
+        (supply.latency_s + links_latency_s(accelerator, supply, instance.endpoint)) * clock,
         memories,
         dram.name,
         dram.capacity_bytes,

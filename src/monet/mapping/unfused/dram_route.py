@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from monet.hardware.accelerator import Accelerator, CoreInstance, Memory
 from monet.hardware.core import Core
 from monet.hardware.errors import HardwareError
+from monet.hardware.interleaving import ways
 from monet.mapping.nest.cost import Access
 
 Wires = tuple[tuple[str, float], ...]  # name, cycles of the core that a byte takes there
@@ -68,16 +69,23 @@ class Supply:
     burst_bytes: int
     read_energy_j_per_bit: float
     write_energy_j_per_bit: float
+    is_dram: bool = False
 
 
 def supply_of(accelerator: Accelerator, level: Memory | None = None) -> Supply:
     """DRAM, or a shared level; the narrower of the directions in which it has ports counts."""
     if level is None:
-        dram = accelerator.dram
+        shares = accelerator.dram_places[0]
+        drams = [(share, dram) for share, dram in zip(shares, accelerator.drams, strict=True) if share]
         return Supply(
-            dram.name, dram.bandwidth_bits_per_s * dram.achievable, dram.latency_s, dram.burst_bytes,
-            dram.read_energy_j_per_bit, dram.write_energy_j_per_bit,
-        )  # fmt: skip
+            accelerator.dram.name,
+            min(dram.bandwidth_bits_per_s * dram.achievable / share for share, dram in drams),
+            max(dram.latency_s for _, dram in drams),
+            max(dram.burst_bytes for _, dram in drams),
+            math.fsum(share * dram.read_energy_j_per_bit for share, dram in drams),
+            math.fsum(share * dram.write_energy_j_per_bit for share, dram in drams),
+            is_dram=True,
+        )
     width = min(level.port_bits_per_s(is_write=False), level.port_bits_per_s(is_write=True))
     prices = level.level.read_energy_j_per_bit, level.level.write_energy_j_per_bit
     return Supply(level.endpoint, width, 0.0, 1, *prices)
@@ -86,12 +94,12 @@ def supply_of(accelerator: Accelerator, level: Memory | None = None) -> Supply:
 def dram_route(accelerator: Accelerator, instance: CoreInstance, supply: Supply) -> DramRoute:
     """The way between DRAM, or what supplies a core in its place, and the core."""
     clock = instance.core.clock_hz
-    there = accelerator.route(supply.name, instance.endpoint)
+    there = links_from(accelerator, supply, instance.endpoint)
     try:
-        back = accelerator.route(instance.endpoint, supply.name)
+        back = links_from(accelerator, supply, instance.endpoint, back=True)
     except HardwareError:  # its results leave through other cores; whether they can is for the scheduler to say
         back = ()
-    seconds = supply.latency_s + math.fsum(accelerator.links[index].latency_s for index in there)
+    seconds = supply.latency_s + links_latency_s(accelerator, supply, instance.endpoint)
     pace = 8 * clock / supply.bandwidth_bits_per_s
     wires = [
         ((DRAM, pace), *_links(accelerator, route, clock, label)) for route, label in ((there, ""), (back, "back"))
@@ -99,13 +107,31 @@ def dram_route(accelerator: Accelerator, instance: CoreInstance, supply: Supply)
     return DramRoute(wires[0], wires[1], supply.burst_bytes, seconds * clock)
 
 
-def _links(accelerator: Accelerator, route: tuple[int, ...], clock: float, label: str) -> Wires:
+def links_from(
+    accelerator: Accelerator, supply: Supply, end: str, *, back: bool = False
+) -> tuple[tuple[int, float], ...]:
+    """Links between what supplies a core and its endpoint, each with the share of the bytes that pass it: of several
+    DRAMs each has its own way."""
+    if not supply.is_dram:
+        return tuple((index, 1.0) for index in accelerator.route(*((end, supply.name) if back else (supply.name, end))))
+    return tuple((index, share) for _, share, route in ways(accelerator, end, back=back) for index in route)
+
+
+def links_latency_s(accelerator: Accelerator, supply: Supply, end: str) -> float:
+    """Latency of the links between what supplies a core and its endpoint; of several ways the longest."""
+    routes = (
+        [accelerator.route(supply.name, end)] if not supply.is_dram else [way for *_, way in ways(accelerator, end)]
+    )
+    return max(math.fsum(accelerator.links[index].latency_s for index in route) for route in routes)
+
+
+def _links(accelerator: Accelerator, route: tuple[tuple[int, float], ...], clock: float, label: str) -> Wires:
     found: dict[str, float] = {}
-    for index in route:
+    for index, share in route:
         link = accelerator.links[index]
         one_way = link.is_bus or link.shared_directions or link.directed
         name = f"link {index}" if one_way else f"link {index} {label}"
-        found[name] = found.get(name, 0.0) + 8 * clock / link.bandwidth_bits_per_s
+        found[name] = found.get(name, 0.0) + share * (8 * clock / link.bandwidth_bits_per_s)
     return tuple(found.items())
 
 
