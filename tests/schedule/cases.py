@@ -201,6 +201,7 @@ def random_plan(seed: random.Random, scheduler: Scheduler) -> Plan:
         boundary=seed.choice(("keep", "local", "dram")),
         prefetch=seed.choice((None, None, 0, 1, 2)),
         buffer_share=seed.choice((0.5, 1.0)),
+        memory_share=seed.choice((1.0, 1.0, 0.5)),
     )
 
 

@@ -49,10 +49,12 @@ class Copy:
 class Reference:
     """Decide and time one expanded plan."""
 
-    def __init__(self, expanded: Expanded, machine: Machine, buffers: Sequence[int]) -> None:
+    def __init__(self, expanded: Expanded, machine: Machine, buffers: Sequence[int], memory_share: float = 1.0) -> None:
         self.x, self.machine, self.m, self.buffers = expanded.tables, machine, len(machine.capacity), buffers
         self.nodes: list[Node] = []
-        self.free = [[(int(size), [])] for size in machine.capacity]
+        on_chip = range(1, 1 + len(machine.memories))
+        used = [memory_share if number in on_chip else 1 for number in range(self.m)]
+        self.free = [[(int(size * share), [])] for size, share in zip(machine.capacity, used, strict=True)]
         self.present: list[list[Copy]] = [[] for _ in machine.capacity]  # newest first
         self.at: dict[tuple[int, int], Copy] = {}
         self.copies: list[Copy] = []
@@ -146,7 +148,7 @@ class Reference:
             if room is not None:
                 node = self.add(Node(kind, -1, size, copy.memory, level))
                 node.wait(room)
-                node.wait(copy.ready, self.route(node, copy.memory, level, 0, self.size_in(copy.block, copy.memory)))
+                node.wait(copy.ready, self.route(node, copy.memory, level, 0, self.size_in(copy.block, copy.memory), 0))
                 copy.guard.append(node)
                 there = self.place(copy.block, level, size)
                 there.came, there.ready, there.guard = node, [node], [node]
@@ -221,7 +223,8 @@ class Reference:
     def bring(self, copy: Copy, above: int, size: int, step: int, one: dict) -> None:
         node = self.add(Node("move" if above else "read", step, size, above, copy.memory))
         own = max(1, part_of(one["own"], size, one["bytes"]))
-        node.latency = self.route(node, above, copy.memory, self.bursts(size, one["rows"]), own)
+        at = self.dram_place(copy.block)
+        node.latency = self.route(node, above, copy.memory, self.bursts(size, one["rows"], at), own, at)
         if not copy.ready:
             node.wait(copy.guard)
             copy.guard = []
@@ -268,27 +271,47 @@ class Reference:
         self.nodes.append(node)
         return node
 
-    def bursts(self, size: int, rows: int) -> int:
-        burst = self.machine.accelerator.dram.burst_bytes
+    def dram_place(self, block: int) -> int:
+        return int(self.x.blocks.place[block])
+
+    def burst(self, place: int) -> int:
+        """Of the DRAMs that data is spread over, the largest burst."""
+        accelerator = self.machine.accelerator
+        shares = zip(accelerator.drams, accelerator.dram_places[place], strict=True)
+        return max(dram.burst_bytes for dram, share in shares if share)
+
+    def bursts(self, size: int, rows: int, place: int) -> int:
+        burst = self.burst(place)
         return rows * math.ceil(math.ceil(size / rows) / burst) * burst if rows > 1 else size
 
-    def route(self, node: Node, source: int, target: int, bursts: int, own: int) -> int:
+    def pair(self, source: int, target: int, place: int) -> int:
+        """Where a route is found: after those of all pairs come those of further places in DRAM, there and back."""
+        if place == 0 or 0 not in (source, target):
+            return source * self.m + target
+        return self.m**2 + (place - 1) * 2 * self.m + (target if source == 0 else self.m + source)
+
+    def route(self, node: Node, source: int, target: int, bursts: int, own: int, place: int) -> int:
         """Book a route: for all bytes what is shared, for ``own`` of them what each core has for itself."""
-        routes, pair = self.machine.routes, source * self.m + target
+        routes, pair = self.machine.routes, self.pair(source, target, place)
         for i in range(routes.pointer[pair], routes.pointer[pair + 1]):
             resource, moved = int(routes.resource[i]), node.bytes
-            if resource == self.machine.dram_resource:
-                burst, parts = self.machine.accelerator.dram.burst_bytes, max(1, (node.bytes + own // 2) // max(1, own))
-                moved = parts * self.at_peak(math.ceil(math.ceil(max(moved, bursts) / parts) / burst) * burst)
+            if resource >= self.machine.dram_resource:
+                burst, parts = self.burst(place), max(1, (node.bytes + own // 2) // max(1, own))
+                dram, whole = (
+                    resource - self.machine.dram_resource,
+                    math.ceil(math.ceil(max(moved, bursts) / parts) / burst),
+                )
+                share = self.machine.accelerator.dram_places[place][dram]
+                moved = parts * self.at_peak(dram, whole * burst * share)
             elif self.machine.spread[resource] > 1:
                 moved = own
             ticks = math.ceil(moved * routes.ticks_per_byte[i] - 1e-6)
             node.books[resource] = max(ticks, node.books.get(resource, 0))
         return int(routes.latency[pair])
 
-    def at_peak(self, size: int) -> float:
-        """Bytes that DRAM would move at its peak in the time of a transfer."""
-        knots = [(known, known / share) for known, share in self.machine.accelerator.dram.efficiency]
+    def at_peak(self, dram: int, size: float) -> float:
+        """Bytes that a DRAM would move at its peak in the time of a transfer."""
+        knots = [(known, known / share) for known, share in self.machine.accelerator.drams[dram].efficiency]
         if not knots or size >= knots[-1][0]:
             return size * (knots[-1][1] / knots[-1][0]) if knots else size
         return float(np.interp(size, *zip((0, 0.0), *knots, strict=True)))
@@ -299,7 +322,8 @@ class Reference:
     def write_back(self, block: int, kind: str) -> None:
         copy = next(one for one in self.holders(block) if self.exists(one.memory, 0))
         node = self.add(Node(kind, -1, int(self.x.blocks.bytes[block]), copy.memory, 0))
-        node.wait(copy.ready, self.route(node, copy.memory, 0, 0, self.size_in(block, copy.memory)))
+        own, at = self.size_in(block, copy.memory), self.dram_place(block)
+        node.wait(copy.ready, self.route(node, copy.memory, 0, 0, own, at))
         copy.guard.append(node)
         self.in_dram[block], self.dram_ready[block] = True, [node]
         self.pending = [(b, due) for b, due in self.pending if b != block]
@@ -350,7 +374,8 @@ class Reference:
                 own = own_of(one)
             elif self.machine.members[source] > 1:
                 own = part_of(int(self.x.blocks.own[block]), size, self.whole(block))
-            latency = self.route(node, source, target, self.bursts(size, rows), own)
+            at = self.dram_place(block)
+            latency = self.route(node, source, target, self.bursts(size, rows, at), own, at)
             node.latency = max(node.latency, latency)
             behind(node, one["in"] if self.machine.members[target] > 1 else [], latency)
         if staged:
@@ -648,31 +673,40 @@ class Gang:
                 node.latency = 0
 
     def alone(self, s: int, first: bool) -> list[Node]:
-        """What a step streams for itself, from DRAM and from each level on the way."""
+        """What a step streams for itself, from each place in DRAM and from each level on the way."""
         found = []
-        for source in (0, *self.ways(s, (d.STREAM_READ, d.SPILL))):
-            mine = [one for one in self.private[s] if one["source"] == source]
+        for source, at in self.stops(s, (d.STREAM_READ, d.SPILL)):
+            mine = [one for one in self.private[s] if one["source"] == source and self.lies(one, source, at)]
             size = sum(one["first"] if first else one["bytes"] - one["first"] for one in mine)
             own = sum(own_bytes(one, first) for one in mine)
             for i, one in enumerate(self.entries[s]):
                 if not first and one["kind"] == d.SPILL and self.entries[s][i - 1]["kind"] == d.STREAM_WRITE:
-                    size += one["bytes"] if self.home[one["block"]] == source else 0
-                    own += one["own"] if self.home[one["block"]] == source else 0
+                    is_here = self.home[one["block"]] == source and self.lies(one, source, at)
+                    size += one["bytes"] if is_here else 0
+                    own += one["own"] if is_here else 0
             if size:
-                found.append(self.read(s, source, mine, size, first, own))
+                found.append(self.read(s, source, mine, size, first, own, at))
         return found
+
+    def stops(self, s: int, kinds: tuple[int, ...]) -> list[tuple[int, int]]:
+        """Memories that a step's streams come from or go to: DRAM, place by place, then the levels on the way."""
+        places = range(len(self.plan.machine.accelerator.dram_places))
+        return [*((0, at) for at in places), *((level, 0) for level in self.ways(s, kinds))]
+
+    def lies(self, one: dict, memory: int, at: int) -> bool:
+        return memory > 0 or self.plan.dram_place(one["block"]) == at
 
     def ways(self, s: int, kinds: tuple[int, ...]) -> list[int]:
         """The shared levels above the memories that a step uses in some ways: they are the same for all of them."""
         return next((self.plan.levels(e["memory"]) for e in self.entries[s] if e["kind"] in kinds), [])
 
-    def read(self, s: int, source: int, mine: list[dict], size: int, first: bool, own: int) -> Node:
+    def read(self, s: int, source: int, mine: list[dict], size: int, first: bool, own: int, at: int) -> Node:
         plan = self.plan
         target = next(e["memory"] for e in self.entries[s] if e["kind"] in (d.STREAM_READ, d.SPILL))
         node = plan.add(Node("move" if source else "read", s, size, source, target))
         node.wait(self.room[s])
-        bursts = sum(plan.bursts(one["first"], one["rows"]) for one in mine) if first else 0
-        latency = plan.route(node, source, target, bursts, own if plan.machine.members[target] > 1 else size)
+        bursts = sum(plan.bursts(one["first"], one["rows"], at) for one in mine) if first else 0
+        latency = plan.route(node, source, target, bursts, own if plan.machine.members[target] > 1 else size, at)
         for one in mine:
             if source:
                 copy = plan.at[one["block"], source]
@@ -690,11 +724,12 @@ class Gang:
         """Results that leave: to DRAM, and to each level on the way."""
         every = [one for one in self.entries[s] if one["kind"] == d.STREAM_WRITE]
         found = []
-        for target in (0, *self.ways(s, (d.STREAM_WRITE,))):
-            found += self.leave_for(s, after, target, [one for one in every if self.home[one["block"]] == target])
+        for target, at in self.stops(s, (d.STREAM_WRITE,)):
+            here = [one for one in every if self.home[one["block"]] == target and self.lies(one, target, at)]
+            found += self.leave_for(s, after, target, here, at)
         return found
 
-    def leave_for(self, s: int, after: Node | None, target: int, mine: list[dict]) -> list[Node]:
+    def leave_for(self, s: int, after: Node | None, target: int, mine: list[dict], at: int) -> list[Node]:
         plan = self.plan
         parts = [(one["first"] if after else one["bytes"] - one["first"], one["rows"]) for one in mine]
         size = sum(part for part, _ in parts)
@@ -702,7 +737,8 @@ class Gang:
             return []
         node = plan.add(Node("write", s, size, mine[-1]["memory"], target))
         own = sum(part_of(one["own"], part, one["bytes"]) for one, (part, _) in zip(mine, parts, strict=True))
-        latency = plan.route(node, mine[-1]["memory"], target, sum(plan.bursts(*part) for part in parts), own)
+        bursts = sum(plan.bursts(*part, at) for part in parts)
+        latency = plan.route(node, mine[-1]["memory"], target, bursts, own, at)
         if after:
             node.wait([after], latency)
             node.wait([self.done[s]])

@@ -16,7 +16,7 @@ from monet.hardware import load_hardware
 from monet.hardware.accelerator import Accelerator
 from monet.mapping.cost_store import CostStore
 from monet.mapping.mapper.search import search
-from monet.schedule.costs.attention_cost import _halves, _shape, attention_step, lanes_beside, products
+from monet.schedule.costs.attention_cost import _every_tile, _halves, _shape, attention_step, lanes_beside, products
 from monet.schedule.engine import Scheduler
 from monet.schedule.evaluation import evaluate
 from monet.schedule.measurement.padding import padding_macs
@@ -166,6 +166,32 @@ def test_tiles_of_rows_do_the_same_work() -> None:
         useful.append(sum(one.costs[kind].useful for kind in one.classes))
         assert len(one.classes) == (4 if plan.groups else 1)
     assert useful[1] == pytest.approx(useful[0], rel=1e-12)
+
+
+@pytest.mark.parametrize(("width", "value_width"), [(32, 32), (64, 16), (16, 64)])
+@pytest.mark.parametrize("kib", [40, 96, 2048])
+def test_what_a_step_holds_is_within_the_memory(width: int, value_width: int, kib: int) -> None:
+    """By hand: two tiles of every operand as it is held (the gradient that comes in is fp32 here), and what tiles of
+    scores take."""
+    accelerator = load_hardware("fusemax", {"memories.buffer.size_bytes": kib * 1024})
+    builder = GraphBuilder("unequal")
+    query, key, value = (
+        builder.parameter(name, (2, 4, 256, size)) for name, size in (("q", width), ("k", width), ("v", value_width))
+    )
+    result = builder.emit("attention", query, key, value, scale=1.0, causal=False, name="attention")
+    graph = training_step(builder.build([result]), loss="sum", precision="bf16", attention="fused")
+    for backward, operator in enumerate(attention_of(graph, accelerator)[1]):
+        cost, instance = cost_of(operator, accelerator)
+        shape = _shape(operator.nest, instance.core, formats(operator))
+        held = sum(part.buffer for part in cost.operands)
+        assert held <= kib * 1024
+        asked = set()
+        for tile in _every_tile(shape):
+            row = 2 * width + 2 * value_width + 4  # queries and results, and a number for each row
+            row += 4 * value_width + 2 * width if backward else 0  # the gradient that comes, that of queries
+            pair = 2 * (width + value_width) * (2 if backward else 1)  # keys and values, and their gradients
+            asked.add(tile.own_bytes + 2 * (tile.rows * row + tile.block * pair))
+        assert held in asked
 
 
 def test_without_lanes_or_one_memory_it_says_so() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -39,6 +40,21 @@ def test_a_large_product_takes_the_time_of_its_kernel() -> None:
     assert least <= result.latency_s <= 1.1 * least  # the last core waits until the first have their operands
     assert result.operators[0].utilisation > 0.9
     assert result.operators[0].dram_read_bytes == result.operators[0].input_bytes  # the cache holds what comes again
+
+
+def test_kernels_in_fp32_hold_a_share_of_the_clock() -> None:
+    """Where power holds the clock of fp32 kernels back (l4), they take so many more cycles; others do not."""
+    for dtype, factor in (("fp32", 4.0), ("fp16", 1.0)):
+        cycles = []
+        for share in (1.0, 0.25):
+            core = load_hardware("a100").cores[0].core
+            assert core.thread_blocks is not None
+            held = replace(core, thread_blocks=replace(core.thread_blocks, fp32_clock_share=share))
+            (operator,) = Scheduler(product(512, 512, 512, dtype=dtype), load_hardware("a100")).workload.operators
+            kernel = kernel_of(operator.nest, held, 108)
+            assert kernel is not None
+            cycles.append((kernel.cycles, kernel.array_cycles))
+        assert cycles[1] == (pytest.approx(factor * cycles[0][0]), pytest.approx(factor * cycles[0][1]))
 
 
 def test_what_does_not_stay_in_the_cache_passes_dram_again() -> None:

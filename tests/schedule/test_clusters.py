@@ -25,6 +25,7 @@ from tests.schedule.cases import accelerator, random_accelerator, random_graph, 
 from tests.schedule.one_by_one import OneByOne
 from tests.schedule.test_invariants import check, result_of
 from tests.schedule.test_kernels import compare_schedule
+from tests.schedule.unfolded import Unfolded
 
 
 def together(number: int) -> tuple[Scheduler, Schedule] | None:
@@ -56,6 +57,22 @@ def check_cores(scheduler: Scheduler, schedule: Schedule) -> None:
     assert (members.busy >= schedule.expanded.tables.steps.ticks).all()
 
 
+def check_unfolded(scheduler: Scheduler, schedule: Schedule) -> None:
+    """The same nodes with every core's own clock, wires and piece: the same times, and the bars of every core."""
+    result, each = result_of(scheduler, schedule), Unfolded(scheduler, schedule).run()
+    assert each.start == schedule.timed.start.tolist()
+    assert each.end == schedule.timed.end.tolist()
+    timeline, computes = result.timeline, EVENT_KINDS.index("compute")
+    for row in result.cores:
+        mine = (timeline.resource == timeline.resources.index(row.name)) & (timeline.kind == computes)
+        bars = zip(
+            timeline.start[mine].tolist(), timeline.end[mine].tolist(), timeline.operator[mine].tolist(), strict=True
+        )
+        assert sorted(bars) == sorted(each.bars[row.name])
+        busy = sum(end - start for start, end, _ in each.bars[row.name])
+        assert busy == round(row.busy_s * scheduler.machine.ticks_per_second)
+
+
 def check_many(numbers: range) -> int:
     ran = 0
     for number in numbers:
@@ -66,11 +83,12 @@ def check_many(numbers: range) -> int:
             compare_schedule(*found)
             check(*found)
             check_cores(*found)
+            check_unfolded(*found)
     return ran
 
 
 def test_folded_as_every_core_on_its_own() -> None:
-    assert check_many(range(30)) >= 8
+    assert check_many(range(34)) >= 8
 
 
 @pytest.mark.slow

@@ -37,8 +37,9 @@ def check(scheduler: Scheduler, schedule: Schedule) -> None:
     assert result.feasible
     check_bounds(scheduler, schedule, result)
     check_sums(result)
+    used = dict.fromkeys((memory.name for memory in scheduler.machine.memories), schedule.plan.memory_share)
     for trace in result.memory[1:]:
-        assert trace.peak_bytes <= trace.capacity_bytes
+        assert trace.peak_bytes <= trace.capacity_bytes * used.get(trace.name, 1.0)
         assert trace.bytes.min() >= 0
         assert trace.bytes[:, -1].sum() >= 0
 

@@ -25,7 +25,7 @@ def compare(number: int) -> bool:
 def compare_schedule(scheduler: Scheduler, schedule: Schedule) -> None:
     """Raise if kernels and reference differ."""
     buffers = scheduler.machine.tile_buffers(schedule.plan.prefetch).tolist()
-    expected = Reference(schedule.expanded, scheduler.machine, buffers).run()
+    expected = Reference(schedule.expanded, scheduler.machine, buffers, schedule.plan.memory_share).run()
     nodes, timed = schedule.decided.events.nodes, schedule.timed
     columns = (nodes.kind, nodes.bytes, nodes.source, nodes.target, timed.start, timed.end)
     ours = [

@@ -11,6 +11,7 @@ import pytest
 from monet.graph import Graph, GraphBuilder
 from monet.graph.counts import macs_of
 from monet.hardware import load_hardware
+from monet.request.request import Request
 from monet.schedule.evaluation import evaluate
 from monet.schedule.plan import Plan
 from monet.schedule.result import Result
@@ -119,6 +120,14 @@ def test_bound_by_follows_from_traffic_and_core_time(result: Result) -> None:
         limits[row.bound_by == "dram"] += 1
     assert min(limits.values()) > 10
     assert {row.bound_by for row in result.operators} - {"dram", "compute"} <= {"sram.r0", "local.w0", "local.r0"}
+
+
+def test_small_operators_are_bound_by_their_launch() -> None:
+    """On a chip whose launches are long everything small waits for them, unless it was launched with its group."""
+    quick = Request("mlp", "a100", batch=4, fusion="none", set={"launch_cycles": 0}).evaluate()
+    slow = Request("mlp", "a100", batch=4, fusion="none", set={"launch_cycles": 1_000_000}).evaluate()
+    assert not any(row.bound_by == "launch" for row in quick.operators)
+    assert all(row.bound_by == "launch" for row in slow.operators if row.busy_s)
 
 
 # --- waiting ----------------------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ ODD_FILES = [
     ("groups: [{operators: [conv1], tile: 3}]", "groups.0.tile: expected dimension: size"),
     ("groups: [{operators: [conv1], tile: {OY: 0}}]", "groups.0.tile.OY: 0 is not a tile size"),
     ("buffer_share: true", "buffer_share True"),
+    ("memory_share: 0", "memory_share 0: more than 0, at most 1"),
     ("tiles: througput", "tiles 'througput': did you mean 'throughput'"),
     ("[1, 2]", "expected keys"),
     ("allocation: {conv1: [", "not YAML"),

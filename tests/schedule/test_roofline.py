@@ -96,14 +96,32 @@ EXPLAINED = (
     (
         "a100",
         r"7×7 stride 2.*weight_gradient",
-        "32 samples times 3 channels on 96 of 108 multiprocessors; shared memory's port takes half of the time, links "
-        "a quarter",
+        "147 × 64 results in one tile of 256×64, three sevenths of it empty; a part of the sum on every multiprocessor",
     ),
     (
         "a100",
         r"3×3, 64→64.*weight_gradient",
-        "16 parts of the sum by 6 of the result on 96 of 108 multiprocessors, whole tiles of a kernel each; then "
-        "sums are added",
+        "576 × 64 results in three tiles of 256×64, a quarter of them empty; 32 parts of the sum on 96 of 108 "
+        "multiprocessors, then added",
+    ),
+    (
+        "a100",
+        r"3×3 stride 2.*weight_gradient",
+        "nine tiles of 64×128, whose slices come from the cache slower than they are multiplied; 11 parts of the sum "
+        "on 99 of 108 multiprocessors, then added",
+    ),
+    (
+        "a100",
+        r"1×1, 256→512.*weight_gradient",
+        "eight tiles for nine multiprocessors; 11 parts of the sum, whose addition takes a sixth of 12 µs",
+    ),
+    ("a100", r"3×3, 512→512.*weight_gradient", "144 tiles of 128×128 over 100 multiprocessors: some have two"),
+    ("a100", r"linear to 1000.*weight_gradient", "128 tiles of 128×128 over 100 multiprocessors: some have two"),
+    (
+        "a100",
+        r"batch_norm_gradient",
+        "64 channels on 64 multiprocessors, whose memories hold less than a channel of both inputs: these pass again, "
+        "from the cache",
     ),
     (
         "a100",

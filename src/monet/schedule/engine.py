@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from monet.mapping.cost_store import CostStore, default_store
 from monet.schedule.clusters import LEAST
 from monet.schedule.costs.cost_table import CostTable
 from monet.schedule.expansion.expand import Draft, Expanded, draft, too_large
+from monet.schedule.folding.recurrence import Recurrence
+from monet.schedule.folding.shortened import Shortened, shortened
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Plan
 from monet.schedule.planning.grouping import tiled_groups
@@ -61,7 +64,10 @@ class NoSchedule(Exception):
 
 class Scheduler:
     """One graph on one accelerator. ``schedule`` may be called with any number of plans. ``store``: where costs are
-    kept; this process's own unless one is given. ``least``: how many like cores work together (``clusters``)."""
+    kept; this process's own unless one is given. ``least``: how many like cores work together (``clusters``).
+    ``short``: if its graph stands for one with more equal layers, that; makespans are then of all layers."""
+
+    short: Shortened | None = None
 
     def __init__(
         self,
@@ -78,6 +84,23 @@ class Scheduler:
         """This scheduler on another variant of its graph; costs known so far are shared."""
         other = copy(self)
         other.workload = workload
+        return other
+
+    def with_fewer_layers(self, kept: int) -> Scheduler | None:
+        """A scheduler of the graph with so many of its equal layers (``folding``), that says what plans for all of them
+        take; None if its layers are few, or not equal."""
+        short = shortened(self.workload, kept) if self.workload is workload_of(self.workload.graph) else None
+        if short is None:
+            return None
+        other = self.on(short.workload)
+        other.short = short
+        return other
+
+    def leaving(self, left_free: tuple[int, ...]) -> Scheduler:
+        """This scheduler with so many bytes of each of several DRAMs left free when storages are placed."""
+        other = copy(self)
+        other.machine = replace(self.machine, left_free=left_free)
+        other.costs = CostTable(other.machine, self.costs.objective)
         return other
 
     def check_fits(self) -> None:
@@ -122,16 +145,20 @@ class Scheduler:
 
     def makespan(self, plan: Plan, made: Draft, most: int = NEVER) -> int:
         """Ticks of the schedule that ``timed`` would make; ``most`` if they are not less, which is often known long
-        before the end. Raises as ``timed`` does."""
+        before the end. Raises as ``timed`` does, and ``NotRepeating`` if fewer layers do not say what all take."""
         with without_collecting():
-            _, decided, strict = self._decided(plan, made)
-            return served_within(decided, self.machine, most, strict=strict)
+            expanded, decided, strict = self._decided(plan, made, own_workspace())
+            if self.short is None:
+                return served_within(decided, self.machine, most, strict=strict)
+            layers, resources = Recurrence(self.short, expanded, decided), len(self.machine.resource_names)
+            orders = _orders(decided, self.machine, strict)
+            return min(most, *(layers.whole_ticks(order, resources) for order in orders))
 
-    def _decided(self, plan: Plan, made: Draft) -> tuple[Expanded, Decided, bool]:
-        """A plan spelled out and decided, and whether what is asked for first is served first. It is good until the
-        next plan is."""
-        expanded = made.expanded(plan.boundary)
-        decided = run_decide(expanded, self.machine, self.workload, own_workspace())
+    def _decided(self, plan: Plan, made: Draft, room: Workspace | None = None) -> tuple[Expanded, Decided, bool]:
+        """A plan spelled out (in ``room``, if it is given) and decided, and whether what is asked for first is served
+        first. What is decided is good until the next plan is."""
+        expanded = made.expanded(plan.boundary, room)
+        decided = run_decide(expanded, self.machine, self.workload, own_workspace(), plan.memory_share)
         buffers = self.machine.tile_buffers(plan.prefetch)
         strict = bool(buffers.any())
         ports = len(self.machine.folded.cores)
@@ -142,12 +169,19 @@ class Scheduler:
         return expanded, decided, strict
 
 
-def run_decide(expanded: Expanded, machine: Machine, workload: Workload, workspace: Workspace | None = None) -> Decided:
+def run_decide(
+    expanded: Expanded,
+    machine: Machine,
+    workload: Workload,
+    workspace: Workspace | None = None,
+    memory_share: float = 1.0,
+) -> Decided:
     """Run the ``decide`` kernel on fresh state. What it finds lies in ``workspace``, if one is given: it is good until
-    the next call with it."""
-    check_residents(expanded.tables, machine)
+    the next call with it. ``memory_share``: of every memory on chip, what may be used."""
+    capacity = machine.some_capacity(memory_share)
+    check_residents(expanded.tables, machine, capacity)
     try:
-        state = fresh_state(expanded.tables, machine, workspace or Workspace())
+        state = fresh_state(expanded.tables, machine, workspace or Workspace(), capacity)
     except MemoryError:
         entries = len(expanded.tables.entries)
         needed, found = entries * RESERVED_BYTES, f"room is made for {entries:,} operands of tiles"
@@ -155,7 +189,7 @@ def run_decide(expanded: Expanded, machine: Machine, workload: Workload, workspa
     status = decide(expanded.tables, machine.routes, state)
     count = state.counters
     if status != OK:
-        raise NoSchedule(_reason(status, count, machine, workload))
+        raise NoSchedule(_reason(status, count, machine, workload, capacity))
     events = Events(
         state.events.nodes.some(slice(count.nodes[0])),
         state.events.deps.some(slice(count.deps[0])),
@@ -165,9 +199,10 @@ def run_decide(expanded: Expanded, machine: Machine, workload: Workload, workspa
     return Decided(events, state.copies.some(slice(count.copies[0])), state.dram)
 
 
-def fresh_state(plan: Tables, machine: Machine, room: Workspace) -> State:
-    """All memories empty, all blocks where they are at the start; room for all that a plan can add."""
-    memories, entries, steps = len(machine.capacity), len(plan.entries), len(plan.steps)
+def fresh_state(plan: Tables, machine: Machine, room: Workspace, capacity: I64) -> State:
+    """All memories empty, each with its ``capacity``, all blocks where they are at the start; room for all that a plan
+    can add."""
+    memories, entries, steps = len(capacity), len(plan.entries), len(plan.steps)
     resident = np.flatnonzero(plan.blocks.resident)
     copies = entries + len(plan.buffers) + len(resident) + 1
     if machine.routes.depth:  # each may be evicted to a level, each result may go to one, each block be kept by all
@@ -191,9 +226,9 @@ def fresh_state(plan: Tables, machine: Machine, room: Workspace) -> State:
         np.empty(entries + 1, np.int64),
     )
     state.counters.chunks[0] = memories  # each has one, with all of its bytes
-    state.chunks.bytes[:memories] = state.memories.free[:] = machine.capacity
+    state.chunks.bytes[:memories] = state.memories.free[:] = capacity
     state.memories.head[:] = state.memories.tail[:] = np.arange(memories)
-    state.memories.newest[:] = state.memories.oldest[:] = -1
+    state.memories.newest[:] = state.memories.oldest[:] = state.memories.turn[:] = -1
     state.chunks.event[:memories] = state.chunks.next[:memories] = -1
     blocks = state.blocks
     blocks.in_dram[:], blocks.writes_left[:], blocks.use[:] = (
@@ -210,17 +245,17 @@ def fresh_state(plan: Tables, machine: Machine, room: Workspace) -> State:
     return state
 
 
-def check_residents(plan: Tables, machine: Machine) -> None:
+def check_residents(plan: Tables, machine: Machine, capacity: I64) -> None:
     """Raise ``NoSchedule`` if what stays on chip between steps is more than its memory holds."""
     if not plan.blocks.resident.any():
         return
-    needed = np.bincount(plan.blocks.resident, plan.blocks.bytes, minlength=len(machine.capacity)).astype(np.int64)
+    needed = np.bincount(plan.blocks.resident, plan.blocks.bytes, minlength=len(capacity)).astype(np.int64)
     for number, memory in enumerate(machine.folded.memories, 1):
-        short = int(needed[number]) - memory.size_bytes
+        short = int(needed[number] - capacity[number])
         if short > 0:
             what = " and ".join(name.replace("_", " ") for name in memory.resident)
             message = (
-                f"memory {memory.name} holds {memory.size_bytes:,} bytes, but resident {what} take "
+                f"memory {memory.name} holds {capacity[number]:,} bytes, but resident {what} take "
                 f"{int(needed[number]):,}: {short:,} bytes short"
             )
             raise NoSchedule(Infeasible("", "", memory.name, short, message))
@@ -232,6 +267,7 @@ def put_residents(state: State, plan: Tables, resident: I64) -> None:
     copies, guards = state.copies, state.guards
     copies.block[rows], copies.memory[rows], copies.bytes[rows] = resident, where, size
     copies.came[rows], copies.went[rows] = -1, NOT_YET
+    copies.since[rows], copies.upto[rows] = -1, NEVER
     for column in (guards.room, guards.ready, guards.until, guards.core, guards.previous, guards.next):
         column[rows] = -1
     guards.filled[rows] = size
@@ -309,14 +345,15 @@ def _timed(decided: Decided, machine: Machine, order: I64) -> tuple[Decided, Tim
     return found, run_replay(found, machine)
 
 
-def _reason(status: int, count: Counters, machine: Machine, workload: Workload) -> Infeasible:
+def _reason(status: int, count: Counters, machine: Machine, workload: Workload, capacity: I64) -> Infeasible:
     operator = workload.operators[int(count.operator[0])].op.name
     if status == NOWHERE:
         return Infeasible(operator, "", "", 0, f"operator {operator} reads data that nothing has written")
-    memory = machine.memories[int(count.failed_memory[0]) - 1]
+    number = int(count.failed_memory[0])
+    memory = machine.memories[number - 1]
     short, core = int(count.failed_bytes[0]), ", ".join(memory.cores) or memory.name
     message = (
-        f"operator {operator} does not fit memory {memory.name} ({memory.size_bytes:,} bytes) of core {core}: "
+        f"operator {operator} does not fit memory {memory.name} ({capacity[number]:,} bytes) of core {core}: "
         f"{short:,} bytes short with everything else evicted"
     )
     return Infeasible(operator, core, memory.name, short, message)

@@ -14,10 +14,12 @@ from monet.graph.graph import Graph
 from monet.graph.op import Phase
 from monet.hardware.accelerator import Accelerator
 from monet.hardware.hierarchy import unused
+from monet.hardware.interleaving import place_lines
 from monet.hardware.summary import hardware_summary
 from monet.mapping.cost_store import CostStore
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.lower_bound.bound import bounds_of
+from monet.schedule.machine import Machine
 from monet.schedule.measurement.copies import narrow_copies, wide_products
 from monet.schedule.measurement.energy import energy_of
 from monet.schedule.measurement.measure import Measures
@@ -29,6 +31,8 @@ from monet.schedule.result_rows import Infeasible, MemoryPeak, MemoryTrace, Time
 from monet.schedule.schedule import Schedule
 from monet.schedule.simulation.workspace import without_collecting
 from monet.sources import source_digest
+
+MOST_TRIES = 6  # to place storages in several DRAMs so that none is too full
 
 
 def model_version() -> str:
@@ -82,17 +86,39 @@ def evaluate(
         plan = Plan.from_dict(plan)
         check_connected(scheduler.workload, plan)
     placed = Plan.from_dict({"allocation": allocation}).placements if allocation else {}
-    with without_collecting():
-        try:
-            if plan is None:
-                schedule = default_schedule(scheduler, fusion, boundary, dict(placed))
-            else:
-                plan = replace(plan, placements={**plan.placements, **placed})
-                schedule = scheduler.schedule(plan)
-        except NoSchedule as error:
-            plan, seconds = plan or Plan(boundary=boundary or "keep"), time.perf_counter() - began
-            return without_figures(scheduler, plan, error.reason, inputs or {}, seconds)
-        return measure(scheduler, schedule, inputs or {}, began)
+    if plan is not None:
+        plan = replace(plan, placements={**plan.placements, **placed})
+    for _ in range(MOST_TRIES):
+        with without_collecting():
+            try:
+                if plan is None:
+                    schedule = default_schedule(scheduler, fusion, boundary, dict(placed))
+                else:
+                    schedule = scheduler.schedule(plan)
+            except NoSchedule as error:
+                tried, seconds = plan or Plan(boundary=boundary or "keep"), time.perf_counter() - began
+                return without_figures(scheduler, tried, error.reason, inputs or {}, seconds)
+            result = measure(scheduler, schedule, inputs or {}, began)
+        left_free = _left_free(result, scheduler.machine)
+        if not left_free:
+            break
+        scheduler = scheduler.leaving(left_free)
+    return result
+
+
+def _left_free(result: Result, machine: Machine) -> tuple[int, ...]:
+    """If one of several DRAMs is too full while there is room in others: what placement is to leave free of each, as
+    more is there at once than the order of operators says."""
+    drams = machine.accelerator.drams
+    peaks = [result.memory_peak_bytes[dram.name].total for dram in drams]
+    short = [max(0, peak - dram.capacity_bytes) for peak, dram in zip(peaks, drams, strict=True)]
+    if (
+        len(machine.accelerator.dram_places) == 1
+        or not any(short)
+        or sum(peaks) > machine.accelerator.dram.capacity_bytes
+    ):
+        return ()
+    return tuple(before + more for before, more in zip(machine.left_free or [0] * len(drams), short, strict=True))
 
 
 def measure(scheduler: Scheduler, schedule: Schedule, inputs: Mapping[str, Any], began: float) -> Result:
@@ -137,7 +163,8 @@ def measure(scheduler: Scheduler, schedule: Schedule, inputs: Mapping[str, Any],
 
 def _too_full(memory: Iterable[MemoryTrace], accelerator: Accelerator) -> Infeasible | None:
     """What does not fit DRAM, or a memory outside of the chip: nothing is ever evicted from there."""
-    called = {accelerator.dram.name: "DRAM"} | {each.name: "the memory behind" for each in accelerator.endpoints}
+    called = {dram.name: "DRAM" for dram in accelerator.drams}
+    called |= {each.name: "the memory behind" for each in accelerator.endpoints}
     for trace in memory:
         short = trace.peak_bytes - trace.capacity_bytes
         if trace.name in called and short > 0 and trace.capacity_bytes:
@@ -169,5 +196,9 @@ def without_figures(
         version=model_version(),
         seconds_to_evaluate=seconds,
         reason=reason,
-        notes=(*unused(machine.folded), *wide_products(workload.graph)),
+        notes=(
+            *unused(machine.folded, machine.levels),
+            *place_lines(machine.accelerator),
+            *wide_products(workload.graph),
+        ),
     )

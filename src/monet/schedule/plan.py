@@ -98,8 +98,10 @@ class Plan(Displayed):
     reads of so many tiles (of every operator, on every core of a group), and in a group over several cores those that
     come first run so many tiles ahead.
     ``buffer_share``: share of a memory that an operator alone may take for its own tiles, so that results of others
-    can stay there. ``tiles``: what the tiles of an operator alone are chosen for: ``latency``, it is done soonest on an
-    idle machine; ``throughput``, core and wires together have the least to do, whichever of them it waits for.
+    can stay there. ``memory_share``: share of every memory on chip that is used at all; what is left empty is not
+    fetched into ahead of what is needed now. ``tiles``: what the tiles of an operator alone are chosen for:
+    ``latency``, it is done soonest on an idle machine; ``throughput``, core and wires together have the least to do,
+    whichever of them it waits for.
     """
 
     groups: tuple[Group, ...] = ()
@@ -108,6 +110,7 @@ class Plan(Displayed):
     prefetch: int | None = None
     buffer_share: float = 1.0
     tiles: str = "latency"
+    memory_share: float = 1.0
 
     @property
     def share(self) -> float:
@@ -121,6 +124,7 @@ class Plan(Displayed):
             **({} if self.prefetch is None else {"prefetch": self.prefetch}),
             "buffer_share": self.buffer_share,
             **({} if self.tiles == "latency" else {"tiles": self.tiles}),
+            **({} if self.memory_share == 1.0 else {"memory_share": self.memory_share}),
             "groups": [
                 {"operators": list(group.operators)}
                 | ({"tile": dict(group.tile)} if group.tile else {})
@@ -136,7 +140,7 @@ class Plan(Displayed):
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], source: str = "plan") -> Plan:
         """A plan from plain values; anything unknown is an error that names its place."""
-        allowed = ("boundary", "prefetch", "buffer_share", "tiles", "groups", "allocation")
+        allowed = ("boundary", "prefetch", "buffer_share", "tiles", "memory_share", "groups", "allocation")
         if not isinstance(values, Mapping):
             raise PlanError(f"{source}: expected keys {', '.join(allowed)}, got {values!r}")
         for key in values:
@@ -145,11 +149,13 @@ class Plan(Displayed):
         boundary = values.get("boundary", "keep")
         if boundary not in BOUNDARIES:
             raise PlanError(f"{source}: boundary {boundary!r}: allowed are {', '.join(BOUNDARIES)}")
-        prefetch, share = values.get("prefetch"), values.get("buffer_share", 1.0)
+        prefetch = values.get("prefetch")
         if prefetch is not None and (not isinstance(prefetch, int) or isinstance(prefetch, bool) or prefetch < 0):
             raise PlanError(f"{source}: prefetch {prefetch!r}: a whole number of tiles, 0 or more")
-        if not isinstance(share, int | float) or isinstance(share, bool) or not 0 < share <= 1:
-            raise PlanError(f"{source}: buffer_share {share!r}: more than 0, at most 1")
+        shares = {name: values.get(name, 1.0) for name in ("buffer_share", "memory_share")}
+        for name, share in shares.items():
+            if not isinstance(share, int | float) or isinstance(share, bool) or not 0 < share <= 1:
+                raise PlanError(f"{source}: {name} {share!r}: more than 0, at most 1")
         tiles = values.get("tiles", "latency")
         if tiles not in TILES:
             raise PlanError(f"{source}: tiles {tiles!r}: {nearest(str(tiles), TILES)}")
@@ -160,7 +166,8 @@ class Plan(Displayed):
             raise PlanError(f"{source}: allocation: expected operator: cores, got {placed!r}")
         groups = tuple(_group(entry, f"{source}: groups.{i}") for i, entry in enumerate(listed))
         placements = {str(name): _placement(entry, f"{source}: allocation.{name}") for name, entry in placed.items()}
-        return cls(groups, placements, boundary, prefetch, float(share), tiles)
+        buffers, memories = (float(share) for share in shares.values())
+        return cls(groups, placements, boundary, prefetch, buffers, tiles, memories)
 
 
 def _group(values: Any, place: str) -> Group:

@@ -6,7 +6,7 @@ joules and bytes. A breakdown adds up to its total. ``to_json`` and ``from_json`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -39,13 +39,13 @@ class Result(Displayed):
     phases: Mapping[str, rows.PhaseRow] = field(default_factory=dict)  # by name, in order of time
     cores: tuple[rows.CoreRow, ...] = ()
     links: tuple[rows.LinkRow, ...] = ()  # DRAM is a row too
-    operators: tuple[rows.OperatorRow, ...] = ()  # in execution order
+    operators: Sequence[rows.OperatorRow] = ()  # in execution order
     copies: tuple[rows.CopyRow, ...] = ()  # of operands, in formats that share scales
     memory: tuple[rows.MemoryTrace, ...] = ()  # DRAM first
     timeline: rows.Timeline
     bounds: rows.Bounds = field(default_factory=rows.Bounds)  # of every plan
     longest_chain_s: float = 0.0  # of this plan: its own steps and transfers, were nothing shared
-    critical_path: tuple[rows.CriticalStep, ...] = ()
+    critical_path: Sequence[rows.CriticalStep] = ()
     plan: Mapping[str, Any]
     hardware_summary: HardwareSummary  # for drawing
     inputs: Mapping[str, Any]  # model, options, hardware, plan: what ``rerun`` needs
@@ -61,9 +61,9 @@ class Result(Displayed):
 
     @property
     def dram_peak_bytes(self) -> int:
-        """What is in DRAM at its fullest moment."""
-        peak = self.memory_peak_bytes.get(self.hardware_summary.drams[0].name)
-        return peak.total if peak else 0
+        """What is in DRAM at its fullest moment, in each of several at its own."""
+        peaks = (self.memory_peak_bytes.get(dram.name) for dram in self.hardware_summary.drams)
+        return sum(peak.total for peak in peaks if peak)
 
     @property
     def gap(self) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -22,7 +22,7 @@ def plain(value: Any) -> Any:
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, Sequence) and not isinstance(value, str):
         return [plain(item) for item in value]
     return value
 
@@ -40,7 +40,7 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
     origin, inner = get_origin(kind), get_args(kind)
     if is_dataclass(kind):
         return _dataclass_reader(kind)
-    if origin is tuple:
+    if origin in (tuple, Sequence):
         each = _reader(inner[0])
         return lambda values: tuple(map(each, values))
     if origin is Mapping:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+Row = TypeVar("Row", covariant=True)
 
 CATEGORIES = ("weights", "activations", "gradients", "optimizer_state", "workspace")
 
@@ -55,7 +57,7 @@ class OperatorRow:
     link_bytes: int  # moved between on-chip memories for it
     input_bytes: int  # size of what it reads
     output_bytes: int  # size of what it writes
-    bound_by: str  # dram, compute, or the memory port that limits it
+    bound_by: str  # dram, launch (more than half of its core's time), compute, or the memory port that limits it
     recompute: bool  # whether it is done again for the backward pass
     padding_macs: int = 0  # multiply-accumulates beyond these that only fill groups of elements that share a scale
 
@@ -255,3 +257,34 @@ class CriticalStep:
     def seconds(self) -> float:
         """Its length."""
         return self.end_s - self.start_s
+
+
+class Rows(Sequence[Row], Generic[Row]):
+    """Many rows of one kind, made once somebody asks for one: most results are asked for figures."""
+
+    def __init__(self, make: Callable[[], tuple[Row, ...]]) -> None:
+        self._make: Callable[[], tuple[Row, ...]] | None = make
+
+    @cached_property
+    def _rows(self) -> tuple[Row, ...]:
+        assert self._make is not None
+        rows, self._make = self._make(), None  # what they were made of is not needed any more
+        return rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple, (self._rows,)
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Row, ...]: ...
+    def __getitem__(self, index: int | slice) -> Row | tuple[Row, ...]:
+        return self._rows[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._rows == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]

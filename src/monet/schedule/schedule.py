@@ -5,6 +5,7 @@ What measures a schedule or searches over schedules reads it here; only ``simula
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -32,8 +33,8 @@ from monet.schedule.simulation.records import (
     Events,
     Nodes,
 )
-from monet.schedule.simulation.replay import Timed, longest_chain
-from monet.schedule.simulation.transfers import TransferSums, sum_transfers
+from monet.schedule.simulation.replay import Timed, longest_chain, waited_along
+from monet.schedule.simulation.transfers import TransferSums, booked_bytes, sum_transfers
 
 
 class Decided(NamedTuple):
@@ -77,6 +78,7 @@ class Transfers(NamedTuple):
     from_dram: Bool
     to_dram: Bool
     is_eviction: Bool
+    place: I64  # in DRAM
     start: I64  # ticks
     end: I64
 
@@ -100,6 +102,7 @@ class Chain(NamedTuple):
     operator: I64
     kind: I64  # indexes the event kinds of a result
     start: I64  # ticks
+    resource: I64  # that it occupies longest; -1 if it occupies none
 
 
 class Stays(NamedTuple):
@@ -181,15 +184,17 @@ class Schedule:
             kind == READ,
             leaves,
             kind == EVICT,
+            nodes.place[chosen],
             timed.start[chosen],
             timed.end[chosen],
         )
 
-    def transfer_sums(self, spread: I64, memories: int) -> TransferSums:
-        """Bytes of all transfers together, given how many there are of every resource, and how many memories."""
-        sizes = (ON_CHIP + 1, ON_CHIP + 1, len(spread), memories, memories)
+    def transfer_sums(self) -> TransferSums:
+        """Bytes of all transfers together."""
+        routes = self.expanded.draft.machine.routes
+        sizes = (ON_CHIP + 1, (routes.places, ON_CHIP + 1), len(routes.spread), *2 * (len(routes.members),))
         found = TransferSums(*(np.zeros(size, np.int64) for size in sizes))
-        sum_transfers(self.decided.events, found, spread)
+        sum_transfers(self.decided.events, found, routes)
         return found
 
     def occupied(self, nodes: I64) -> Occupied:
@@ -199,15 +204,34 @@ class Schedule:
         node, ticks = nodes[owner], bookings.ticks[booking]
         return Occupied(
             owner, bookings.resource[booking], self.timed.start[node], ticks,
-            self._over(node, bookings.resource[booking]), table.operator[node], table.kind[node],
+            self._over(node, booking), table.operator[node], table.kind[node],
         )  # fmt: skip
 
-    def _over(self, node: I64, resource: I64) -> I64:
-        """Bytes of nodes over resources, of those that each core of a cluster has over all of them."""
+    def _over(self, node: I64, booking: I64) -> I64:
+        """Bytes of nodes over resources that they occupy, of those that each core of a cluster has over all of them."""
         nodes, machine = self.decided.events.nodes, self.expanded.draft.machine
+        if len(machine.accelerator.drams) > 1:
+            return self._booked_bytes[booking]
         if not machine.clusters:
             return nodes.bytes[node]
+        resource = self.decided.events.bookings.resource[booking]
         return np.where(machine.spread[resource] > 1, nodes.every[node], nodes.bytes[node])
+
+    @cached_property
+    def _booked_bytes(self) -> I64:
+        """By booking: the bytes that pass."""
+        found = np.zeros(len(self.decided.events.bookings), np.int64)
+        booked_bytes(self.decided.events, self.expanded.draft.machine.routes, found)
+        return found
+
+    def in_drams(self) -> Iterator[Stays]:
+        """Blocks in every DRAM: of several, each has its share of their bytes."""
+        stays, places = self.in_dram, self.expanded.draft.machine.accelerator.dram_places
+        place, size = self.expanded.tables.blocks.place[stays.block], stays.bytes
+        upto = np.array([np.cumsum((0.0, *shares)) for shares in places])[place]
+        for number in range(upto.shape[1] - 1):
+            mine = np.floor(size * upto[:, number + 1] + 1e-6) - np.floor(size * upto[:, number] + 1e-6)
+            yield stays._replace(bytes=mine.astype(np.int64))
 
     @cached_property
     def events(self) -> I64:
@@ -217,16 +241,9 @@ class Schedule:
     @cached_property
     def chain(self) -> Chain:
         """The nodes, earliest first, along which the last one waited; joins are left out."""
+        links, busiest = waited_along(self.decided.events, self.timed)
         nodes = self.decided.events.nodes
-        if not self.size:
-            return Chain(*(np.zeros(0, np.int64) for _ in Chain._fields))
-        causes, number, found = self.timed.cause.tolist(), int(np.argmax(self.timed.end)), list[int]()
-        while number >= 0:
-            found.append(number)
-            number = causes[number]
-        links = np.array(found[::-1])
-        links = links[nodes.kind[links] != JOIN]
-        return Chain(links, nodes.operator[links], nodes.kind[links], self.timed.start[links])
+        return Chain(links, nodes.operator[links], nodes.kind[links], self.timed.start[links], busiest)
 
     @property
     def longest_chain(self) -> int:
@@ -272,17 +289,6 @@ class Schedule:
         """By gang (a tile of an operator, on all of its cores), in execution order: its operator."""
         tables = self.expanded.tables
         return tables.steps.operator[tables.gangs.first_step]
-
-    def uses_of(self, block: int) -> I64:
-        """The gangs that use a block, in order."""
-        tables = self.expanded.tables
-        return tables.uses[tables.blocks.use_start[block] : tables.blocks.use_end[block]]
-
-    def nodes_of_gang(self, gang: int) -> I64:
-        """Everything that the steps of a gang compute and move; not what they drive out."""
-        gangs, nodes = self.expanded.tables.gangs, self.decided.events.nodes
-        mine = (nodes.step >= gangs.first_step[gang]) & (nodes.step < gangs.last_step[gang]) & (nodes.kind != EVICT)
-        return np.flatnonzero(mine)
 
     @cached_property
     def touched(self) -> Touched:

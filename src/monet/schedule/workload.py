@@ -33,6 +33,7 @@ MATRIX = frozenset({Family.CONVOLUTION, Family.MATMUL})
 
 _CATEGORY = {Role.PARAMETER: WEIGHTS, Role.BUFFER: WEIGHTS, Role.GRADIENT: GRADIENTS, Role.STATE: OPTIMIZER_STATE}
 Pair = tuple[str, str]  # formats of the two operands of a product
+WAITED_FOR = 4096  # bytes of an operand of which surely some are there before its operator starts
 STAYS = frozenset({Role.PARAMETER, Role.BUFFER, Role.STATE})
 
 
@@ -83,22 +84,22 @@ class Operator:
             if operand.written and not cut <= operand.dims
         )
 
-    @property
+    @cached_property
     def is_matrix(self) -> bool:
         """Whether it runs on a multiply-accumulate array."""
         return self.family in MATRIX
 
-    @property
+    @cached_property
     def is_transfer(self) -> bool:
         """Whether it runs on a port to something outside of the chip."""
         return self.family in PORT_FAMILIES
 
-    @property
+    @cached_property
     def has_bias(self) -> bool:
         """Whether it adds a bias to its results: the last of its operands, which is no part of the nest."""
         return len(self.operands) > len(self.nest.operands)
 
-    @property
+    @cached_property
     def is_attention(self) -> bool:
         """Whether it is fused attention, which takes an array and vector lanes."""
         return self.family is Family.ATTENTION
@@ -131,6 +132,13 @@ class Operator:
         if self.is_attention:
             return tuple(entry for entry in self.work if entry[0] != "mac")
         return () if self.is_matrix else self.work
+
+    @cached_property
+    def large_reads(self) -> tuple[str, ...]:
+        """Storages of which it surely waits for some bytes before it starts."""
+        return tuple(
+            tensor.storage for operand, tensor in self.operands if not operand.written and operand.bytes >= WAITED_FOR
+        )
 
     @cached_property
     def input_bytes(self) -> int:
@@ -171,6 +179,11 @@ class Workload:
     def dependencies(self) -> tuple[tuple[int, int], ...]:
         """Pairs (earlier, later) of operators where the later reads or overwrites what the earlier wrote or read."""
         return tuple(sorted(dependencies_among(self.graph, self.operators)))
+
+    @cached_property
+    def by_name(self) -> dict[str, Operator]:
+        """Operators by the names of their ops."""
+        return {operator.op.name: operator for operator in self.operators}
 
     @cached_property
     def touched(self) -> tuple[I64, ...]:

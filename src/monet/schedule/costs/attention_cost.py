@@ -165,9 +165,9 @@ def attention_step(
         raise MappingError(reason)
     shape = _shape(nest, instance.core, formats)
     room = border.memories[0][2].total_bytes
-    tiles = list(_tiles(shape, room if streamed else math.inf, streamed))
+    tiles = list(_tiles(nest, shape, room if streamed else math.inf, streamed))
     if not tiles:
-        least = min(tile.own_bytes + _buffers(shape, tile) for tile in _every_tile(shape))
+        least = min(tile.own_bytes + _buffers(nest, shape, tile) for tile in _every_tile(shape))
         raise DoesNotFit("one tile of scores and its operands", border.memories[0][1], least, room)
     useful = _useful_cycles(shape, instance.core)
     per_byte = 8 / border.bits_per_cycle
@@ -239,10 +239,10 @@ def _every_tile(shape: _Shape) -> Iterator[_Tile]:
                 yield _Tile(rows, keys, block, _own_bytes(shape, rows, keys, block), *passes)
 
 
-def _tiles(shape: _Shape, room: float, streamed: bool) -> Iterator[_Tile]:
+def _tiles(nest: LoopNest, shape: _Shape, room: float, streamed: bool) -> Iterator[_Tile]:
     """Tiles that fit. A step whose operands are held has them in the memory anyway."""
     for tile in _every_tile(shape):
-        if not streamed or tile.own_bytes + _buffers(shape, tile) <= room:
+        if not streamed or tile.own_bytes + _buffers(nest, shape, tile) <= room:
             yield tile
 
 
@@ -258,15 +258,15 @@ def _own_bytes(shape: _Shape, rows: int, keys: int, block: int) -> int:
     return 2 * scores + (2 * rows + sum_elements) * shape.sum + copies
 
 
-def _buffers(shape: _Shape, tile: _Tile) -> int:
-    """Bytes of the operands' tiles: two of each that changes."""
-    keys = tile.block * (shape.width + shape.value_width) * shape.element
-    keys *= 2 if shape.backward else 1  # keys and values, and their gradients that leave
-    keys *= 2 if tile.block < shape.keys or shape.groups > 1 else 1
-    widths = shape.width + 3 * shape.value_width if shape.backward else shape.width + shape.value_width
-    rows = tile.rows * widths * shape.element  # queries, dO, output, and what leaves; queries and output
-    rows *= 2 if tile.rows < shape.rows or shape.groups > 1 else 1
-    return keys + rows
+def _buffers(nest: LoopNest, shape: _Shape, tile: _Tile) -> int:
+    """Bytes of the operands' tiles; a mask comes with the scores, which are in a tile's own bytes."""
+    return sum(_buffer(shape, tile, operand) for operand in nest.operands if operand.name != MASK)
+
+
+def _buffer(shape: _Shape, tile: _Tile, operand: Operand) -> int:
+    """Bytes of an operand's tile: two, if it changes."""
+    first, parts = _first(shape, tile, operand)
+    return first * (2 if parts > 1 else 1)
 
 
 def _moved(shape: _Shape, tile: _Tile, operand: Operand) -> tuple[int, int]:
@@ -477,9 +477,8 @@ def _step(nest: LoopNest, shape: _Shape, tile: _Tile, run: _Run, useful: float, 
             operands.append(OperandCost(slot, 0, 0, 0, 0, False))
             continue
         total, again = _moved(shape, tile, operand)
-        first, parts = _first(shape, tile, operand)
-        buffer = first * (2 if parts > 1 else 1)
-        operands.append(OperandCost(slot, total, min(first, total), again, buffer, False))
+        first, _ = _first(shape, tile, operand)
+        operands.append(OperandCost(slot, total, min(first, total), again, _buffer(shape, tile, operand), False))
     operands[0] = replace(operands[0], buffer=operands[0].buffer + tile.own_bytes)
     useful = min(useful, run.compute)
     return StepCost(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,6 +41,10 @@ from monet.schedule.planning.grouping import TiledGroup
 from monet.schedule.result_rows import Infeasible
 from monet.schedule.workload import Operator
 
+if TYPE_CHECKING:
+    from monet.schedule.expansion.expand import Draft
+    from monet.schedule.planning.splits import Clocked, Wires
+
 
 @dataclass(frozen=True)
 class Costed:
@@ -65,18 +69,16 @@ class Costed:
     @cached_property
     def energy(self) -> tuple[float, dict[str, float], F64]:
         """Joules of all steps at and below the cores' memories: in all, by level, by core."""
-        pieces, kinds = len(self.instances), len(self.costs)
-        spread = self.classes * pieces + np.arange(self.steps.count) % pieces
-        times = np.bincount(spread, minlength=kinds * pieces).reshape(kinds, pieces)
+        times = np.bincount(self.classes, minlength=len(self.costs))
         each = np.array([math.fsum(value for _, value in cost.energy_j) for cost in self.costs])
         by_level: dict[str, float] = {}
-        for cost, many in zip(self.costs, times.sum(axis=1).tolist(), strict=True):
+        for cost, many in zip(self.costs, times.tolist(), strict=True):
             for level, value in cost.energy_j:
                 by_level[level] = by_level.get(level, 0.0) + many * value
-        return float(each @ times.sum(axis=1)), by_level, each @ times
+        return float(each @ times), by_level, each[self.classes].reshape(-1, len(self.instances)).sum(axis=0)
 
 
-Sharing = tuple[tuple[str, int], ...]  # inputs that several pieces want the same part of, and how many parts they want
+Sharing = tuple[tuple[str, int], ...]  # as ``StepRanges.sharing``
 
 SURROUNDINGS = Section[int]("surroundings of steps", 10_000)  # what a cost depends on outside of its step → a number
 STEPS = Section[StepCost]("costs of steps", 100_000)  # by content, for all accelerators
@@ -105,9 +107,14 @@ class CostTable:
         self.best_designs: dict[
             tuple[str, float, int | None], tuple[CoreInstance, ...]
         ] = {}  # by operator, share, most
+        self.clocks: dict[tuple[str, str, int], Clocked] = {}  # by operator, first core, most; see ``planning.splits``
+        # by first core, supply, numbers of pieces: the wires, after a number for them
+        self.wires: dict[tuple[str, int, tuple[int, ...]], tuple[int, Wires]] = {}
+        self.timings: dict[tuple[int, int, float], tuple[tuple[F64, F64, F64], F64, F64]] = {}
         self.final_splits: dict[tuple[Any, ...], Split] = {}  # see ``planning.finalists``
         self.contents: dict[tuple[Any, ...], int] = {}  # cuts of storages, numbered
         self.orders: dict[tuple[Any, ...], I64x2] = {}  # of the tiles of groups, by the arrays of their operators
+        self.drafted: Draft | None = None  # the last one: the next is made of the same, as far as it has not changed
 
     def cost(
         self,
@@ -125,7 +132,7 @@ class CostTable:
         if operator.is_transfer:
             return transfer_step(operator, steps, number, instance, endpoint_of(operator, self.machine.accelerator))
         goal = goal or self.objective
-        ranges = tuple((dim, int(low[number]), int(high[number])) for dim, (low, high) in steps.ranges.items())
+        ranges = steps.of_step(number)
         cores = steps.pieces if operator.macs and not held else 1
         instance = self.alike[instance.name]
         key = (operator.key, ranges, instance.name, steps.pieces, held, share, goal)
@@ -136,7 +143,7 @@ class CostTable:
                 found = self._known[key] = whole  # what is best with all of a memory, and takes less of it
         if found is None:
             share /= 1 if held else self.machine.supplying.sharing(instance, steps.pieces)
-            sharing = _sharing(operator, steps) if cores > 1 and operator.is_matrix else ()
+            sharing = steps.sharing(operator.nest) if cores > 1 and operator.is_matrix else ()
             around = operator, instance, cores, held, share, goal, sharing
             blocks = (steps.pieces, self._cache(instance)) if instance.core.thread_blocks else ()
             content = (operator.key, ranges, held, self._surroundings(*around), blocks)
@@ -189,7 +196,7 @@ class CostTable:
         for instance in self.machine.folded.cores:
             lanes = lanes_beside(accelerator, instance)
             paces = tuple(
-                (int(self.machine.capacity[supply]), seen.border(instance, supply).bits_per_cycle)
+                (int(self.machine.capacity[supply]), seen.pace(instance, 1, supply))
                 for supply in seen.supplies(instance)
             )
             key = design[instance.name], paces, lanes and design[lanes.name]
@@ -328,12 +335,6 @@ class CostTable:
         return found
 
 
-def _sharing(operator: Operator, steps: StepRanges) -> Sharing:
-    """What one transfer brings to several pieces."""
-    parts = ((operand.name, steps.parts(operand)) for operand in operator.nest.reads)
-    return tuple((name, many) for name, many in parts if many < steps.pieces)
-
-
 @dataclass(frozen=True, slots=True)
 class OperatorSteps:
     """An operator's steps on their cores, with their costs: the same in every plan that places and cuts it so."""
@@ -357,9 +358,17 @@ class OperatorSteps:
         return bool(self.sums)
 
 
-def operator_steps(operator: Operator, group: TiledGroup, table: CostTable, plan: Plan, *, held: bool) -> OperatorSteps:
+def operator_steps(
+    operator: Operator,
+    group: TiledGroup,
+    table: CostTable,
+    plan: Plan,
+    *,
+    held: bool,
+    before: OperatorSteps | None = None,
+) -> OperatorSteps:
     """Steps and costs of one operator under a plan, looked up if they were asked for before. ``held``: its operands lie
-    in the memory; otherwise they are streamed."""
+    in the memory; otherwise they are streamed. ``before``: its steps under another plan, returned if they are equal."""
     placement, goal = plan.placements[operator.op.name], table.goal_of(operator, plan, held)
     fed = feeder(operator, group, plan, table.machine) if held else None
     from_array = plan.placements[fed.op.name] if fed else None
@@ -372,6 +381,8 @@ def operator_steps(operator: Operator, group: TiledGroup, table: CostTable, plan
         return found
     if group.key:  # in another variant of the graph it may stand elsewhere
         return replace(found, operator=operator)
+    if before is not None and before.number == found.number:
+        return before
     sums = _sums(operator, found.costed)
     return OperatorSteps(
         operator, found.placement, found.instances, found.steps, found.held, found.classes, found.costs, None,

@@ -16,6 +16,7 @@ from monet.graph.kind import Dimensions
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.accelerator import CoreInstance
 from monet.hardware.core import Core
+from monet.hashed import Hashed
 from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.errors import MappingError
 from monet.mapping.mapper.parts import has_phases
@@ -74,7 +75,7 @@ def smaller_border(border: Border, share: float) -> Border:
     weights, not tiles of them: they are not shared out."""
     if share >= 1:
         return border
-    memories = tuple(
+    memories = Hashed(
         (slot, name, replace(level, size_bytes=int(level.size_bytes * share)) if level.instances == 1 else level)
         for slot, name, level in border.memories
     )

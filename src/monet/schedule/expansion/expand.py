@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ from monet.errors import ComputerMemoryError
 from monet.processes import free_memory_bytes
 from monet.schedule.costs.cost_table import CostTable, OperatorSteps, operator_steps
 from monet.schedule.costs.step_cost import StepCost
+from monet.schedule.dram_places import places_of_storages
 from monet.schedule.expansion.assemble import DRAM, LOCAL, Cut, Placed, assemble
 from monet.schedule.expansion.cuts import Cuts
 from monet.schedule.expansion.operator_arrays import ALIKE, KnownArrays, OperatorArrays, arrays_of
@@ -26,11 +26,13 @@ from monet.schedule.planning.grouping import TiledGroup
 from monet.schedule.planning.ordering import gang_order
 from monet.schedule.result_rows import CATEGORIES
 from monet.schedule.simulation.records import Blocks, Buffers, Entries, Gangs, Steps, Tables, TickParts
+from monet.schedule.simulation.workspace import Rows, Workspace
 from monet.schedule.workload import CATEGORY, Workload
 
 ENTRY_BYTES = 1_100  # that a schedule takes per operand of a tile: 1.09 and 1.10 kB of gpt2-mini and gpt2-small on a100
 CHECKED = 1_000_000  # operands of tiles between two looks at the memory that is free
 MOST_ORDERS = 10_000  # of the tiles of groups, kept to be looked up
+ROW, GROUP = 10, 5  # columns of ``Placed`` from counts on, and which of them is the group
 OF_STEPS = tuple(field.name for field in fields(OperatorSteps))
 
 
@@ -42,6 +44,18 @@ class PlannedSteps(OperatorSteps):
     group: int
     base: int
     addition_costs: tuple[tuple[int, StepCost], ...]
+
+
+class Origins(NamedTuple):
+    """What a draft was made of, for another of the same graph to take over what has not changed: by operator, in
+    execution order, its arrays with their key and its row of ``Placed`` (from its counts on); of every storage, numbers
+    for how it is cut, and for how groups cut it more finely."""
+
+    known: tuple[KnownArrays, ...]
+    keys: tuple[tuple[Any, ...], ...]
+    rows: I64x2
+    cuts: Mapping[str, int]
+    finer: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -62,34 +76,44 @@ class Draft:
     block_own: I64  # see ``Blocks``
     block_storage: I64
     block_flags: U8x2
+    origins: Origins
 
-    def expanded(self, boundary: str) -> Expanded:
-        """The arrays of the plan with results that stay as ``boundary`` says."""
+    def expanded(self, boundary: str, room: Workspace | None = None) -> Expanded:
+        """The arrays of the plan with results that stay as ``boundary`` says. They lie in ``room``, if it is given:
+        they are good until the next that do."""
         try:
-            return self._expanded(BOUNDARIES.index(boundary))
+            return self._expanded(BOUNDARIES.index(boundary), room)
         except MemoryError:
             entries = int(self.placed.entries.sum())
             found = f"its operators have {entries:,} operands of tiles"
             raise too_large(self.workload, self.machine, entries * ENTRY_BYTES, found) from None
 
-    def _expanded(self, number: int) -> Expanded:
-        rows = ((each.steps, each.parts, each.entries, each.buffers) for each in self.arrays_of)
-        steps, parts, entries, buffers = (np.concatenate(some) for some in zip(*rows, strict=True))
+    def _expanded(self, number: int, room: Workspace | None) -> Expanded:
+        every = self.arrays_of
+        steps = _joined(Steps, [each.steps for each in every], room)
+        parts = _joined(TickParts, [each.parts for each in every], room)
+        entries = _joined(Entries, [each.entries for each in every], room)
+        buffers = _joined(Buffers, [each.buffers for each in every], room)
         blocks = Blocks.zeros(len(self.block_bytes))
         blocks.bytes[:], blocks.own[:] = self.block_bytes, self.block_own
         blocks.in_dram[:], blocks.persistent[:], _ = self.block_flags.T
         blocks.through[:], blocks.from_outside[:] = blocks.persistent, number == LOCAL
+        if self.machine.routes.places > 1:
+            blocks.place[:] = self._places[self.block_storage]
         gangs = self.gangs
         if number == DRAM:
             gangs = gangs.copied()
             gangs.leaves_chip[self.group_starts] = 1
         uses = np.empty(len(entries), np.int64)
-        tables = Tables(gangs, Steps.of(steps), Buffers.of(buffers), Entries.of(entries), blocks, uses)
-        tick_parts = TickParts.of(parts)
-        machine = self.machine
-        used = assemble(self.placed, self.cut, tables, tick_parts, len(machine.cores), machine.first_outside, number)
+        tables, machine = Tables(gangs, steps, buffers, entries, blocks, uses), self.machine
+        used = assemble(self.placed, self.cut, tables, parts, len(machine.cores), machine.first_outside, number)
         self._settle_residents(tables)
-        return Expanded(tables._replace(uses=uses[:used]), tick_parts, self.block_storage, self)
+        return Expanded(tables._replace(uses=uses[:used]), parts, self.block_storage, self)
+
+    @cached_property
+    def _places(self) -> I64:
+        """By storage, where it lies in several DRAMs."""
+        return places_of_storages(self.workload, self.machine, self.steps_of)
 
     def _settle_residents(self, tables: Tables) -> None:
         """Blocks of what stays on chip between steps lie in the level of the core that uses them first."""
@@ -111,6 +135,15 @@ class Draft:
         values = attrgetter(*OF_STEPS)
         made: Callable[..., PlannedSteps] = PlannedSteps
         return tuple([made(*values(steps), group, base, arrays.addition_costs) for steps, arrays, group, base in rows])
+
+
+def _joined(kind: type[Rows], parts: Sequence[I64x2], room: Workspace | None) -> Rows:
+    """Rows of a table, one part after another."""
+    if room is None:
+        return kind.of(np.concatenate(parts))
+    found = room.table(kind, sum(map(len, parts)))
+    np.concatenate(parts, out=found.plain)
+    return found
 
 
 class Alike(NamedTuple):
@@ -165,22 +198,28 @@ def too_large(workload: Workload, machine: Machine, needed_bytes: float, found: 
 
 
 class Expansion:
-    """Collects arrays operator by operator."""
+    """Collects arrays operator by operator. ``like``: another draft of the graph; operators with the same steps, of
+    which all that they touch is cut as there, have the same arrays."""
 
-    def __init__(self, workload: Workload, table: CostTable, prefetch: int | None) -> None:
+    def __init__(self, workload: Workload, table: CostTable, prefetch: int | None, like: Draft | None) -> None:
         self.workload, self.machine, self.table, self.prefetch = workload, table.machine, table, prefetch
+        self.like = like
         self.cuts = Cuts(workload, table.machine)
         self.operators: list[OperatorSteps] = []
-        self.arrays: list[OperatorArrays] = []
+        self.known: list[KnownArrays] = []
         self.keys: list[tuple[Any, ...]] = []
         self.first: list[int] = []  # by operator: its first step
         self.group_of: list[int] = []  # by operator
+        self.other: list[int] = []  # operators that are not as in ``like``
+        self.elsewhere: set[int] = set()  # operators, by number, that were added here and not there so far, or reverse
+        self.moved: set[str] = set()  # storages that are cut in another way than there
         self.spans: list[I64x2] = []  # by group: (first step, last step) of its gangs, from its own first step
         self.groups: list[int] = []  # by group: first step
         self.ahead: list[int] = []  # gangs whose reads go ahead of a gang's writes, for so many gangs one after another
         self.alike: list[int] = []
         self.finer: dict[str, int] = {}
         self.ahead_of: dict[frozenset[tuple[str, ...]], int] = {}
+        self.ahead_alone: dict[tuple[str, ...], int] = {}
         self.n_steps = 0
         self.n_entries = 0
 
@@ -200,9 +239,52 @@ class Expansion:
         found = f"the first {done:,} of {whole:,} operators have {self.n_entries:,} operands of tiles"
         return too_large(self.workload, self.machine, needed, found)
 
+    def note_finer(self) -> None:
+        """Groups have said how they cut storages; whoever touches what they cut in another way than in ``like`` has
+        other arrays."""
+        before = self.like.origins.finer if self.like else {}
+        now = {storage: self._finer(storage) for storage in self.cuts.finer}
+        self.moved = {storage for storage in {**before, **now} if before.get(storage) != now.get(storage)}
+
     def add(self, stepped: OperatorSteps, group: int) -> bool:
         """Arrays of an operator's steps; those of last time if the storages it touches are cut as then. False
         if they do not fit: nothing is added."""
+        place, number = len(self.operators), stepped.operator.number
+        before = self.like.steps_of[place] if self.like else None
+        if before is stepped and not self.elsewhere and self.moved.isdisjoint(stepped.storages):
+            assert self.like is not None
+            known, key = self.like.origins.known[place], self.like.origins.keys[place]
+        else:
+            inner = self._key(stepped)
+            known, key = (
+                self.table.arrays.get(inner) or self._arrays(stepped, inner),
+                (stepped.operator.identity, inner),
+            )
+            if not known.arrays.fits:
+                return False
+            self.other.append(place)
+            if before is not None and before.operator is not stepped.operator:
+                self.elsewhere ^= {before.operator.number, number}
+            if self.like is not None:
+                cut = self.like.origins.cuts
+                names = ((stepped.storages[position], new) for position, new in known.cuts)
+                self.moved.update(storage for storage, new in names if cut.get(storage) != new)
+        if known.cuts:
+            self.cuts.waiting.append((stepped, known.arrays))
+            for position, new in known.cuts:
+                self.cuts.number[stepped.storages[position]] = new
+        self.operators.append(stepped)
+        self.known.append(known)
+        self.keys.append(key)
+        self.first.append(self.n_steps)
+        self.group_of.append(group)
+        steps, entries, *_ = known.arrays.counts
+        self.n_steps += steps
+        self._check_memory(entries)
+        return True
+
+    def _key(self, stepped: OperatorSteps) -> tuple[Any, ...]:
+        """All that the arrays of an operator depend on under one scheduler."""
         cuts, storages = self.cuts, stepped.storages
         known = self.workload.storages
         seen = [known[storage].alike for storage in stepped.operator.storages]
@@ -210,22 +292,7 @@ class Expansion:
         if cuts.finer and not cuts.finer.keys().isdisjoint(storages):  # which of them is cut finer, and how
             finer = [number for number, storage in enumerate(storages) if storage in cuts.finer]
             key = (*key, *((number, self._finer(storages[number])) for number in finer))
-        arrays, new = self.table.arrays.get(key) or self._arrays(stepped, key)
-        if not arrays.fits:
-            return False
-        if new:
-            cuts.waiting.append((stepped, arrays))
-            for position, number in new:
-                cuts.number[storages[position]] = number
-        self.operators.append(stepped)
-        self.arrays.append(arrays)
-        self.keys.append((stepped.operator.identity, key))
-        self.first.append(self.n_steps)
-        self.group_of.append(group)
-        steps, entries, *_ = arrays.counts
-        self.n_steps += steps
-        self._check_memory(entries)
-        return True
+        return key
 
     def _arrays(self, stepped: OperatorSteps, key: tuple[Any, ...]) -> KnownArrays:
         """Arrays that were not made for these surroundings before; those of an operator alike if there is one."""
@@ -272,18 +339,31 @@ class Expansion:
 
     def close_group(self, count: int) -> None:
         """The last operators, ``count`` of them, are a group: order its tiles."""
+        if count == 1:
+            self.spans.append(self.known[-1].arrays.spans)
+            self.groups.append(self.first[-1])
+            self.ahead.append(self._ahead_alone(self.operators[-1].placement.cores))
+            self.alike.append(len(self.spans[-1]))
+            return
         first, members = self.first[-count:], self.operators[-count:]
-        spans = self.arrays[-1].spans if count == 1 else self._order(count)
+        spans = self._order(count)
         self.spans.append(spans)
         self.groups.append(first[0])
-        if count == 1 or members[0].tiled:
+        if members[0].tiled:
             # a pipeline over several cores has a tile of every operator in flight on each of them
             self.ahead.append(count * self._ahead(_crews(members)))
             self.alike.append(len(spans))
         else:  # one after another, as alone
             for number in (np.searchsorted(first, spans[:, 0] + first[0], side="right") - 1).tolist():
-                self.ahead.append(self._ahead(_crews([members[number]])))
+                self.ahead.append(self._ahead_alone(members[number].placement.cores))
                 self.alike.append(1)
+
+    def _ahead_alone(self, cores: tuple[str, ...]) -> int:
+        """``_ahead`` of some cores that work on one operator."""
+        found = self.ahead_alone.get(cores)
+        if found is None:
+            found = self.ahead_alone[cores] = self._ahead(frozenset({cores}))
+        return found
 
     def _ahead(self, crews: frozenset[tuple[str, ...]]) -> int:
         """Steps of some cores whose reads may go before the writes of one of them."""
@@ -304,7 +384,8 @@ class Expansion:
             if len(orders) >= MOST_ORDERS:
                 orders.clear()
             begins = [step - first[0] for step in first]
-            found = gang_order(members, self.arrays[-count:], begins, self.entries(count), self.cuts.n_blocks, ahead)
+            arrays = [known.arrays for known in self.known[-count:]]
+            found = gang_order(members, arrays, begins, self.entries(count), self.cuts.n_blocks, ahead)
             orders[key] = found
         return found
 
@@ -315,11 +396,11 @@ class Expansion:
         first = np.array(
             [base[storage] for stepped in self.operators[-last:] for storage in stepped.storages], np.int64
         )
-        return np.asarray(first - np.concatenate([arrays.bases for arrays in self.arrays[-last:]]))
+        return np.asarray(first - np.concatenate([known.arrays.bases for known in self.known[-last:]]))
 
     def entries(self, last: int) -> Entries:
         """Entries of the last few operators, with the blocks of every storage counted from where they start now."""
-        by_operator = self.arrays[-last:]
+        by_operator = [known.arrays for known in self.known[-last:]]
         ends = np.cumsum([len(arrays.bases) for arrays in by_operator])
         before = np.repeat(
             ends - [len(arrays.bases) for arrays in by_operator], [arrays.counts[1] for arrays in by_operator]
@@ -330,51 +411,63 @@ class Expansion:
 
     def draft(self) -> Draft:
         """All arrays, with blocks numbered in the order in which they are cut."""
-        rows = (
-            (*each.counts, steps.operator.number, group, steps.held and not costed.refills, *costed.mode,
-             costed.dispatch_ticks)
-            for steps, each, group in zip(self.operators, self.arrays, self.group_of, strict=True)
-            for costed in (steps.costed,)
-        )  # fmt: skip
-        table = np.fromiter(chain.from_iterable(rows), np.int64).reshape(len(self.arrays), -1)
+        arrays, table = tuple(known.arrays for known in self.known), self._rows()
         first = np.cumsum(table[:, :4], axis=0) - table[:, :4]
         placed = Placed.of(np.concatenate([first, table], axis=1))
-        slot, leaves, owner, flags = self._storages()
-        cut = [each.cut for each in self.arrays]
+        slot, leaves, owner, flags = self._storages(table[:, 3])
+        cut = [each.cut for each in arrays]
         new = slot[np.concatenate(cut) + np.repeat(first[:, 3], list(map(len, cut)))]
-        sizes = [size for each in self.arrays for _, _, size in each.grids]
-        own = [size if g.layout is None else g.layout.own for each in self.arrays for _, g, size in each.grids]
+        sizes = [size for each in arrays for _, _, size in each.grids]
+        own = [size if g.layout is None else g.layout.own for each in arrays for _, g, size in each.grids]
         many = np.array(list(map(len, sizes)))
         base = np.zeros(len(owner), np.int64)
         base[new] = np.cumsum(many) - many
-        shift = base[slot] - np.concatenate([each.bases for each in self.arrays])
-        where = Cut(shift, leaves, np.concatenate([each.storage for each in self.arrays]))
+        shift = base[slot] - np.concatenate([each.bases for each in arrays])
+        where = Cut(shift, leaves, np.concatenate([each.storage for each in arrays]))
         gangs, starts = self._gangs()
         return Draft(
-            self.workload, self.machine, tuple(self.operators), tuple(self.arrays), tuple(self.group_of), placed, where,
+            self.workload, self.machine, tuple(self.operators), arrays, tuple(self.group_of), placed, where,
             gangs, starts, np.concatenate(sizes), np.concatenate(own), np.repeat(owner[new], many),
             self.workload.storage_flags[np.repeat(flags[new], many)],
+            Origins(tuple(self.known), tuple(self.keys), table, self.cuts.number, self.finer),
         )  # fmt: skip
 
-    def _storages(self) -> tuple[I64, I64, I64, I64]:
-        """Of all storages that operators touch, one operator after another: a number for each, and whether results in
-        it leave the chip where nothing stays there. By that number: that of the storage, and the row of its flags."""
-        count, numbers = len(self.workload.storages), list[I64]()
-        leaves, owner, flags = list[int](), list(range(count)), list(range(count))
-        for steps in self.operators:
-            touched = self.workload.touched[steps.operator.number]
-            leaves += [steps.tiled is None] * len(steps.storages)
-            if steps.sums:
-                summed = [steps.operator.operands[position][1].storage for position in steps.sums]
-                stay = {*summed, *steps.sums.values()}
-                leaves[-len(steps.storages) :] = [
-                    steps.tiled is None and storage not in stay for storage in steps.storages
-                ]
-                touched = np.concatenate([touched, len(owner) + np.arange(len(summed))])
-                owner += [self.workload.storages[storage].number for storage in summed]
-                flags += [count] * len(summed)  # sums that cores keep for themselves
-            numbers.append(touched)
-        return np.concatenate(numbers), np.array(leaves, np.int64), np.array(owner), np.array(flags)
+    def _rows(self) -> I64x2:
+        """Of every operator its row of ``Placed``, from its counts on; those of ``like`` where it is as there."""
+        if self.like is not None:
+            table, which = self.like.origins.rows.copy(), self.other
+        else:
+            table, which = np.zeros((len(self.operators), ROW), np.int64), [*range(len(self.operators))]
+        for place in which:
+            steps, costed = self.operators[place], self.operators[place].costed
+            held = steps.held and not costed.refills
+            table[place] = (
+                *self.known[place].arrays.counts, steps.operator.number, 0, held, *costed.mode, costed.dispatch_ticks,
+            )  # fmt: skip
+        table[:, GROUP] = self.group_of
+        return table
+
+    def _storages(self, many: I64) -> tuple[I64, I64, I64, I64]:
+        """Of all storages that operators touch, so ``many`` by each, one operator after another: a number for each, and
+        whether results in it leave the chip where nothing stays there. By that number: that of the storage, and the row
+        of its flags."""
+        count, touched = len(self.workload.storages), self.workload.touched
+        numbers = [touched[steps.operator.number] for steps in self.operators]
+        leaves = np.repeat(np.array([steps.tiled is None for steps in self.operators], np.int64), many)
+        owner, flags = list(range(count)), list(range(count))
+        for place, steps in enumerate(self.operators):
+            if not steps.sums:
+                continue
+            summed = [steps.operator.operands[position][1].storage for position in steps.sums]
+            stay = {*summed, *steps.sums.values()}
+            begin = int(many[:place].sum())
+            leaves[begin : begin + len(steps.storages)] = [
+                steps.tiled is None and storage not in stay for storage in steps.storages
+            ]
+            numbers[place] = np.concatenate([numbers[place], len(owner) + np.arange(len(summed))])
+            owner += [self.workload.storages[storage].number for storage in summed]
+            flags += [count] * len(summed)  # sums that cores keep for themselves
+        return np.concatenate(numbers), leaves, np.array(owner), np.array(flags)
 
     def _gangs(self) -> tuple[Gangs, I64]:
         """One row per gang, in execution order, and the first gang of every group."""
@@ -395,21 +488,29 @@ def _crews(members: Iterable[OperatorSteps]) -> frozenset[tuple[str, ...]]:
 
 def draft(workload: Workload, table: CostTable, plan: Plan, groups: Sequence[TiledGroup]) -> Draft:
     """Arrays of a plan for any boundary. ``groups`` are in execution order, with tiles for every operator."""
-    building = Expansion(workload, table, plan.prefetch)
+    like = table.drafted if table.drafted and table.drafted.workload is workload else None
+    building = Expansion(workload, table, plan.prefetch, like)
+    before = {steps.operator.number: steps for steps in like.steps_of} if like else {}
     by_group = [
-        [operator_steps(operator, group, table, plan, held=group.held) for operator in group.operators]
+        [
+            operator_steps(operator, group, table, plan, held=group.held, before=before.get(operator.number))
+            for operator in group.operators
+        ]
         for group in groups
     ]
     _cut_finer(building.cuts, [here for here in by_group if here[0].held])
+    building.note_finer()
     for number, (group, here) in enumerate(zip(groups, by_group, strict=True)):
         for steps in here:
             if not building.add(steps, number):  # its weights are then read again with every tile, its sums too
-                building.add(operator_steps(steps.operator, group, table, plan, held=False), number)
+                same = before.get(steps.operator.number)
+                building.add(operator_steps(steps.operator, group, table, plan, held=False, before=same), number)
         building.close_group(len(here))
     try:
-        return building.draft()
+        table.drafted = building.draft()
     except MemoryError:
         raise building.too_large() from None
+    return table.drafted
 
 
 def _cut_finer(cuts: Cuts, held: Sequence[Sequence[OperatorSteps]]) -> None:

@@ -40,6 +40,29 @@ class StepRanges:
         """Whether there is one step only."""
         return self.count == 1
 
+    def of_step(self, number: int) -> tuple[tuple[str, int, int], ...]:
+        """(dimension, start, end) of all ranges of one step."""
+        found = self._of_steps.get(number)
+        if found is None:
+            found = tuple((dim, int(low[number]), int(high[number])) for dim, (low, high) in self.ranges.items())
+            self._of_steps[number] = found
+        return found
+
+    @cached_property
+    def _of_steps(self) -> dict[int, tuple[tuple[str, int, int], ...]]:
+        return {}
+
+    def sharing(self, nest: LoopNest) -> tuple[tuple[str, int], ...]:
+        """Inputs that several pieces want the same part of, and how many different parts they want."""
+        if nest not in self._sharing:
+            parts = ((operand.name, self.parts(operand)) for operand in nest.reads)
+            self._sharing[nest] = tuple((name, many) for name, many in parts if many < self.pieces)
+        return self._sharing[nest]
+
+    @cached_property
+    def _sharing(self) -> dict[LoopNest, tuple[tuple[str, int], ...]]:
+        return {}
+
     def parts(self, operand: Operand) -> int:
         """How many different parts of an input the pieces of a tile want."""
         dims = operand.dims
@@ -141,12 +164,12 @@ def box_rows(operand: Operand, tensor: Tensor, nest: LoopNest, steps: StepRanges
 
 def step_nest(nest: LoopNest, steps: StepRanges, number: int) -> LoopNest:
     """The nest of one step: lengths of its ranges, windows clipped as they lie."""
-    return _part(nest, tuple((dim, (int(low[number]), int(high[number]))) for dim, (low, high) in steps.ranges.items()))
+    return _part(nest, steps.of_step(number))
 
 
 @lru_cache(maxsize=8192)
-def _part(nest: LoopNest, ranges: tuple[tuple[str, tuple[int, int]], ...]) -> LoopNest:
-    return nest.part(dict(ranges))
+def _part(nest: LoopNest, ranges: tuple[tuple[str, int, int], ...]) -> LoopNest:
+    return nest.part({dim: (low, high) for dim, low, high in ranges})
 
 
 def shape_classes(nest: LoopNest, steps: StepRanges) -> tuple[I64, I64]:

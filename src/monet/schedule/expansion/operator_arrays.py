@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from monet.arrays import I64, I64x2
+from monet.arrays import I64, I64x2, Table
 from monet.formats import format_named
 from monet.graph.loop_nest import Operand
 from monet.graph.tensor import Tensor
@@ -60,6 +60,16 @@ if TYPE_CHECKING:
     from monet.schedule.costs.cost_table import OperatorSteps
 
 
+class GangEntries(Table):
+    """Entries of a gang: the first, the one after the last; whether it adds sums up; its own number among tiles, of
+    additions that of the tile before."""
+
+    first: I64
+    last: I64
+    adds: I64
+    own: I64
+
+
 @dataclass(frozen=True)
 class OperatorArrays:
     """Arrays of one operator, and the storages that it is the first to touch. Operator and storages are not named, so
@@ -83,6 +93,16 @@ class OperatorArrays:
     def cut(self) -> I64:
         """Positions of the storages that it is the first to touch."""
         return np.array([position for position, *_ in self.grids], np.int64)
+
+    @property
+    def gangs(self) -> GangEntries:
+        """Its gangs by their entries, counted from its own first."""
+        first, last = self.spans.T
+        steps, found = Steps.of(self.steps), GangEntries.empty(len(first))
+        found.first[:], found.last[:] = steps.entry_start[first], steps.entry_end[last - 1]
+        found.adds[:] = first >= self.main
+        found.own[:] = np.cumsum(found.adds == 0) - 1
+        return found
 
     @property
     def bytes(self) -> int:

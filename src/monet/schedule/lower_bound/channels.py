@@ -55,7 +55,7 @@ def endpoints_bound_s(workload: Workload, accelerator: Accelerator) -> float:
 
 def cheapest_link_j_per_byte(accelerator: Accelerator) -> float:
     """Joules of a byte on any link of DRAM's; 0 if something hangs on DRAM without one."""
-    outside = frozenset({accelerator.dram.name})
+    outside = frozenset(dram.name for dram in accelerator.drams)
     if _beside(accelerator, outside):
         return 0.0
     return 8 * min((link.energy_j_per_bit for link in accelerator.links if _cuts(link, outside)), default=0.0)
@@ -65,7 +65,7 @@ def _borders(accelerator: Accelerator) -> Iterator[frozenset[str]]:
     """Sets of endpoints on DRAM's side, smallest first: DRAM, then buffers one link further each time."""
     cores = {instance.endpoint for instance in accelerator.cores}
     cores |= {memory.endpoint for memory in accelerator.memories if memory.cores}
-    outside = frozenset({accelerator.dram.name})
+    outside = frozenset(dram.name for dram in accelerator.drams)
     while not _beside(accelerator, outside):
         yield outside
         near = {end for link in accelerator.links if _cuts(link, outside) for end in link.endpoints} - cores

@@ -105,7 +105,9 @@ def _spans(workload: Workload, places: I64) -> tuple[list[_Span], list[int]]:
     for operator in workload.operators:
         touched = known.get(operator.key)
         if touched is None:
-            touched = known[operator.key] = tuple(distinct_bytes(operand, operator) for operand, _ in operator.operands)
+            touched = known[operator.key] = tuple(
+                distinct_bytes(operand, operator.nest) for operand, _ in operator.operands
+            )
         read, written = dict[str, int](), dict[str, int]()
         for (operand, tensor), size in zip(operator.operands, touched, strict=True):
             into = written if operand.written else read

@@ -65,7 +65,9 @@ def classes_of(workload: Workload) -> Classes:
 
 
 def _bits(operator: Operator, written: bool) -> float:
-    touched = (distinct_bytes(operand, operator) for operand in operator.nest.operands if operand.written is written)
+    touched = (
+        distinct_bytes(operand, operator.nest) for operand in operator.nest.operands if operand.written is written
+    )
     return 8.0 * sum(touched)
 
 
@@ -112,15 +114,28 @@ def least_seconds(times: F64, seconds: list[F64], counts: list[F64]) -> F64:
 
     ``seconds``: by design, of each class; ``counts``: by design, cores, as arrays of one shape (many machines at once).
     """
+    return dearest(priced(times, seconds), counts)
+
+
+def priced(times: F64, seconds: list[F64]) -> tuple[F64, F64]:
+    """Prices of the designs, a row each, and what all classes cost at least by each: whatever the numbers of cores."""
     able = np.isfinite(seconds).any(axis=0)
-    best = np.zeros(np.shape(counts[0]))
-    for price in _prices([each[able] for each in seconds]):
+    prices = _prices([each[able] for each in seconds])
+    totals = []
+    for price in prices:
         cheapest = np.min(
             [cost * each[able] if cost else _free(each[able]) for cost, each in zip(price, seconds, strict=True)],
             axis=0,
         )
-        total = float((times[able] * cheapest).sum())
-        room = sum(cost * count for cost, count in zip(price, counts, strict=True))
+        totals.append(float((times[able] * cheapest).sum()))
+    return np.array(prices), np.array(totals)
+
+
+def dearest(found: tuple[F64, F64], counts: list[F64]) -> F64:
+    """What prices and totals prove of some numbers of cores: the most of total over price of all cores."""
+    best = np.zeros(np.shape(counts[0]))
+    for price, total in zip(*found, strict=True):
+        room = sum(cost * count for cost, count in zip(price.tolist(), counts, strict=True))
         best = np.maximum(best, total / room)
     return best
 

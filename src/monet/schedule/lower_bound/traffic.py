@@ -7,11 +7,11 @@ import math
 from dataclasses import dataclass
 
 from monet.formats import whole_bytes
-from monet.graph.loop_nest import Operand
+from monet.graph.loop_nest import LoopNest, Operand
 from monet.schedule.expansion.geometry import axis_range, make_steps
 from monet.schedule.lower_bound.liveness import Cut, cuts_of
 from monet.schedule.result_rows import CATEGORIES
-from monet.schedule.workload import Operator, Workload
+from monet.schedule.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,9 @@ def _compulsory(workload: Workload, resident: frozenset[str]) -> tuple[int, int]
             continue
         sizes = known.get(operator.key)
         if sizes is None:
-            sizes = known[operator.key] = tuple(distinct_bytes(operand, operator) for operand, _ in operator.operands)
+            sizes = known[operator.key] = tuple(
+                distinct_bytes(operand, operator.nest) for operand, _ in operator.operands
+            )
         made: dict[str, int] = {}
         for (operand, tensor), most in zip(operator.operands, sizes, strict=True):
             name = tensor.storage
@@ -74,9 +76,9 @@ def _compulsory(workload: Workload, resident: frozenset[str]) -> tuple[int, int]
     )
 
 
-def distinct_bytes(operand: Operand, operator: Operator) -> int:
-    """Bytes of an operand that its operator touches at least once, at most that many."""
-    nest, all_of_it = operator.nest, make_steps(operator.nest, {})
+def distinct_bytes(operand: Operand, nest: LoopNest) -> int:
+    """Bytes of an operand that its nest touches at least once, at most that many."""
+    all_of_it = make_steps(nest, {})
     if len(operand.indices) != len(operand.shape):
         return 0
     elements = 1

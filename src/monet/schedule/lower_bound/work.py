@@ -58,7 +58,7 @@ def _added_up(workload: Workload) -> Work:
             (attention if operator.is_attention else functions)[formats, name] += many * count
         if not operator.is_attention:
             for operand in operator.nest.operands:
-                moved[operand.written][operator.is_matrix] += many * 8 * distinct_bytes(operand, operator)
+                moved[operand.written][operator.is_matrix] += many * 8 * distinct_bytes(operand, operator.nest)
     return Work(dict(macs), dict(functions), dict(attention), moved[False], moved[True])
 
 

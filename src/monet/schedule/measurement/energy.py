@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from monet.arrays import F64
+from monet.mapping.cost_store import CostStore, Section
+from monet.schedule.costs.cost_table import Costed
 from monet.schedule.machine import Machine
 from monet.schedule.measurement.members import Members
-from monet.schedule.schedule import Schedule
+from monet.schedule.schedule import Schedule, Transfers
+
+MOST_KNOWN = 1024  # steps of an operator whose joules are kept
+STEP_JOULES = Section[tuple[float, Mapping[str, float], F64]]("joules of steps", 10_000)
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,7 @@ def _steps(schedule: Schedule, machine: Machine, n_operators: int) -> tuple[dict
     by_operator = np.zeros(n_operators)
     for first, _, numbers in schedule.expanded.alike:
         times = len(numbers)
-        total, levels, cores = first.costed.energy
+        total, levels, cores = _step_joules(first.costed, machine.store)
         mine = machine.crew(first.placement.cores).numbers
         spent[mine] += times * cores
         used[mine] = True
@@ -72,6 +78,14 @@ def _steps(schedule: Schedule, machine: Machine, n_operators: int) -> tuple[dict
         by_operator[numbers] = total
     names = tuple(index)
     return by_level, {names[number]: float(spent[number]) for number in np.flatnonzero(used).tolist()}, by_operator
+
+
+def _step_joules(costed: Costed, store: CostStore) -> tuple[float, Mapping[str, float], F64]:
+    """Joules of an operator's steps: in all, by level, by core; looked up for costs that were met before."""
+    if len(costed.classes) > MOST_KNOWN:
+        return costed.energy
+    key = costed.classes.tobytes(), len(costed.instances), costed.costs
+    return store[STEP_JOULES].get_or(key, lambda: costed.energy)
 
 
 def clock_joules(schedule: Schedule, machine: Machine) -> F64:
@@ -89,16 +103,16 @@ def clock_joules(schedule: Schedule, machine: Machine) -> F64:
 def _transfers(
     schedule: Schedule, machine: Machine, by_level: dict[str, float], by_core: dict[str, float], by_operator: F64
 ) -> F64:
-    moves, accelerator = schedule.transfers, machine.accelerator
-    dram, resources = accelerator.dram, len(machine.resource_names)
-    written = np.where(moves.to_dram, dram.write_energy_j_per_bit, 0.0)
-    joules: F64 = np.where(moves.from_dram, dram.read_energy_j_per_bit, written) * (8 * moves.bursts)
+    moves, resources = schedule.transfers, len(machine.resource_names)
+    read_j, write_j = machine.dram_j_per_bit
+    written = np.where(moves.to_dram, write_j[moves.place], 0.0)
+    joules: F64 = np.where(moves.from_dram, read_j[moves.place], written) * (8 * moves.bursts)
     _add(by_level, "dram", joules.sum())
     _add(by_core, "dram", joules.sum())
     many = len(by_operator)
     by_operator += np.bincount(moves.operator, joules, minlength=many)
     by_link = np.zeros(resources)
-    by_link[machine.dram_resource] = joules.sum()
+    by_link[machine.dram_resource :] = _by_dram(moves, machine)
     booked = schedule.occupied(moves.node)
     joules = machine.link_j_per_byte[booked.resource] * booked.bytes
     by_link += np.bincount(booked.resource, joules, minlength=resources)
@@ -126,6 +140,17 @@ def _transfers(
                     for core in like:
                         _add(by_core, core.name, spent / len(like))
     return by_link
+
+
+def _by_dram(moves: Transfers, machine: Machine) -> F64:
+    """Joules of every DRAM."""
+    drams, places = machine.accelerator.drams, machine.accelerator.dram_places
+    bits = [
+        np.bincount(moves.place[mine], 8.0 * moves.bursts[mine], len(places)) @ np.array(places)
+        for mine in (moves.from_dram, moves.to_dram)
+    ]
+    prices = [(dram.read_energy_j_per_bit, dram.write_energy_j_per_bit) for dram in drams]
+    return np.asarray((np.array(bits).T * np.array(prices)).sum(axis=1), np.float64)
 
 
 def _add(table: dict[str, float], name: str, joules: float) -> None:

@@ -59,11 +59,10 @@ def _own_energy(scheduler: Scheduler, schedule: Schedule) -> float:
 
 def _transfers(schedule: Schedule, machine: Machine) -> tuple[float, int]:
     """Joules of a schedule's transfers, and bytes between chip and DRAM."""
-    accelerator = machine.accelerator
-    dram, memories = accelerator.dram, [memory.level for memory in machine.memories]
-    transfers = schedule.transfer_sums(machine.spread, len(memories) + 1)
-    joules = 8 * transfers.bursts[FROM_DRAM] * dram.read_energy_j_per_bit
-    joules += 8 * transfers.bursts[TO_DRAM] * dram.write_energy_j_per_bit
+    memories = [memory.level for memory in machine.memories]
+    transfers, (read_j, write_j) = schedule.transfer_sums(), machine.dram_j_per_bit
+    joules = 8 * transfers.bursts[:, FROM_DRAM] @ read_j
+    joules += 8 * transfers.bursts[:, TO_DRAM] @ write_j
     joules += transfers.over_resource @ machine.link_j_per_byte
     # DRAM is memory 0, paid above
     joules += 8 * transfers.read_from[1:] @ np.array([level.read_energy_j_per_bit for level in memories])
@@ -72,9 +71,8 @@ def _transfers(schedule: Schedule, machine: Machine) -> tuple[float, int]:
 
 
 def dram_peak_bytes(schedule: Schedule) -> int:
-    """Most bytes in DRAM at one time."""
-    stays = schedule.in_dram
-    return most_at_once(stays.came, stays.went, stays.bytes)
+    """Most bytes in DRAM at one time, in each of several at its own."""
+    return sum(most_at_once(stays.came, stays.went, stays.bytes) for stays in schedule.in_drams())
 
 
 def outside_peaks(schedule: Schedule, machine: Machine) -> dict[str, int]:

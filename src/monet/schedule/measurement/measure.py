@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from functools import cached_property
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -14,14 +13,12 @@ from monet.graph.op import Phase
 from monet.hardware.core import Core
 from monet.schedule import result_rows as r
 from monet.schedule.costs.transfer_cost import passing_bytes
-from monet.schedule.expansion.expand import PlannedSteps
 from monet.schedule.machine import Machine
 from monet.schedule.measurement.energy import Energy
 from monet.schedule.measurement.members import Members, unfolded
-from monet.schedule.measurement.padding import padding_macs
+from monet.schedule.measurement.operator_rows import Figures, OperatorRows
 from monet.schedule.measurement.repetition import notes_of, repetitions
 from monet.schedule.measurement.spans import operator_spans
-from monet.schedule.plan import split_text
 from monet.schedule.schedule import Occupied, Schedule
 from monet.schedule.simulation.records import COMPUTE
 from monet.schedule.workload import Operator, Workload
@@ -34,19 +31,6 @@ def unit_cycles(operator: Operator, core: Core, macs: float) -> float:
         return 0.0
     paces = ((core.rate(*pair, either_way=True).products_per_cycle, many) for pair, many in operator.products)
     return math.fsum(macs * (many / operator.macs) / pace for pace, many in paces)
-
-
-class _Figures(NamedTuple):
-    """Sums over the nodes of one operator: ticks, bytes, joules."""
-
-    first: int
-    last: int
-    busy: float
-    longest: float  # on its busiest core
-    read: int
-    written: int
-    moved: int
-    joules: float
 
 
 class Measures:
@@ -65,6 +49,7 @@ class Measures:
         spread = tiles.operator * cores + tiles.core
         by_core = np.bincount(spread, tiles.end - tiles.start, minlength=self.count * cores)
         self.longest = by_core.reshape(self.count, cores).max(axis=1)  # on its busiest core
+        self.launching = self._launching(cores)
         self.read, self.written = self._bytes(moves.from_dram), self._bytes(moves.to_dram)
         self.moved = self._bytes(~moves.from_dram & ~moves.to_dram)
 
@@ -77,6 +62,18 @@ class Measures:
             (moves.operator[own], moves.start[own], moves.end[own]),
             int(self.machine.routes.latency.max(initial=0)),
         )
+
+    def _launching(self, cores: int) -> F64:
+        """By operator, ticks in which some core waits for its launch; none where its group was launched before."""
+        if not any(instance.core.dispatch_cycles for instance in self.machine.cores):
+            return np.zeros(self.count)
+        steps, switching = self.schedule.expanded.tables.steps, self.schedule.expanded.parts.switching
+        by_core = np.bincount(steps.operator * cores + steps.core, switching, minlength=self.count * cores)
+        launch = np.zeros(self.count)
+        for stepped in self.schedule.expanded.operators:
+            launch[stepped.operator.number] = stepped.costed.dispatch_ticks
+        most = by_core.reshape(self.count, cores).max(axis=1)
+        return np.where(most >= launch, launch, 0.0)
 
     def _bytes(self, chosen: Bool) -> I64:
         moves = self.schedule.transfers
@@ -95,67 +92,12 @@ class Measures:
 
     # --- tables -------------------------------------------------------------------------------------------------------
 
-    def operators(self) -> tuple[r.OperatorRow, ...]:
+    def operators(self) -> r.Rows[r.OperatorRow]:
         """One row per executed operator, in execution order."""
-        return tuple(map(self._operator, self.schedule.expanded.operators, self._unit_cycles))
-
-    def _operator(self, stepped: PlannedSteps, cycles: float) -> r.OperatorRow:
-        op, of = stepped.operator.op, self._figures[stepped.operator.number]
-        seconds = float(of.last - of.first) * self.seconds
-        peak, common = self._common_of(stepped)
-        return r.OperatorRow(
-            name=op.name,
-            phase=op.phase.value,
-            layer=op.layer,
-            group=stepped.group,
-            start_s=of.first * self.seconds,
-            end_s=of.last * self.seconds,
-            latency_s=seconds,
-            busy_s=of.busy * self.seconds,
-            cycles=math.ceil(seconds * self.machine.accelerator.clock_hz - 1e-6),
-            utilisation=cycles * len(stepped.instances) / (peak * seconds) if peak and seconds else 0.0,
-            energy_j=of.joules,
-            dram_read_bytes=of.read,
-            dram_write_bytes=of.written,
-            link_bytes=of.moved,
-            bound_by=self._bound(stepped, of),
-            recompute=op.recompute,
-            **common,
-        )
-
-    def _common_of(self, stepped: PlannedSteps) -> tuple[float, dict[str, Any]]:
-        """Of operators alike, worked out once: units of their cores' arrays, times their clocks; what their rows have
-        in common."""
-        found = self._common.get(stepped.number)
-        if found is None:
-            operator = stepped.operator
-            found = self._common[stepped.number] = (
-                sum(each.core.units * each.core.clock_hz for each in stepped.instances),
-                {
-                    "kind": operator.op.kind,
-                    "family": operator.family.value,
-                    "cores": stepped.placement.cores,
-                    "split": split_text(stepped.placement.split),
-                    "tiles": stepped.steps.count,
-                    "macs": operator.macs,
-                    "work": dict(operator.work),
-                    "input_bytes": operator.input_bytes,
-                    "output_bytes": operator.output_bytes,
-                    "padding_macs": padding_macs(stepped),
-                },
-            )
-        return found
-
-    @cached_property
-    def _common(self) -> dict[int, tuple[float, dict[str, Any]]]:
-        return {}
-
-    @cached_property
-    def _figures(self) -> list[_Figures]:
-        """By operator."""
-        sums = self.first, self.last, self.busy, self.longest, self.read, self.written, self.moved
-        columns = [column.tolist() for column in (*sums, self.energy.by_operator)]
-        return [_Figures(*row) for row in zip(*columns, strict=True)]
+        sums = self.first, self.last, self.busy, self.longest, self.launching, self.read, self.written, self.moved
+        figures = Figures(*sums, self._dram_ticks, self.energy.by_operator)
+        operators, clock_hz = self.schedule.expanded.operators, self.machine.accelerator.clock_hz
+        return r.Rows(OperatorRows(operators, self._unit_cycles, figures, self.seconds, clock_hz))
 
     @cached_property
     def _unit_cycles(self) -> list[float]:
@@ -176,11 +118,18 @@ class Measures:
             cycles * len(stepped.instances) for stepped, cycles in zip(operators, self._unit_cycles, strict=True)
         )
 
-    def _bound(self, stepped: PlannedSteps, of: _Figures) -> str:
-        per_byte = 8 / self.machine.accelerator.dram.bandwidth_bits_per_s / self.seconds
-        if (of.read + of.written) * per_byte > of.longest:
-            return "dram"
-        return str(stepped.costs[0].bound_by) if stepped.costs[0].bound_by != "dram" else "compute"
+    @cached_property
+    def _dram_ticks(self) -> F64:
+        """By operator: what its bytes take at the peak rate of DRAM, of several at the one that takes longest."""
+        drams, first = self.machine.accelerator.drams, self.machine.dram_resource
+        per_byte = [8 / dram.bandwidth_bits_per_s / self.seconds for dram in drams]
+        if len(drams) == 1:
+            return np.asarray((self.read + self.written) * per_byte[0], np.float64)
+        booked, most = self._booked, np.zeros(self.count)
+        for number, pace in enumerate(per_byte, first):
+            mine = booked.resource == number
+            most = np.maximum(most, pace * np.bincount(booked.operator[mine], booked.bytes[mine], self.count))
+        return most
 
     def cores(self) -> tuple[r.CoreRow, ...]:
         """One row per core, its makespan split exactly by cause."""
@@ -231,8 +180,10 @@ class Measures:
         size = np.bincount(booked.resource, booked.bytes, minlength=resources)
         busy = np.bincount(booked.resource, booked.ticks, minlength=resources)
         makespan, table = max(1, self.schedule.timed.makespan), list[r.LinkRow]()
-        dram = machine.accelerator.dram
-        described = {machine.dram_resource: ([dram.name], dram.bandwidth_bytes_per_s)}
+        described = {
+            machine.dram_resource + number: ([dram.name], dram.bandwidth_bytes_per_s)
+            for number, dram in enumerate(machine.accelerator.drams)
+        }
         for link, pair in zip(machine.folded.links, machine.link_resources, strict=True):
             for backwards, number in enumerate(pair):
                 ends = list(reversed(link.endpoints)) if backwards and pair[0] != pair[1] else list(link.endpoints)
@@ -243,7 +194,7 @@ class Measures:
         if self.workload.has_transfers:
             for endpoint in machine.accelerator.endpoints:
                 number = machine.core_index[endpoint.name]
-                described[number] = [machine.accelerator.dram.name, endpoint.name], endpoint.bandwidth_bytes_per_s
+                described[number] = [machine.accelerator.drams[0].name, endpoint.name], endpoint.bandwidth_bytes_per_s
                 size[number] = self._sent.get(endpoint.name, 0)
         names, place = machine.unfolded_resources
         for number in range(len(machine.folded.cores), resources):
@@ -339,35 +290,27 @@ class Measures:
         transfers = np.array([each.is_transfer for each in self.workload.operators])
         return np.where((kind == COMPUTE) & transfers[operator], r.EVENT_KINDS.index("transfer"), kind)
 
-    def critical_path(self) -> tuple[r.CriticalStep, ...]:
+    def critical_path(self) -> Sequence[r.CriticalStep]:
         """The chain of waiting that ends with the last node; neighbours of one operator and resource are merged."""
         chain = self.schedule.chain
         if not len(chain.node):
             return ()
         until = np.append(np.minimum.accumulate(chain.start[::-1])[::-1][1:], self.schedule.makespan)
         took = until > chain.start
-        links, start, until = chain.node[took], chain.start[took], until[took]
-        operator = chain.operator[took]
-        what = (operator, self._longest_booking(links), self._kinds(chain.kind[took], operator))
-        new = np.concatenate(([True], np.any([column[1:] != column[:-1] for column in what], axis=0)))[: len(links)]
+        start, until, operator = chain.start[took], until[took], chain.operator[took]
+        what = (operator, chain.resource[took], self._kinds(chain.kind[took], operator))
+        new = np.concatenate(([True], np.any([column[1:] != column[:-1] for column in what], axis=0)))[: len(start)]
         first = np.flatnonzero(new)
-        last = np.append(first[1:], len(links))[: len(first)] - 1
-        names, resources = (
-            [operator.op.name for operator in self.workload.operators],
-            (*self.machine.resource_names, ""),
+        last = np.append(first[1:], len(start))[: len(first)] - 1
+        names = tuple(operator.op.name for operator in self.workload.operators)
+        named = zip(
+            (column[first] for column in what), (names, (*self.machine.resource_names, ""), r.EVENT_KINDS), strict=True
         )
-        columns = (*(column[first] for column in what), start[first] * self.seconds, until[last] * self.seconds)
-        return tuple(
-            [
-                r.CriticalStep(names[operator], resources[where], r.EVENT_KINDS[kind], begins, ends)
-                for operator, where, kind, begins, ends in zip(*(column.tolist() for column in columns), strict=True)
-            ]
-        )
+        times = (start[first] * self.seconds, ()), (until[last] * self.seconds, ())
+        return r.Rows(partial(_critical_steps, (*named, *times)))
 
-    def _longest_booking(self, nodes: I64) -> I64:
-        """The resource that each node occupies longest, the first of equals; -1 if it occupies none."""
-        booked, found = self.schedule.occupied(nodes), np.full(len(nodes), -1, np.int64)
-        order = np.lexsort((-booked.ticks, booked.owner))  # stable: among equals the first stays first
-        owners, first = np.unique(booked.owner[order], return_index=True)
-        found[owners] = booked.resource[order[first]]
-        return found
+
+def _critical_steps(columns: Sequence[tuple[r.Array, Sequence[str]]]) -> tuple[r.CriticalStep, ...]:
+    """Rows of their columns: of each field its values or, if there are names, which of these they are."""
+    values = ([*map(names.__getitem__, column.tolist())] if names else column.tolist() for column, names in columns)
+    return tuple(map(r.CriticalStep, *values))

@@ -19,9 +19,10 @@ MOST_POINTS = 4000
 def traces(schedule: Schedule, machine: Machine, workload: Workload) -> tuple[MemoryTrace, ...]:
     """One trace per memory, DRAM first; those outside of the chip last, if something is transferred to stay there."""
     categories = np.array([storage.category for storage in workload.storages.values()])[schedule.expanded.block_storage]
-    dram, stays, copies = machine.accelerator.dram, schedule.in_dram, schedule.on_chip
-    stays = stays._replace(went=np.maximum(stays.came, stays.went))
-    found = [_trace(dram.name, dram.capacity_bytes, stays, categories[stays.block], machine, workload)]
+    found, copies = list[MemoryTrace](), schedule.on_chip
+    for dram, stays in zip(machine.accelerator.drams, schedule.in_drams(), strict=True):
+        stays = stays._replace(went=np.maximum(stays.came, stays.went))
+        found.append(_trace(dram.name, dram.capacity_bytes, stays, categories[stays.block], machine, workload))
     category = np.where(copies.block >= 0, categories[copies.block], WORKSPACE)
     networks = {endpoint.name for endpoint in machine.accelerator.endpoints if endpoint.kind == "network"}
     for number, memory in enumerate(machine.memories, 1):

@@ -11,11 +11,13 @@ made outside of the run does not join: its blocks are not the run's to cut.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from monet.errors import nearest
 from monet.hardware.accelerator import CoreInstance
 from monet.schedule.engine import NoSchedule, Scheduler
+from monet.schedule.folding.shortened import KEPT, NotRepeating
 from monet.schedule.plan import TILES as TILES_FOR
 from monet.schedule.plan import Group, Placement, Plan, PlanError
 from monet.schedule.planning.family import Member, best_by_cores
@@ -30,6 +32,7 @@ LONGEST = 8  # operators in a run
 TILES = (4, 8, 16, 32, 64, 128)  # a run is cut into the fewest of these that fit; four let transfers overlap
 MOST_PIECES = 256  # transfers that gathering the tiles of a run may take
 Run = list[Operator]
+LEFT_EMPTY = (0.5, 0.25, 0.125)  # shares of all memories that the best plan is also tried with
 ROOM = 0.5  # share of the memory that the blocks of a tile may take; the rest is for the next tile
 
 
@@ -43,15 +46,53 @@ def default_schedule(
     placements = dict(placements or {})
     if fusion == "none":
         return scheduler.schedule(Plan(placements=placements, boundary=boundary or "keep"))
-    found: list[Member] = []
+    found: list[Schedule] = []
 
     def find() -> Plan:
-        unfused = sorted(best_by_cores(scheduler, boundary, placements), key=lambda member: member.makespan)
-        found.append(_best_fused(scheduler, unfused, boundary or "keep", placements))
+        found.append(_folded(scheduler, boundary, placements) or _sought(scheduler, boundary, placements))
         return found[0].plan
 
     plan = known_plan(scheduler, boundary, placements, find)
-    return scheduler.timed(plan, found[0].draft) if found else scheduler.schedule(plan)
+    return found[0] if found else scheduler.schedule(plan)
+
+
+def _folded(scheduler: Scheduler, boundary: str, given: dict[str, Placement]) -> Schedule | None:
+    """What ``_sought`` finds, with the plan chosen by what plans take with fewer of many equal layers; None where that
+    does not say what they take with all."""
+    for kept in () if given else KEPT:
+        few = scheduler.with_fewer_layers(kept)
+        if few is None or few.short is None:
+            return None
+        with suppress(NoSchedule, NotRepeating):
+            best = _best(few, boundary, {})
+            plan = few.short.lengthened(best.plan)
+            schedule = scheduler.timed(plan, scheduler.draft(plan))
+            if schedule.makespan == best.makespan:
+                return schedule
+    return None
+
+
+def _sought(scheduler: Scheduler, boundary: str, given: dict[str, Placement]) -> Schedule:
+    """The schedule of the best plan."""
+    best = _best(scheduler, boundary, given)
+    return scheduler.timed(best.plan, best.draft)
+
+
+def _best(scheduler: Scheduler, boundary: str, given: dict[str, Placement]) -> Member:
+    unfused = sorted(best_by_cores(scheduler, boundary, given), key=lambda member: member.makespan)
+    return _with_less_memory(scheduler, _best_fused(scheduler, unfused, boundary or "keep", given))
+
+
+def _with_less_memory(scheduler: Scheduler, best: Member) -> Member:
+    """The fastest of a plan and of the same with a part of every memory left empty: with more room operands are fetched
+    earlier, and may then be in the way of results that others wait for."""
+    for share in LEFT_EMPTY:
+        plan = replace(best.plan, memory_share=share)
+        with suppress(NoSchedule):
+            ticks = scheduler.makespan(plan, best.draft, best.makespan)
+            if ticks < best.makespan:
+                best = Member(ticks, plan, best.draft)
+    return best
 
 
 def _best_fused(scheduler: Scheduler, unfused: Sequence[Member], boundary: str, given: dict[str, Placement]) -> Member:

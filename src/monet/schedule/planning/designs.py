@@ -13,7 +13,7 @@ from monet.graph.kind import kind_named
 from monet.hardware.accelerator import CoreInstance
 from monet.hardware.core import CoreKind
 from monet.hardware.lane_array import arrays_for
-from monet.mapping.cost_store import CostStore
+from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.errors import DoesNotFit, MappingError
 from monet.schedule.costs.cost_table import CostTable
 from monet.schedule.expansion.geometry import make_steps
@@ -24,6 +24,7 @@ from monet.schedule.result_rows import Infeasible
 from monet.schedule.workload import Operator
 
 HOPELESS = 4  # a design whose arithmetic takes so many times as long as another's is not costed any further
+TOUCHED_BYTES = Section[int]("bytes that operators touch", 10_000)
 CLEARLY = 0.98  # a later design is taken for at most this share of the time
 
 
@@ -124,12 +125,17 @@ def _least_seconds(operator: Operator, instances: Cores, table: CostTable) -> fl
     """Seconds that ``_seconds`` says at least of products, without a mapping: every operand once over the wires of all
     cores; on one core, its array at the best unrolling."""
     first, machine = instances[0], table.machine
-    least = 8 * sum(distinct_bytes(operand, operator) for operand in operator.nest.operands)
+    least = 8 * table.store[TOUCHED_BYTES].get_or(operator.key, lambda: _touched_bytes(operator))
     supply = machine.supplying.supply(first, operator.input_bytes + operator.output_bytes)
     cycles = least / (machine.supplying.border(first, supply).bits_per_cycle * len(instances))
     if len(instances) == 1:
         cycles = max(cycles, array_cycles(operator, first.core, (), table.store))
     return cycles / first.core.clock_hz
+
+
+def _touched_bytes(operator: Operator) -> int:
+    """Bytes of all operands, each once."""
+    return sum(distinct_bytes(operand, operator.nest) for operand in operator.nest.operands)
 
 
 def _rivals(operator: Operator, able: Sequence[Cores], store: CostStore) -> list[Cores]:

@@ -8,7 +8,7 @@ cores, a quarter … one) are among them, a larger machine does not look slower 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
@@ -17,6 +17,7 @@ import numpy as np
 
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.expansion.expand import Draft
+from monet.schedule.folding.shortened import NotRepeating
 from monet.schedule.plan import Placement, Plan
 from monet.schedule.planning.floors import whole_floor
 from monet.schedule.schedule import Schedule
@@ -79,11 +80,20 @@ def best_by_cores(
         assert failed is not None
         raise failed
     for whole in (one_core_per_layer, one_core):
-        placements = whole(scheduler, racing.found[0].plan)
-        if given or whole_floor(scheduler, placements) <= NEAR * racing.fastest:
+        if given or _floor(scheduler, racing.found[0].plan, whole) <= NEAR * racing.fastest:
+            if scheduler.short and whole is one_core_per_layer:
+                raise NotRepeating("layers take cores in turn")
+            placements = whole(scheduler, racing.found[0].plan)
             with suppress(NoSchedule):
                 racing.run(replace(racing.found[0].plan, placements=placements | given))
     return [member for member in racing.found if member.makespan <= NEAR * racing.fastest]
+
+
+def _floor(scheduler: Scheduler, base: Plan, whole: Callable[[Scheduler, Plan], dict[str, Placement]]) -> int:
+    """Ticks at least of a plan of whole operators, of all layers."""
+    if scheduler.short:
+        base, scheduler = scheduler.short.lengthened(base), scheduler.on(scheduler.short.whole)
+    return whole_floor(scheduler, whole(scheduler, base))
 
 
 class _Race:
@@ -138,15 +148,15 @@ class _Race:
 def one_core_per_layer(scheduler: Scheduler, base: Plan) -> dict[str, Placement]:
     """Every operator whole, on the design the default gives it; operators of a design take its cores in turn."""
     accelerator, turn = scheduler.machine.accelerator, dict[tuple[int, bool], int]()
+    alone = [[Placement((core.name,)) for core in like] for like in accelerator.like_cores]
     found: dict[str, Placement] = {}
     for operator in scheduler.workload.operators:
         if operator.is_transfer:
             found[operator.op.name] = base.placements[operator.op.name]
             continue
         design = accelerator.design_number[base.placements[operator.op.name].cores[0]]
-        cores = [core.name for core in accelerator.like_cores[design]]
-        key = design, operator.is_matrix
-        found[operator.op.name] = Placement((cores[turn.get(key, 0) % len(cores)],))
+        key, cores = (design, operator.is_matrix), alone[design]
+        found[operator.op.name] = cores[turn.get(key, 0) % len(cores)]
         turn[key] = turn.get(key, 0) + 1
     return found
 
@@ -154,10 +164,11 @@ def one_core_per_layer(scheduler: Scheduler, base: Plan) -> dict[str, Placement]
 def one_core(scheduler: Scheduler, base: Plan) -> dict[str, Placement]:
     """Every operator whole, on the first core of the design the default gives it."""
     accelerator = scheduler.machine.accelerator
+    alone = [Placement((like[0].name,)) for like in accelerator.like_cores]
     found: dict[str, Placement] = {}
     for name, placement in base.placements.items():
         design = accelerator.design_number.get(placement.cores[0])  # a port has none
-        found[name] = placement if design is None else Placement((accelerator.like_cores[design][0].name,))
+        found[name] = placement if design is None else alone[design]
     return found
 
 
@@ -175,6 +186,9 @@ def _busy_ticks(scheduler: Scheduler, made: Draft, most_cores: int) -> float:
     accelerator = scheduler.machine.accelerator
     steps = Steps.of(np.concatenate([arrays.steps for arrays in made.arrays_of]))
     work = np.concatenate([arrays.work for arrays in made.arrays_of])
+    if scheduler.short:
+        times = scheduler.short.times[[steps.operator.number for steps in made.steps_of]]
+        work = work * np.repeat(times, [len(arrays.work) for arrays in made.arrays_of])
     cores = scheduler.machine.folded.cores
     ticks = np.bincount(steps.core, work, minlength=len(cores))[: len(cores)]
     numbers = [accelerator.design_number[core.name] for core in cores]

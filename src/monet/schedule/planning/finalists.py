@@ -17,6 +17,7 @@ from monet.schedule.plan import Split
 from monet.schedule.planning.pieces import (
     Cores,
     fetched_bytes,
+    least_cycles,
     longest_piece,
     piece_cost,
     piece_cycles,
@@ -51,6 +52,8 @@ def _final_split(operator: Operator, cores: Cores, split: Split, table: CostTabl
         return split
     for other in _others(operator, len(cores), split, table.store):
         try:
+            if least_cycles(operator, cores, other, table) >= best * CLEARLY:
+                continue
             cycles = piece_cycles(operator, cores, other, piece_cost(operator, cores, other, table, share), table)
         except MonetError:
             continue

@@ -11,26 +11,26 @@ from monet.schedule.plan import Placement
 from monet.schedule.planning.splits import array_cycles
 from monet.schedule.workload import Operator
 
-WAITED_FOR = 4096  # bytes of an operand of which surely some are there before its operator starts
-
 
 def whole_floor(scheduler: Scheduler, placements: Mapping[str, Placement]) -> int:
     """Ticks that a plan takes at least in which every operator runs whole, in one tile on one core: the arithmetic of
     the busiest core, or of the longest chain of operators that wait for each other's results."""
+    least: dict[tuple[str, str], int] = {}  # by operator and core: many of both are alike
+    alike = scheduler.costs.alike
     busy: dict[str, int] = {}
     written: dict[str, int] = {}  # storage → when the last operator that writes it is done
     longest = 0
     for operator in scheduler.workload.operators:
         (core,) = placements[operator.op.name].cores
-        ticks = least_ticks(scheduler, operator, core)
+        same = alike[core].name if core in alike else core
+        ticks = least.get((operator.key, same))
+        if ticks is None:
+            ticks = least[operator.key, same] = least_ticks(scheduler, operator, same)
         busy[core] = busy.get(core, 0) + ticks
-        reads = (
-            written.get(tensor.storage, 0)
-            for operand, tensor in operator.operands
-            if not operand.written and operand.bytes >= WAITED_FOR
-        )
-        done = max(reads, default=0) + ticks
-        written |= dict.fromkeys(operator.written, done)
+        reads = operator.large_reads
+        done = ticks + max([written.get(storage, 0) for storage in reads]) if reads else ticks
+        for storage in operator.written:
+            written[storage] = done
         longest = max(longest, done)
     return max(longest, *busy.values())
 

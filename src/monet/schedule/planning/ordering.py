@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from monet.arrays import I64, I64x2
+from monet.compiled import kernel
 from monet.schedule.costs.cost_table import OperatorSteps
-from monet.schedule.expansion.operator_arrays import OperatorArrays
-from monet.schedule.simulation.records import WRITES, Entries, Steps
+from monet.schedule.expansion.operator_arrays import GangEntries, OperatorArrays
+from monet.schedule.simulation.records import HOLD_WRITE, KEEP_WRITE, STREAM_WRITE, Entries
 
 
 def gang_order(
@@ -23,7 +24,7 @@ def gang_order(
 ) -> I64x2:
     """(first step, last step) of every gang of a group in execution order, counted from its first step; ``begins``:
     where the steps of its operators begin. Cores run ``ahead`` tiles for every change of cores that follows."""
-    need = np.concatenate(needed_by(members, by_operator, entries, n_blocks))
+    need = needed_by(by_operator, [member.steps.tiles for member in members], entries, n_blocks)
     many = [len(arrays.spans) for arrays in by_operator]
     position = np.repeat(np.arange(len(members)), many)
     within = np.concatenate([np.arange(count) for count in many])
@@ -55,32 +56,43 @@ def stages(members: Sequence[OperatorSteps]) -> list[int]:
     return found
 
 
-def needed_by(
-    members: Sequence[OperatorSteps], by_operator: Sequence[OperatorArrays], entries: Entries, n_blocks: int
-) -> list[I64]:
-    """For every gang of every operator the number of the first result tile that needs it."""
-    late = max(member.steps.tiles for member in members)
+def needed_by(by_operator: Sequence[OperatorArrays], tiles: Sequence[int], entries: Entries, n_blocks: int) -> I64:
+    """For every gang of every operator, one operator after another, the number of the first result tile that needs it.
+    ``tiles``: of every operator."""
+    gangs = [arrays.gangs for arrays in by_operator]
+    late, ends = max(tiles), np.cumsum([arrays.counts[1] for arrays in by_operator])
+    for table, arrays, end, many in zip(gangs, by_operator, ends.tolist(), tiles, strict=True):
+        table.first[:] += end - arrays.counts[1]
+        table.last[:] += end - arrays.counts[1]
+        if many < late:
+            table.own[:] = table.own * late // many
+    whose = np.repeat(np.arange(len(gangs)), list(map(len, gangs)))
+    need = np.empty(len(whose), np.int64)
+    first_needed(GangEntries.of(np.concatenate([table.plain for table in gangs])), whose, entries, late, n_blocks, need)
+    return need
+
+
+@kernel
+def first_needed(gangs: GangEntries, whose: I64, entries: Entries, late: int, n_blocks: int, need: I64) -> None:
+    """Fill in ``need``: of every gang the first result tile that needs it. ``whose``: the operator of each."""
     first = np.full(n_blocks, late, np.int64)  # by block: the first result tile that reads it
-    result: list[I64] = [np.zeros(0, np.int64)] * len(members)
-    ends = np.cumsum([arrays.counts[1] for arrays in by_operator])
-    for index in reversed(range(len(members))):
-        member, steps, spans = members[index], Steps.of(by_operator[index].steps), by_operator[index].spans
-        mine = slice(ends[index] - by_operator[index].counts[1], ends[index])
-        block, written = entries.block[mine], np.isin(entries.kind[mine], WRITES)
-        tiles, adds = member.steps.tiles, spans[:, 0] >= by_operator[index].main
-        gang_of = np.empty(len(steps), np.int64)
-        gang_of[np.concatenate([np.arange(low, high) for low, high in spans])] = np.repeat(
-            np.arange(len(spans)), spans[:, 1] - spans[:, 0]
-        )
-        gang = np.repeat(gang_of, steps.entry_end - steps.entry_start)
-        tile = np.cumsum(~adds) - 1
-        own = tile * late // tiles if tiles < late else tile
-        need = np.full(len(spans), late, np.int64)
-        for kind in (adds, ~adds):  # additions read what tiles before them write
-            here = kind[gang]
-            write, read = written & here, ~written & here
-            np.minimum.at(need, gang[write], first[block[write]])
-            need = np.where(kind & (need >= late), own, need)
-            np.minimum.at(first, block[read], need[gang[read]])
-        result[index] = need
-    return result
+    end = whose.size
+    while end > 0:
+        begin = end
+        while begin > 0 and whose[begin - 1] == whose[end - 1]:
+            begin -= 1
+        for adds in (1, 0):  # additions read what tiles before them write
+            for g in range(begin, end):
+                if gangs[g].adds == adds:
+                    need[g] = late
+                    for e in range(gangs[g].first, gangs[g].last):
+                        if entries[e].kind in (HOLD_WRITE, STREAM_WRITE, KEEP_WRITE):
+                            need[g] = min(need[g], first[entries[e].block])
+                    if need[g] >= late:
+                        need[g] = gangs[g].own
+            for g in range(begin, end):
+                if gangs[g].adds == adds:
+                    for e in range(gangs[g].first, gangs[g].last):
+                        if entries[e].kind not in (HOLD_WRITE, STREAM_WRITE, KEEP_WRITE):
+                            first[entries[e].block] = min(first[entries[e].block], need[g])
+        end = begin

@@ -26,7 +26,7 @@ def complete_placements(
     """The plan with a placement for every operator; given ones are checked and kept. Those that are chosen split an
     operator over at most ``most_cores``."""
     chosen: dict[str, Placement] = {}
-    known = {operator.op.name: operator for operator in workload.operators}
+    known = workload.by_name
     for name, placement in plan.placements.items():
         if name not in known:
             raise PlanError(f"allocation: the graph has no operator {name!r}; {nearest(name, known)}")

@@ -11,17 +11,21 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from monet.arrays import F64, I64, Bool
 from monet.formats import format_named
 from monet.graph.loop_nest import LoopNest, Operand
-from monet.hardware.accelerator import CoreInstance
+from monet.hardware.accelerator import Accelerator, CoreInstance
 from monet.hardware.core import Core, Flow
+from monet.hardware.errors import HardwareError
 from monet.hardware.lane_array import arrays_for, peak_products_per_cycle
 from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.errors import MappingError
@@ -35,6 +39,7 @@ from monet.schedule.costs.block_kernels import kernel_of
 from monet.schedule.costs.cost_table import CostTable
 from monet.schedule.expansion.geometry import make_steps, step_nest
 from monet.schedule.expansion.split_reductions import Adding, accumulator_of, adding_cores
+from monet.schedule.machine import Machine
 from monet.schedule.plan import Split
 from monet.schedule.supplies import Channel
 from monet.schedule.workload import Operator, overlaps
@@ -46,6 +51,8 @@ ALONE = 1.02  # a split over several cores is not worth less than this
 WAYS = Section["Ways"]("ways to split", 10_000)
 ARRAY_CYCLES = Section[float]("array cycles of pieces", 100_000)
 CLOCKS = Section["tuple[int, Clock]"]("clocks of splits", 4096)  # with a number each, short for its key
+CLOCKS_ON = Section["tuple[int, Clock]"]("clocks of splits by core", 4096)  # the same
+WIRES = Section[int]("wires of like cores", 4096)  # a number each
 SPLITS = Section[Split]("splits over cores", 10_000)
 
 
@@ -117,8 +124,13 @@ def core_counts(cores: int) -> list[int]:
 
 
 def candidates(operator: Operator, cores: int) -> Iterator[Split]:
-    """Ways to split an operator over up to so many cores, no split first. A dimension is cut into as few parts as leave
-    the longest one as it is."""
+    """Ways to split an operator over up to so many cores, no split first."""
+    return (split for _, split in _by_cores(operator, cores))
+
+
+def _by_cores(operator: Operator, cores: int) -> Iterator[tuple[int, Split]]:
+    """The same, each with how many cores it was made for. A dimension is cut into as few parts as leave the longest one
+    as it is."""
     allowed = allowed_dims(operator)
     dims = [(dim, operator.nest.granules(dim)) for dim, size in operator.nest.dims if dim in allowed and size > 1]
     seen: set[Split] = set()
@@ -127,7 +139,7 @@ def candidates(operator: Operator, cores: int) -> Iterator[Split]:
         for split in ((), *_along_one(dims, count), *_along_two(dims, count), *three):
             if split not in seen:
                 seen.add(split)
-                yield split
+                yield count, split
 
 
 def _along_one(dims: Iterable[tuple[str, int]], cores: int) -> Iterator[Split]:
@@ -169,6 +181,7 @@ class Ways:
     elements and bytes of a piece, different parts among all pieces."""
 
     splits: tuple[Split, ...]
+    made_for: tuple[int, ...]  # cores, ascending: the ways over fewer come first
     pieces: I64
     share: F64  # of the points of the nest
     elements: F64
@@ -179,7 +192,8 @@ class Ways:
     @classmethod
     def of(cls, operator: Operator, cores: int) -> Ways:
         """All ways over up to so many cores."""
-        splits, nest = tuple(candidates(operator, cores)), operator.nest
+        made_for, splits = zip(*_by_cores(operator, cores), strict=True)
+        nest = operator.nest
         parts = {dim: np.array([dict(split).get(dim, 1) for split in splits]) for dim in nest.sizes}
         sizes = {dim: _longest_piece(nest, dim, parts[dim]) for dim in nest.sizes}
         one = np.ones(len(splits))
@@ -187,6 +201,7 @@ class Ways:
         bits = np.array([[operand.bits_per_element] for operand in nest.operands])
         return cls(
             splits,
+            made_for,
             np.array([math.prod(many for _, many in split) for split in splits]),
             math.prod((sizes[dim] / size for dim, size in nest.sizes.items()), start=one),
             elements,
@@ -266,26 +281,40 @@ def _box(operand: Operand, sizes: dict[str, I64]) -> F64:
 @dataclass(frozen=True)
 class Wires:
     """Between like cores and what supplies them, in bits per cycle of their clock: of one core alone, of so many
-    together (by ``Ways.counts``), and one by one."""
+    together for what they give each other (by ``Ways.counts``), and one by one."""
 
     alone: float
-    together: tuple[float, ...]
+    exchanged: tuple[float, ...]
     channels: tuple[Channel, ...]
     burst_bytes: int
 
     @classmethod
-    def of(cls, operator: Operator, first: CoreInstance, table: CostTable, ways: Ways) -> Wires:
-        """Wires that an operator's operands come over to cores like this one."""
-        machine = table.machine
-        supply = machine.supplying.supply(first, operator.input_bytes + operator.output_bytes)
-        together = tuple(
-            count * machine.supplying.border_among(first, count, supply).bits_per_cycle for count in ways.counts
-        )
-        alone, channels = (
-            machine.supplying.border(first, supply).bits_per_cycle,
-            machine.supplying.channels(first, supply),
-        )
-        return cls(alone, together, channels, machine.accelerator.dram.burst_bytes)
+    def of(cls, operator: Operator, first: CoreInstance, table: CostTable, ways: Ways) -> tuple[int, Wires]:
+        """Wires that an operator's operands come over to cores like this one, and a number for them."""
+        supply = table.machine.supplying.supply(first, operator.input_bytes + operator.output_bytes)
+        key = first.name, supply, ways.counts
+        found = table.wires.get(key)
+        if found is None:
+            wires = cls._from(supply, first, table.machine, ways.counts)
+            found = table.wires[key] = table.store[WIRES].get_or(wires, table.store.next_number), wires
+        return found
+
+    @classmethod
+    def _from(cls, supply: int, first: CoreInstance, machine: Machine, counts: Sequence[int]) -> Wires:
+        supplying, passes = machine.supplying, _passes(machine.accelerator, first)
+        exchanged = tuple(count * supplying.pace(first, count, supply) / passes for count in counts)
+        alone, channels = supplying.border(first, supply).bits_per_cycle, supplying.channels(first, supply)
+        return cls(alone, exchanged, channels, machine.accelerator.dram.burst_bytes)
+
+
+def _passes(accelerator: Accelerator, first: CoreInstance) -> int:
+    """How often what one core gives to another like it passes the same link: twice where a hub is between them."""
+    like = accelerator.like_cores[accelerator.design_number[first.name]]
+    other = next((core.endpoint for core in like if core.endpoint != first.endpoint), first.endpoint)
+    try:
+        return max(Counter(accelerator.route(first.endpoint, other)).values(), default=1)
+    except HardwareError:
+        return 2  # over a memory: out, and in again
 
 
 @dataclass(frozen=True)
@@ -365,7 +394,7 @@ class Clock:
 
     def beside(self, wires: Wires) -> tuple[F64, F64, F64]:
         """Cycles of everything beside array and lanes: the slowest, all together, and what comes afterwards."""
-        ways, bits_per_cycle = self.ways, self.ways.by_count(wires.together)
+        ways, bits_per_cycle = self.ways, self.ways.by_count(wires.exchanged)
         alone = ways.one_way_bits / wires.alone
         shared = [ways.burst_bits(wires.burst_bytes, way) / way.bits_per_cycle for way in wires.channels]
         together: F64 = np.max(shared, axis=0)
@@ -413,37 +442,83 @@ def _work_cycles(operator: Operator, core: Core, beside: Core | None) -> float:
 # --- choice -----------------------------------------------------------------------------------------------------------
 
 
+class Clocked(NamedTuple):
+    """The clock of an operator on cores of one design, over all of them, with the wires of a machine; a number for what
+    the clock knows."""
+
+    number: int
+    clock: Clock
+    wired: int  # a number for the wires
+    wires: Wires
+    attending: float  # cycles of fused attention as a whole: of it no bound on its products comes near
+
+    @property
+    def key(self) -> tuple[int, int, float]:
+        """Short for all of it."""
+        return self.number, self.wired, self.attending
+
+    @classmethod
+    def of(cls, operator: Operator, first: CoreInstance, most: int, table: CostTable) -> Clocked:
+        """Over up to ``most`` cores like one."""
+        store = table.store
+        attending = (table.unfused_cycles(operator, first) or 0.0) if operator.is_attention else 0.0
+        beside = lanes_beside(table.machine.accelerator, first) if operator.is_attention else first
+        lanes = beside.core if beside else None
+        number, clock = store[CLOCKS_ON].get_or(
+            (operator.key, most, first.core, lanes), lambda: _clock(operator, first.core, lanes, most, store)
+        )
+        return cls(number, clock, *Wires.of(operator, first, table, clock.ways), attending)
+
+
+def _clock(operator: Operator, core: Core, lanes: Core | None, most: int, store: CostStore) -> tuple[int, Clock]:
+    """The clock of an operator over up to ``most`` cores, and its number: one for all cores on which it is the same."""
+    ways = store[WAYS].get_or((operator.key, most), lambda: Ways.of(operator, most))
+    key = most, Clock.key(operator, core, lanes, ways, store)
+    return store[CLOCKS].get_or(key, lambda: (store.next_number(), Clock.of(operator, core, lanes, ways)))
+
+
 def best_split(operator: Operator, instances: tuple[CoreInstance, ...], table: CostTable) -> Split:
     """The split over like cores that is fastest by the rough clock, looked up if the operator was asked for before;
     none where more than one core is not worth it."""
     store, cores, first = table.store, len(instances), instances[0]
     if cores == 1:
         return ()
-    ways = store[WAYS].get_or((operator.key, cores), lambda: Ways.of(operator, cores))
-    if len(ways.splits) == 1:
+    accelerator = table.machine.accelerator
+    every = len(accelerator.like_cores[accelerator.design_number[first.name]])
+    most = every if cores in core_counts(every) else cores  # ways over fewer are the first of those over all
+    key = operator.key, first.name, most
+    clocked = table.clocks.get(key)
+    if clocked is None:
+        clocked = table.clocks[key] = Clocked.of(operator, first, most, table)
+    many = bisect_right(clocked.clock.ways.made_for, cores)
+    return store[SPLITS].get_or((*clocked.key, many), lambda: _best(clocked, many, table))
+
+
+def _best(clocked: Clocked, many: int, table: CostTable) -> Split:
+    """The best of the first ``many`` ways."""
+    clock, ways = clocked.clock, clocked.clock.ways
+    if many == 1:
         return ()
-    # of fused attention no bound on its products comes near
-    attending = (table.unfused_cycles(operator, first) or 0.0) if operator.is_attention else 0.0
-    beside = lanes_beside(table.machine.accelerator, first) if operator.is_attention else first
-    lanes = beside.core if beside else None
-    key = Clock.key(operator, first.core, lanes, ways, store)
-    number, clock = store[CLOCKS].get_or(
-        (cores, key), lambda: (store.next_number(), Clock.of(operator, first.core, lanes, ways))
-    )
-    wires = Wires.of(operator, first, table, ways)
-    return store[SPLITS].get_or((number, wires, attending), lambda: _best(clock, wires, attending, store))
-
-
-def _best(clock: Clock, wires: Wires, attending: float, store: CostStore) -> Split:
-    operator, ways = clock.operator, clock.ways
-    beside, array = clock.beside(wires), ways.share * max(clock.work_cycles, attending)
-    cycles = _overlapped(*beside, array)
-    if operator.is_matrix:
-        cycles = _looked_at(clock, beside, array, cycles, store)
+    beside, array, cycles = _timed(clocked, table)
+    cycles = cycles[:many]
+    if clock.operator.is_matrix:
+        some = beside[0][:many], beside[1][:many], beside[2][:many]
+        cycles = _looked_at(clock, some, array[:many], cycles, table.store)
     least = cycles.min()
     if cycles[0] <= ALONE * least:
         return ()
-    return ways.splits[_simplest(ways, cycles, operator, (CLOSE - 1) * clock.core.dispatch_cycles)]
+    return ways.splits[_simplest(ways, cycles, clock.operator, (CLOSE - 1) * clock.core.dispatch_cycles)]
+
+
+def _timed(clocked: Clocked, table: CostTable) -> tuple[tuple[F64, F64, F64], F64, F64]:
+    """Cycles of all ways: beside the array, of the array at least, and of both."""
+    found = table.timings.get(clocked.key)
+    if found is None:
+        clock = clocked.clock
+        beside = clock.beside(clocked.wires)
+        array = clock.ways.share * max(clock.work_cycles, clocked.attending)
+        found = table.timings[clocked.key] = beside, array, _overlapped(*beside, array)
+    return found
 
 
 HIDDEN = 1 - 1 / STREAM_TILES  # share of a stream that passes while other tiles are worked on
@@ -456,13 +531,14 @@ def _overlapped(slowest: F64, together: F64, after: F64, array: F64) -> F64:
 
 def _simplest(ways: Ways, cycles: F64, operator: Operator, launch: float) -> int:
     """Of the splits as good as the best the simplest: along one dimension, the outermost one. Where cores take time to
-    ``launch``, few of them: beside it the rest is nothing."""
+    ``launch``, few parts of a sum, and few of them: beside it the rest is nothing."""
     rank = {dim: number for number, (dim, _) in enumerate(operator.nest.dims)}
     close = np.flatnonzero(cycles <= (cycles.min() + launch if launch else CLOSE * cycles.min()))
 
     def order(number: int) -> tuple[object, ...]:
         split = ways.splits[number]
-        few = ways.pieces[number] if launch else 0
+        added = math.prod(parts for dim, parts in split if dim in operator.summed)
+        few = (added, ways.pieces[number]) if launch else ()
         return few, len(split), [rank[dim] for dim, _ in split], cycles[number]
 
     return min(close.tolist(), key=order)

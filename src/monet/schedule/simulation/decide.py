@@ -49,6 +49,7 @@ def decide(plan: Tables, routes: Routes, state: State) -> int:
     counters = state.counters[0]
     for gang in range(len(plan.gangs)):
         counters.gang = gang
+        counters.turn += 1
         counters.operator = plan.steps[plan.gangs[gang].first_step].operator
         if plan.gangs[gang].leaves_chip:
             clear_chip(plan, routes, state)
@@ -60,6 +61,7 @@ def decide(plan: Tables, routes: Routes, state: State) -> int:
         flush(plan, routes, state, gang)
         run_steps(plan, routes, state, gang)
         finish(plan, routes, state, gang)
+        counters.turn += 1
         flush(plan, routes, state, gang)
     flush(plan, routes, state, NEVER)
     return OK

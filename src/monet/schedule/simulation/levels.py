@@ -16,7 +16,7 @@ kept, what was not used for longest goes first).
 from __future__ import annotations
 
 from monet.compiled import part
-from monet.schedule.simulation.nodes import book_route, depend, in_rows, join, open_node, part_of
+from monet.schedule.simulation.nodes import between, book_route, depend, in_rows, join, open_node, part_of
 from monet.schedule.simulation.records import (
     DATA,
     EVICT,
@@ -94,7 +94,7 @@ def put_up(plan: Tables, routes: Routes, state: State, copy: int, kind: int) -> 
                 new = open_node(state, kind, -1, size, memory, level)
                 depend(state, new, event, 0, SPACE)
                 depend(state, new, state.guards[copy].ready, routes.latency[pair], DATA)
-                book_route(state, routes, new, pair, size, size_in(plan, routes, number, memory), size, 0)
+                book_route(state, routes, new, pair, size, size_in(plan, routes, number, memory), size, 0, 0)
                 guard_with(state, copy, new, -1)
                 there = add_copy(state, number, level, size)
                 state.copies[there].came = new
@@ -228,12 +228,14 @@ def missing_bytes(state: State, copy: int, whole: int, wanted: int) -> int:
 def bring(plan: Tables, routes: Routes, state: State, e: int, above: int, level: int, step: int) -> None:
     """Get what a shared level misses of a block from the one above, or from DRAM."""
     entry, memory, memories = plan.entries[e], state.memories[level], state.at.shape[1]
-    size, pair = memory.missing, above * memories + level
+    size, place = memory.missing, plan.blocks[entry.block].place
+    pair = between(above, level, memories, place)
     copy, source = state.at[entry.block, level], state.at[entry.block, above]
     new = open_node(state, READ if above == 0 else MOVE, step, size, above, level)
     live = state.entries[e]
     own = size if live.bytes <= 0 else part_of(live.own, size, live.bytes)
-    book_route(state, routes, new, pair, size, max(1, own), size, in_rows(size, entry.rows, routes.burst_bytes))
+    bursts = in_rows(size, entry.rows, routes.burst_bytes[place])
+    book_route(state, routes, new, pair, size, max(1, own), size, bursts, place)
     state.events.nodes[new].latency = routes.latency[pair]
     guard = state.guards[copy]
     if guard.ready < 0:  # until then it is there when there is room

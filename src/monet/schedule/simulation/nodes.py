@@ -20,7 +20,7 @@ def open_node(state: State, kind: int, step: int, size: int, source: int, target
     node.kind, node.step, node.operator = kind, step, counters.operator
     node.bytes, node.bursts = size, 0
     node.source, node.target, node.targets = source, target, 1
-    node.own, node.every = 0, 0
+    node.own, node.every, node.place = 0, 0, 0
     node.latency, node.duration = 0, 0
     node.dep_start, node.dep_end = counters.deps, counters.deps
     node.book_start, node.book_end = counters.bookings, counters.bookings
@@ -66,18 +66,27 @@ def in_rows(size: int, rows: int, burst: int) -> int:
 
 
 @part()
-def at_peak(routes: Routes, size: int) -> float:
-    """Bytes that DRAM would move at its peak rate in the time that it takes for ``size``; interpolated between the
+def between(source: int, target: int, memories: int, place: int) -> int:
+    """The route from one memory to another; from or to DRAM, that of a place there."""
+    if place == 0 or (source != 0 and target != 0):
+        return source * memories + target
+    return memories * (memories + 2 * (place - 1)) + (target if source == 0 else memories + source)
+
+
+@part()
+def at_peak(routes: Routes, dram: int, size: float) -> float:
+    """Bytes that a DRAM would move at its peak rate in the time that it takes for ``size``; interpolated between the
     sizes of which it is known, so that more bytes never take less time."""
     known, time = routes.transfer_bytes, routes.transfer_time
-    if known.size == 0:
+    first, end = routes.known[dram], routes.known[dram + 1]
+    if first == end:
         return float(size)
-    if size <= known[0]:
-        return float(size * (time[0] / known[0]))
-    for i in range(1, known.size):
+    if size <= known[first]:
+        return float(size * (time[first] / known[first]))
+    for i in range(first + 1, end):
         if size <= known[i]:
             return float(time[i - 1] + (size - known[i - 1]) * ((time[i] - time[i - 1]) / (known[i] - known[i - 1])))
-    return float(size * (time[-1] / known[-1]))
+    return float(size * (time[end - 1] / known[end - 1]))
 
 
 @part()
@@ -90,20 +99,20 @@ def part_of(value: int, size: int, whole: int) -> int:
 
 @part()
 def book_route(
-    state: State, routes: Routes, number: int, pair: int, size: int, own: int, every: int, bursts: int
+    state: State, routes: Routes, number: int, pair: int, size: int, own: int, every: int, bursts: int, place: int
 ) -> None:
-    """Occupy every resource of a route for as long as ``size`` bytes take there; DRAM for whole bursts. Of cores that
-    work together, each occupies its own wires for ``own`` bytes, and all of them for ``every``; DRAM serves them one
-    by one."""
+    """Occupy every resource of a route for as long as ``size`` bytes take there; DRAM for whole bursts, of several each
+    for its share. Of cores that work together, each occupies its own wires for ``own`` bytes, and all of them for
+    ``every``; DRAM serves them one by one."""
     node = state.events.nodes[number]
-    node.own, node.every = max(node.own, own), node.every + every
+    node.own, node.every, node.place = max(node.own, own), node.every + every, place
     for i in range(routes.pointer[pair], routes.pointer[pair + 1]):
         moved = float(size)
-        if routes.resource[i] == routes.dram:
+        if routes.resource[i] >= routes.dram:
             parts = max(1, (size + own // 2) // max(1, own))
-            whole = in_bursts((max(size, bursts) + parts - 1) // parts, routes.burst_bytes)
+            whole = in_bursts((max(size, bursts) + parts - 1) // parts, routes.burst_bytes[place])
             node.bursts = parts * whole
-            moved = parts * at_peak(routes, whole)
+            moved = parts * at_peak(routes, routes.resource[i] - routes.dram, whole * routes.share[i])
         elif routes.spread[routes.resource[i]] > 1:
             moved = float(own)
         ticks = int(moved * routes.ticks_per_byte[i])

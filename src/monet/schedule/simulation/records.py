@@ -2,7 +2,8 @@
 
 Nodes are compute tiles and transfers, in the order in which resources serve them. A node has dependencies, bookings of
 resources with the ticks that it occupies each, and a latency that passes after them. Memory 0 is DRAM, numbers below
-zero stand for "none".
+zero stand for "none". Of several DRAMs, a *place* says which of them some data lies on, and in what shares
+(``hardware.interleaving``); with one there is one place.
 
 Like cores that work together (``schedule.clusters``) are one core here, with one memory: what the one with most has to
 do and to hold. What passes wires that all of them share is counted for all.
@@ -42,6 +43,7 @@ class Nodes(Table):
     source: I64  # memory
     target: I64
     targets: I64  # memories that a multicast writes
+    place: I64  # in DRAM, if it comes from there or goes there
     own: I64  # bytes over the wires of each core alone, of cores that work together the one that moves most
     every: I64  # bytes over the wires of all of them: what several get counts for each
     latency: I64  # ticks, after the last resource is free
@@ -83,6 +85,8 @@ class Copies(Table):
     bytes: I64
     came: I64
     went: I64  # NOT_YET: it is still there at the end
+    since: I64  # the gang that takes the space (-1: it is there from the start) and the one that gives it back
+    upto: I64  # NEVER: it is still there at the end
 
 
 class DramStays(Table):
@@ -160,6 +164,7 @@ class Blocks(Table):
     through: I64  # 1: what is written on chip must go to DRAM
     from_outside: I64  # 1: cores get it from DRAM or a shared level, never from another core's memory
     resident: I64  # the shared level in which it stays from step to step instead of DRAM; 0 for none
+    place: I64  # where it lies in DRAM
     writes: I64  # entries that write it
     use_start: I64  # in ``uses``
     use_end: I64
@@ -177,11 +182,13 @@ class Tables(NamedTuple):
 
 
 class Routes(NamedTuple):
-    """Routes between all pairs of memories, by ``source · memories + target``, and their resources."""
+    """Routes between all pairs of memories, by ``source · memories + target`` (``nodes.between`` for places in DRAM but
+    the first), and their resources."""
 
-    pointer: I64  # into resource and ticks_per_byte
+    pointer: I64  # into resource, ticks_per_byte and share
     resource: I64
-    ticks_per_byte: F64
+    ticks_per_byte: F64  # of all that is moved; of DRAMs, of their share
+    share: F64  # of the bytes that pass
     latency: I64  # ticks
     exists: U8
     port: I64  # by memory: the resource of its ports; -1 if nobody has to queue for them
@@ -191,9 +198,11 @@ class Routes(NamedTuple):
     lru: U8  # by memory: 1 for a shared level that evicts what was not used for longest, not what is used last
     depth: int  # most shared levels on the way to a memory
     outside: int  # the first memory that is not on chip, behind a port; what is there stays until it is used
-    dram: int  # resource
-    burst_bytes: int
-    transfer_bytes: I64  # sizes of transfers, and the bytes in whose time DRAM at its peak would move as many
+    places: int  # in DRAM
+    dram: int  # the first resource that is a DRAM; all further ones are
+    burst_bytes: I64  # by place
+    known: I64  # by DRAM: its first row of the next two
+    transfer_bytes: I64  # sizes of transfers, and the bytes in whose time a DRAM at its peak would move as many
     transfer_time: F64
 
 
@@ -211,6 +220,7 @@ class Counters(Table):
     pending: I64
     flushed: I64  # of those pending
     gang: I64
+    turn: I64  # goes up whenever what may be evicted, or in what order, may have changed
     operator: I64
     failed_memory: I64
     failed_bytes: I64
@@ -225,6 +235,9 @@ class Memories(Table):
     tail: I64
     newest: I64
     oldest: I64
+    turn: I64  # in which it was last looked for what is used last
+    last_use: I64  # the gang that uses it; negative: nothing may go
+    used_last: I64  # the first of these copies
     missing: I64  # bytes that have to come from above
     below: I64  # the level that they go on to; 0 for none
 
@@ -296,6 +309,7 @@ class Guards(Table):
     filled: I64  # bytes of the block that have come here; a shared level may have room for a part of them only
     previous: I64
     next: I64
+    used_with: I64  # the next of the copies that are used last, in the order in which they go
 
 
 class State(NamedTuple):

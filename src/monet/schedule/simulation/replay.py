@@ -119,6 +119,22 @@ def last_end(events: Events, order: I64, booked: I64, most: int) -> int:
 
 
 @kernel
+def end_times(events: Events, order: I64, end: I64, resources: int) -> None:
+    """When ``replay`` would end each of the nodes in some order, into ``end``."""
+    nodes, deps, bookings = events.nodes, events.deps, events.bookings
+    free = np.zeros(resources, np.int64)
+    for number in order:
+        node, ready = nodes[number], 0
+        for d in range(node.dep_start, node.dep_end):
+            ready = max(ready, end[deps[d].node] + deps[d].lag)
+        for b in range(node.book_start, node.book_end):
+            ready = max(ready, free[bookings[b].resource])
+        for b in range(node.book_start, node.book_end):
+            free[bookings[b].resource] = ready + bookings[b].ticks
+        end[number] = ready + node.duration + node.latency
+
+
+@kernel
 def longest_chain(events: Events) -> int:
     """Ticks of the longest path along data alone: as if no resource were ever shared and no memory full."""
     longest = 0
@@ -132,3 +148,26 @@ def longest_chain(events: Events) -> int:
         end[number] = ready + node.duration + node.latency
         longest = max(longest, end[number])
     return longest
+
+
+@kernel
+def waited_along(events: Events, timed: Timed) -> tuple[I64, I64]:
+    """The nodes, earliest first, along which the last one waited, joins left out; and the resource that each occupies
+    longest, the first of equals (-1: none)."""
+    nodes, bookings, many = events.nodes, events.bookings, 0
+    last = np.argmax(timed.end) if timed.end.size else -1
+    at = last
+    while at >= 0:
+        many += nodes[at].kind != JOIN
+        at = timed.cause[at]
+    links, busiest, at = np.empty(many, np.int64), np.full(many, -1, np.int64), last
+    while at >= 0:
+        node = nodes[at]
+        if node.kind != JOIN:
+            many -= 1
+            links[many], longest = at, -1
+            for b in range(node.book_start, node.book_end):
+                if bookings[b].ticks > longest:
+                    longest, busiest[many] = bookings[b].ticks, bookings[b].resource
+        at = timed.cause[at]
+    return links, busiest

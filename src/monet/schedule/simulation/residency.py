@@ -7,7 +7,7 @@ waits for exactly those nodes, so no memory is ever above its capacity, whatever
 from __future__ import annotations
 
 from monet.compiled import part
-from monet.schedule.simulation.nodes import book_route, depend, join, open_node
+from monet.schedule.simulation.nodes import between, book_route, depend, join, open_node
 from monet.schedule.simulation.records import DATA, EVICT, JOIN, NEVER, NOT_YET, SPACE, Routes, State, Tables
 
 NO_ROOM = -3
@@ -50,11 +50,14 @@ def add_copy(state: State, block: int, where: int, size: int) -> int:
     counters.copies += 1
     copy, guard = state.copies[number], state.guards[number]
     copy.block, copy.memory, copy.bytes, copy.came, copy.went = block, where, size, -1, NOT_YET
+    copy.since, copy.upto = counters.gang, NEVER
     guard.room, guard.ready, guard.until, guard.core, guard.filled = -1, -1, -1, -1, size
     put_first(state, number)
     if block >= 0:
         state.at[block, where] = number
         state.blocks[block].copies += 1
+        if state.blocks[block].pinned != counters.gang:
+            counters.turn += 1
     return number
 
 
@@ -89,11 +92,14 @@ def release(state: State, number: int) -> None:
     """A copy goes; its bytes are free once its guard has ended."""
     copy, guard = state.copies[number], state.guards[number]
     take_out(state, number)
-    copy.went = guard.until if guard.until >= 0 else guard.room
+    copy.went, copy.upto = guard.until if guard.until >= 0 else guard.room, state.counters[0].gang
     free_bytes(state, copy.memory, copy.bytes, copy.went)
     if copy.block >= 0:
+        block, counters = state.blocks[copy.block], state.counters[0]
         state.at[copy.block, copy.memory] = -1
-        state.blocks[copy.block].copies -= 1
+        block.copies -= 1
+        if block.copies == 1 and block.in_dram == 0 and block.pinned != counters.gang:
+            counters.turn += 1  # the other one has become the only one
 
 
 @part()
@@ -113,16 +119,18 @@ def guard_with(state: State, copy: int, user: int, core: int) -> None:
 def write_back(plan: Tables, routes: Routes, state: State, number: int, kind: int) -> bool:
     """Write a block from the first memory that has it to DRAM, or to the level in which it is resident."""
     block, size, memories = state.blocks[number], plan.blocks[number].bytes, state.at.shape[1]
-    target = plan.blocks[number].resident
+    target, place = plan.blocks[number].resident, plan.blocks[number].place
     for memory in range(1, memories):
-        copy, pair = state.at[number, memory], memory * memories + target
+        copy, pair = state.at[number, memory], between(memory, target, memories, place)
         if copy < 0 or not routes.exists[pair]:
             continue
         new = open_node(state, kind, -1, size, memory, target)
         depend(state, new, state.guards[copy].ready, routes.latency[pair], DATA)
-        book_route(state, routes, new, pair, size, size_in(plan, routes, number, memory), size, 0)
+        book_route(state, routes, new, pair, size, size_in(plan, routes, number, memory), size, 0, place)
         guard_with(state, copy, new, -1)
         block.in_dram, block.dram_ready = 1, new
+        if kind != EVICT:  # the copy stays, and may go before others now
+            state.counters[0].turn += 1
         if block.due >= 0:  # negative: still accumulating
             block.due = NEVER
         if target > 0:
@@ -134,20 +142,54 @@ def write_back(plan: Tables, routes: Routes, state: State, number: int, kind: in
 
 
 @part()
-def farthest(plan: Tables, state: State, memory: int, later_than: int) -> int:
-    """The copy in a memory whose next use is farthest (after ``later_than``); clean ones first among equals."""
-    gang = state.counters[0].gang
-    best, best_use, best_clean = -1, later_than, False
-    copy = int(state.memories[memory].newest)
+def farthest(plan: Tables, state: State, where: int, later_than: int) -> int:
+    """The copy in a memory whose next use is farthest (after ``later_than``); clean ones first among equals, then newer
+    ones. All that are used last are found together: until the next turn they can only become fewer."""
+    memory, counters = state.memories[where], state.counters[0]
+    if memory.turn != counters.turn:
+        find_used_last(plan, state, where)
+    while memory.last_use > later_than:
+        copy = int(memory.used_last)
+        while copy >= 0:
+            number = state.copies[copy].block
+            if state.at[number, where] == copy and state.blocks[number].pinned != counters.gang:
+                memory.used_last = copy
+                return copy
+            copy = int(state.guards[copy].used_with)
+        find_used_last(plan, state, where)
+    return -1
+
+
+@part()
+def find_used_last(plan: Tables, state: State, where: int) -> None:
+    """Link the copies in a memory that are used last, but for those of this gang: clean ones, then others."""
+    memory, counters, guards = state.memories[where], state.counters[0], state.guards
+    use, clean, last_clean, only, last_only = -1, -1, -1, -1, -1
+    copy = int(memory.newest)
     while copy >= 0:
         number = state.copies[copy].block
-        if number >= 0 and state.blocks[number].pinned != gang:
-            use = next_use(plan, state, number)
-            clean = state.blocks[number].in_dram == 1 or state.blocks[number].copies > 1
-            if use > best_use or (use == best_use and best >= 0 and clean and not best_clean):
-                best, best_use, best_clean = copy, use, clean
-        copy = int(state.guards[copy].next)
-    return best
+        if number >= 0 and state.blocks[number].pinned != counters.gang:
+            here = next_use(plan, state, number)
+            if here > use:
+                use, clean, last_clean, only, last_only = here, -1, -1, -1, -1
+            if here == use:
+                guards[copy].used_with = -1
+                if state.blocks[number].in_dram == 1 or state.blocks[number].copies > 1:
+                    if last_clean < 0:
+                        clean = copy
+                    else:
+                        guards[last_clean].used_with = copy
+                    last_clean = copy
+                else:
+                    if last_only < 0:
+                        only = copy
+                    else:
+                        guards[last_only].used_with = copy
+                    last_only = copy
+        copy = int(guards[copy].next)
+    if last_clean >= 0:
+        guards[last_clean].used_with = only
+    memory.turn, memory.last_use, memory.used_last = counters.turn, use, clean if clean >= 0 else only
 
 
 @part()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from monet.compiled import part
 from monet.schedule.simulation.levels import follow, is_above, put_up, stage
-from monet.schedule.simulation.nodes import book_route, depend, in_rows, join, open_node, part_of
+from monet.schedule.simulation.nodes import between, book_route, depend, in_rows, join, open_node, part_of
 from monet.schedule.simulation.records import (
     DATA,
     FOLLOWS,
@@ -175,10 +175,11 @@ def transfer(
     is_level = not from_dram and state.entries[lead].is_staged == 1
     if not is_level:
         depend(state, new, state.blocks[first.block].dram_ready if from_dram else state.guards[copy].ready, 0, DATA)
-    bursts = in_rows(size, first.rows, routes.burst_bytes)
+    place = plan.blocks[first.block].place
+    bursts = in_rows(size, first.rows, routes.burst_bytes[place])
     e, targets = lead, 0
     while e >= 0:
-        pair = source * memories + plan.entries[e].memory
+        pair = between(source, plan.entries[e].memory, memories, place)
         depend(state, new, state.entries[e].room, 0, SPACE)
         own, every = size, size
         if routes.members[plan.entries[e].memory] > 1:
@@ -187,7 +188,7 @@ def transfer(
             own, every = own_bytes(state, e, is_rest), every_byte(state, e, is_rest)
         elif routes.members[source] > 1:  # each of the cores that have it sends its part
             own = part_of(plan.blocks[first.block].own, size, plan.blocks[first.block].bytes)
-        book_route(state, routes, new, pair, size, own, every, bursts)
+        book_route(state, routes, new, pair, size, own, every, bursts, place)
         node.latency = max(node.latency, routes.latency[pair])
         e, targets = state.entries[e].next, targets + 1
     node.targets = targets
@@ -232,7 +233,7 @@ def stream(plan: Tables, routes: Routes, state: State, gang: int) -> bool:
 @part()
 def stream_first(plan: Tables, routes: Routes, state: State, s: int) -> bool:
     """What a step streams before it starts; False if a block is nowhere."""
-    doing, private, bursts, level = state.steps[s], 0, 0, 0
+    doing, level, is_from_dram = state.steps[s], 0, False
     for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
         entry, live = plan.entries[e], state.entries[e]
         if live.source != LEADS:
@@ -244,23 +245,41 @@ def stream_first(plan: Tables, routes: Routes, state: State, s: int) -> bool:
             if live.first > 0:
                 shared(plan, routes, state, e, s, live.first, False)
         elif live.source == 0:
-            private += live.first
-            bursts += in_rows(live.first, entry.rows, routes.burst_bytes)
+            is_from_dram = True
         else:
             level = routes.parent[entry.memory]
-    doing.first_in = read_for_itself(plan, routes, state, s, 0, private, bursts, True) if private else -1
-    doing.first_read = doing.first_in
+    doing.first_in = doing.first_read = -1
+    if is_from_dram:
+        for place in range(routes.places):
+            first_from(plan, routes, state, s, 0, place)
     while level > 0:
-        private = 0
-        for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
-            if state.entries[e].source == level and is_private(state, e):
-                private += state.entries[e].first
-        if private > 0:
-            new = read_for_itself(plan, routes, state, s, level, private, 0, True)
-            doing.first_read = doing.first_read if doing.first_read >= 0 else new
-            doing.first_in = join(state, doing.first_in, new, DATA)
+        first_from(plan, routes, state, s, level, 0)
         level = routes.parent[level]
     return True
+
+
+@part()
+def first_from(plan: Tables, routes: Routes, state: State, s: int, source: int, place: int) -> None:
+    """What a step streams for itself before it starts, from a place in DRAM or from a shared level."""
+    doing, private, bursts = state.steps[s], 0, 0
+    for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
+        entry, live = plan.entries[e], state.entries[e]
+        if is_from(plan, state, e, source, place):
+            private += live.first
+            if source == 0:
+                bursts += in_rows(live.first, entry.rows, routes.burst_bytes[place])
+    if private > 0:
+        new = read_for_itself(plan, routes, state, s, source, private, bursts, True, place)
+        doing.first_read = doing.first_read if doing.first_read >= 0 else new
+        doing.first_in = join(state, doing.first_in, new, DATA)
+
+
+@part()
+def is_from(plan: Tables, state: State, e: int, source: int, place: int) -> bool:
+    """Whether an entry is streamed for its step alone from a place in DRAM, or from a shared level."""
+    if state.entries[e].source != source or not is_private(state, e):
+        return False
+    return bool(source > 0 or plan.blocks[plan.entries[e].block].place == place)
 
 
 @part()
@@ -273,13 +292,13 @@ def is_private(state: State, e: int) -> bool:
 @part()
 def stream_rest(plan: Tables, routes: Routes, state: State, s: int) -> None:
     """What passes to a step while it runs."""
-    doing, private, level = state.steps[s], 0, 0
+    doing, level, is_from_dram = state.steps[s], 0, False
     for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
         entry, live = plan.entries[e], state.entries[e]
         rest = live.bytes - live.first
         if live.kind == SPILL and state.entries[e - 1].kind == STREAM_WRITE:
             if state.blocks[entry.block].home == 0:
-                private += entry.bytes
+                is_from_dram = True
             else:
                 level = routes.parent[entry.memory]
         if live.source < 0 or rest <= 0:
@@ -289,23 +308,39 @@ def stream_rest(plan: Tables, routes: Routes, state: State, s: int) -> None:
         if not is_private(state, e):
             shared(plan, routes, state, e, s, rest, True)
         elif live.source == 0:
-            private += rest
+            is_from_dram = True
         else:
             level = routes.parent[entry.memory]
-    through = read_for_itself(plan, routes, state, s, 0, private, 0, False) if private else -1
+    doing.through = -1
+    if is_from_dram:
+        for place in range(routes.places):
+            rest_from(plan, routes, state, s, 0, place)
     while level > 0:
-        private = 0
-        for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
-            entry, live = plan.entries[e], state.entries[e]
-            if live.kind == SPILL and state.entries[e - 1].kind == STREAM_WRITE:
-                private += entry.bytes if state.blocks[entry.block].home == level else 0
-            elif live.source == level and is_private(state, e):
-                private += live.bytes - live.first
-        if private > 0:
-            new = read_for_itself(plan, routes, state, s, level, private, 0, False)
-            through = join(state, through, new, DATA)
+        rest_from(plan, routes, state, s, level, 0)
         level = routes.parent[level]
-    doing.through = through
+
+
+@part()
+def rest_from(plan: Tables, routes: Routes, state: State, s: int, source: int, place: int) -> None:
+    """What passes to a step for itself while it runs, from a place in DRAM or from a shared level."""
+    doing, private = state.steps[s], 0
+    for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
+        if comes_back(plan, state, e, source, place):
+            private += plan.entries[e].bytes
+        elif is_from(plan, state, e, source, place):
+            private += max(0, state.entries[e].bytes - state.entries[e].first)
+    if private > 0:
+        new = read_for_itself(plan, routes, state, s, source, private, 0, False, place)
+        doing.through = join(state, doing.through, new, DATA)
+
+
+@part()
+def comes_back(plan: Tables, state: State, e: int, home: int, place: int) -> bool:
+    """Whether an entry is of partial sums that come back from a place in DRAM, or from a shared level."""
+    if state.entries[e].kind != SPILL or state.entries[e - 1].kind != STREAM_WRITE:
+        return False
+    number = plan.entries[e].block
+    return bool(state.blocks[number].home == home and (home > 0 or plan.blocks[number].place == place))
 
 
 @part()
@@ -326,24 +361,32 @@ def shared(plan: Tables, routes: Routes, state: State, lead: int, step: int, siz
 
 @part()
 def read_for_itself(
-    plan: Tables, routes: Routes, state: State, s: int, source: int, size: int, bursts: int, is_first: bool
+    plan: Tables,
+    routes: Routes,
+    state: State,
+    s: int,
+    source: int,
+    size: int,
+    bursts: int,
+    is_first: bool,
+    place: int,
 ) -> int:
-    """All that one step streams for itself from DRAM, or from a shared level, as one node."""
+    """All that one step streams for itself from a place in DRAM, or from a shared level, as one node."""
     step, doing, target = plan.steps[s], state.steps[s], 0
     for e in range(step.entry_start, step.entry_end):
         if state.entries[e].kind in (STREAM_READ, SPILL):
             target = plan.entries[e].memory
             break
-    pair = source * state.at.shape[1] + target
+    pair = between(source, target, state.at.shape[1], place)
     new = open_node(state, READ if source == 0 else MOVE, s, size, source, target)
     own, every = size, size
     if routes.members[target] > 1:
-        own, every = taken_by_each(plan, state, s, source, is_first)
-    book_route(state, routes, new, pair, size, own, every, bursts)
+        own, every = taken_by_each(plan, state, s, source, is_first, place)
+    book_route(state, routes, new, pair, size, own, every, bursts, place)
     depend(state, new, doing.room, 0, SPACE)
     for e in range(step.entry_start, step.entry_end):
         entry, live = plan.entries[e], state.entries[e]
-        if live.source != source or not is_private(state, e):
+        if not is_from(plan, state, e, source, place):
             continue
         if source == 0:
             depend(state, new, state.blocks[entry.block].dram_ready, 0, DATA)
@@ -359,21 +402,15 @@ def read_for_itself(
 
 
 @part()
-def taken_by_each(plan: Tables, state: State, s: int, source: int, is_first: bool) -> tuple[int, int]:
+def taken_by_each(plan: Tables, state: State, s: int, source: int, is_first: bool, place: int) -> tuple[int, int]:
     """Of what a step of cores that work together streams for itself from somewhere: bytes of the core that takes most,
     and of all together."""
     own, every = 0, 0
     for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
-        live = state.entries[e]
-        if live.source == source and is_private(state, e):
+        if is_from(plan, state, e, source, place):
             own += own_bytes(state, e, not is_first)
             every += every_byte(state, e, not is_first)
-        elif (
-            live.kind == SPILL
-            and not is_first
-            and state.entries[e - 1].kind == STREAM_WRITE
-            and state.blocks[plan.entries[e].block].home == source
-        ):
+        elif not is_first and comes_back(plan, state, e, source, place):
             own += plan.entries[e].own
             every += plan.entries[e].every
     return own, every
@@ -401,13 +438,15 @@ def hold_in_level(plan: Tables, routes: Routes, state: State, s: int, source: in
 def leave(plan: Tables, routes: Routes, state: State, s: int, after: int) -> int:
     """Streamed results of a step, to DRAM or to shared levels: while it runs (``after`` negative), or the last of them
     once it is done. The node with which all are gone."""
-    gone, level = leave_for(plan, routes, state, s, after, 0), 0
+    gone, level = -1, 0
+    for place in range(routes.places):
+        gone = join(state, gone, leave_for(plan, routes, state, s, after, 0, place), DATA)
     if routes.depth > 0:
         for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
             if state.entries[e].kind == STREAM_WRITE:
                 level = routes.parent[plan.entries[e].memory]
     while level > 0:
-        gone = join(state, gone, leave_for(plan, routes, state, s, after, level), DATA)
+        gone = join(state, gone, leave_for(plan, routes, state, s, after, level, 0), DATA)
         level = routes.parent[level]
     return gone
 
@@ -424,22 +463,31 @@ def after_operands(plan: Tables, state: State, new: int, s: int, latency: int) -
 
 
 @part()
-def leave_for(plan: Tables, routes: Routes, state: State, s: int, after: int, target: int) -> int:
-    """Streamed results of a step that go to one memory."""
+def goes_to(plan: Tables, state: State, e: int, target: int, place: int) -> bool:
+    """Whether an entry is streamed out to a place in DRAM, or to a shared level."""
+    number = plan.entries[e].block
+    if state.entries[e].kind != STREAM_WRITE or state.blocks[number].home != target:
+        return False
+    return bool(target > 0 or plan.blocks[number].place == place)
+
+
+@part()
+def leave_for(plan: Tables, routes: Routes, state: State, s: int, after: int, target: int, place: int) -> int:
+    """Streamed results of a step that go to a place in DRAM, or to a shared level."""
     doing, size, bursts, source = state.steps[s], 0, 0, -1
     own, every = 0, 0
     for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
         entry = plan.entries[e]
-        if state.entries[e].kind == STREAM_WRITE and state.blocks[entry.block].home == target:
+        if goes_to(plan, state, e, target, place):
             leaving = entry.first if after >= 0 else entry.bytes - entry.first
             size += leaving
             own += part_of(entry.own, leaving, entry.bytes)
             every += part_of(entry.every, leaving, entry.bytes)
-            bursts += in_rows(leaving, entry.rows, routes.burst_bytes)
+            bursts += in_rows(leaving, entry.rows, routes.burst_bytes[place])
             source = entry.memory
     if size == 0:
         return -1
-    pair = source * state.at.shape[1] + target
+    pair = between(source, target, state.at.shape[1], place)
     new = open_node(state, WRITE, s, size, source, target)
     if after >= 0:
         depend(state, new, after, routes.latency[pair], DATA)
@@ -454,7 +502,7 @@ def leave_for(plan: Tables, routes: Routes, state: State, s: int, after: int, ta
             number = plan.entries[e].block
             if state.entries[e].kind == STREAM_WRITE and state.blocks[number].home == target:
                 depend(state, new, state.guards[state.at[number, target]].room, 0, SPACE)
-    book_route(state, routes, new, pair, size, own, every, bursts)
+    book_route(state, routes, new, pair, size, own, every, bursts, place)
     if target > 0:
         for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
             number = plan.entries[e].block
