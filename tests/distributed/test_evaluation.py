@@ -9,10 +9,12 @@ from functools import cache
 import pytest
 
 from monet.distributed import chunk_costs
+from monet.distributed.network import Network
 from monet.distributed.plan import ParallelPlan
 from monet.distributed.result import DistributedResult
 from monet.distributed.system import System, system_from_text
 from monet.errors import OptionError
+from monet.hardware import load_hardware
 from monet.mapping.cost_store import CostStore
 from monet.request.system_request import SystemRequest
 
@@ -67,6 +69,49 @@ def test_time_memory_energy_and_bytes_add_up(plan: dict[str, object]) -> None:
         assert whole.max() == pytest.approx(stage.peak_memory_bytes.total, abs=8)
     again = DistributedResult.from_json(json.loads(json.dumps(found.to_json())))
     assert json.dumps(again.to_json()) == json.dumps(found.to_json())
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+def test_figures_of_a_step_are_those_of_its_passes(plan: dict[str, object]) -> None:
+    """Added up by hand: passes of every stage, watts of every device, bytes of every level at its price."""
+    found = result(**plan)
+    passes, devices = found.micro_batches, found.devices
+    for stage in found.stages:
+        worked = passes * stage.forward_s + (passes - 1) * stage.backward_s + max(stage.last_s, stage.backward_s)
+        assert stage.busy_s == pytest.approx(worked, rel=1e-9)
+        time = stage.time
+        own = time.compute + time.recomputation + time.update + sum(time.communication.values())
+        assert own == pytest.approx(passes * stage.forward_s + (passes - 1) * stage.backward_s + stage.last_s, rel=1e-9)
+    assert devices == sum(stage.devices for stage in found.stages)
+    static = load_hardware("micro-npu", {"dram.external.capacity_bytes": "8 GiB"}).static_power_w
+    assert found.energy_by_level["static"] == pytest.approx(static * devices * found.latency_s)
+    assert found.device_hours == pytest.approx(devices * found.latency_s / 3600)
+    assert found.throughput_per_s == pytest.approx(found.batch / found.latency_s)
+    assert found.power_w == pytest.approx(found.energy_j / found.latency_s)
+    price = {"board": 1e-12, "rack": 10e-12}
+    sent = sum(8 * row.total_bytes * price[row.level] for row in found.communication)
+    assert sum(found.energy_by_level.get(level, 0.0) for level in price) == pytest.approx(sent, rel=1e-9)
+    for row in found.communication:
+        assert row.total_bytes == pytest.approx(row.bytes * devices)
+
+
+@pytest.mark.parametrize("plan", [{"pipeline": 2}, {"pipeline": 4}, {"pipeline": 2, "interleave": 2}], ids=str)
+def test_messages_between_stages_are_counted(plan: dict[str, int]) -> None:
+    """Every chunk but the last sends its results on, every one but the first a gradient back: as many bytes."""
+    found = result(**plan)
+    chunks, stages = plan["pipeline"] * plan.get("interleave", 1), plan["pipeline"]
+    rows = [row for row in found.communication if row.group == "pipeline"]
+    assert sum(row.calls for row in rows) == pytest.approx(2 * (chunks - 1) * found.micro_batches / stages)
+    message = 16 * 32 * 4  # tokens, width, bytes
+    assert sum(row.total_bytes for row in rows) == 2 * (chunks - 1) * found.micro_batches * message
+
+
+def test_tied_weights_are_exchanged_over_the_way_between_first_and_last_stage() -> None:
+    """Two ranks a stage, four to a board: neighbours of the first two stages share one, first and last do not."""
+    place = system_from_text(TEXT.format(bandwidth="10 GB/s", memory="8 GiB", taken=0.0))
+    network = Network(place, ParallelPlan(tensor=2, pipeline=4))
+    assert [span.count for span in network.spans["pipeline"]] == [2, 1]
+    assert [span.count for span in network.spans["tied"]] == [1, 2]
 
 
 def test_what_is_shared_takes_less_memory() -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from monet.distributed import ParallelPlan, rank_graphs
-from monet.distributed.volume import activations, sent_bytes_by_group
 from monet.frontends import load_model
 from monet.training.options import TrainingOptions
 from tests.distributed.proof import BATCH, graphs_of
 from tests.distributed.test_execution import PLANS
+from tests.distributed.volume import activations, sent_bytes_by_group
 
 LAYERS, HIDDEN, VOCABULARY, TOKENS, BYTES = 4, 16, 48, 8, 8  # of the GPT of proof.py, in fp64
 

@@ -14,9 +14,12 @@ from monet.cli import app
 from monet.commands.options import flag_of
 from monet.distributed.result import DistributedResult
 from monet.errors import MonetError, OptionError
+from monet.mapping.cost_store import CostStore
 from monet.options import options_of
 from monet.request import Request
-from monet.request.system_request import DEGREES, NOT_OF_A_SYSTEM, SystemRequest
+from monet.request.system_request import DEGREES, NEEDS, NOT_OF_A_SYSTEM, SystemRequest
+from tests.request.models import write_onnx, write_python
+from tests.request.probes import PROBES as PROBES_OF_A_DEVICE
 
 GPT = "gpt:layers=4,hidden=16,heads=2,vocabulary=32,positions=8,sequence=8"
 SYSTEM = {
@@ -31,7 +34,8 @@ PROBES: dict[str, tuple[Any, dict[str, Any]]] = {
     "sequence_parallel": (True, {"tensor": 2}), "interleave": (2, {"pipeline": 2}),
     "pipeline_schedule": ("gpipe", {"pipeline": 2}), "shard": ("states", {"data": 2}), "recompute": ("full", {}),
     "cuts": ("1", {"pipeline": 2}), "bucket_bytes": (100, {"data": 2}), "batch_norm": ("local", {"data": 2}),
-    "tensor_split": ("rows", {}),
+    "tensor_split": ("rows", {"tensor": 2}), "gradient_format": ("bf16", {}),
+    "offload": ("both", {"system": {**SYSTEM, "devices": "edge-tpu"}, "optimizer": "adam"}),
 }  # fmt: skip
 
 
@@ -46,11 +50,14 @@ def test_every_degree_has_a_probe_and_is_an_option_of_run() -> None:
 @pytest.mark.parametrize("name", PROBES)
 def test_a_degree_has_its_effect(name: str) -> None:
     value, more = PROBES[name]
-    usual = SystemRequest(GPT, system=SYSTEM, batch=8, fusion="none", **more)
-    given = SystemRequest(GPT, system=SYSTEM, batch=8, fusion="none", **more, **{name: value})
+    asked = {"system": SYSTEM, "batch": 8, "fusion": "none", **more}
+    usual, given = SystemRequest(GPT, **asked), SystemRequest(GPT, **asked, **{name: value})
+    if name == "tensor_split":  # of images: a transformer has none
+        assert usual.parallel_plan() != given.parallel_plan()
+        return
     before, after = usual.distribute(), given.distribute()
-    if name in ("batch_norm", "tensor_split"):  # of images: the plan has it, a transformer has no use for it
-        assert before.parallel != after.parallel
+    assert before.parallel != after.parallel
+    if name == "batch_norm":  # a transformer has no use for it
         return
     assert before.latency_s != after.latency_s or before.peak_memory_bytes != after.peak_memory_bytes
     assert Request.from_json  # a plain request does not know it
@@ -69,6 +76,54 @@ def test_what_is_of_one_device_is_refused(name: str, value: Any) -> None:
         SystemRequest(GPT, system=SYSTEM, batch=8, **{name: value})
 
 
+@pytest.mark.parametrize("name", NEEDS)
+def test_what_nobody_shares_is_refused(name: str) -> None:
+    with pytest.raises(OptionError, match=f"has no effect with {NEEDS[name]}=1; leave it out"):
+        SystemRequest(GPT, system=SYSTEM, batch=8, **{name: PROBES[name][0]}).parallel_plan()
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Name → the model and the sizes it is given, as of ``tests/request/test_options.py``."""
+    folder = tmp_path_factory.mktemp("models")
+    return {
+        "net": (write_onnx(folder / "net.onnx"), {}),
+        "torch": (write_python(folder / "two.py"), {"inputs": "2x8"}),
+        "attention": ("gpt:layers=1,hidden=32,heads=2,vocabulary=64", {"sequence": 2}),
+    }
+
+
+@pytest.mark.parametrize("name", [name for name in options_of(Request) if name != "model"])
+def test_every_option_of_a_request_reaches_the_stages_or_is_refused(
+    name: str, models: dict[str, tuple[str, dict[str, Any]]]
+) -> None:
+    """By the programs of a stage, the batch, and what chooses plans and mappings."""
+    probe, declared = PROBES_OF_A_DEVICE[name], options_of(Request)
+    model, sizes = models[probe.model]
+    usual = {each: declared[each].read(value) for each, value in (sizes | probe.more).items() if each != "hardware"}
+    given = {"inputs": "2x3x8", "dimensions": "rows=6"}.get(name, probe.given)
+    more = {"batch": 4} if name == "micro_batches" else {}
+    value = given if isinstance(given, dict) else declared[name].read(given)
+    if name in NOT_OF_A_SYSTEM or name == "dimensions":
+        reason = "one of these is the batch" if name == "dimensions" else "has no effect on a system"
+        with pytest.raises(OptionError, match=reason):
+            programs(SystemRequest(model, system=SYSTEM, **usual, **more, **{name: value}))
+        return
+    before = programs(SystemRequest(model, system=SYSTEM, **usual))
+    assert programs(SystemRequest(model, system=SYSTEM, **{**usual, name: value})) != before
+
+
+def programs(request: SystemRequest) -> tuple[Any, ...]:
+    coster, plan = request.coster(CostStore()), request.parallel_plan()
+    stage = coster.graphs(plan, 1, 0).stages[0]
+    return str(stage.micro), str(stage.update), request.whole_batch(plan), coster.fusion, coster.objective
+
+
+def test_a_batch_that_is_left_out_fills_the_pipeline() -> None:
+    found = SystemRequest(GPT, system=SYSTEM, fusion="none", data=2, pipeline=4, micro_batch=2).distribute()
+    assert (found.batch, found.micro_batches) == (2 * 4 * 2, 4)
+
+
 def test_commands_write_read_rerun_and_compare(tmp_path: Path) -> None:
     file, first, second = tmp_path / "boards.yaml", tmp_path / "a.json", tmp_path / "b.json"
     file.write_text(yaml.safe_dump(SYSTEM))
@@ -84,7 +139,7 @@ def test_commands_write_read_rerun_and_compare(tmp_path: Path) -> None:
     assert {"bytes", "seconds", "kind", "level"} <= set(values["communication"][0])
     assert DistributedResult.from_json(values).latency_s == values["latency_s"]
     events = json.loads(trace.read_text())["traceEvents"]
-    assert {event["name"] for event in events if event["ph"] == "X"} >= {"forward 0", "backward 3", "update"}
+    assert {event["name"] for event in events if event["ph"] == "X"} >= {"forward 0", "backward 3", "synchronisation and update"}
     assert "Pipeline" in page.read_text()
     again = CliRunner().invoke(app, ["rerun", str(first)])
     assert again.exit_code == 0, again.output
@@ -93,6 +148,8 @@ def test_commands_write_read_rerun_and_compare(tmp_path: Path) -> None:
     told = CliRunner().invoke(app, ["diff", str(first), str(second)])
     assert told.exit_code == 0, told.output
     assert "shard" in told.output
+    refused = CliRunner().invoke(app, ["diff", str(first), str(second), "--top", "3"])
+    assert "--top: has no effect on results of systems" in str(refused.exception)
     assert isinstance(CliRunner().invoke(app, ["explain", str(first)]).exception, MonetError)
 
 

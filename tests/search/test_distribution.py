@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -48,6 +49,39 @@ def test_plans_are_all_whose_numbers_divide() -> None:
     assert {plan.shard for plan in plans if plan.data > 1} == {"none", "parameters"}
     assert {plan.shard for plan in plans if plan.data == 1} == {"none"}
     assert divisors(12) == (1, 2, 3, 4, 6, 12)
+
+
+def test_plans_are_those_of_a_plain_search() -> None:
+    """Every combination of numbers, tried one by one against what a plan has to satisfy."""
+    for devices, batch, blocks in ((4, 12, 12), (6, 6, 6), (8, 8, 4)):
+        space = PlanSpace(
+            devices, batch, blocks, most_tensor=4, most_micro_batch=2, most_interleave=3, sharding=("none", "states"),
+            recomputation=("none",), schedules=("1f1b", "zero-bubble"),
+        )  # fmt: skip
+        numbers = range(1, max(devices, batch, blocks) + 1)
+        expected = set()
+        for tensor, pipeline, micro_batch, interleave in product(numbers, numbers, numbers, numbers):
+            data, rest = divmod(devices, tensor * pipeline)
+            if rest or not data or tensor > 4 or micro_batch > 2 or interleave > 3 or batch % (data * micro_batch):
+                continue
+            passes = batch // (data * micro_batch)
+            if blocks % (pipeline * interleave) or (interleave > 1 and (pipeline == 1 or passes % pipeline)):
+                continue
+            for shard, schedule, sequence in product(("none", "states"), ("1f1b", "zero-bubble"), (False, True)):
+                if (shard != "none" and data == 1) or (sequence and tensor == 1):
+                    continue
+                if schedule != "1f1b" and (pipeline == 1 or interleave > 1):
+                    continue
+                expected.add((data, tensor, pipeline, micro_batch, interleave, shard, schedule, sequence))
+        plans = [
+            (
+                plan.data, plan.tensor, plan.pipeline, plan.micro_batch, plan.interleave, plan.shard,
+                plan.pipeline_schedule, plan.sequence_parallel,
+            )
+            for plan in space.plans()
+        ]  # fmt: skip
+        assert len(plans) == len(set(plans))
+        assert set(plans) == expected
 
 
 @pytest.fixture(scope="module")

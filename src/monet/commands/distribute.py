@@ -10,7 +10,7 @@ from monet.commands import INFEASIBLE
 from monet.commands.options import with_request
 from monet.commands.progress import counted
 from monet.distributed.evaluation import evaluate_plan
-from monet.distributed.plan import RECOMPUTATION, SHARDING
+from monet.distributed.plan import OFFLOADING, RECOMPUTATION, SHARDING
 from monet.errors import MonetError, OptionError, nearest
 from monet.report.distribution import render
 from monet.report.files import check_outputs, write_json
@@ -20,7 +20,7 @@ from monet.search.distribution.search import OBJECTIVES, Distribution, Tried
 from monet.search.distribution.search import distribute as search
 from monet.search.distribution.space import PlanSpace
 
-NAMED = {"shard": SHARDING, "recompute": RECOMPUTATION, "schedules": ("1f1b", "zero-bubble")}
+NAMED = {"shard": SHARDING, "recompute": RECOMPUTATION, "offload": OFFLOADING, "schedules": ("1f1b", "zero-bubble")}
 
 
 @with_request(
@@ -38,6 +38,7 @@ def distribute(
     front: Annotated[bool, typer.Option("--front", help="Go on until nothing that is left can be on the front of time and memory.")] = False,
     shard: Annotated[str, typer.Option(help="Sharding to try, divided by commas: none, states, gradients, parameters.")] = ",".join(SHARDING),
     recompute: Annotated[str, typer.Option(help="Recomputation to try, divided by commas: none, selective, full.")] = ",".join(RECOMPUTATION),
+    offload: Annotated[str, typer.Option(help="Offloading to the host to try, divided by commas: none, activations, states, both.")] = "none",
     schedules: Annotated[str, typer.Option(help="Pipeline schedules to try, divided by commas: 1f1b, zero-bubble.")] = "1f1b",
     most_tensor: Annotated[int, typer.Option(min=0, help="Largest tensor degree. [default: two groups of the innermost level]", show_default=False)] = 0,
     most_micro_batch: Annotated[int, typer.Option(min=1, help="Most samples of a pass.")] = 64,
@@ -55,7 +56,7 @@ def distribute(
     if not request.system:
         raise OptionError("system", "", "a preset name or the path of a YAML file is needed; monet systems lists them")
     if not request.batch:
-        raise OptionError("batch", None, "samples of a step over all replicas are needed")
+        raise MonetError("--batch: samples of a step over all replicas are needed")
     system, coster = request.load_system(), request.coster()
     devices = request.devices or system.size
     if devices > system.size:
@@ -65,6 +66,7 @@ def distribute(
         devices, request.batch, sum(coster.blocks()),
         most_tensor or min(devices, 2 * system.levels[0].size), most_micro_batch, most_interleave,
         _names("shard", shard), _names("recompute", recompute), _names("schedules", schedules),
+        offloading=_names("offload", offload),
     )  # fmt: skip
     model = str(request.model)
     with counted("plans", sum(1 for _ in space.plans())) as shown:
@@ -90,6 +92,8 @@ def _names(option: str, given: str) -> tuple[str, ...]:
     for name in names:
         if name not in NAMED[option]:
             raise MonetError(f"--{option} {given!r}: {name!r} is unknown; {nearest(name, NAMED[option])}")
+    if not names:
+        raise MonetError(f"--{option} {given!r}: at least one is needed of {', '.join(NAMED[option])}")
     return names
 
 

@@ -15,7 +15,7 @@ class Amounts:
     Of a pass: ``("seconds",)``; of these ``("exposed", kind)``, ``("recomputation",)``, ``("update",)`` and
     ``("weight_gradient",)``; ``("energy", level)``; ``("macs", dtype)`` and ``("macs again", dtype)``; on a port
     ``("network", kind, group)`` seconds, ``("calls", kind, group)``, ``("sent", kind, group, level)`` bytes a device
-    sends; ``("message",)`` bytes to another stage.
+    sends; ``("message",)`` bytes to another stage; ``("leaving",)`` most bytes that wait for the port to the host.
     """
 
     values: Mapping[Name, float] = field(default_factory=dict)
@@ -35,10 +35,6 @@ class Amounts:
     def under(self, first: str) -> dict[Name, float]:
         """Amounts whose name begins like this, by the rest of their name."""
         return {name[1:]: value for name, value in self.values.items() if name[0] == first and len(name) > 1}
-
-    def at_least_zero(self) -> Amounts:
-        """With what came out below zero as zero: of differences."""
-        return Amounts({name: max(0.0, value) for name, value in self.values.items()})
 
 
 def total(parts: Iterable[Amounts]) -> Amounts:

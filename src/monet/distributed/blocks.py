@@ -6,9 +6,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
-from math import inf
 
+import numpy as np
+
+from monet.arrays import F64, I64
 from monet.distributed.plan import ParallelPlan, check_divides
 from monet.errors import OptionError
 from monet.graph import Graph, Op
@@ -94,22 +95,27 @@ def first_blocks(graph: Graph, blocks: Blocks, plan: ParallelPlan) -> list[int]:
 
 
 def balanced(work: Sequence[float], chunks: int) -> list[int]:
-    """Where to cut a row of blocks so that the chunk with most work has least: by dynamic programming over how many
-    blocks the first few chunks take."""
-    sums = [0.0, *accumulate(work)]
-    most, starts = [sums[end] for end in range(len(sums))], list[list[int]]()
-    for chunk in range(1, chunks):
-        better, taken = [inf] * len(sums), [0] * len(sums)
-        for end in range(chunk + 1, len(sums)):
-            for start in range(chunk, end):
-                worst = max(most[start], sums[end] - sums[start])
-                if worst < better[end]:
-                    better[end], taken[end] = worst, start
-        most = better
+    """Where to cut a row of blocks so that the chunk with most work has least."""
+    return balanced_over([work] * chunks)
+
+
+def balanced_over(work: Sequence[Sequence[float]]) -> list[int]:
+    """The same where chunks do not work alike: ``work`` by chunk and block. By dynamic programming over how many blocks
+    the first few chunks take."""
+    sums: list[F64] = [np.concatenate(([0.0], np.cumsum(np.array(row, np.float64)))) for row in work]
+    most, starts, blocks = sums[0], list[I64](), len(sums[0]) - 1
+    for chunk in range(1, len(work)):
+        ends = np.arange(blocks + 1)
+        own = sums[chunk][:, None] - sums[chunk][None, :]  # by end and start
+        worst = np.maximum(own, most[None, :])
+        legal = (ends[None, :] >= chunk) & (ends[None, :] < ends[:, None])
+        worst = np.where(legal, worst, np.inf)
+        taken = np.argmin(worst, axis=1)
+        most = worst[ends, taken]
         starts.append(taken)
-    found, end = list[int](), len(work)
+    found, end = list[int](), blocks
     for taken in reversed(starts):
-        end = taken[end]
+        end = int(taken[end])
         found.append(end)
     return [0, *reversed(found)]
 

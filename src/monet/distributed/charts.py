@@ -11,7 +11,8 @@ from monet.distributed.result import TASKS, DistributedResult, PipelineChart
 
 
 def chart_of(times: PipelineTimes) -> PipelineChart:
-    """Every pass, in the order of stages; updates as passes of no micro-batch."""
+    """Every pass, in the order of stages; what comes after the last one (gradients that are still under way, the
+    update) as a pass of no micro-batch."""
     stages = times.work.stages
     kind, chunk, micro_batch = np.unravel_index(times.order, times.start.shape)
     start, end = times.start[kind, chunk, micro_batch], times.end[kind, chunk, micro_batch]
@@ -22,7 +23,7 @@ def chart_of(times: PipelineTimes) -> PipelineChart:
         np.concatenate((chunk[there] % stages, np.arange(stages))),
         np.concatenate((chunk[there], none)),
         np.concatenate((micro_batch[there], none)),
-        np.concatenate((kind[there], np.full(stages, TASKS.index("update")))),
+        np.concatenate((kind[there], np.full(stages, len(TASKS) - 1))),
         _nanoseconds(np.concatenate((start[there], update_from))),
         _nanoseconds(np.concatenate((end[there], times.done))),
     )

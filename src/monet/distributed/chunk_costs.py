@@ -114,7 +114,8 @@ class Coster:
         """Blocks of each chunk of a plan."""
         many = sum(self.blocks())
         if not plan.cuts:
-            check_divides("pipeline" if plan.interleave == 1 else "interleave", plan.chunks, many, "layers")
+            check_divides("pipeline", plan.pipeline, many, "layers")
+            check_divides("interleave", plan.interleave, many // plan.pipeline, "layers of a stage")
             return (many // plan.chunks,) * plan.chunks
         if plan.cuts[-1] >= many:
             raise OptionError("cuts", list(plan.cuts), f"there are {many} layers, the last is {many - 1}")
@@ -132,7 +133,7 @@ class Coster:
         def made() -> RankGraphs:
             if not isinstance(plan.recompute, str):
                 return programs_of(cut(), plan, options, passes, updates=updates)
-            same = replace(plan, recompute="none", shard="none", pipeline_schedule="1f1b")
+            same = replace(plan, recompute="none", offload="none", shard="none", pipeline_schedule="1f1b")
             known = self.store[CUTS].get_or((self.trained.key, same, most_blocks), cut)
             return programs_of(known, plan, options, passes, updates=updates)
 
@@ -416,6 +417,7 @@ class Coster:
         phases = (*FORWARD, *LAST) if alone else LAST
         last = self._passed(program, "last", phases, network, device, micro_batches).amounts
         memory = self.memory(program.plan, micro_batches, program.most, program.number)
+        memory = replace(memory, leaving=forward["leaving"]) if forward["leaving"] else memory
         return ChunkCost(program.blocks, forward, backward, last - forward if alone else last, memory)
 
     def _micro(

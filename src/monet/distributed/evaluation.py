@@ -12,9 +12,10 @@ import numpy as np
 
 from monet.arrays import F64
 from monet.distributed.amounts import Amounts, total
+from monet.distributed.balance import laid_and_cut
 from monet.distributed.chunk_costs import ChunkCost, Coster
 from monet.distributed.fitting import memory_of, short_by, that_fit
-from monet.distributed.layout import Laid, lay
+from monet.distributed.layout import Laid
 from monet.distributed.pipeline import PipelineTimes, PipelineWork, simulate
 from monet.distributed.plan import ParallelPlan
 from monet.distributed.result import CommunicationRow, DistributedResult, StageRow, TimeRow
@@ -42,7 +43,8 @@ def evaluate_plan(
     """Cost one training step. ``details``: also the chart of all passes and memory over time; ``only_fitting``: a plan
     that does not fit memory is not costed."""
     began = time.perf_counter()
-    laid = lay(plan, system, batch)
+    laid = laid_and_cut(coster, plan, system, batch)
+    plan = laid.plan
     result = DistributedResult(
         model=model,
         system=system.name,
@@ -105,6 +107,8 @@ def too_large(laid: Laid, peaks: list[StagePeak], others: Callable[[], list[str]
     """Why a plan does not fit, if it does not: the stage that is most short, and what ``others`` would fit."""
     short = short_by(laid, peaks)
     worst = int(np.argmax(short))
+    if (full := _full_host(laid, peaks)) is not None:
+        return full
     if short[worst] <= 0:
         return None
     near = others()
@@ -116,6 +120,20 @@ def too_large(laid: Laid, peaks: list[StagePeak], others: Callable[[], list[str]
         + (f"; would fit: {', or '.join(near)}" if near else "")
     )
     return Infeasible("", f"stage {worst}", dram.name, math.ceil(short[worst]), message)
+
+
+def _full_host(laid: Laid, peaks: list[StagePeak]) -> Infeasible | None:
+    """Why hosts do not hold what devices leave with them, if they do not."""
+    for stage, (peak, device) in enumerate(zip(peaks, laid.devices, strict=True)):
+        host = device.accelerator.endpoint("host")
+        if host is not None and peak.host > host.capacity_bytes:
+            short = math.ceil(peak.host - host.capacity_bytes)
+            message = (
+                f"stage {stage} leaves {peak.host:,.0f} bytes of each device with {host.name}, which holds "
+                f"{host.capacity_bytes:,}: {short:,} bytes short; offload less, or recompute more"
+            )
+            return Infeasible("", f"stage {stage}", host.name, short, message)
+    return None
 
 
 # --- figures ----------------------------------------------------------------------------------------------------------
@@ -158,10 +176,10 @@ def _measured(
             sum(chunk.forward["seconds"] for chunk in chunks[number :: plan.pipeline]),
             sum(chunk.backward["seconds"] for chunk in chunks[number :: plan.pipeline]),
             sum(chunk.last["seconds"] for chunk in chunks[number :: plan.pipeline]),
-            float(times.work.busy()[number]), float(times.bubble[number]),
+            float(times.work.busy()[number]), _waits(float(times.bubble[number]), latency),
             int(held[number :: plan.pipeline].sum()),
             _peak(peaks[number]),
-            laid.devices[number].accelerator.dram.capacity_bytes, rows[number],
+            laid.devices[number].accelerator.dram.capacity_bytes, rows[number], round(peaks[number].host),
         )
         for number in range(plan.pipeline)
     )  # fmt: skip
@@ -176,8 +194,13 @@ def _measured(
         device_hours=plan.devices * latency / HOURS,
         time=_mean(rows),
         stages=stages,
-        communication=_communication(laid, steps),
+        communication=_communication(laid, chunks, steps),
     )
+
+
+def _waits(bubble: float, latency: float) -> float:
+    """A bubble; nothing where it is but the rounding of sums in another order."""
+    return bubble if bubble > ROUNDING * latency else 0.0
 
 
 def _peak(peak: StagePeak) -> MemoryPeak:
@@ -190,8 +213,7 @@ def _time(step: Amounts, latency: float) -> TimeRow:
     exposed = {name[0]: max(0.0, value) for name, value in step.under("exposed").items() if value > 0}
     again, update = max(0.0, step["recomputation"]), max(0.0, step["update"])
     compute = step["seconds"] - sum(exposed.values()) - again - update
-    bubble = latency - step["seconds"]
-    return TimeRow(compute, exposed, bubble if bubble > ROUNDING * latency else 0.0, again, update)
+    return TimeRow(compute, exposed, _waits(latency - step["seconds"], latency), again, update)
 
 
 def _mean(rows: Sequence[TimeRow]) -> TimeRow:
@@ -234,7 +256,7 @@ def _ideal_seconds(laid: Laid, steps: Sequence[Amounts]) -> tuple[float, float]:
     return useful, executed
 
 
-def _communication(laid: Laid, steps: Sequence[Amounts]) -> tuple[CommunicationRow, ...]:
+def _communication(laid: Laid, chunks: Sequence[ChunkCost], steps: Sequence[Amounts]) -> tuple[CommunicationRow, ...]:
     count, per_stage = len(steps), laid.plan.tensor * laid.plan.data
     whole = total(steps)
     rows = []
@@ -246,16 +268,17 @@ def _communication(laid: Laid, steps: Sequence[Amounts]) -> tuple[CommunicationR
                 whole["network", *name] / count, max(0.0, whole["exposed", f"{group} {kind}"]) / count,
             )
         )  # fmt: skip
-    if whole["message"]:
-        messages = [laid.network.message(step["message"] / max(1, laid.micro_batches)) for step in steps]
-        for number, span in enumerate(laid.network.spans["pipeline"]):
-            sent = sum(each.sent_bytes[number] for each in messages) * laid.micro_batches
-            if sent:
-                seconds = sum(each.seconds for each in messages) * laid.micro_batches / count
-                rows.append(
-                    CommunicationRow(
-                        "send", "pipeline", span.level.name, 2.0 * laid.micro_batches, sent / count, sent * per_stage,
-                        seconds, 0.0,
-                    )
-                )  # fmt: skip
+    sizes = (passed["message"] for chunk in chunks for passed in (chunk.forward, chunk.backward))
+    messages = [laid.network.message(size) for size in sizes if size]
+    for number, span in enumerate(laid.network.spans["pipeline"]):
+        sent = sum(each.sent_bytes[number] for each in messages) * laid.micro_batches
+        if sent:
+            calls, seconds = len(messages), sum(each.seconds for each in messages)
+            each_stage = laid.micro_batches / count
+            rows.append(
+                CommunicationRow(
+                    "send", "pipeline", span.level.name, calls * each_stage, sent / count, sent * per_stage,
+                    seconds * each_stage, 0.0,
+                )
+            )  # fmt: skip
     return tuple(sorted(rows, key=lambda row: -row.total_bytes))

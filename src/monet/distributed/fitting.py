@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from monet.distributed.balance import laid_and_cut
 from monet.distributed.chunk_costs import Coster
-from monet.distributed.layout import Laid, lay
+from monet.distributed.layout import Laid
 from monet.distributed.pipeline import order_of
 from monet.distributed.plan import SHARDING, ParallelPlan
 from monet.distributed.stage_memory import StagePeak, stage_peaks
@@ -34,7 +35,7 @@ def that_fit(coster: Coster, system: System, plan: ParallelPlan, batch: int) -> 
     found: list[str] = []
     for words, other in _changes(plan):
         try:
-            laid = lay(other, system, batch)
+            laid = laid_and_cut(coster, other, system, batch)
             fits = max(short_by(laid, memory_of(coster, laid))) <= 0
         except MonetError:
             continue
@@ -53,6 +54,9 @@ def _changes(plan: ParallelPlan) -> Iterator[tuple[str, ParallelPlan]]:
     while micro_batch:
         yield f"micro_batch={micro_batch}", replace(plan, micro_batch=micro_batch)
         micro_batch //= 2
+    if plan.offload == "none":
+        for offload in ("activations", "states", "both"):
+            yield f"offload={offload}", replace(plan, offload=offload)
     if plan.data > 1:
         for shard in SHARDING[SHARDING.index(plan.shard) + 1 :]:
             yield f"shard={shard}", replace(plan, shard=shard)

@@ -44,5 +44,9 @@ def lay(plan: ParallelPlan, system: System, batch: int) -> Laid:
                 f"the {per_stage} devices of stage {stage} are of two kinds ({names}); there are {counts} of each in a "
                 "row, and the devices of a stage must be alike",
             )
+        if plan.offload != "none" and kinds[0].accelerator.endpoint("host") is None:
+            name = kinds[0].accelerator.name
+            entry = "endpoints: {host: {kind: host, bandwidth_bytes_per_s: 16 GB/s, latency_s: 10 us}}"
+            raise OptionError("offload", plan.offload, f"{name} describes no host; none, or add to the device: {entry}")
         devices.append(kinds[0])
     return Laid(plan, Network(system, plan), tuple(devices), plan.micro_batches(batch))

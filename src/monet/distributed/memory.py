@@ -1,7 +1,8 @@
 """Bytes that a chunk of layers takes on a device: what stays, what a micro-batch leaves behind, what a pass works with.
 
 Counted per storage, in the order of the graph. A storage lives from the operator that writes it first to the one that
-touches it last; parameters, states and gradients that the update reads live through the step.
+touches it last; parameters, states and gradients that the update reads live through the step. What is left with the
+host (``offloading.py``) is counted by itself.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from monet.arrays import F64
+from monet.distributed.offloading import at_the_host
 from monet.graph.graph import Graph
 from monet.graph.op import Phase
 from monet.graph.tensor import Role
@@ -28,13 +30,17 @@ STAYS = {
 @dataclass(frozen=True)
 class ChunkMemory:
     """Bytes of one chunk. ``saved``: from the forward pass of a micro-batch to its backward pass. The others are what
-    a pass has at its fullest moment beyond what stays and what is saved; ``last``: with synchronisation and update."""
+    a pass has at its fullest moment beyond what stays and what is saved; ``last``: with synchronisation and update.
+    ``host_stays`` and ``host_saved`` are at the host; ``leaving``: what waits for the port there during forward."""
 
     stays: Mapping[str, float] = field(default_factory=dict)  # weights, gradients, optimizer_state
     saved: float = 0.0
     forward: float = 0.0
     backward: float = 0.0
     last: float = 0.0
+    host_stays: float = 0.0
+    host_saved: float = 0.0
+    leaving: float = 0.0
 
     def grown(self, larger: ChunkMemory, times: float) -> ChunkMemory:
         """What ``larger``, which has a block more, has with ``times`` further ones: a pass works as before."""
@@ -42,14 +48,23 @@ class ChunkMemory:
             name: larger.stays.get(name, 0.0) + times * (larger.stays.get(name, 0.0) - self.stays.get(name, 0.0))
             for name in {**self.stays, **larger.stays}
         }
-        saved = larger.saved + times * (larger.saved - self.saved)
-        return ChunkMemory(stays, saved, larger.forward, larger.backward, larger.last)
+
+        def more(name: str) -> float:
+            before, after = getattr(self, name), getattr(larger, name)
+            return float(after + times * (after - before))
+
+        return ChunkMemory(
+            stays, more("saved"), larger.forward, larger.backward, larger.last, more("host_stays"), more("host_saved"),
+            max(0.0, more("leaving")),
+        )  # fmt: skip
 
 
 def chunk_memory(micro: Graph, update: Graph, last: Graph) -> ChunkMemory:
     """Memory of a chunk from its graphs: of a micro-batch, of the update, and of the last micro-batch with it."""
     stays = {"weights": 0.0, "gradients": 0.0, "optimizer_state": 0.0}
     held: dict[str, float] = {}
+    away = at_the_host(update)
+    host_stays = 0.0
     for graph in (micro, update):
         for name in dict.fromkeys(
             graph.tensors[name].storage for op in graph.ops for name in (*op.inputs, *op.outputs)
@@ -58,11 +73,21 @@ def chunk_memory(micro: Graph, update: Graph, last: Graph) -> ChunkMemory:
             if name in graph.producer or tensor.role not in STAYS or name in held:
                 continue
             held[name] = float(tensor.bytes)
-            stays[STAYS[tensor.role]] += held[name]
+            if name in away:
+                host_stays += held[name]
+            else:
+                stays[STAYS[tensor.role]] += held[name]
     kept = frozenset(held)
     saved, forward, backward = _live(micro, kept)
     final = max(backward, _live(last, kept)[2])
-    return ChunkMemory(stays, saved, max(0.0, forward - saved), max(0.0, backward - saved), max(0.0, final - saved))
+    first, middle, end = (max(0.0, most - saved) for most in (forward, backward, final))
+    return ChunkMemory(stays, saved, first, middle, end, host_stays, _paged_bytes(micro))
+
+
+def _paged_bytes(micro: Graph) -> float:
+    """Bytes of a micro-batch that wait for backward at the host."""
+    pages = at_the_host(micro)
+    return float(sum(micro.tensors[name].bytes for name in pages))
 
 
 def saved_bytes(micro: Graph) -> float:
@@ -85,8 +110,9 @@ def _live(graph: Graph, kept: frozenset[str]) -> tuple[float, float, float]:
             final[storage] = at
     change: F64 = np.zeros(count + 1)
     saved = 0.0
+    away = at_the_host(graph)
     for storage, begins in first.items():
-        if storage in kept:
+        if storage in kept or storage in away:
             continue
         tensor = graph.tensors[storage]
         if storage not in graph.producer and tensor.role in STAYS:

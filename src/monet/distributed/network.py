@@ -61,7 +61,7 @@ class Network:
                 latency_s=level.latency_s,
                 energy_j_per_bit=level.energy_j_per_bit,
                 capacity_bytes=BOUNDLESS,
-                place=device.dram.name,
+                place=device.drams[0].name,
             )
             for level in self.system.levels
         )

@@ -11,6 +11,7 @@ import numpy as np
 from monet.arrays import I64, Bool
 from monet.distributed.amounts import Amounts, Name
 from monet.distributed.network import MESSAGES, Network, is_collective
+from monet.distributed.page_traffic import HOST, leaving_bytes, pages
 from monet.graph.counts import call_of, part_of
 from monet.graph.graph import Graph
 from monet.graph.op import Phase
@@ -102,10 +103,14 @@ def _measured(scheduler: Scheduler, schedule: Schedule, network: Network) -> Amo
     seconds = schedule.makespan / rate
     found: dict[Name, float] = {}
     kinds = _traffic(graph, network, found)
+    if away := _pages(scheduler, found):
+        kinds |= away
+        found["leaving",] = leaving_bytes(scheduler, schedule)
     exposed = _exposed(schedule, [kinds.get(operator.op.name, "") for operator in operators])
     for kind, ticks in exposed.items():
         found["exposed", kind] = ticks / rate
-    hidden = sum(value for name, value in found.items() if name[0] == "network") - sum(exposed.values()) / rate
+    booked = sum(value for name, value in found.items() if name[0] == "network" and name[2] != HOST)
+    hidden = booked - sum(ticks for kind, ticks in exposed.items() if not kind.startswith(HOST)) / rate
     found["seconds",] = seconds + max(0.0, hidden) * _taken(graph, network)
     busy = _busy_shares(scheduler, schedule)
     at_work = found["seconds",] - sum(exposed.values()) / rate
@@ -140,6 +145,17 @@ def _traffic(graph: Graph, network: Network, found: dict[Name, float]) -> dict[s
         for span, sent in zip(network.spans[group], cost.sent_bytes, strict=True):
             if sent:
                 _add(found, ("sent", op.kind, group, span.level.name), sent)
+    return named
+
+
+def _pages(scheduler: Scheduler, found: dict[Name, float]) -> dict[str, str]:
+    """Note what goes to the host and comes from there; returns these operators with what waiting for them is called."""
+    named: dict[str, str] = {}
+    for op, (kind, group), seconds, size, level in pages(scheduler):
+        named[op] = f"{group} {kind}"
+        _add(found, ("calls", kind, group), 1.0)
+        _add(found, ("network", kind, group), seconds)
+        _add(found, ("sent", kind, group, level), size)
     return named
 
 
@@ -183,7 +199,7 @@ def _covered(start: I64, end: I64, chosen: Bool, edges: I64) -> Bool:
 def _busy_shares(scheduler: Scheduler, schedule: Schedule) -> dict[str, float]:
     """Of the time in which cores compute, the shares of recomputation, update and gradients of weights."""
     operators, graph = scheduler.workload.operators, scheduler.workload.graph
-    parts = ["network" if is_collective(operator.op) else part_of(graph, operator.op) for operator in operators]
+    parts = ["network" if operator.is_transfer else part_of(graph, operator.op) for operator in operators]
     names = sorted(set(parts))
     where = np.array([names.index(part) for part in parts], np.int64)
     tiles = schedule.tiles

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from monet.errors import MonetError, OptionError, nearest
-from monet.formats import format_named
+from monet.formats import FORMATS, format_named
 from monet.transforms.checkpoint_plan import CheckpointPlan
 
 PIPELINE_SCHEDULES = ("1f1b", "gpipe", "zero-bubble")
@@ -16,6 +16,9 @@ SHARDING = ("none", "states", "gradients", "parameters")
 RECOMPUTATION = ("none", "selective", "full")
 BATCH_NORM = ("sync", "local")
 TENSOR_SPLITS = ("features", "rows")
+OFFLOADING = ("none", "activations", "states", "both")
+CUT_BY = ("number", "time")
+GRADIENT_FORMATS = tuple(name for name, each in FORMATS.items() if each.may_train)
 GROUPS = ("tensor", "data", "pipeline", "tied")  # that a collective operator may name
 
 
@@ -35,13 +38,16 @@ class ParallelPlan:
     devices share every layer: its features (columns and rows of weights, attention heads, vocabulary) or, of images,
     the ``rows``; with ``sequence_parallel`` they share the tokens where features are whole. ``pipeline`` stages have
     consecutive layers each, ``interleave`` chunks of them per device. ``cuts`` are the blocks each chunk starts with
-    (without the first, which starts with 0); not given, chunks have equally many.
+    (without the first, which starts with 0). Not given, they are chosen ``cut_by`` number, equally many each, or by
+    time, so that the slowest chunk takes least; not given either, by time where layers or devices are not alike.
 
     ``shard`` says what replicas share instead of each keeping it whole: optimizer states, also gradients, also
     parameters. ``recompute``: nothing, what lies between the products of attention, all of a block but its input, or a
-    checkpoint plan of ours by name of storage. Batch norm takes statistics over the micro-batches of all replicas
-    (``sync``) or of its own (``local``). Gradients are sent in buckets of ``bucket_bytes`` (0: each by itself), and
-    kept, added up and sent in ``gradient_format`` (not given: as the weights are).
+    checkpoint plan of ours by name of storage. ``offload``: what a device leaves with its host while it does not need
+    it, activations between forward and backward, states of the optimizer between steps, or both. Batch norm takes
+    statistics over the micro-batches of all replicas (``sync``) or of its own (``local``). Gradients are sent in
+    buckets of ``bucket_bytes`` (0: each by itself), and kept, added up and sent in ``gradient_format`` (not given: as
+    the weights are).
     """
 
     data: int = 1
@@ -53,9 +59,11 @@ class ParallelPlan:
     shard: str = "none"
     micro_batch: int = 1
     recompute: str | CheckpointPlan = "none"
+    offload: str = "none"
     batch_norm: str = "sync"
     tensor_split: str = "features"
     cuts: tuple[int, ...] = ()
+    cut_by: str = ""
     bucket_bytes: int = 25 << 20
     gradient_format: str = ""
 
@@ -67,6 +75,8 @@ class ParallelPlan:
             value = getattr(self, name)
             if value not in allowed and not isinstance(value, CheckpointPlan):
                 raise OptionError(name, value, nearest(str(value), allowed))
+        if self.cut_by and self.cut_by not in CUT_BY:
+            raise OptionError("cut_by", self.cut_by, nearest(self.cut_by, CUT_BY))
         if self.gradient_format and not format_named(self.gradient_format).may_train:
             raise OptionError("gradient_format", self.gradient_format, "gradients are floats: fp32, bf16 …")
         if self.sequence_parallel and self.tensor == 1:
@@ -77,9 +87,23 @@ class ParallelPlan:
             raise OptionError("interleave", self.interleave, "needs pipeline of at least 2 and pipeline_schedule=1f1b")
         object.__setattr__(self, "cuts", tuple(self.cuts))
         if self.cuts and len(self.cuts) != self.chunks - 1:
-            raise OptionError("cuts", list(self.cuts), f"{self.chunks} chunks have {self.chunks - 1} cuts between them")
+            raise OptionError(
+                "cuts",
+                list(self.cuts),
+                f"{self.chunks} chunks have {self.chunks - 1} cuts between them, {len(self.cuts)} are given",
+            )
         if list(self.cuts) != sorted(set(self.cuts)) or any(cut < 1 for cut in self.cuts):
             raise OptionError("cuts", list(self.cuts), "blocks are cut in ascending order, each chunk has at least one")
+
+    @property
+    def activations_away(self) -> bool:
+        """Whether activations wait for backward at the host."""
+        return self.offload in ("activations", "both")
+
+    @property
+    def states_away(self) -> bool:
+        """Whether states of the optimizer wait for the next step at the host."""
+        return self.offload in ("states", "both")
 
     @property
     def devices(self) -> int:
@@ -159,6 +183,7 @@ _NAMED = {
     "pipeline_schedule": PIPELINE_SCHEDULES,
     "shard": SHARDING,
     "recompute": RECOMPUTATION,
+    "offload": OFFLOADING,
     "batch_norm": BATCH_NORM,
     "tensor_split": TENSOR_SPLITS,
 }

@@ -40,12 +40,14 @@ def sharing_less(plan: ParallelPlan, statistics: bool) -> tuple[ParallelPlan, Pa
     """A plan with as many replicas as make a difference to its programs, and what a micro-batch needs of it.
     ``statistics``: replicas exchange some in every pass."""
     few = replace(plan, data=min(plan.data, 2)) if plan.shard == "none" else plan
-    return few, plain(plan, statistics) if plan.shard in ("none", "states") else few
+    micro = plain(plan, statistics) if plan.shard in ("none", "states") else few
+    return few, replace(micro, offload="activations" if plan.activations_away else "none")
 
 
 def plain(plan: ParallelPlan, statistics: bool) -> ParallelPlan:
     """A plan whose replicas share nothing: what a block does is all in its micro-batch."""
-    return replace(plan, shard="none", data=min(plan.data, 2) if statistics else 1)
+    away = "activations" if plan.activations_away else "none"
+    return replace(plan, shard="none", offload=away, data=min(plan.data, 2) if statistics else 1)
 
 
 def kind_of(number: int, chunks: int) -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from monet.distributed.blocks import Blocks, first_blocks
 from monet.distributed.chunks import Chunk, cut_into_chunks
 from monet.distributed.network import is_collective
+from monet.distributed.offloading import with_activations_away, with_states_away
 from monet.distributed.plan import ParallelPlan
 from monet.distributed.readiness import as_soon_as_ready, gathered_ahead, synchronising
 from monet.distributed.recomputation import check_names, recomputed
@@ -140,8 +141,11 @@ class _Program:
         if not updates:
             return Stage(self.number, micro, micro, micro, {}, tuple(self.shared.tied))
         update, updated = self._update(*update_roots(micro, gradients))
-        last, _ = self._update(GraphBuilder.resume(micro), gradients, micro)
+        last, now = self._update(GraphBuilder.resume(micro), gradients, micro)
         last = as_soon_as_ready(last, synchronising(last))
+        if self.plan.states_away:
+            last, _ = with_states_away(last, now)
+            update, updated = with_states_away(update, updated)
         roots = {name for graph in (micro, update) for name in graph.tensors if name not in graph.producer}
         flat = self._flat(roots)
         parts = {name: part for name, part in self._parts(micro, roots).items() if part}
@@ -176,8 +180,9 @@ class _Program:
             gradients = accumulated(builder, gradients, plan.gradient_format)
         leaving = _leaving(builder, differentiated)
         micro = prune(builder.build(outputs, forward.loss, gradients))
-        micro = as_soon_as_ready(recomputed(finished(micro, self.options, self.policy), plan), leaving)
-        return gathered_ahead(micro), gradients
+        micro = recomputed(finished(micro, self.options, self.policy), plan)
+        micro = with_activations_away(micro) if plan.activations_away else micro
+        return gathered_ahead(as_soon_as_ready(micro, leaving)), gradients
 
     def _sent_back(self, builder: GraphBuilder, arrived: Sequence[str], found: Mapping[str, str]) -> list[str]:
         """Gradients of what was received go back to the chunk before."""

@@ -14,7 +14,7 @@ from monet.schedule.result_json import plain, restored
 from monet.schedule.result_rows import Infeasible, MemoryPeak
 
 Array = np.ndarray[Any, Any]
-TASKS = ("forward", "backward", "weight gradients", "update")
+TASKS = ("forward", "backward", "weight gradients", "synchronisation and update")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,7 @@ class StageRow:
     peak_memory_bytes: MemoryPeak  # of one device
     capacity_bytes: int
     time: TimeRow
+    host_memory_bytes: int = 0  # at the host, for one device
 
 
 @dataclass(frozen=True, slots=True)

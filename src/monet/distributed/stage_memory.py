@@ -23,6 +23,7 @@ class StagePeak:
 
     parts: dict[str, float]
     over_time: StageMemory | None = None
+    host: float = 0.0  # at the host, for a device
 
     @property
     def total(self) -> float:
@@ -42,30 +43,34 @@ def stage_peaks(
             name: sum(memory.stays.get(name, 0.0) for memory in mine)
             for name in ("weights", "gradients", "optimizer_state")
         }
-        held, passing = _by_task(tasks, memories, chunks, micro_batches)
+        held, passing, away = _by_task(tasks, memories, chunks, micro_batches)
+        host = sum(memory.host_stays for memory in mine) + float(away.max(initial=0.0))
         # at the end all chunks have synchronised and updated one after the other
         last = max(memory.last for memory in mine)
         at = int(np.argmax(held + passing))
         parts = {**stays, "activations": float(held[at]), "workspace": max(0.0, float(passing[at]))}
         series = _series(stage, tasks, times, sum(stays.values()), held, passing, last) if times else None
-        found.append(StagePeak(parts, series))
+        found.append(StagePeak(parts, series, host))
     return found
 
 
-def _by_task(order: I64, memories: Sequence[ChunkMemory], chunks: int, micro_batches: int) -> tuple[F64, F64]:
-    """By task of a stage: activations held while it runs, its own included, and what it works with beyond them. In the
-    last micro-batch gradients are synchronised while it goes back."""
+def _by_task(order: I64, memories: Sequence[ChunkMemory], chunks: int, micro_batches: int) -> tuple[F64, F64, F64]:
+    """By task of a stage: activations held while it runs, its own included, what it works with beyond them, and what is
+    at the host. In the last micro-batch gradients are synchronised while it goes back."""
     kind, chunk = order // (chunks * micro_batches), order // micro_batches % chunks
     saved = np.array([memory.saved for memory in memories])[chunk]
-    forward = np.array([memory.forward for memory in memories])[chunk]
+    forward = np.array([memory.forward + memory.leaving for memory in memories])[chunk]
     backward = np.array([memory.backward for memory in memories])[chunk]
     releases = WEIGHT if bool((kind == WEIGHT).any()) else BACKWARD
-    comes = np.where(kind == FORWARD, saved, 0.0)
-    goes = np.where(kind == releases, saved, 0.0)
-    held: F64 = np.cumsum(comes) - (np.cumsum(goes) - goes)
+
+    def under_way(sizes: F64) -> F64:
+        comes, goes = np.where(kind == FORWARD, sizes, 0.0), np.where(kind == releases, sizes, 0.0)
+        return np.asarray(np.cumsum(comes) - (np.cumsum(goes) - goes))
+
+    held, away = under_way(saved), under_way(np.array([memory.host_saved for memory in memories])[chunk])
     last = np.array([memory.last for memory in memories])[chunk]
     is_last = (kind == releases) & (order % micro_batches == micro_batches - 1)
-    return held, np.where(kind == FORWARD, forward, np.where(is_last, last, backward))
+    return held, np.where(kind == FORWARD, forward, np.where(is_last, last, backward)), away
 
 
 def _series(
@@ -75,7 +80,7 @@ def _series(
     kind, chunk, micro_batch = np.unravel_index(order, times.start.shape)
     start, end = times.start[kind, chunk, micro_batch], times.end[kind, chunk, micro_batch]
     moments = np.concatenate((np.column_stack((start, end)).ravel(), [times.done[stage]]))
-    after = np.append(held[1:], 0.0) - np.where(np.append(kind[1:], BACKWARD) == FORWARD, 0.0, 0.0)
+    after = np.append(held[1:], 0.0)
     activations = np.concatenate((np.column_stack((held, np.minimum(held, after))).ravel(), [0.0]))
     workspace = np.concatenate((np.column_stack((passing, np.zeros(len(passing)))).ravel(), [0.0]))
     if len(workspace) > 2 and times.done[stage] > end[-1]:

@@ -71,7 +71,3 @@ class RankGraphs:
     stages: tuple[Stage, ...]
     whole: Graph = field(repr=False)
     summed_loss: bool = False
-
-    def of_device(self, pipeline: int) -> tuple[Stage, ...]:
-        """The chunks of one pipeline device, in the order of the layers."""
-        return self.stages[pipeline :: self.plan.pipeline]

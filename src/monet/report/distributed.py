@@ -30,6 +30,7 @@ STAGES: tuple[Column[StageRow], ...] = (
     Column("memory", "B", lambda row: row.peak_memory_bytes.total),
     Column("full", "%", lambda row: row.peak_memory_bytes.total / row.capacity_bytes),
 )
+AT_THE_HOST: Column[StageRow] = Column("at the host", "B", lambda row: row.host_memory_bytes)
 COMMUNICATION: tuple[Column[CommunicationRow], ...] = (
     Column("collective", "", lambda row: f"{row.group} {row.kind}"),
     Column("level", "", lambda row: row.level, holds="words"),
@@ -60,6 +61,8 @@ def plan_words(result: DistributedResult) -> str:
     said += [f"shard {plan['shard']}"] if plan["shard"] != "none" else []
     recompute = plan["recompute"] if isinstance(plan["recompute"], str) else "by a plan"
     said += [f"recompute {recompute}"] if recompute != "none" else []
+    away = plan.get("offload", "none")
+    said += [f"{'activations and states' if away == 'both' else away} at the host"] if away != "none" else []
     return ", ".join(said)
 
 
@@ -107,7 +110,8 @@ def render(result: DistributedResult) -> RenderableType:
     shown = result.stages if len(result.stages) <= MOST_STAGES else (*result.stages[:6], *result.stages[-6:])
     more = f"{len(result.stages) - len(shown)} more between" if len(shown) < len(result.stages) else ""
     lines += [headline(result), Text(), time_table(result), Text()]
-    lines += [rows_table("Stages, a device of each", STAGES, shown, more=more)]
+    columns = (*STAGES, AT_THE_HOST) if any(row.host_memory_bytes for row in result.stages) else STAGES
+    lines += [rows_table("Stages, a device of each", columns, shown, more=more)]
     if result.communication:
         lines += [Text(), rows_table("Network", COMMUNICATION, result.communication)]
     return Group(*lines)

@@ -24,6 +24,7 @@ PLANS: tuple[Column[Tried], ...] = (
     Column("micro", "n", lambda one: one.plan.micro_batch),
     Column("shard", "", lambda one: one.plan.shard, holds="words"),
     Column("recompute", "", lambda one: str(one.plan.recompute), holds="words"),
+    Column("offload", "", lambda one: one.plan.offload, holds="words"),
     Column("step", "s", lambda one: one.result.latency_s),
     Column("MFU", "%", lambda one: one.result.mfu),
     Column("memory", "B", lambda one: one.result.peak_memory_bytes),

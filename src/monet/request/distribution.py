@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from monet.distributed.chunk_costs import Coster, Trained
 from monet.distributed.evaluation import evaluate_plan
 from monet.distributed.result import DistributedResult
+from monet.errors import OptionError
 from monet.frontends import load_model
 from monet.graph.graph import Graph
 from monet.mapping.cost_store import CostStore, default_store
@@ -24,9 +25,15 @@ def coster_of(request: Request, store: CostStore | None = None) -> Coster:
     sizes = {name: getattr(request, name) for name in MODEL_FIELDS}
     loaded: dict[int, Graph] = {}
 
+    def load(samples: int) -> Graph:
+        return load_model(str(request.model), batch=samples, **sizes)
+
     def forward(micro_batch: int) -> Graph:
         if micro_batch not in loaded:
-            loaded[micro_batch] = load_model(str(request.model), batch=micro_batch, **sizes)
+            loaded[micro_batch] = load(micro_batch)
+            if request.dimensions and _shapes(loaded[micro_batch]) == _shapes(load(2 * micro_batch)):
+                reason = "one of these is the batch, and micro_batch says how many samples a pass has; leave it out"
+                raise OptionError("dimensions", dict(request.dimensions), reason)
         return loaded[micro_batch]
 
     values = training_values(request)
@@ -34,6 +41,10 @@ def coster_of(request: Request, store: CostStore | None = None) -> Coster:
     key = repr((request.model, request.model_digest, sorted(sizes.items()), sorted(values.items())))
     fusion = request.fusion if isinstance(request.fusion, str) else "auto"
     return Coster(Trained(forward, options, key), store or default_store(), fusion, request.objective)
+
+
+def _shapes(graph: Graph) -> list[tuple[int, ...]]:
+    return [graph.tensors[name].shape for name in graph.inputs]
 
 
 def distribute(request: SystemRequest) -> DistributedResult:

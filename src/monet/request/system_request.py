@@ -30,7 +30,10 @@ NOT_OF_A_SYSTEM = {
     "boundary": "the fastest is taken for every stage",
 }
 DEGREES = ("micro_batch", "data", "tensor", "sequence_parallel", "pipeline", "interleave", "pipeline_schedule", "shard",
-           "recompute", "batch_norm", "tensor_split", "cuts", "bucket_bytes")  # fmt: skip
+           "recompute", "offload", "batch_norm", "tensor_split", "cuts", "bucket_bytes", "gradient_format")  # fmt: skip
+
+# what says how so many share something
+NEEDS = {"shard": "data", "batch_norm": "data", "bucket_bytes": "data", "tensor_split": "tensor", "pipeline_schedule": "pipeline"}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,14 +69,22 @@ class SystemRequest(Request):
         "none", group="system", choices="monet.distributed.plan:RECOMPUTATION", file="a YAML file with a checkpoint plan",
         help="none, selective (what lies between the products of attention), full (all of a layer but its input), or a YAML file with a plan.",
     )
+    offload: str = option(
+        "none", group="system", choices="monet.distributed.plan:OFFLOADING",
+        help="What a device leaves with its host while it does not need it: none, activations, states of the optimizer, or both.",
+    )
     batch_norm: str = option(
         "sync", group="system", choices="monet.distributed.plan:BATCH_NORM", help="Statistics over all replicas (sync) or each (local)."
     )
     tensor_split: str = option(
         "features", group="system", choices="monet.distributed.plan:TENSOR_SPLITS", help="What tensor ranks share: features, or rows of images."
     )
-    cuts: tuple[str, ...] = option((), group="system", separator=",", help="Layers that pipeline chunks begin with: 3,6,9.", usual="equally many each")
+    cuts: tuple[str, ...] = option((), group="system", separator=",", help="Layers that pipeline chunks begin with: 3,6,9; or number (equally many each), or time (so that the slowest takes least).", usual="number where layers and devices are alike, else time")
     bucket_bytes: int = option(25 << 20, group="system", minimum=0, maximum=2**50, unit="bytes", help="Gradients that are sent together.")
+    gradient_format: str = option(
+        "", group="system", choices="monet.distributed.plan:GRADIENT_FORMATS", usual="that of the weights",
+        help="Format that gradients are kept, added up and sent in.",
+    )
     # fmt: on
 
     def __post_init__(self) -> None:
@@ -100,21 +111,32 @@ class SystemRequest(Request):
 
     def parallel_plan(self) -> ParallelPlan:
         """How the step is laid over the devices."""
-        from monet.distributed.plan import ParallelPlan
+        from monet.distributed.plan import CUT_BY, ParallelPlan
         from monet.transforms.checkpoint_plan import CheckpointPlan
 
         data = self.data or self._left()
+        self._refuse_unused(data)
         recompute = self.inlined().recompute
+        by = self.cuts[0] if len(self.cuts) == 1 and self.cuts[0] in CUT_BY else ""
         plan = ParallelPlan(
             data=data, tensor=self.tensor, sequence_parallel=self.sequence_parallel, pipeline=self.pipeline,
             interleave=self.interleave, pipeline_schedule=self.pipeline_schedule, shard=self.shard,
             micro_batch=self.micro_batch, batch_norm=self.batch_norm, tensor_split=self.tensor_split,
             recompute=recompute if isinstance(recompute, str) else CheckpointPlan.from_dict(recompute),
-            cuts=tuple(_whole("cuts", cut) for cut in self.cuts), bucket_bytes=self.bucket_bytes,
+            offload=self.offload, gradient_format=self.gradient_format,
+            cuts=() if by else tuple(_whole("cuts", cut) for cut in self.cuts), cut_by=by, bucket_bytes=self.bucket_bytes,
         )  # fmt: skip
         if self.devices is not None:
             plan.check_devices(self.devices)
         return plan
+
+    def _refuse_unused(self, data: int) -> None:
+        """Refuse what is said of ranks, stages or replicas that there are none of."""
+        declared = options_of(SystemRequest)
+        alone = {"data": data, "tensor": self.tensor, "pipeline": self.pipeline}
+        for name, degree in NEEDS.items():
+            if alone[degree] == 1 and getattr(self, name) != declared[name].default:
+                raise OptionError(name, getattr(self, name), f"has no effect with {degree}=1; leave it out")
 
     def _left(self) -> int:
         """Replicas that tensor and pipeline degrees leave of the devices; one where they are not said."""
@@ -123,7 +145,8 @@ class SystemRequest(Request):
             return 1
         if self.devices % per:
             lower, upper = self.devices // per * per, (self.devices // per + 1) * per
-            near = f"{lower} or {upper}" if lower else str(upper)
+            there = [count for count in (lower, upper) if 0 < count <= self.load_system().size]
+            near = " or ".join(map(str, there)) or f"at most {self.load_system().size} for tensor × pipeline"
             reason = (
                 f"tensor={self.tensor} × pipeline={self.pipeline} = {per} leaves {self.devices % per}; {near} would do"
             )
@@ -188,5 +211,5 @@ class SystemRequest(Request):
 
 def _whole(name: str, text: str) -> int:
     if not text.isdecimal():
-        raise OptionError(name, text, "numbers of layers are needed, as in 3,6,9")
+        raise OptionError(name, text, "numbers of layers are needed, as in 3,6,9; or number, or time")
     return int(text)

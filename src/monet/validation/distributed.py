@@ -9,119 +9,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import NamedTuple
 
 from monet.distributed.collectives import collective_cost
 from monet.distributed.memory import ChunkMemory
 from monet.distributed.plan import ParallelPlan
 from monet.distributed.result import DistributedResult
 from monet.distributed.system import load_system
+from monet.options import options_of
+from monet.report.distributed import parts_of
 from monet.request.system_request import SystemRequest
+from monet.validation.distributed_runs import (
+    ALL_REDUCE,
+    KEPT,
+    LASTING,
+    MEGATRON,
+    MULTI_NODE,
+    ONE_NODE,
+    RUNS,
+    SC21,
+    VTRAIN,
+    VTRAIN_MEANS,
+    WEAK_SCALING,
+    Gpt,
+    Run,
+)
 from monet.validation.figure import Figure, NotComputable, Rule
 
 TOPIC = "distributed training"
 SYSTEM = "dgx-a100"
-MEGATRON = (
-    "Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models, 2022 (Table 5, Figures 1 and 7)"
-)
-SC21 = "Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters, SC 2021 (Table 1, its times)"
-VTRAIN = (
-    "Bang et al., vTrain, MICRO 2024: measured runs of Megatron-DeepSpeed on A100 (github VIA-Research/vTrain, MIT)"
-)
 NCCL = "NCCL all-reduce on one A100 node, measured by the authors of vTrain (github VIA-Research/vTrain, MIT)"
 GIB = 2.0**30
-
-
-class Gpt(NamedTuple):
-    """A GPT of a published run."""
-
-    hidden: int
-    heads: int
-    layers: int
-    vocabulary: int = 51200
-    dropout: float = 0.1
-    sequence: int = 2048
-
-    @property
-    def model(self) -> str:
-        """As the zoo has it."""
-        return (
-            f"gpt:layers={self.layers},hidden={self.hidden},heads={self.heads},vocabulary={self.vocabulary},"
-            f"positions={self.sequence},sequence={self.sequence},dropout={self.dropout}"
-        )
-
-
-class Run(NamedTuple):
-    """A measured training step: seconds, and Calculon's error in per cent."""
-
-    name: str
-    network: Gpt
-    batch: int
-    micro_batch: int
-    tensor: int
-    data: int
-    pipeline: int
-    measured_s: float
-    calculon: float | None = None
-    interleave: int = 1
-    sequence_parallel: bool = False
-    recompute: str = "full"
-    source: str = VTRAIN
-
-
-B22, B175 = Gpt(6144, 64, 48), Gpt(12288, 96, 96)
-B3_6 = Gpt(3072, 32, 30, 50304)  # 50,257 tokens, padded to a multiple of 128 as Megatron does
-B39_1 = Gpt(8192, 64, 48, 50304)
-
-RUNS = (
-    Run("22B, full recomputation", B22, 4, 4, 8, 1, 1, 1.42, -1.7, source=MEGATRON),
-    Run("22B, selective, sequence", B22, 4, 4, 8, 1, 1, 1.10, 3.3, 1, True, "selective", MEGATRON),
-    Run("175B, full recomputation", B175, 64, 1, 8, 1, 8, 18.13, -0.6, 3, source=MEGATRON),
-    Run("175B, selective, sequence", B175, 64, 1, 8, 1, 8, 13.75, -0.8, 3, True, "selective", MEGATRON),
-)  # fmt: skip
-
-# parameters, heads, hidden, layers, tensor, pipeline, devices, batch, seconds that its TFLOP/s mean
-WEAK_SCALING = (
-    ("1.7B", 24, 2304, 24, 1, 1, 32, 512, 3.53), ("3.6B", 32, 3072, 30, 2, 1, 64, 512, 3.70),
-    ("7.5B", 32, 4096, 36, 4, 1, 128, 512, 3.70), ("39.1B", 64, 8192, 48, 8, 2, 512, 1536, 14.45),
-    ("76.1B", 80, 10240, 60, 8, 4, 1024, 1792, 16.06), ("145.6B", 96, 12288, 80, 8, 8, 1536, 2304, 24.82),
-    ("310.1B", 128, 16384, 96, 8, 16, 1920, 2160, 37.61), ("529.6B", 128, 20480, 105, 8, 35, 2520, 2520, 54.09),
-    ("1008B", 160, 25600, 128, 8, 64, 3072, 3072, 102.63),
-)  # fmt: skip
-
-# micro-batch, tensor, data, pipeline, measured ms, Calculon's error in per cent at 12.5 GB/s a device between nodes
-MULTI_NODE = {
-    "3.6B": (B3_6, 512, (
-        (8, 1, 64, 1, 3566.5, -7), (8, 2, 32, 1, 3975.2, -15), (16, 4, 16, 1, 4492.1, -13), (4, 1, 32, 2, 4382.1, -14),
-        (16, 8, 8, 1, 5017.8, 5), (4, 8, 8, 1, 5618.0, 0), (32, 16, 4, 1, 10580.6, 192), (16, 16, 4, 1, 10719.3, 190),
-        (8, 16, 4, 1, 10894.0, 188),
-    )),
-    "39.1B": (B39_1, 1536, (
-        (2, 4, 32, 4, 13875.5, -13), (4, 4, 16, 8, 17413.6, -21), (2, 8, 32, 2, 14614.0, -5),
-        (8, 8, 32, 2, 15212.8, -3), (4, 8, 16, 4, 14750.7, -1), (4, 8, 8, 8, 14967.1, 3), (4, 8, 4, 16, 15944.5, 6),
-        (2, 2, 32, 8, 21890.4, -44),
-    )),
-}  # fmt: skip
-
-# hidden, layers, batch, micro-batch, tensor, data, pipeline, measured ms
-ONE_NODE = (
-    (1024, 24, 32, 8, 1, 2, 1, 473.3), (1024, 24, 16, 8, 2, 1, 1, 299.7), (1024, 24, 16, 8, 8, 1, 1, 230.2),
-    (1024, 24, 16, 1, 8, 1, 1, 1949.9), (2048, 24, 16, 8, 1, 1, 2, 746.7), (2048, 24, 32, 8, 1, 2, 1, 962.7),
-    (2048, 24, 16, 8, 4, 1, 1, 384.9), (2048, 24, 32, 8, 2, 2, 2, 425.1), (2048, 24, 16, 1, 8, 1, 1, 1883.7),
-)  # fmt: skip
-
-ALL_REDUCE = (  # devices, bytes, µs
-    (2, 1 << 20, 44.21), (2, 1 << 26, 404.7), (2, 1 << 30, 5442.8), (4, 1 << 20, 51.4), (4, 1 << 26, 543.8),
-    (4, 1 << 30, 7259.4), (8, 1 << 20, 92.79), (8, 1 << 26, 579.9), (8, 1 << 30, 8193.0),
-)  # fmt: skip
-
-# activations of the first stage's layers, GiB; and per cent of what is kept without saving anything
-KEPT = {
-    "22B": (B22, 1, 1, 4, {"none": 59.25, "seq sel": 9.56},
-            {"seq": 66.84, "sel": 49.42, "seq sel": 16.18, "full": 7.64}),
-    "175B": (B175, 8, 3, 1, {"none": 66.84, "seq sel": 12.35},
-             {"seq": 62.04, "sel": 56.53, "seq sel": 18.49, "full": 8.71}),
-}  # fmt: skip
 
 
 def figures() -> Iterator[Figure]:
@@ -134,7 +51,14 @@ def figures() -> Iterator[Figure]:
         beside = "" if run.calculon is None else f"Calculon {run.calculon:+g} %".replace("-", "−")
         yield Figure(
             TOPIC, f"step of {run.name}", "s", run.measured_s, 0.0, run.source, lambda run=run: _seconds(run),  # type: ignore[misc]
-            Rule.BESIDE, beside,
+            Rule.BESIDE, beside, lambda run=run: _parts(run),  # type: ignore[misc]
+        )  # fmt: skip
+    for where, runs in (("several nodes", _multi_node), ("one node", _one_node)):
+        vtrain, calculon = VTRAIN_MEANS[where]
+        said = f"mean error of {len(list(runs()))} runs on {where}, vTrain's published"
+        yield Figure(
+            TOPIC, said, "%", vtrain, 0.0, VTRAIN, lambda runs=runs: _mean_error(list(runs())),  # type: ignore[misc]
+            Rule.BESIDE, f"Calculon {calculon:g} %",
         )  # fmt: skip
 
 
@@ -164,7 +88,8 @@ def request_of(run: Run) -> SystemRequest:
     return SystemRequest(
         run.network.model, system=SYSTEM, batch=run.batch, micro_batch=run.micro_batch, tensor=run.tensor,
         data=run.data, pipeline=run.pipeline, interleave=run.interleave, sequence_parallel=run.sequence_parallel,
-        recompute=run.recompute, precision="fp16", optimizer="adam", bucket_bytes=1 << 40, fusion="none",
+        recompute=run.recompute, precision="fp16", optimizer="adam", fusion="none",
+        bucket_bytes=1 << 40 if run.data > 1 else options_of(SystemRequest)["bucket_bytes"].default,
     )  # fmt: skip
 
 
@@ -178,6 +103,17 @@ def _seconds(run: Run) -> float:
     if not result.latency_s:
         raise NotComputable(result.reason.message if result.reason else "no schedule")
     return result.latency_s
+
+
+def _parts(run: Run) -> str:
+    """Where a device's time goes, largest first."""
+    result = _result(run)
+    shares = sorted(((value / result.latency_s, name) for name, value in parts_of(result.time)), reverse=True)
+    return ", ".join(f"{name} {100 * share:.0f} %" for share, name in shares if share >= 0.005)
+
+
+def _mean_error(runs: list[Run]) -> float:
+    return 100 * sum(abs(_seconds(run) / run.measured_s - 1) for run in runs) / len(runs)
 
 
 def _all_reduce(devices: int, size: int) -> float:
@@ -200,6 +136,12 @@ def _memory() -> Iterator[Figure]:
                 lambda p=place, m=mode: 100 * kept(*p, m) / kept(*p, "none"),  # type: ignore[misc]
             )  # fmt: skip
 
+    for name, (network, pipeline, gibibytes, calculon) in LASTING.items():
+        said = f"weights, gradients, states of {name} (Calculon {calculon:+g} %)".replace("-", "−")
+        yield Figure(
+            TOPIC, said, "GiB", gibibytes, 0.02, MEGATRON, lambda n=network, p=pipeline: lasting(n, p) / GIB,  # type: ignore[misc]
+        )  # fmt: skip
+
 
 def _words(mode: str) -> str:
     words = {"none": "nothing saved", "seq": "sequence", "sel": "selective", "full": "full recomputation"}
@@ -216,13 +158,19 @@ def kept(network: Gpt, pipeline: int, interleave: int, micro_batch: int, mode: s
     return memory.saved * layers * first_stage
 
 
-def block_memory(network: Gpt, micro_batch: int, mode: str) -> ChunkMemory:
+def lasting(network: Gpt, pipeline: int) -> float:
+    """Bytes of weights, gradients (in fp32, as Megatron adds them up) and states of the layers of a stage."""
+    return sum(block_memory(network, 1, "none", "fp32").stays.values()) * network.layers / pipeline
+
+
+def block_memory(network: Gpt, micro_batch: int, mode: str, gradient_format: str = "") -> ChunkMemory:
     """Memory of one transformer layer: the difference of programs that differ by one."""
     plan = ParallelPlan(
-        tensor=8, micro_batch=micro_batch, sequence_parallel="seq" in mode,
+        tensor=8, micro_batch=micro_batch, sequence_parallel="seq" in mode, gradient_format=gradient_format,
         recompute="full" if "full" in mode else "selective" if "sel" in mode else "none",
     )  # fmt: skip
     request = SystemRequest(network.model, precision="fp16", optimizer="adam")
     coster = request.coster()
     shorter, longer = (coster.memory(plan, 2, blocks) for blocks in (2, 3))
-    return ChunkMemory(saved=longer.saved - shorter.saved)
+    stays = {name: size - shorter.stays[name] for name, size in longer.stays.items()}
+    return ChunkMemory(stays, longer.saved - shorter.saved)

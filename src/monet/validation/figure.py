@@ -43,6 +43,7 @@ class Figure:
     ours: Callable[[], float]
     rule: Rule = Rule.WITHIN
     note: str = ""
+    parts: Callable[[], str] | None = None  # what ours is made of, in words; asked for after ``ours``
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class CheckedFigure:
     figure: Figure
     ours: float | None
     reason: str = ""
+    parts: str = ""
 
     @property
     def error(self) -> float | None:
@@ -75,13 +77,20 @@ class CheckedFigure:
     def as_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
         said = ("topic", "name", "unit", "source", "published", "rule", "tolerance", "note")
-        ours = {"ours": self.ours, "error": self.error, "verdict": self.verdict.value, "reason": self.reason}
+        ours = {
+            "ours": self.ours,
+            "error": self.error,
+            "verdict": self.verdict.value,
+            "reason": self.reason,
+            "parts": self.parts,
+        }
         return {name: getattr(self.figure, name) for name in said} | ours
 
 
 def check(figure: Figure) -> CheckedFigure:
     """Compute ours. A part that is missing, or an input that monet refuses, is a row that says so."""
     try:
-        return CheckedFigure(figure, float(figure.ours()))
+        ours = float(figure.ours())
+        return CheckedFigure(figure, ours, parts=figure.parts() if figure.parts else "")
     except MonetError as error:
         return CheckedFigure(figure, None, str(error).splitlines()[0])

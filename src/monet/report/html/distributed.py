@@ -12,6 +12,7 @@ from monet.report.columns import rows_table
 from monet.report.distributed import COMMUNICATION, STAGES, headline, parts_of, plan_words, time_table, title_of
 from monet.report.html.study import Panel, axis, figure, scatter, table_panel, words_panel, write_study
 
+WAITING = "#d5dae1"  # a stage that does nothing
 COLOURS = ("#3f7fc1", "#d9703a", "#8a6fb5", "#3a9a77")
 MOST_BARS = 24000
 
@@ -87,7 +88,8 @@ def time_figure(result: DistributedResult) -> dict[str, Any]:
     numbers = [row.number for row in result.stages]
     traces = [
         {"type": "bar", "name": name, "x": numbers,
-         "y": [dict(parts_of(row.time)).get(name, 0.0) for row in result.stages]}
+         "y": [dict(parts_of(row.time)).get(name, 0.0) for row in result.stages],
+         **({"marker": {"color": WAITING}} if name == "bubble" else {})}
         for name in names
     ]  # fmt: skip
     used = [trace for trace in traces if any(trace["y"])]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from monet.distributed.plan import RECOMPUTATION, SHARDING
+from monet.distributed.plan import OFFLOADING, RECOMPUTATION, SHARDING
 from monet.distributed.result import DistributedResult
 from monet.report.columns import rows_table
 from monet.report.distribution import PLANS, counts_line, headline, why
@@ -46,7 +46,7 @@ def lines_figure(tried: Sequence[Tried]) -> dict[str, Any]:
         known = {value: place for place, value in enumerate(sorted(set(values)))}
         ticks = {"tickvals": list(known.values()), "ticktext": [str(value) for value in known]}
         dimensions.append({"label": name, "values": [known[value] for value in values], **ticks})
-    for name, allowed in (("shard", SHARDING), ("recompute", RECOMPUTATION)):
+    for name, allowed in (("shard", SHARDING), ("recompute", RECOMPUTATION), ("offload", OFFLOADING)):
         ticks = {"tickvals": list(range(len(allowed))), "ticktext": list(allowed)}
         dimensions.append(
             {"label": name, "values": [allowed.index(str(getattr(one.plan, name))) for one in tried], **ticks}

@@ -59,7 +59,7 @@ class ModelNumbers:
         peak = max(_peak(longer.micro, part.accelerator) for part in system.devices)
         return cls(
             forward / count, backward / count, sizes["weights"] / count, sizes["gradients"] / count,
-            sizes["optimizer_state"] / count, peak, blocks, len(runs) == 1,
+            sizes["optimizer_state"] / count, peak, blocks, len(runs) == 1 and len(system.devices) == 1,
         )  # fmt: skip
 
     def seconds(self, plan: ParallelPlan, batch: int) -> float:
@@ -92,7 +92,8 @@ class ModelNumbers:
 
     def bytes(self, plan: ParallelPlan) -> float:
         """No less on a device."""
-        kept = self.weights_bytes + self.states_bytes  # among them copies in full precision, which go with the states
+        # among them copies in full precision, which go with the states
+        kept = self.weights_bytes + (0.0 if plan.states_away else self.states_bytes)
         gradients = self.gradients_bytes
         if plan.shard != "none":
             kept /= plan.data
@@ -150,7 +151,7 @@ def _more(plan: ParallelPlan, last: float, backward: float) -> float:
     return max(0.0, last - backward) if plan.pipeline_schedule != "zero-bubble" else 0.0
 
 
-Shape = tuple[int, bool, str, str]
+Shape = tuple[int, bool, str, str, bool]
 
 
 class HeldBytes:
@@ -158,14 +159,17 @@ class HeldBytes:
     do, and the embedding more. Every storage is a constant and a part per sample, so two sizes of micro-batch tell
     all others; one graph of few blocks serves every plan that cuts a block alike."""
 
-    def __init__(self, coster: Coster) -> None:
-        self.coster, self.blocks = coster, sum(coster.blocks())
+    def __init__(self, coster: Coster, alike: bool = True) -> None:
+        """``alike``: devices are, so that stages have equally many blocks."""
+        self.coster, self.blocks, self.alike = coster, sum(coster.blocks()), alike
         self.saved: dict[Shape, tuple[float, float]] = {}
 
     def bytes(self, plan: ParallelPlan, batch: int) -> float:
         """No less on a device of the first stage. Before its first backward pass a stage has started as many
         micro-batches as there are stages (or all): with 1F1B and its interleaved kind. Of others one is counted."""
-        shape = plan.tensor, plan.sequence_parallel, plan.tensor_split, str(plan.recompute)
+        if not self.alike:
+            return 0.0
+        shape = plan.tensor, plan.sequence_parallel, plan.tensor_split, str(plan.recompute), plan.activations_away
         if shape not in self.saved:
             self.saved[shape] = _saved(self.coster, plan)
         one, more = self.saved[shape]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from monet import processes
+from monet.distributed.balance import laid_and_cut
 from monet.distributed.chunk_costs import Coster, Least
 from monet.distributed.evaluation import evaluate_plan, pipeline_of
 from monet.distributed.fitting import memory_of, short_by
@@ -29,7 +30,7 @@ def layer_of(plan: ParallelPlan, batch: int) -> Layer:
     """What makes a layer of a plan what it is: plans that agree in it share its costs."""
     once, replicas = plan.micro_batches(batch) == 1, plan.data > 1
     cut = plan.tensor, plan.sequence_parallel, plan.tensor_split
-    return *cut, str(plan.recompute), plan.micro_batch, once, replicas
+    return *cut, str(plan.recompute), plan.activations_away, plan.micro_batch, once, replicas
 
 
 @dataclass(frozen=True)
@@ -96,8 +97,8 @@ class Costing:
     def before_update(self, plan: ParallelPlan) -> float:
         """Seconds of all passes of a step: no less for the step."""
         try:
-            laid = lay(plan, self.system, self.batch)
-            chunks = self.coster.chunks(plan, laid.network, laid.devices, laid.micro_batches, updates=False)
+            laid = laid_and_cut(self.coster, plan, self.system, self.batch)
+            chunks = self.coster.chunks(laid.plan, laid.network, laid.devices, laid.micro_batches, updates=False)
             return pipeline_of(laid, chunks).seconds
         except (MonetError, NoSchedule):
             return 0.0
@@ -114,7 +115,7 @@ class Costing:
     def short_by(self, plan: ParallelPlan) -> float | Refused:
         """Bytes that the fullest device lacks; below zero where some are left."""
         try:
-            laid = lay(plan, self.system, self.batch)
+            laid = laid_and_cut(self.coster, plan, self.system, self.batch)
             return max(short_by(laid, memory_of(self.coster, laid)))
         except MonetError as error:
             return Refused.of(error)

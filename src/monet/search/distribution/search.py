@@ -28,7 +28,7 @@ OBJECTIVES = ("time", "memory", "energy")
 TOGETHER = 8  # plans that are looked at in one go, whatever the number of processes
 ARITHMETIC, FLOORS, LAYERS, PASSES = range(4)  # how closely a plan is bounded
 QUESTIONS = {ARITHMETIC: "floor", FLOORS: "block", LAYERS: "before_update", PASSES: "cost"}
-ONE_THING = ("tensor", "pipeline", "interleave", "micro_batch", "shard", "recompute", "sequence_parallel")
+ONE_THING = ("tensor", "pipeline", "interleave", "micro_batch", "shard", "recompute", "offload", "sequence_parallel")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class _Search:
         self.whole_front, self.exhaustive = whole_front, exhaustive
         coster, system = costing.coster, costing.system
         self.plans = list(space.plans())
-        numbers, held = ModelNumbers.of(coster, system), HeldBytes(coster)
+        numbers, held = ModelNumbers.of(coster, system), HeldBytes(coster, len(system.devices) == 1)
         self.seconds = [
             max(numbers.seconds(plan, space.batch), numbers.port_seconds(plan, space.batch, system))
             for plan in self.plans
@@ -114,7 +114,8 @@ class _Search:
         self.capacity = max(part.accelerator.dram.capacity_bytes for part in system.devices)
         self.static_w = min(part.accelerator.static_power_w for part in system.devices) * space.devices
         self.sizes = [self._size(plan, numbers, held) for plan in self.plans]
-        first = PASSES if objective != "time" else ARITHMETIC if coster.repeats else LAYERS
+        alike = coster.repeats and len(system.devices) == 1  # so chunks are equal
+        first = PASSES if objective != "time" else ARITHMETIC if alike else LAYERS
         self.level = [first] * len(self.plans)
         self.floors: dict[Layer, Least] = {}
         self.layers: dict[Layer, Block] = {}

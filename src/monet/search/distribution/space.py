@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import product
 
 from monet.distributed.plan import RECOMPUTATION, SHARDING, ParallelPlan
-from monet.errors import MonetError
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +23,7 @@ class PlanSpace:
     recomputation: tuple[str, ...] = RECOMPUTATION
     schedules: tuple[str, ...] = ("1f1b",)
     sequence_parallel: tuple[bool, ...] = (False, True)
+    offloading: tuple[str, ...] = ("none",)
 
     def plans(self) -> Iterator[ParallelPlan]:
         """Every plan whose numbers divide; whether a layer can be cut so is the model's to say."""
@@ -45,14 +45,15 @@ class PlanSpace:
         sharding = self.sharding if data > 1 else tuple(name for name in self.sharding if name == "none") or ("none",)
         sequence = tuple(each for each in self.sequence_parallel if tensor > 1 or not each) or (False,)
         schedules = self.schedules if pipeline > 1 else ("1f1b",)
-        for shard, recompute, parallel, schedule, interleave in product(
-            sharding, self.recomputation, sequence, schedules, chunks
+        for shard, recompute, offload, parallel, schedule, interleave in product(
+            sharding, self.recomputation, self.offloading, sequence, schedules, chunks
         ):
             if interleave > 1 and schedule != "1f1b":
                 continue
             yield ParallelPlan(
                 data=data, tensor=tensor, sequence_parallel=parallel, pipeline=pipeline, interleave=interleave,
                 pipeline_schedule=schedule, shard=shard, micro_batch=micro_batch, recompute=recompute,
+                offload=offload,
             )  # fmt: skip
 
 
@@ -60,12 +61,3 @@ def divisors(number: int) -> tuple[int, ...]:
     """All divisors, in order."""
     small = [each for each in range(1, int(number**0.5) + 1) if number % each == 0]
     return tuple(dict.fromkeys((*small, *(number // each for each in reversed(small)))))
-
-
-def narrowed(space: PlanSpace, **given: object) -> PlanSpace:
-    """A space with what is given fixed: one value, or some."""
-    values = {name: value for name, value in given.items() if value}
-    for name, value in values.items():
-        if isinstance(value, Sequence) and not value:
-            raise MonetError(f"{name}: at least one is needed")
-    return replace(space, **values)  # type: ignore[arg-type]  # fields of the space
