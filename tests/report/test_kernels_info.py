@@ -22,6 +22,11 @@ def test_a_gpu_is_explained_in_its_own_words(tmp_path: Path) -> None:
         assert 0 <= row.kernel.tail < 1
         assert 0 < row.tensor_core_use <= 1
         assert row.kernel.waves == -(-row.kernel.blocks // (row.kernel.cores * row.kernel.resident))
+        assert row.cores <= len(row.operator.cores)
+        assert row.blocks <= row.kernel.waves * row.cores * row.kernel.resident
+    cut = [row for row in found if row.sums > 1]  # weight gradients: few results, sums over 4,096 samples
+    assert {row.operator.kind for row in cut} == {"linear_weight_gradient"}
+    assert all(row.blocks == row.sums * row.kernel.blocks for row in cut)
     said = " ".join(kernels.sentences(result, found))
     for words in ("Tensor cores reach", "last waves leave", "GB/s on average", "launches of 6 µs", "of a TDP of 60 W"):
         assert words in said

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from monet.commands.application import app
 
 ASKED = [
-    "mine", "mlp-robot", "mlp-cartpole", "--batch", "4", "--template", "edge", "--range", "rows=8,16",
+    "mine", "mlp-robot", "mlp-cartpole", "--batch", "4", "--jobs", "1", "--template", "edge", "--range", "rows=8,16",
     "--range", "columns=16",
     "--range", "lanes=8", "--range", "sram_kib=64", "--range", "core_count=1,2", "--range", "dram_gbps=6.4",
     "--evaluations", "3", "--finalists", "0",

@@ -216,3 +216,9 @@ def test_searches_know_the_order_of_quantities() -> None:
     space = small_space(parameters={"memory": memory, "batch": batch, "precision": precision})
     kinds = [type(distribution(one)).__name__ for one in space.parameters]
     assert kinds == ["IntDistribution", "CategoricalDistribution", "CategoricalDistribution"]
+
+
+def test_a_path_is_set_by_one_parameter() -> None:
+    lanes = {"sets": "cores.pe.axes.lanes.size", "values": [1, 2]}
+    with pytest.raises(MonetError, match=r"parameters\.second\.sets.*is already set by first"):
+        small_space(parameters={"first": lanes, "second": lanes})

@@ -8,6 +8,7 @@ import typer
 from rich.text import Text
 
 from monet.commands.explain import change_text
+from monet.commands.options import refuse_unused
 from monet.distributed.result import DistributedResult
 from monet.errors import MonetError
 from monet.hardware.drawing import parameter_text
@@ -19,6 +20,7 @@ from monet.report.screen import screen
 from monet.report.table import Heading, TextTable
 from monet.schedule.result import Result
 
+DEFAULT_TOP = 12
 SECTIONS = (
     ("headline", "Headline"),
     ("phases", "Phases"),
@@ -31,7 +33,7 @@ SECTIONS = (
 def diff(
     first: Annotated[str, typer.Argument(metavar="A.json", help="A result of monet run --json.")],
     second: Annotated[str, typer.Argument(metavar="B.json", help="Another one.")],
-    top: Annotated[int, typer.Option(help="How many operators and inputs to show.", min=1)] = 12,
+    top: Annotated[int, typer.Option(help="How many operators and inputs to show.", min=1)] = DEFAULT_TOP,
     everything: Annotated[bool, typer.Option("--all", help="Show rows that did not change, too.")] = False,
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
     report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write a self-contained HTML page.")] = "",
@@ -41,6 +43,7 @@ def diff(
     read = [read_any_result(path) for path in (first, second)]
     over_systems = [result for result in read if isinstance(result, DistributedResult)]
     if len(over_systems) == len(read):
+        refuse_unused("on results of systems, which are shown whole", {"--top": top != DEFAULT_TOP})
         _diff_systems(over_systems, (first, second), everything, json, report)
         return
     if over_systems:

@@ -159,7 +159,8 @@ def _kernel_table(ran: list[kernels.KernelRow], top: int) -> TextTable:
         (
             row.operator.name,
             kernels.text(row.kernel),
-            f"{row.kernel.blocks:,}",
+            f"{row.blocks:,}",
+            f"{row.sums:,}" if row.sums > 1 else "",
             f"{row.kernel.waves:,}",
             percent(row.kernel.tail),
             seconds(row.operator.latency_s),
@@ -168,7 +169,7 @@ def _kernel_table(ran: list[kernels.KernelRow], top: int) -> TextTable:
         for row in ran[:top]
     ]
     more = f"{len(ran) - top} more" if len(ran) > top else ""
-    headings = ("product", "tile", "blocks", "waves", "tail", "time", "of peak")
+    headings = ("product", "tile", "blocks", "split-K", "waves", "tail", "time", "of peak")
     return TextTable("Kernels, longest first", headings, rows, more=more)
 
 

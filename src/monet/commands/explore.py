@@ -18,7 +18,7 @@ from monet.commands.options import refuse_unused
 from monet.commands.progress import bars
 from monet.errors import MonetError
 from monet.hardware.drawing import parameter_text
-from monet.report.files import check_outputs, write_json, write_text
+from monet.report.files import check_outputs, store_files, write_json, write_text
 from monet.report.html import write_html
 from monet.report.html.explore import write_exploration
 from monet.report.screen import screen
@@ -84,7 +84,7 @@ def search(
     if any(goal.figure == EXECUTED for goal in chosen) and not loaded.executes:
         raise MonetError(f"--objective {EXECUTED}: steps are executed only for spaces that list it in their objectives")
     path = store or f"{loaded.name}.sqlite"
-    check_outputs({"--report": report}, {"--csv": csv, "--json": json}, (space, *_files_of(path)))
+    check_outputs({**store_files(path), "--report": report}, {"--csv": csv, "--json": json}, (space,))
     with _display(chosen) as show:
         found = explore(
             loaded,

@@ -30,6 +30,7 @@ from monet.hardware.drawing import (
 from monet.hardware.errors import HardwareError
 from monet.hardware.export import as_json, plain
 from monet.hardware.hierarchy import unused
+from monet.hardware.interleaving import place_lines
 from monet.hardware.loading import description_text, load_description, load_hardware, preset_names
 from monet.hardware.loading import schema as hardware_schema
 from monet.hardware.power import budget, full_use, full_use_power_w
@@ -177,14 +178,16 @@ def _tree(accelerator: Accelerator, about: str) -> Tree:
     for memory in accelerator.memories:
         if memory.level.memory:
             tree.add(Text(level_line(memory.level)))
-    dram = accelerator.dram
-    energies = f"{si(dram.read_energy_j_per_bit, 'J')}/bit read, {si(dram.write_energy_j_per_bit, 'J')}/bit write"
-    tree.add(
-        Text(
-            f"{dram.name} ({dram.kind}): {si(dram.bandwidth_bytes_per_s, 'B/s')} in {dram.channels} channel(s), "
-            f"{energies}, {si(dram.static_power_w, 'W')} static, {si(dram.latency_s, 's')} latency"
+    for dram in accelerator.drams:
+        energies = f"{si(dram.read_energy_j_per_bit, 'J')}/bit read, {si(dram.write_energy_j_per_bit, 'J')}/bit write"
+        tree.add(
+            Text(
+                f"{dram.name} ({dram.kind}): {si(dram.bandwidth_bytes_per_s, 'B/s')} in {dram.channels} channel(s), "
+                f"{energies}, {si(dram.static_power_w, 'W')} static, {si(dram.latency_s, 's')} latency"
+            )
         )
-    )
+    for line in place_lines(accelerator):
+        tree.add(Text(line))
     for endpoint in accelerator.endpoints:
         tree.add(Text(endpoint_line(endpoint)))
     network = tree.add("network")

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
-from monet.commands import INTERRUPTED, MOST_SEED
+from monet.commands import MOST_SEED
 from monet.commands.mine_joint import joint_options, run_joint
+from monet.commands.mine_outcome import Outputs, designs_bar
+from monet.commands.mine_plans import combinations_of, plan_options, run_plans
 from monet.commands.mine_stages import DEFAULT_TOP, run_stages, stage_problem
 from monet.commands.options import refuse_unused, with_request
-from monet.commands.progress import bars
 from monet.errors import MonetError
 from monet.options import options_of
+from monet.processes import usable_cores
 from monet.quantities import plain_number
-from monet.report.files import check_outputs, write_json
+from monet.report.files import check_outputs, store_files
 from monet.report.html.mining import write_mining
 from monet.report.mining import (
     MOST_SHOWN,
@@ -38,7 +41,7 @@ from monet.request import Request
 from monet.request.system_request import SystemRequest
 from monet.search.hardware.workload import Workload
 from monet.search.mining.comparison import Beside, beside_of
-from monet.search.mining.finalists import Finalist, finalists_of
+from monet.search.mining.finalists import Finalist, finalists_of, with_finalists
 from monet.search.mining.methods import check_method, hand_designs, mine_by
 from monet.search.mining.mine import Mining, Problem, Watch
 from monet.search.mining.mine import mine as mine_template
@@ -47,6 +50,8 @@ from monet.search.mining.templates import Limits, Template, load_template, templ
 DEFAULT_EVALUATIONS = 60
 DEFAULT_GAP = 0.01
 DEFAULT_PATIENCE = 8
+DEFAULT_FINALISTS = 2
+MOST_JOBS = 4  # processes unless told otherwise; each takes up to a gigabyte
 
 
 @with_request(
@@ -77,84 +82,113 @@ def mine(
     top: Annotated[int, typer.Option(min=0, help=f"Designs kept of each stage for the choice over all stages. [default: {DEFAULT_TOP}]", show_default=False)] = 0,
     per_stage: Annotated[bool, typer.Option("--per-stage", help="Of a pipeline: only one design per stage. [default: also one for all]")] = False,
     homogeneous: Annotated[bool, typer.Option("--homogeneous", help="Of a pipeline: only one design for all stages.")] = False,
-    joint: Annotated[list[str] | None, typer.Option("--joint", metavar="NAME=V,V", help="Choose an option of training together with the design: precision=bf16,fp16, checkpoint=none,per-block, batch=4,8. Repeatable.")] = None,
+    joint: Annotated[list[str] | None, typer.Option("--joint", metavar="NAME=V,V", help="Choose an option of training together with the design: precision=bf16,fp16, checkpoint=none,per-block, batch=4,8; with --stages also of the parallel plan: stages=4,8, tensor=1,2, recompute=none,full. Repeatable.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Of random, tpe, nsga2 and spotlight.")] = 0,
     evaluations: Annotated[int, typer.Option(min=1, help="Designs that are scheduled at most.")] = DEFAULT_EVALUATIONS,
     gap: Annotated[float, typer.Option(min=0, max=0.99, help="Stop when no design can be better by more than this share. [default: 0.01]", show_default=False)] = DEFAULT_GAP,
     patience: Annotated[int, typer.Option(min=0, help="Stop after so many designs none of which was better by 1 %, where a proof is out of reach; 0: go on.")] = DEFAULT_PATIENCE,
-    finalists: Annotated[int, typer.Option(min=0, max=20, help="Best designs whose fusion is then searched, as monet fuse does.")] = 2,
+    finalists: Annotated[int, typer.Option(min=0, max=20, help="Best designs whose fusion is then searched, as monet fuse does.")] = DEFAULT_FINALISTS,
     store: Annotated[str, typer.Option(metavar="FILE", help="SQLite file that keeps every design. [default: none]", show_default=False)] = "",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a store.")] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes on this machine.")] = 1,
+    jobs: Annotated[int, typer.Option(min=0, help=f"Processes on this machine; does not change the answer. [default: one for each core, at most {MOST_JOBS}]", show_default=False)] = 0,
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write what was found as JSON, - for standard output.")] = "",
     report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write an HTML page: designs, front, limits, what was cut.")] = "",
 ) -> None:  # fmt: skip
     """Mine a template for the accelerator to build for some models, within area and power, and how far from the best it is."""
     if resume and not store:
         raise MonetError("--resume: which store? give --store FILE")
-    check_method(method)
-    if method != "bound":
-        unused: dict[str, object] = {"--gap": gap != DEFAULT_GAP, "--patience": patience != DEFAULT_PATIENCE}
-        refuse_unused(f"with --method {method}, which proves nothing", unused)
-    else:
-        refuse_unused("with --method bound, which draws nothing at random", {"--seed": seed})
-    check_outputs({"--report": report}, {"--json": json}, (store,) if store else ())
+    jobs = jobs or min(MOST_JOBS, usable_cores())
+    _check_method(method, seed, gap, patience)
+    check_outputs({**store_files(store, "-fused", "-inference"), "--report": report}, {"--json": json})
     if not stages:
         refuse_unused("without --stages", {"--top": top, "--per-stage": per_stage, "--homogeneous": homogeneous})
+    _check_one_search(stages, joint, patience, finalists)
     problem = _problem(load_template(template), requests, area, power, metric, floor, only or [], weight or [])
-    if stages or requests[0].system:
-        refuse_unused("with --stages", {"--joint": joint})
-        _check_stages(requests, stages, method, per_stage and homogeneous, baselines, inference)
-        which = ("heterogeneous", "thrifty") if per_stage else ("homogeneous",) if homogeneous else tuple(WORDS)
-        name, workload = next(iter(problem.workloads.items()))
-        pipeline, notes = stage_problem(
-            problem.template, name, workload, requests[0], stages, problem.limits, metric, floor
-        )
-        with _kept(store) as path:
-            run_stages(
-                pipeline, notes, path, top=top or DEFAULT_TOP, which=which, evaluations=evaluations, gap=gap, jobs=jobs,
-                resume=resume, json=json, report=report,
-            )  # fmt: skip
-        return
-    if joint:
-        if method != "bound":
-            raise MonetError(f"--method {method!r}: designs and options are mined together by bound")
-        refuse_unused("with --joint", {"--baselines": baselines, "--inference-mined": inference})
-        options = joint_options(joint, tuple(problem.template.model.parameters))
-        with _kept(store) as path:
-            run_joint(
-                problem, options, path, evaluations=evaluations, gap=gap, jobs=jobs, resume=resume, json=json,
-                report=report,
-            )  # fmt: skip
-        return
-    with _kept(store) as path, _display() as watch:
-        if method == "bound":
-            by_hand = hand_designs(problem, problem.space()) if baselines else {}
-            found = mine_template(
-                problem,
-                path,
-                evaluations=evaluations,
-                slack=gap,
-                patience=patience,
-                jobs=jobs,
-                resume=resume,
-                start=tuple(by_hand.values()),
-                watch=watch,
-            )
+    outputs, effort = Outputs(json, report), dict[str, Any](evaluations=evaluations, jobs=jobs, resume=resume)
+    with _kept(store) as path:
+        if stages or requests[0].system:
+            _check_stages(requests, stages, method, per_stage and homogeneous, baselines, inference)
+            if joint:
+                refuse_unused("with --joint", {"--per-stage": per_stage, "--homogeneous": homogeneous})
+            which = ("heterogeneous", "thrifty") if per_stage else ("homogeneous",) if homogeneous else tuple(WORDS)
+            rest = {"top": top or DEFAULT_TOP, "gap": gap, "outputs": outputs, **effort}
+            _mine_stages(problem, requests[0], stages, which, joint or [], path, rest)
+        elif joint:
+            if method != "bound":
+                raise MonetError(f"--method {method!r}: designs and options are mined together by bound")
+            refuse_unused("with --joint", {"--baselines": baselines, "--inference-mined": inference})
+            options = joint_options(joint, tuple(problem.template.model.parameters))
+            run_joint(problem, options, path, gap=gap, outputs=outputs, **effort)
         else:
-            found = mine_by(
-                method, problem, path, evaluations=evaluations, seed=seed, jobs=jobs, resume=resume, watch=watch
-            )
+            how = {"slack": gap, "patience": patience} if method == "bound" else {"seed": seed}
+            _mine_one(problem, method, path, baselines, inference, finalists, outputs, {**how, **effort})
+
+
+def _mine_stages(
+    problem: Problem,
+    request: SystemRequest,
+    stages: int,
+    which: tuple[str, ...],
+    joint: Sequence[str],
+    path: str,
+    rest: dict[str, Any],
+) -> None:
+    """Designs for a pipeline, with ``joint`` together with options of its plan."""
+    name, workload = next(iter(problem.workloads.items()))
+    asked = problem.template, name, workload, request, stages, problem.limits, problem.metric, problem.floor
+    if not joint:
+        pipeline, notes = stage_problem(*asked)
+        run_stages(pipeline, notes, path, which=which, **rest)
+        return
+    run_plans(tuple(combinations_of(*asked, plan_options(joint))), path, **rest)
+
+
+def _mine_one(
+    problem: Problem,
+    method: str,
+    path: str,
+    hand: bool,
+    inference: bool,
+    finalists: int,
+    outputs: Outputs,
+    effort: dict[str, Any],
+) -> None:
+    """A design for one device: searched for, its finalists fused, others beside it."""
+    jobs = effort["jobs"]
+    with _display() as watch:
+        if method == "bound":
+            start = tuple(hand_designs(problem, problem.space()).values()) if hand else ()
+            found = mine_template(problem, path, start=start, watch=watch, **effort)
+        else:
+            found = mine_by(method, problem, path, watch=watch, **effort)
+        searched = time.monotonic()
         last = finalists_of(found, path, finalists, jobs)
-        beside = beside_of(found, path, jobs, hand=baselines, inference=inference)
-    if json:
-        write_json(json, summary(found, beside, last))
-    if report and found.best:
-        write_mining(report, found, beside, last)
-    if json != "-":
-        _print(found, beside, last)
-    if found.interrupted:
-        raise typer.Exit(INTERRUPTED)
+        found = with_finalists(found, last, time.monotonic() - searched)
+        beside = beside_of(found, path, jobs, hand=hand, inference=inference)
+    outputs.hand_over(
+        summary=lambda: summary(found, beside, last),
+        page=(lambda path: write_mining(path, found, beside, last)) if found.best else None,
+        tables=lambda: _print(found, beside, last),
+        interrupted=found.interrupted,
+    )
+
+
+def _check_method(method: str, seed: int, gap: float, patience: int) -> None:
+    """A method, and what has no effect on it."""
+    check_method(method)
+    if method == "bound":
+        refuse_unused("with --method bound, which draws nothing at random", {"--seed": seed})
+        return
+    unused: dict[str, object] = {"--gap": gap != DEFAULT_GAP, "--patience": patience != DEFAULT_PATIENCE}
+    refuse_unused(f"with --method {method}, which proves nothing", unused)
+
+
+def _check_one_search(stages: int, joint: Sequence[str] | None, patience: int, finalists: int) -> None:
+    """What has no effect on pipelines and options; 0 asks for what is done anyway."""
+    if stages or joint:
+        unused: dict[str, object] = {"--patience": patience not in (0, DEFAULT_PATIENCE)}
+        unused["--finalists"] = finalists not in (0, DEFAULT_FINALISTS)
+        refuse_unused(f"with {'--stages' if stages else '--joint'}", unused)
 
 
 def _check_stages(
@@ -185,9 +219,14 @@ def _problem(
     """What is asked for, checked."""
     if weights and len(weights) != len(requests):
         raise MonetError(f"--weight: {len(weights)} given for {len(requests)} models; give one for each, or none")
+    if len(requests) == 1:
+        refuse_unused("on the mean of one model", {"--weight": weights})
     if any(weight <= 0 for weight in weights):
         raise MonetError(f"--weight {min(weights):g}: above 0 is needed")
-    template = template.with_ranges(dict(_range(text) for text in ranges)) if ranges else template
+    for flag, given in (("--area", area), ("--power", power), ("--floor", floor)):
+        if given is not None and not math.isfinite(given):
+            raise MonetError(f"{flag} {given}: a finite number is needed")
+    template = template.with_ranges(_ranges(ranges)) if ranges else template
     own, workloads = template.limits, dict[str, Workload]()
     for number, request in enumerate(requests):
         values = _values(request) | ({"weight": weights[number]} if weights else {})
@@ -206,9 +245,20 @@ def _values(request: Request) -> dict[str, Any]:
 
 def _name(model: str, taken: dict[str, Workload]) -> str:
     """A plain word for a model."""
-    word = "".join(letter if letter.isalnum() else "_" for letter in Path(model).stem if letter not in "'\"")
+    stem = Path(model.partition(":")[0]).stem
+    word = "".join(letter if letter.isalnum() else "_" for letter in stem if letter not in "'\"")
     word = word if word[:1].isalpha() and word not in ("training", "inference") else f"model_{word}"
     return word if word not in taken else f"{word}_{len(taken) + 1}"
+
+
+def _ranges(texts: Sequence[str]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for text in texts:
+        name, values = _range(text)
+        if name in found:
+            raise MonetError(f"--range {text!r}: {name} is given twice")
+        found[name] = values
+    return found
 
 
 def _range(text: str) -> tuple[str, list[Any]]:
@@ -231,13 +281,11 @@ def _kept(store: str) -> Iterator[str]:
 
 @contextmanager
 def _display() -> Iterator[Watch]:
-    columns = (TextColumn("[bold]designs"), BarColumn(20), MofNCompleteColumn(), TextColumn("{task.fields[said]}"))
-    with bars(*columns, TimeElapsedColumn()) as shown:
-        task = shown.add_task("designs", total=None, said="bounding all designs")
+    with designs_bar("bounding all designs") as tell:
 
         def watch(done: int, most: int, best: float, gap: float) -> None:
             said = f"best {best:.4g}, at most {percent(gap)} from the optimum" if best < float("inf") else "none yet"
-            shown.update(task, completed=done, total=most, said=said)
+            tell(done, most, said)
 
         yield watch
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import typer
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-
-from monet.commands import INTERRUPTED
+from monet.commands.mine_outcome import Outputs, designs_bar
 from monet.commands.options import flag_of
-from monet.commands.progress import bars
 from monet.errors import MonetError, OptionError, nearest
 from monet.quantities import plain_number
-from monet.report.files import write_json
 from monet.report.html.joint import write_joint
 from monet.report.joint import MOST_SHOWN, combinations_table, designs_table, headline, steps_table, summary
 from monet.report.screen import screen
@@ -56,32 +50,18 @@ def run_joint(
     gap: float,
     jobs: int,
     resume: bool,
-    json: str,
-    report: str,
+    outputs: Outputs,
 ) -> None:
     """Mine, print, write."""
-    with _display() as watch:
+    with designs_bar("bounding all designs of every combination") as tell:
         found = mine_jointly(
-            problem, options, path, evaluations=evaluations, slack=gap, jobs=jobs, resume=resume, watch=watch
-        )
-    if json:
-        write_json(json, summary(found))
-    if report and found.best:
-        write_joint(report, found)
-    if json != "-":
-        _print(found)
-    if found.interrupted:
-        raise typer.Exit(INTERRUPTED)
-
-
-@contextmanager
-def _display() -> Iterator[Any]:
-    columns = (TextColumn("[bold]designs"), BarColumn(20), MofNCompleteColumn(), TextColumn("{task.fields[said]}"))
-    with bars(*columns, TimeElapsedColumn()) as shown:
-        task = shown.add_task("designs", total=None, said="bounding all designs of every combination")
-        yield lambda done, most, best, said: shown.update(
-            task, completed=done, total=most, said=f"best {best:.4g}; {said}"
-        )
+            problem, options, path, evaluations=evaluations, slack=gap, jobs=jobs, resume=resume,
+            watch=lambda done, most, best, said: tell(done, most, f"best {best:.4g}; {said}"),
+        )  # fmt: skip
+    outputs.hand_over(
+        summary=lambda: summary(found), page=(lambda path: write_joint(path, found)) if found.best else None,
+        tables=lambda: _print(found), interrupted=found.interrupted,
+    )  # fmt: skip
 
 
 def _print(found: JointMining) -> None:

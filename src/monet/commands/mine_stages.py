@@ -6,13 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-import typer
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-
-from monet.commands import INTERRUPTED
-from monet.commands.progress import bars
+from monet.commands.mine_outcome import Outputs, designs_bar
 from monet.errors import MonetError, OptionError
-from monet.report.files import write_json
 from monet.report.html.stages import write_stages
 from monet.report.screen import screen
 from monet.report.stages import WORDS, choices_table, headline, local_table, stages_table, summary, top_table
@@ -36,6 +31,20 @@ def stage_problem(
     floor: float,
 ) -> tuple[StageProblem, tuple[str, ...]]:
     """What is asked for, checked and made to fit; and what was changed for that."""
+    return fitted(asked_stages(template, name, workload, request, stages, limits, metric, floor))
+
+
+def asked_stages(
+    template: Template,
+    name: str,
+    workload: Workload,
+    request: SystemRequest,
+    stages: int,
+    limits: Limits,
+    metric: str,
+    floor: float,
+) -> StageProblem:
+    """What is asked for, checked."""
     if not request.system:
         raise OptionError("system", "", "whose network joins the stages? a preset name or a YAML file (monet systems)")
     asked = replace(request, pipeline=stages)
@@ -43,7 +52,7 @@ def stage_problem(
     if plan.devices > system.size:
         raise MonetError(f"--stages {stages}: {plan.devices:,} devices, {system.name} has {system.size:,}")
     workload = replace(workload, batch=None)
-    return fitted(StageProblem(template, name, workload, system, plan, asked.whole_batch(plan), limits, metric, floor))
+    return StageProblem(template, name, workload, system, plan, asked.whole_batch(plan), limits, metric, floor)
 
 
 def run_stages(
@@ -57,35 +66,30 @@ def run_stages(
     gap: float,
     jobs: int,
     resume: bool,
-    json: str,
-    report: str,
+    outputs: Outputs,
 ) -> None:
     """Mine, print, write."""
-    with _display() as watch:
+    with stages_bar() as watch:
         found = mine_stages(
             problem, path, top=top, evaluations=evaluations, slack=gap, jobs=jobs, resume=resume, notes=notes,
             watch=watch,
         )  # fmt: skip
     found = replace(found, chosen=found.chosen.only(which))
-    if json:
-        write_json(json, summary(found))
-    if report:
-        write_stages(report, found)
-    if json != "-":
-        _print(found)
-    if found.interrupted:
-        raise typer.Exit(INTERRUPTED)
+    outputs.hand_over(
+        summary=lambda: summary(found), page=lambda path: write_stages(path, found), tables=lambda: print_stages(found),
+        interrupted=found.interrupted,
+    )  # fmt: skip
 
 
 @contextmanager
-def _display() -> Iterator[Watch]:
-    columns = (TextColumn("[bold]designs"), BarColumn(20), MofNCompleteColumn(), TextColumn("{task.fields[said]}"))
-    with bars(*columns, TimeElapsedColumn()) as shown:
-        task = shown.add_task("designs", total=None, said="")
-        yield lambda said, done, most: shown.update(task, completed=done, total=most, said=said)
+def stages_bar() -> Iterator[Watch]:
+    """A bar of designs evaluated, with the stage that they are for."""
+    with designs_bar() as tell:
+        yield lambda said, done, most: tell(done, most, said)
 
 
-def _print(found: StageMining) -> None:
+def print_stages(found: StageMining) -> None:
+    """The tables of a pipeline."""
     console = screen()
     for line in headline(found):
         console.print(line, soft_wrap=True)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from monet.errors import MonetError
 from monet.frontends import FAMILIES, ZOO, ZooModel, zoo_model
 from monet.frontends.zoo.parameters import parameters, shown
 from monet.report.files import check_outputs, write_json
@@ -23,6 +24,8 @@ def models(
 ) -> None:  # fmt: skip
     """List the built-in models, and the families with their parameters."""
     check_outputs({}, {"--json": json})
+    if counts and (model or json):
+        raise MonetError("--counts: has no effect on one model, or on JSON, which have them anyway; leave it out")
     chosen = [zoo_model(model)] if model else list(ZOO.values())
     if json:
         write_json(json, [_row(listed) for listed in chosen])

@@ -23,7 +23,7 @@ from monet.transforms.precision import precision_named
 BATCH = 32
 
 
-@with_request("model", "training", without=("mode", "micro_batches", "optimizer"))
+@with_request("model", "training", without=("mode", "micro_batches", "optimizer", "saved"))
 def train(
     request: Request,
     steps: Annotated[int, typer.Option(min=1, max=1_000_000, help="Training steps.")] = 100,

@@ -49,7 +49,7 @@ def number(value: float) -> str:
 def _table(topic: str, checked: list[CheckedFigure], sources: list[str]) -> TextTable:
     headings = (
         "figure", "published", "ours", "error", "allowed", Heading("", "words"),
-        Heading("source", "words", "dim"),  # by number; why, where a figure was not run
+        Heading("source", "words", "dim"),  # by number; why, where a figure was not run; what ours is made of
     )  # fmt: skip
     rows = []
     styles = {"beside": "dim", "ok": "green", "EXCEEDED": "bold red", "not run": "yellow"}
@@ -62,7 +62,7 @@ def _table(topic: str, checked: list[CheckedFigure], sources: list[str]) -> Text
             "" if row.error is None else "0" if row.error == 0 else f"{100 * row.error:+.2f} %".replace("-", "−"),
             figure.note if figure.rule is Rule.BESIDE else allowed(figure.rule.value, figure.tolerance),
             Text(row.verdict.value, style=styles[row.verdict.value]),
-            f"[{sources.index(figure.source) + 1}] {row.reason}".rstrip(),
+            f"[{sources.index(figure.source) + 1}] {row.reason or row.parts}".rstrip(),
         )
         rows.append(cells)
     return TextTable(topic, headings, rows)
@@ -76,11 +76,12 @@ def allowed(rule: str, tolerance: float) -> str:
 
 
 def _summary(checked: list[CheckedFigure]) -> str:
-    done = [abs(row.error) for row in checked if row.error is not None]
+    held = (row for row in checked if row.figure.rule is not Rule.BESIDE)
+    done = [abs(row.error) for row in held if row.error is not None]
     worst = max(done, default=0.0)
     parts = [f"{sum(row.verdict is verdict for row in checked)} {verdict.value}" for verdict in Verdict]
     exact = sum(error == 0 for error in done)
     return (
         f"{len(checked)} figures: {', '.join(parts)}; {exact} equal to the last digit given, "
-        f"largest error {100 * worst:.1f} %"
+        f"largest error {100 * worst:.1f} % of those with a tolerance"
     )

@@ -43,6 +43,12 @@ def check_outputs(files: dict[str, str], texts: dict[str, str], reads: Iterable[
             raise MonetError(f"{option} {path}: the folder {str(folder)!r} cannot be written to: {reason}") from None
 
 
+def store_files(store: str, *beside: str) -> dict[str, str]:
+    """A store and what lies beside it while it is written, for ``check_outputs``; ``beside``: ends of further ones."""
+    whole = [f"{store}{end}" for end in ("", *beside)] if store else []
+    return {f"--store {path}{end}": f"{path}{end}" for path in whole for end in ("", "-wal", "-shm")}
+
+
 def _check_distinct(written: dict[str, str], reads: Iterable[str]) -> None:
     taken = {Path(path).resolve(): path for path in reads if path and Path(path).is_file()}
     before: dict[Path, str] = {}

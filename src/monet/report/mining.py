@@ -177,7 +177,7 @@ def beside_table(found: Mining, beside: Sequence[Beside]) -> TextTable:
                 f"{figures['area_mm2']:.1f} mm²",
                 f"{figures['full_use_power_w']:.3g} W",
                 times(each.cost / found.cost(best)),
-                f"{parameters_text(found, each.record)}; {each.about}",
+                "; ".join(text for text in (parameters_text(found, each.record), each.about) if text),
             )
         )
     headings = ("design", "samples", "area", "TDP", "cost of best's", Heading("", "prose"))

@@ -68,7 +68,7 @@ def choice_values(found: StageMining, choice: Choice | None) -> dict[str, Any] |
         "energy_j": choice.energy_j,
         "cost": choice.cost,
         "cuts": list(choice.cuts),
-        "designs": len({id(record) for record in choice.designs}),
+        "designs": len({record.point for record in choice.designs}),
         "stages": [
             {
                 "stage": number,
@@ -137,7 +137,7 @@ def choices_table(found: StageMining) -> TextTable:
                 quantity(choice.perf_per_tdp, "/J"),
                 f"{choice.area_mm2:,.0f} mm²",
                 f"{choice.tdp_w:,.4g} W",
-                str(len({id(record) for record in choice.designs})),
+                str(len({record.point for record in choice.designs})),
                 percent(max(choice.bubble)),
             )
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.measurement.figures import Figures
 from monet.schedule.plan import HALOS, TILES, Group, Plan
-from monet.schedule.planning.default_plan import default_plan
+from monet.schedule.planning.default_plan import LEFT_EMPTY, default_plan
 from monet.search.allocation.bases import allocate_fused
 from monet.search.allocation.evaluator import plan_figures
 from monet.search.allocation.search import allocate, check_options
@@ -20,6 +20,7 @@ from monet.search.progress import Watch
 
 ENOUGH = 1e-4  # a round that gains less than this share ends the search
 BUFFER_SHARES = (0.25, 0.5, 0.75, 1.0)
+MEMORY_SHARES = (1.0, *LEFT_EMPTY)
 
 Fuse = Callable[[Plan, int], tuple[Plan, bool]]  # (plan, seed) → plan with other groups, whether interrupted
 
@@ -150,13 +151,14 @@ def _steps(
 
 
 def improve_tiles(best: _Best, budget: int) -> None:
-    """Tile sizes and halos of groups, buffer share and what tiles are for, one change at a time, while any helps."""
+    """Tile sizes and halos of groups, shares of memories and what tiles are for, one change at a time, while any
+    helps."""
     seen: set[tuple[object, ...]] = set()
     gained = True
     while gained:
         gained = False
         for plan in list(_other_tiles(best.scheduler, best.plan)):
-            key = (plan.groups, plan.buffer_share, plan.tiles)
+            key = (plan.groups, plan.buffer_share, plan.tiles, plan.memory_share)
             if key in seen:
                 continue
             seen.add(key)
@@ -168,12 +170,13 @@ def improve_tiles(best: _Best, budget: int) -> None:
 
 
 def _other_tiles(scheduler: Scheduler, plan: Plan) -> Iterator[Plan]:
-    """Plans that differ in one tile or halo, buffer share, or what the tiles of operators alone are chosen for."""
+    """Plans that differ in one tile or halo, a share of memories, or what tiles of operators alone are chosen for."""
     operators = {operator.op.name: operator for operator in scheduler.workload.operators}
     for share in BUFFER_SHARES:
         if share != plan.buffer_share:
             yield replace(plan, buffer_share=share)
     yield from (replace(plan, tiles=goal) for goal in TILES if goal != plan.tiles)
+    yield from (replace(plan, memory_share=share) for share in MEMORY_SHARES if share != plan.memory_share)
     for number, group in enumerate(plan.groups):
         last = max((operators[name] for name in group.operators), key=lambda operator: operator.number)
         for other in _variants(group, last.nest.sizes):

@@ -23,13 +23,13 @@ from monet.studies.study import Options, Outcome
 from monet.studies.wham_pipelines import level_of, pipelines_of, store_of
 
 TEMPLATE = "wham"
-# The paper's single-device workloads, as remembered; the published list could not be read. Fewer at low effort.
+# The paper's single-device workloads, as remembered; the published list could not be read. Two at low effort.
 MODELS = ("resnet18", "bert-base", "mobilenetv3", "vgg16", "resnext101", "bert-large", "inceptionv3", "gnmt")
 # By level of effort (``level_of``): models, evaluations of each search, and inputs: pixels, tokens.
-MODELS_BY_LEVEL = (2, 4, len(MODELS))
-EVALUATIONS_BY_LEVEL = (8, 14, 24)
-OTHERS_BY_LEVEL = (24, 60, 160)  # of the Bayesian search
-SIZES_BY_LEVEL: tuple[tuple[int | None, int | None], ...] = ((64, 32), (112, 64), (None, None))
+MODELS_BY_LEVEL = (2, len(MODELS), len(MODELS))
+EVALUATIONS_BY_LEVEL = (8, 8, 24)
+OTHERS_BY_LEVEL = (24, 24, 160)  # of the Bayesian search
+SIZES_BY_LEVEL: tuple[tuple[int | None, int | None], ...] = ((64, 32), (64, 32), (None, None))
 SENTENCE = 10  # words of a GNMT step, which is unrolled
 CLOSE = 1.01
 PAPER_SEARCH = 31.0

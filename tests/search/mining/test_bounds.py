@@ -5,16 +5,23 @@ from __future__ import annotations
 import random
 import statistics
 from collections.abc import Iterator
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from monet.errors import MonetError
 from monet.schedule.engine import NoSchedule, Scheduler
+from monet.schedule.lower_bound.bound import bounds_of
+from monet.schedule.lower_bound.channels import borders
+from monet.schedule.lower_bound.in_order import in_order_traffic
 from monet.schedule.measurement.figures import figures_of
 from monet.schedule.plan import Plan
 from monet.schedule.planning.default_plan import default_schedule
+from monet.schedule.workload import workload_of
 from monet.search.hardware.evaluation import graph_of
 from monet.search.mining.bounds import least_step
+from monet.search.mining.metrics import Metric
 from monet.search.mining.templates import load_template
 
 AUTO = 0.25  # share of cases with the default plan, which takes longer to find
@@ -72,3 +79,35 @@ def test_bounds_hold_on_a_thousand_plans(seed: int) -> None:
     )
     assert max(shares) <= 1 + 1e-9
     assert statistics.mean(shares) > 0.3
+
+
+def test_costs_are_seconds_watts_and_joules() -> None:
+    """Two workloads, weighted one to three; a record has the same cost as its figures."""
+    seconds, joules, watts = np.array([[2.0], [16.0]]), np.array([[3.0], [48.0]]), np.array([5.0])
+    time = (2.0 * 16.0**3) ** 0.25
+    expected = {"throughput": time, "throughput-per-tdp": 5 * time, "edp": time * (3.0 * 48.0**3) ** 0.25}
+    metrics = {}
+    for name, taken, spent in (("a", 2.0, 3.0), ("b", 16.0, 48.0)):
+        metrics |= {f"{name}.latency_s": taken, f"{name}.tdp_energy_j": 5 * taken, f"{name}.edp_js": taken * spent}
+    for name, cost in expected.items():
+        metric = Metric(name, (1.0, 3.0))
+        assert metric.cost(seconds, watts, joules) == pytest.approx([cost])
+        assert metric.of_record(metrics, ("a", "b")) == pytest.approx(cost)
+
+
+def test_links_carry_what_the_order_moves() -> None:
+    """Of a design with thin links: eight bits of every byte that does not fit behind a border."""
+    template = load_template("edge")
+    workload = workload_of(graph_of(template.workload({"model": "mlp:widths=64-512-64", "batch": 16})))
+    space = template.space({"model": template.workload({"model": "mlp:widths=64-512-64", "batch": 16})})
+    chip = space.hardware({each.name: each.values[0] for each in space.parameters})
+    thin = replace(chip, links=tuple(replace(link, bandwidth_bits_per_s=1e6) for link in chip.links))
+    moved = max(
+        8 * in_order_traffic(workload).over_size(border.kept_bytes) / border.together
+        for border in borders(thin)
+        if border.together
+    )
+    step = least_step(workload, thin)
+    assert step.times["links"] == pytest.approx(max(moved, bounds_of(workload, thin).links_s))
+    assert moved > 0.5 * step.times["links"]
+    assert step.limit == "links"

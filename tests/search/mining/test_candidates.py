@@ -10,7 +10,7 @@ import pytest
 
 from monet.search.mining.best_first import BestFirst
 from monet.search.mining.bounds import bounded
-from monet.search.mining.candidates import candidates, smallest
+from monet.search.mining.candidates import candidates
 from monet.search.mining.metrics import Metric
 from monet.search.mining.mine import Problem, analysed
 from monet.search.mining.templates import Limits, load_template
@@ -55,14 +55,6 @@ def test_nothing_within_limits_is_left_out() -> None:
         design = space.hardware(point)
         if design.area_m2 <= 2e-6 and bounded(design, workloads).tdp_w <= 0.5:
             assert space.key(point) in inside
-
-
-def test_the_smallest_design() -> None:
-    space = problem("edge").space()
-    area, power = smallest(space)
-    first = bounded(space.hardware(next(space.points())), {})
-    assert area == pytest.approx(first.area_m2, rel=0.05)
-    assert power == pytest.approx(first.tdp_w, rel=0.05)
 
 
 def test_a_search_without_candidates_ends_at_once() -> None:

@@ -86,6 +86,13 @@ def test_numbers_of_cores_within_a_room() -> None:
     assert exact.makespan == best
 
 
+def test_of_equal_schedules_the_smaller_numbers_are_taken() -> None:
+    tasks = Tasks(("a",), np.array([10], np.int64), np.array([0], np.int64), ((),), 2)
+    exact = exact_numbers(tasks, ([1, 2], [1, 5]), (3, 1), 8, 0.5)  # 2 and 1 cores take 7, 1 and 5 take 8
+    assert exact is not None
+    assert (exact.makespan, exact.counts) == (10, (2, 1))
+
+
 def test_waiting_is_counted_where_cores_are_few() -> None:
     ticks = np.array([10, 10, 10, 5], np.int64)
     tasks = Tasks(("a", "b", "c", "d"), ticks, np.array([0, 0, 0, 1], np.int64), ((), (), (), (0, 1, 2)), 2)

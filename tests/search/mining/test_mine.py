@@ -16,6 +16,7 @@ import pytest
 
 from monet.errors import MonetError
 from monet.search.hardware.evaluation import evaluate
+from monet.search.mining.best_first import EVALUATED
 from monet.search.mining.mine import Mining, Problem, mine
 from monet.search.mining.templates import Limits, load_template
 
@@ -113,6 +114,16 @@ def test_front_has_smaller_designs(found: Mining) -> None:
     assert areas == sorted(areas, reverse=True)
     assert costs == sorted(costs)
     assert front[0] == found.best
+
+
+def test_what_is_evaluated_for_the_front_counts(tmp_path: Path) -> None:
+    """The search knows it: as evaluated, and for the best found, which the gap is of."""
+    found = mine(small(), str(tmp_path / "front.sqlite"), evaluations=1)
+    search = found.search
+    assert search is not None
+    assert len(found.records) > 1
+    assert int((search.state == EVALUATED).sum()) == sum(record.ok for record in found.records)
+    assert search.best == min(found.cost(record) for record in found.records if record.ok)
 
 
 def test_limits_that_leave_nothing(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +11,11 @@ import pytest
 
 from monet.errors import MonetError
 from monet.search.hardware.space import Space
+from monet.search.mining.methods import hand_designs
+from monet.search.mining.mine import Problem, mine
 from monet.search.mining.templates import Limits, load_template, template_names
 
+ROOT = Path(__file__).parents[3]
 # <arrays, vector cores, width, depth, buffer MiB> → mm²: check points of the 29,360 designs that Phaze's release prices
 RELEASED = (
     (8, 2, 128, 128, 128, 278.827),
@@ -117,3 +121,18 @@ def test_derived_values_that_cannot_be() -> None:
     wrong = template.model.model_copy(update={"derived": {"cores.core.memories.sram.size_bytes": "sram_kb * 1024"}})
     with pytest.raises(MonetError, match=r"unknown name 'sram_kb'; did you mean 'sram_kib'"):
         type(template)(wrong, "edge").space({"model": template.workload({"model": "mlp-robot"})})
+
+
+def test_the_template_of_the_docs_is_mined_as_it_stands(tmp_path: Path) -> None:
+    (text,) = re.findall(r"```yaml\n(name: .*?)```", (ROOT / "docs" / "mining.md").read_text(), re.DOTALL)
+    written = tmp_path / "own.yaml"
+    written.write_text(text)
+    template = load_template(written)
+    problem = Problem(template, {"model": template.workload({"model": "mlp-robot", "batch": 4})}, template.limits)
+    found = mine(problem, str(tmp_path / "designs.sqlite"), evaluations=4, front=False)
+    assert found.best is not None
+    assert found.best.metrics["area_mm2"] <= 6
+    assert found.gap is not None
+    assert found.gap < 1
+    hand = hand_designs(problem, problem.space())
+    assert problem.fits(problem.space(), hand["one-large"])

@@ -111,7 +111,8 @@ def gantt_figure(scheduler: Scheduler, plan: Plan) -> dict[str, Any]:
     timeline = Measures(schedule, machine, scheduler.workload, energy).timeline()
     names = [instance.name for instance in machine.accelerator.cores]
     data = []
-    for resource, name in [*enumerate(names), (machine.dram_resource, machine.resource_names[-1])]:
+    drams = enumerate(machine.resource_names[machine.dram_resource :], machine.dram_resource)
+    for resource, name in [*enumerate(names), *drams]:
         bars = merged_bars(timeline, resource, computes=resource < len(names))
         data.append(
             {

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import html
 from typing import Any
 
-from monet.hardware.drawing import drawing
+from monet.report.html.floorplan import drawn
 from monet.report.html.mining import tree_table
 from monet.report.html.study import Panel, axis, figure, scatter, table_panel, write_study
 from monet.report.joint import (
@@ -59,7 +58,7 @@ def design_panel(found: JointMining, number: int, record: Record) -> Panel:
     said = "; ".join(f"{name} is bound by {limit}" for name, limit in found.limits(record).items())
     share = found.cost(record) / found.cost(found.ranked[0]) - 1
     about = f"{chosen_text(found, record)}; {parameters_text(found, record)}. {said}. {percent(share)} above the best."
-    body = f"<pre>{html.escape(drawing(found.space.hardware(record.values)))}</pre>"
+    body = drawn(found.space.hardware(record.values))
     return Panel(f"Design {number}", about, body=body)
 
 

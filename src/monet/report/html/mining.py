@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from typing import Any
 
-from monet.hardware.drawing import drawing, parameter_text
+from monet.hardware.drawing import parameter_text
+from monet.report.html.floorplan import drawn
 from monet.report.html.study import Panel, axis, figure, scatter, table_panel, words_panel, write_study
 from monet.report.mining import (
     MOST_SHOWN,
@@ -126,4 +126,4 @@ def design_panel(found: Mining, number: int, record: Record) -> Panel:
     said = "; ".join(f"{name} is bound by {what}" for name, what in limit.items())
     share = found.cost(record) / found.cost(found.ranked[0]) - 1
     about = f"{parameters_text(found, record)}. {said}. {percent(share)} above the best."
-    return Panel(f"Design {number}", about, body=f"<pre>{html.escape(drawing(accelerator))}</pre>")
+    return Panel(f"Design {number}", about, body=drawn(accelerator))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import html
 from typing import Any
 
-from monet.hardware.drawing import drawing
+from monet.report.html.floorplan import drawn
 from monet.report.html.study import Panel, axis, figure, scatter, table_panel, words_panel, write_study
+from monet.report.plans import headline as plans_headline
+from monet.report.plans import plans_table
 from monet.report.stages import CHOICES, WORDS, choices_table, headline, local_table, stages_table, top_table
+from monet.search.hardware.record import Point
 from monet.search.mining.stages.choice import Choice
 from monet.search.mining.stages.mine_stages import StageMining
+from monet.search.mining.stages.plans import PlanMining
 
 COLOURS = {"homogeneous": "#3f7fc1", "heterogeneous": "#d9703a"}
 MOST_DRAWN = 3  # designs
@@ -20,6 +23,14 @@ def write_stages(path: str, found: StageMining) -> None:
     problem = found.problem
     title = f"{problem.workload.model} on {problem.plan.pipeline} stages of {problem.template.name}: {problem.metric}"
     write_study(path, title, headline(found)[1:], panels(found))
+
+
+def write_plans(path: str, found: PlanMining) -> None:
+    """Write the page of designs that were mined together with parallel plans: all combinations, then the best."""
+    best = found.best.found
+    assert best is not None
+    title = f"{best.problem.workload.model} on stages of {best.problem.template.name}: design and plan together"
+    write_study(path, title, plans_headline(found), [table_panel(plans_table(found)), *panels(best)])
 
 
 def panels(found: StageMining) -> list[Panel]:
@@ -67,13 +78,13 @@ def top_figure(found: StageMining) -> dict[str, Any]:
 
 
 def _drawings(found: StageMining) -> list[Panel]:
-    used: dict[int, tuple[Any, list[int]]] = {}
+    used: dict[Point, tuple[Any, list[int]]] = {}
     choice = found.chosen.heterogeneous or found.chosen.homogeneous
     for number, record in enumerate(choice.designs if choice else ()):
-        used.setdefault(id(record), (record, []))[1].append(number)
+        used.setdefault(record.point, (record, []))[1].append(number)
     made = []
     for record, stages in list(used.values())[:MOST_DRAWN]:
         where = f"stage {stages[0]}" if len(stages) == 1 else f"stages {stages[0]} to {stages[-1]} ({len(stages)})"
-        body = f"<pre>{html.escape(drawing(found.space.hardware(record.values)))}</pre>"
+        body = drawn(found.space.hardware(record.values))
         made.append(Panel(f"The design of {where}", "", body=body))
     return made

@@ -8,6 +8,7 @@ from typing import Any
 from monet.report.quantities import percent, seconds
 from monet.schedule.result import Result
 
+ROUNDING = 1e-12  # of sums of seconds
 LEAST, MOST = 8, 18  # operators shown: as many as there are rows of cores beside them
 
 
@@ -18,7 +19,7 @@ def shares(result: Result) -> dict[str, float]:
     for step in result.critical_path:
         totals[step.kind] += step.seconds
     covered = sum(totals.values())
-    if result.latency_s > covered > 0:
+    if result.latency_s * (1 - ROUNDING) > covered > 0:
         totals["gap"] += result.latency_s - covered
     return dict(sorted(totals.items(), key=lambda item: -item[1]))
 

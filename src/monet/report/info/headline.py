@@ -51,8 +51,8 @@ class Card:
 def info(result: Result) -> list[Card]:
     """One card per headline number."""
     bounds, gap, moved = result.bounds, result.gap, result.dram_bytes
-    dram = result.hardware_summary.drams[0].name
-    trace = next((memory for memory in result.memory if memory.name == dram), None)
+    drams = [dram.name for dram in result.hardware_summary.drams]
+    traces = [memory for memory in result.memory if memory.name in drams]
     return [
         Card(
             "Latency",
@@ -70,9 +70,9 @@ def info(result: Result) -> list[Card]:
             result.energy_j / bounds.energy_j if bounds.energy_j else 0.0,
         ),
         Card(
-            f"Peak memory ({dram})",
+            f"Peak memory ({' + '.join(drams)})",
             nbytes(result.dram_peak_bytes),
-            _peak(trace) if trace else "",
+            "; ".join(f"{trace.name}: " * (len(traces) > 1) + _peak(trace) for trace in traces),
             f"{nbytes(bounds.memory_bytes)}: what has to be there" if bounds.memory_bytes else "",
             gap["memory"] if bounds.memory_bytes else 0.0,
         ),

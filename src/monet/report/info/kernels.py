@@ -18,11 +18,23 @@ from monet.schedule.workload import Operator
 
 @dataclass(frozen=True)
 class KernelRow:
-    """A product of a step as the kernel that it ran as."""
+    """A product of a step as the kernel that it ran as: ``kernel`` is that of one of the ``sums`` parts which what is
+    summed is cut into (split-K), each over its own cores at the same time."""
 
     operator: OperatorRow
     kernel: Kernel
+    sums: int
     peak_macs_per_s: float
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of all parts."""
+        return self.kernel.blocks * self.sums
+
+    @property
+    def cores(self) -> int:
+        """Cores that blocks are dealt out to."""
+        return self.kernel.cores * self.sums
 
     @property
     def tensor_core_use(self) -> float:
@@ -46,12 +58,13 @@ def kernels(result: Result) -> list[KernelRow]:
         operator = known.get(row.name)
         if operator is None or not operator.is_matrix:
             continue
-        kernel = _kernel(operator, row, scheduler, share)
+        sums = _parts_of_sum(operator, row)
+        kernel = _kernel(operator, row, scheduler, share, sums)
         if kernel is not None:
             first, second = (operand.dtype for operand in operator.nest.reads[:2])
             core = accelerator.instance(row.cores[0]).core
             rate = core.rate(first, second, either_way=True)
-            found.append(KernelRow(row, kernel, core.peak_macs_per_s(rate) * _like(accelerator, row)))
+            found.append(KernelRow(row, kernel, sums, core.peak_macs_per_s(rate) * _like(accelerator, row)))
     return sorted(found, key=lambda one: -one.operator.latency_s)
 
 
@@ -64,14 +77,19 @@ def _like(accelerator: Accelerator, row: OperatorRow) -> int:
     return len(accelerator.like_cores[accelerator.design_number[row.cores[0]]])
 
 
-def _kernel(operator: Operator, row: OperatorRow, scheduler: Scheduler, share: float) -> Kernel | None:
-    """The kernel of a row that runs alone, as it was costed; None if it is fused with others into tiles."""
-    if row.tiles > len(row.cores):
-        return None
+def _parts_of_sum(operator: Operator, row: OperatorRow) -> int:
+    """Into how many parts the split of a row cuts what is summed."""
     written, sums = operator.nest.writes[0].dims, 1
     for part in row.split.split():
         dim, _, many = part.partition(":")
         sums *= int(many or len(row.cores)) if dim not in written else 1
+    return sums
+
+
+def _kernel(operator: Operator, row: OperatorRow, scheduler: Scheduler, share: float, sums: int) -> Kernel | None:
+    """The kernel of a row that runs alone, as it was costed; None if it is fused with others into tiles."""
+    if row.tiles > len(row.cores):
+        return None
     machine, cores = scheduler.machine, len(row.cores)
     instance = machine.accelerator.instance(row.cores[0])
     mine = 1 / machine.supplying.sharing(instance, cores)
@@ -97,9 +115,9 @@ def sentences(result: Result, found: list[KernelRow]) -> list[str]:
             f"over the step."
         )
         said.append(
-            f"{len(found)} products run as kernels of {sum(row.kernel.blocks for row in found):,} blocks; last waves "
-            f"leave {percent(tail)} of the SMs' time idle, most of it {worst.operator.name}: {worst.kernel.blocks:,} "
-            f"blocks of {text(worst.kernel)} over {worst.kernel.cores} SMs in {count(worst.kernel.waves, 'wave')}."
+            f"{len(found)} products run as kernels of {sum(row.blocks for row in found):,} blocks; last waves leave "
+            f"{percent(tail)} of the SMs' time idle, most of it {worst.operator.name}: {count(worst.blocks, 'block')} "
+            f"of {text(worst.kernel)}{_cut(worst)} over {worst.cores} SMs in {count(worst.kernel.waves, 'wave')}."
         )
     moved = sum(row.dram_read_bytes + row.dram_write_bytes for row in result.operators) / whole
     most = accelerator.dram.bandwidth_bytes_per_s
@@ -119,6 +137,10 @@ def sentences(result: Result, found: list[KernelRow]) -> list[str]:
     return said
 
 
+def _cut(row: KernelRow) -> str:
+    return f" (split-K {row.sums})" if row.sums > 1 else ""
+
+
 def text(kernel: Kernel) -> str:
     """The tile of a kernel."""
     return "×".join(map(str, kernel.tile))
@@ -135,7 +157,9 @@ def info(found: list[KernelRow]) -> list[dict[str, Any]]:
         {
             "operator": row.operator.name,
             "tile": list(row.kernel.tile),
-            "blocks": row.kernel.blocks,
+            "blocks": row.blocks,
+            "cores": row.cores,
+            "split_k": row.sums,
             "waves": row.kernel.waves,
             "resident_blocks": row.kernel.resident,
             "tail": row.kernel.tail,

@@ -45,8 +45,8 @@ class FusionEvaluator:
 
     def figures(self, plan: Plan) -> Figures | None:
         """What a plan costs; None if it has no schedule or does not fit DRAM."""
-        placements = frozenset(plan.placements.items())
-        key = (frozenset(plan.groups), placements, plan.boundary, plan.prefetch, plan.buffer_share, plan.tiles)
+        rules = plan.boundary, plan.prefetch, plan.buffer_share, plan.tiles, plan.memory_share
+        key = (frozenset(plan.groups), frozenset(plan.placements.items()), rules)
         if key not in self.known:
             self.known[key] = self._schedule(plan)
             if self.watch:

@@ -34,6 +34,7 @@ from monet.search.progress import SearchProgress, Watch
 COSTED = 4_000_000  # work for candidates, per unit of effort: nodes scheduled
 IMPROVED = 5_000_000  # work for improvement, per unit of effort
 RANKED = 4  # partitions re-ranked through the full schedule, per unit of effort
+RERANKED = 3_000_000  # work for that, per unit of effort; the exact one is always scheduled
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class _Search:
         self.stage = stage or self.stage
         if self.watch:
             best = self.evaluator.best[2] if self.evaluator.best else None
-            share = min(1.0, self.evaluator.work / ((COSTED + IMPROVED) * self.settings.effort))
+            share = min(1.0, self.evaluator.work / ((COSTED + RERANKED + IMPROVED) * self.settings.effort))
             self.watch(SearchProgress(self.stage, self.evaluator.scheduled, share, best))
 
 
@@ -237,7 +238,10 @@ def _ranked(search: _Search, candidates: Sequence[Candidate]) -> list[Chosen]:
     masks, gains = [candidate.mask for candidate in candidates], [candidate.gain for candidate in candidates]
     count = max(2, RANKED * search.settings.effort // 2)
     unfused_cost, known, found = search.evaluator.cost(search.base), list[tuple[int, ...]](), list[Chosen]()
+    last = search.evaluator.work + RERANKED * search.settings.effort
     for number in range(3 * count):
+        if search.evaluator.work >= last:
+            break
         if number < count:
             solved = best_partition(search.of, masks, gains, not_these=known, seed=search.settings.seed)
         elif number < 2 * count:

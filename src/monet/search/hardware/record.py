@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+Point = tuple[tuple[str, Any], ...]  # a choice of values, sorted by name
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -18,6 +20,11 @@ class Record:
     seconds: float = 0.0
     attempts: int = 1
     version: str = ""
+
+    @property
+    def point(self) -> Point:
+        """The values, to look things up by."""
+        return tuple(sorted(self.values.items()))
 
     @property
     def ok(self) -> bool:

@@ -16,11 +16,11 @@ import numpy as np
 from monet.arrays import F64, I64x2
 from monet.errors import MonetError
 from monet.schedule.lower_bound.in_order import in_order_traffic
-from monet.schedule.lower_bound.occupancy import classes_of, least_seconds, occupancies
+from monet.schedule.lower_bound.occupancy import classes_of, dearest, occupancies, priced
 from monet.schedule.lower_bound.traffic import least_traffic
 from monet.schedule.workload import Workload
 from monet.search.hardware.space import Space, Values
-from monet.search.mining.parts import Group, Split
+from monet.search.mining.parts import CorePart, Group, Split
 
 MOST_DESIGNS = 2_000_000
 
@@ -65,6 +65,7 @@ def candidates(
     rows: list[I64x2] = []
     priced: list[tuple[F64, F64]] = []
     times: list[tuple[F64, ...]] = []
+    least = [_Least(workload, in_order) for workload in workloads.values()]
     for group in split.groups():
         area, power = group.area_m2, group.watts
         inside = np.flatnonzero((area <= area_m2 * (1 + 1e-12)) & (power <= watts * (1 + 1e-12)))
@@ -72,7 +73,7 @@ def candidates(
             kept = group.some(inside)
             rows.append(kept.choice)
             priced.append((area[inside], power[inside]))
-            each = [_times(workload, kept, in_order) for workload in workloads.values()]
+            each = [found.times(kept) for found in least]
             times.append(tuple(np.array(found) for found in zip(*each, strict=True)))
     if not rows:
         empty = np.zeros(0)
@@ -84,39 +85,51 @@ def candidates(
     return Candidates(space, total, np.concatenate(rows), areas, powers, lows, by_dram, joules, guesses)
 
 
-def smallest(space: Space) -> tuple[float, float]:
-    """Area in m² and power in W that the smallest designs take at least, each by itself."""
-    area = power = math.inf
-    for group in Split(space).groups():
-        area, power = min(area, float(np.min(group.area_m2))), min(power, float(np.min(group.watts)))
-    return area, power
+class _Least:
+    """What a step of a workload takes at least on the designs of one group after another. What depends on the kinds of
+    cores alone, or on what memories hold, is worked out once."""
 
+    def __init__(self, workload: Workload, in_order: bool) -> None:
+        self.workload, self.in_order = workload, in_order
+        self.classes = classes_of(workload)
+        self.by_core: dict[int, F64] = {}  # by part of a space
+        self.by_cores: dict[tuple[int, ...], tuple[F64, F64]] = {}
+        self.bytes: dict[tuple[frozenset[str], float], float] = {}
 
-def _times(workload: Workload, group: Group, in_order: bool) -> tuple[F64, F64, F64, F64]:
-    """Least seconds of a step on every design of a group, whether it waits for DRAM in these, least joules, and a
-    guess of its seconds: operators one after another, each over all cores of the kind that is done first, or as fast as
-    DRAM gives what it reads and takes what it writes."""
-    classes = classes_of(workload)
-    counts = [count for count, _ in group.cores]
-    seconds = [occupancies(classes, part.core) for _, part in group.cores]
-    low = least_seconds(classes.times, seconds, counts)
-    kept = group.chip.shared_bytes + sum(count * part.private_bytes for count, part in group.cores)
-    rate = group.chip.dram_bytes_per_s
-    sizes, where = np.unique(kept, return_inverse=True)
-    moved = _least_bytes(workload, sizes, group.chip.resident, in_order)[where.reshape(-1)]
-    split = np.min([each[None, :] / count[:, None] for each, count in zip(seconds, counts, strict=True)], axis=0)
-    split = np.where(np.isfinite(split), split, 0.0)
-    guess = np.maximum(split, classes.moved_bytes[None, :] / rate) @ classes.times
-    by_dram = moved / rate > low
-    low = np.maximum(low, moved / rate)
-    static = group.chip.static_w + sum(count * part.static_w for count, part in group.cores)
-    return low, by_dram.astype(float), static * low + group.chip.moving_j_per_byte * moved, guess
+    def times(self, group: Group) -> tuple[F64, F64, F64, F64]:
+        """Least seconds of a step on every design of a group, whether it waits for DRAM in these, least joules, and a
+        guess of its seconds: operators one after another, each over all cores of the kind that is done first, or as
+        fast as DRAM gives what it reads and takes what it writes."""
+        counts = [count for count, _ in group.cores]
+        seconds = [self._occupancies(part) for _, part in group.cores]
+        kinds = tuple(id(part) for _, part in group.cores)
+        if kinds not in self.by_cores:
+            self.by_cores[kinds] = priced(self.classes.times, seconds)
+        low = dearest(self.by_cores[kinds], counts)
+        kept = group.chip.shared_bytes + sum(count * part.private_bytes for count, part in group.cores)
+        rate = group.chip.dram_bytes_per_s
+        moved = self._least_bytes(np.asarray(kept), group.chip.resident)
+        split = np.min([each[None, :] / count[:, None] for each, count in zip(seconds, counts, strict=True)], axis=0)
+        split = np.where(np.isfinite(split), split, 0.0)
+        guess = np.maximum(split, self.classes.moved_bytes[None, :] / rate) @ self.classes.times
+        by_dram = moved / rate > low
+        low = np.maximum(low, moved / rate)
+        static = group.chip.static_w + sum(count * part.static_w for count, part in group.cores)
+        return low, by_dram.astype(float), static * low + group.chip.moving_j_per_byte * moved, guess
 
+    def _occupancies(self, part: CorePart) -> F64:
+        if id(part) not in self.by_core:
+            self.by_core[id(part)] = occupancies(self.classes, part.core)
+        return self.by_core[id(part)]
 
-def _least_bytes(workload: Workload, sizes: F64, resident: frozenset[str], in_order: bool) -> F64:
-    """Bytes between DRAM and memories of some sizes, at least."""
-    traffic = least_traffic(workload, resident)
-    moved = np.array([sum(traffic.over(int(size))) for size in sizes.tolist()], float)
-    if in_order and not resident:
-        moved = np.maximum(moved, in_order_traffic(workload).over(sizes))
-    return moved
+    def _least_bytes(self, kept: F64, resident: frozenset[str]) -> F64:
+        """Bytes between DRAM and memories of some sizes, at least."""
+        sizes = kept.tolist()
+        new = np.array([size for size in dict.fromkeys(sizes) if (resident, size) not in self.bytes])
+        if len(new):
+            traffic = least_traffic(self.workload, resident)
+            moved = np.array([sum(traffic.over(int(size))) for size in new.tolist()], float)
+            if self.in_order and not resident:
+                moved = np.maximum(moved, in_order_traffic(self.workload).over(new))
+            self.bytes |= {(resident, size): most for size, most in zip(new.tolist(), moved.tolist(), strict=True)}
+        return np.array([self.bytes[resident, size] for size in sizes])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from monet.request.evaluation import schedule_of
@@ -44,7 +44,8 @@ def _schedule(workload: Workload, scheduler: Scheduler) -> Schedule:
     default = schedule_of(workload, scheduler)
     if workload.fusion not in FUSIONS:
         return default
-    found = find_fusion(scheduler, FusionSettings(workload.objective, effort=EFFORT), base=default.plan)
+    settings = FusionSettings(workload.objective, effort=EFFORT)
+    found = find_fusion(scheduler, settings, base=default.plan, manual=default.plan)  # no stacks to compare with
     return scheduler.schedule(found.plans["found"][0])
 
 
@@ -60,3 +61,14 @@ def finalists_of(found: Mining, store_path: str, count: int, jobs: int = 1) -> l
         for record, again in zip(best, records, strict=True)
         if again.ok
     ]
+
+
+def with_finalists(found: Mining, finalists: Sequence[Finalist], seconds: float) -> Mining:
+    """The search with the time that its finalists took in its own."""
+    if not finalists:
+        return found
+    cpu = sum(each.searched.seconds for each in finalists)
+    note = f"of it {seconds:.1f} s ({cpu:.1f} s of CPU) to search the fusion of {len(finalists)} of the best"
+    return replace(
+        found, seconds=found.seconds + seconds, cpu_seconds=found.cpu_seconds + cpu, notes=(note, *found.notes)
+    )

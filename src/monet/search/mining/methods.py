@@ -5,15 +5,16 @@ evaluations. Designs over a limit are known without scheduling them and cost no 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from monet.arrays import F64x2
+from monet.arrays import F64, F64x2, I64x2
 from monet.errors import MonetError, nearest
 from monet.search.hardware.record import Record
 from monet.search.hardware.samplers import Search, answered, search_named
 from monet.search.hardware.space import Space, Values
+from monet.search.mining.feasibility import check_feasible
 from monet.search.mining.mine import Bench, Mining, Problem, Watch, analysed, nothing_within
 from monet.search.mining.surrogate import predicted
 from monet.search.mining.wham import Wham
@@ -47,6 +48,7 @@ def mine_by(
     check_method(method)
     began, cpu = time.monotonic(), time.process_time()
     space, notes, interrupted = problem.space(), list[str](), False
+    check_feasible(problem.template.name, space, problem.limits)
     records: dict[str, Record] = {}
     chosen = _wham(problem, space, notes) if method == "wham" else None
     scheduled = 0
@@ -104,41 +106,32 @@ def _spotlight(space: Space, problem: Problem, evaluations: int, seed: int) -> S
     """Hardware by Bayesian optimisation over features that a designer would name, with the schedule of each searched
     inside: here by the default plan, which is chosen among many."""
     generator = np.random.default_rng(seed)
-    known: list[Values] = []
+    sizes = np.array([len(each.values) for each in space.parameters])
+    known: list[F64] = []  # features of what has figures
     costs: list[float] = []
-    seen: set[str] = set()
-    draws = _drawn(space, lambda count: generator.random(count).tolist())
+    seen: set[tuple[int, ...]] = set()
     while len(seen) < MOST_POINTS * evaluations:
-        pool = [
-            point
-            for _, point in zip(range(SPOTLIGHT_POOL if len(costs) >= SPOTLIGHT_FIRST else 1), draws, strict=False)
-        ]
-        pool = [point for point in pool if space.key(point) not in seen]
-        if not pool:
+        shares = generator.random((SPOTLIGHT_POOL if len(costs) >= SPOTLIGHT_FIRST else 1, len(sizes)))
+        drawn = np.minimum((shares * sizes).astype(np.int64), sizes - 1)
+        pool = drawn[[place not in seen for place in map(tuple, drawn.tolist())]]
+        if not len(pool):
             return
-        point = pool[0]
+        chosen = pool[0]
         if len(costs) >= SPOTLIGHT_FIRST:
             logs = np.log(costs)
-            mean, deviation = predicted(_features(space, known), logs, _features(space, pool))
-            point = pool[int(np.argmax(_improvement(float(logs.min()), mean, deviation)))]
-        seen.add(space.key(point))
-        records = yield [point]
+            mean, deviation = predicted(np.array(known), logs, _features(pool))
+            chosen = pool[int(np.argmax(_improvement(float(logs.min()), mean, deviation)))]
+        place = tuple(chosen.tolist())
+        seen.add(place)
+        records = yield [{each.name: each.values[at] for each, at in zip(space.parameters, place, strict=True)}]
         if records[0].ok:
-            known.append(point)
+            known.append(_features(chosen[None, :])[0])
             costs.append(problem.cost(records[0]))
 
 
-def _drawn(space: Space, draw: Callable[[int], Sequence[float]]) -> Iterator[Values]:
-    while True:
-        shares = draw(len(space.parameters))
-        yield {each.name: each.at(float(share)) for each, share in zip(space.parameters, shares, strict=True)}
-
-
-def _features(space: Space, points: Sequence[Values]) -> F64x2:
+def _features(places: I64x2) -> F64x2:
     """Positions of all parameters, and their sum: how much hardware there is in all."""
-    places = [[each.values.index(point[each.name]) for each in space.parameters] for point in points]
-    found = np.array(places, float).reshape(len(points), -1)
-    return np.concatenate((found, found.sum(1, keepdims=True)), axis=1)
+    return np.concatenate((places, places.sum(1, keepdims=True)), axis=1).astype(float)
 
 
 def _improvement(best: float, mean: F64x2, deviation: F64x2) -> F64x2:

@@ -24,7 +24,8 @@ from monet.search.hardware.store import open_store
 from monet.search.hardware.workload import Workload
 from monet.search.mining.best_first import BestFirst
 from monet.search.mining.bounds import Bounded, bounded
-from monet.search.mining.candidates import candidates, smallest
+from monet.search.mining.candidates import candidates
+from monet.search.mining.feasibility import excluded, nothing_feasible
 from monet.search.mining.metrics import Metric
 from monet.search.mining.templates import Limits, Template
 
@@ -213,13 +214,14 @@ def mine(
                 records[space.key(record.values)] = record
                 watch(len(records), evaluations, search.best, search.gap)
             if front and math.isfinite(search.best):
-                for record in _smaller(search, records, space, evaluate):
-                    records[space.key(record.values)] = record
+                smaller = _smaller(search, records, space, evaluate)
+                records |= {space.key(record.values): record for record in smaller}
+                search.know(smaller)
         except KeyboardInterrupt:
             interrupted = True
     search.tighten()
     if not math.isfinite(search.best) and not interrupted:
-        raise MonetError(nothing_feasible(problem, space, search, tuple(records.values())))
+        raise MonetError(_nothing_found(problem, space, search, tuple(records.values())))
     spent = time.process_time() - cpu + sum(record.seconds for record in records.values())
     return Mining(
         problem, space, "bound", tuple(records.values()), search, time.monotonic() - began, spent, interrupted
@@ -251,7 +253,7 @@ def _smaller(
 # --- nothing feasible -------------------------------------------------------------------------------------------------
 
 
-def nothing_feasible(problem: Problem, space: Space, search: BestFirst, records: Sequence[Record]) -> str:
+def _nothing_found(problem: Problem, space: Space, search: BestFirst, records: Sequence[Record]) -> str:
     """Which limit excludes every design, and what the smallest one needs."""
     floors, slow = problem.floors_s(), []
     for name, least in zip(problem.workloads, search.candidates.latency_s, strict=True):
@@ -267,19 +269,6 @@ def nothing_feasible(problem: Problem, space: Space, search: BestFirst, records:
 
 def nothing_within(problem: Problem, space: Space, records: Sequence[Record], slow: Sequence[str] = ()) -> str:
     """The same without bounds on time: area, power, or what stops the designs that were tried."""
-    area, power = smallest(space)
-    limits, said = problem.limits, []
-    if limits.area_mm2 is not None and area * 1e6 > limits.area_mm2:
-        said.append(
-            f"area: the smallest design takes {area * 1e6:.4g} mm², the limit is {limits.area_mm2:g} mm² (--area)"
-        )
-    if limits.tdp_w is not None and power > limits.tdp_w:
-        said.append(
-            f"power: the one that draws least takes {power:.4g} W at full use, the limit is "
-            f"{limits.tdp_w:g} W (--power)"
-        )
-    said = said or list(slow)
-    if not said:
-        reasons = [record.reason for record in records if not record.ok]
-        said.append(reasons[0] if reasons else "area and power together leave no design: each alone would leave some")
-    return f"template {problem.template.name}: no design is feasible\n" + "\n".join(f"  {line}" for line in said)
+    reasons = [record.reason for record in records if not record.ok]
+    said = excluded(space, problem.limits) or list(slow) or reasons[:1] or ["area and power leave no design"]
+    return nothing_feasible(problem.template.name, said)

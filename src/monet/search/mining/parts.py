@@ -121,6 +121,9 @@ class Split:
         }
         self.first = {parameter.name: parameter.values[0] for parameter in space.parameters}
         self.known: dict[tuple[object, ...], Accelerator] = {}
+        self.cores: dict[tuple[object, ...], CorePart] = {}
+        self.chips: dict[tuple[object, ...], ChipPart] = {}
+        self.numbers: dict[tuple[str, bytes], F64] = {}
 
     def _own(self, template: str) -> frozenset[str]:
         """What decides a core, its number apart."""
@@ -163,6 +166,12 @@ class Split:
     def _numbers(self, template: str, point: Values, choice: I64, names: list[str]) -> F64:
         """Cores of a kind in each row: as the description of a design with that choice says."""
         places = [names.index(name) for name in sorted(self.counts[template])]
+        key = template, choice[:, places].tobytes()
+        if key not in self.numbers:
+            self.numbers[key] = self._distinct_numbers(template, point, choice, names, places)
+        return self.numbers[key]
+
+    def _distinct_numbers(self, template: str, point: Values, choice: I64, names: list[str], places: list[int]) -> F64:
         found = np.empty(len(choice))
         distinct, where = np.unique(choice[:, places], axis=0, return_inverse=True)
         counts = []
@@ -186,12 +195,19 @@ class Split:
 
     def _accelerator(self, names: frozenset[str], point: Values) -> Accelerator:
         """A design with some parameters as given and all others at their first value."""
-        key = names, tuple(point[name] for name in sorted(names))
+        key = _choice(names, point)
         if key not in self.known:
             self.known[key] = self.space.hardware(self.first | {name: point[name] for name in names})
         return self.known[key]
 
     def _core(self, template: str, point: Values) -> CorePart:
+        """A kind of core as some parameters make it: one object for every choice of these."""
+        key = template, *_choice(self.of_core[template], point)
+        if key not in self.cores:
+            self.cores[key] = self._resolved_core(template, point)
+        return self.cores[key]
+
+    def _resolved_core(self, template: str, point: Values) -> CorePart:
         accelerator = self._accelerator(self.of_core[template], point)
         core = accelerator.designs[template]
         one = next(instance for instance in accelerator.cores if instance.template == template)
@@ -212,6 +228,12 @@ class Split:
         return Technology(accelerator.node_nm).clock_w(core.compute_area_m2, core.clock_hz)
 
     def _chip(self, point: Values) -> ChipPart:
+        key = _choice(self.chip, point)
+        if key not in self.chips:
+            self.chips[key] = self._resolved_chip(point)
+        return self.chips[key]
+
+    def _resolved_chip(self, point: Values) -> ChipPart:
         accelerator = self._accelerator(self.chip, point)
         shared = [memory for memory in accelerator.memories if memory.level.memory]
         interfaces, dram = accelerator.interfaces, accelerator.dram
@@ -242,7 +264,7 @@ class Split:
                 cost.leakage_w + (technology.clock_w(cost.logic_m2, link.clock_hz) if clocked else 0.0)
                 for cost in (metre, end)
             ]
-            to_dram = link.hub == accelerator.dram.name
+            to_dram = link.hub in {dram.name for dram in accelerator.drams}
             rate = (
                 min(link.bandwidth_bits_per_s, accelerator.dram.bandwidth_bits_per_s)
                 if to_dram
@@ -257,6 +279,11 @@ class Split:
     @staticmethod
     def _core_ends(accelerator: Accelerator) -> frozenset[str]:
         return frozenset(instance.endpoint for instance in accelerator.cores)
+
+
+def _choice(names: frozenset[str], point: Values) -> tuple[object, ...]:
+    """What some parameters are chosen as."""
+    return names, tuple(point[name] for name in sorted(names))
 
 
 def _is_count(path: str, template: str) -> bool:

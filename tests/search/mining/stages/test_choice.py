@@ -14,7 +14,7 @@ from monet.request import Request
 from monet.search.hardware.description import PipelineModel
 from monet.search.hardware.pipeline_stages import Pipeline, StageFigures, grown_to, pipeline_of
 from monet.search.hardware.record import Record
-from monet.search.mining.stages.choice import Chooser, choose, costed_stages
+from monet.search.mining.stages.choice import Choice, Chooser, choose, costed_stages
 
 GPT = "gpt:layers=12,hidden=16,heads=2,vocabulary=32,sequence=8,positions=8"
 METRICS = ("throughput", "throughput-per-tdp", "edp")
@@ -108,3 +108,14 @@ def test_what_does_not_fit_memory_is_no_choice() -> None:
 
 def test_the_system_of_the_pipeline_is_the_one_asked_for() -> None:
     assert pipeline(3).system.levels == load_system("edge-ethernet").levels
+
+
+def test_the_thrifty_choice_draws_least() -> None:
+    """Of those within a hundredth of the best's throughput; not the smallest, nor the fastest."""
+    chooser = Chooser(pipeline(2), lambda *_: None, "throughput", 1e12)
+    fast, small, cool, slow = (
+        Choice((), (), seconds, 1.0, 1 / seconds, area, power, seconds, (), ())
+        for seconds, area, power in ((1.0, 9.0, 9.0), (1.005, 1.0, 8.0), (1.008, 5.0, 4.0), (1.2, 0.5, 0.5))
+    )
+    chooser.known = {((number,), ()): choice for number, choice in enumerate((fast, small, cool, slow))}
+    assert chooser.thrifty(fast) is cool

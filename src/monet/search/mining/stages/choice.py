@@ -16,7 +16,7 @@ import numpy as np
 
 from monet.arrays import F64, F64x2
 from monet.search.hardware.pipeline_stages import Pipeline, StageFigures, grown_to
-from monet.search.hardware.record import Record
+from monet.search.hardware.record import Point, Record
 from monet.search.mining.stages.cuts import best_cuts, by_length
 from monet.search.mining.stages.problem import stage_bytes
 
@@ -68,14 +68,14 @@ class Chooser:
     metric: str
     capacity: float  # bytes of a device's DRAM
     floor: float = 0.0
-    known: dict[tuple[tuple[int, ...], Cuts], Choice | None] = field(default_factory=dict)
+    known: dict[tuple[tuple[Point, ...], Cuts], Choice | None] = field(default_factory=dict)
     fits: dict[Cuts, bool] = field(default_factory=dict)
-    tables: dict[tuple[int, int], F64x2] = field(default_factory=dict)
+    tables: dict[tuple[Point, int], F64x2] = field(default_factory=dict)
     tried: int = 0
 
     def choice(self, designs: Sequence[Record], cuts: Cuts) -> Choice | None:
         """A choice costed; None if a stage does not fit memory, or throughput is below the floor."""
-        key = tuple(map(id, designs)), cuts
+        key = tuple(record.point for record in designs), cuts
         if key not in self.known:
             self.known[key] = self._choice(tuple(designs), cuts) if self._fits(cuts) else None
         return self.known[key]
@@ -193,11 +193,12 @@ class Chooser:
         if not pipeline.coster.repeats:
             return self._estimated(record, cuts)
         kind = pipeline.kinds[stage]
-        if (id(record), kind) not in self.tables:
+        key = record.point, kind
+        if key not in self.tables:
             costed, passes = costed_stages(record.metrics, kind), pipeline.micro_batches
             lengths = [grown_to(costed, count).seconds(passes) for count in range(1, pipeline.layers + 1)]
-            self.tables[id(record), kind] = by_length(lengths)
-        return self.tables[id(record), kind]
+            self.tables[key] = by_length(lengths)
+        return self.tables[key]
 
     def _estimated(self, record: Record, cuts: Cuts) -> F64x2:
         """Seconds of any layers on a design: of each stage its time, shared among its layers by their work."""
@@ -256,7 +257,7 @@ def choose(chooser: Chooser, tops: Sequence[Sequence[Record]], top: int) -> Chos
     each: Choice | None = None
     by_top, cuts = [], chooser.pipeline.cuts
     for count in range(1, top + 1):
-        pool = list({id(record): record for kind in tops for record in kind[:count]}.values())
+        pool = list({record.point: record for kind in tops for record in kind[:count]}.values())
         alike = chooser.homogeneous(pool, cuts)
         one = _better(one, alike)
         each = _better(each, [*alike, *chooser.heterogeneous(pool, cuts)])

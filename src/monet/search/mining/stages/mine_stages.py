@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 from monet.errors import MonetError
 from monet.search.hardware.evaluation import evaluate as evaluate_here
 from monet.search.hardware.pipeline_stages import StageFigures, grown_to
-from monet.search.hardware.record import Record
+from monet.search.hardware.record import Point, Record
 from monet.search.hardware.samplers import answered
 from monet.search.hardware.space import Space, Values
 from monet.search.mining.best_first import BestFirst
 from monet.search.mining.candidates import Candidates, candidates
+from monet.search.mining.feasibility import check_feasible
 from monet.search.mining.mine import Bench
 from monet.search.mining.stages.choice import Chooser, Chosen, Cuts, choose, costed_stages
 from monet.search.mining.stages.problem import StageProblem
@@ -81,7 +82,7 @@ def mine_stages(
     area = math.inf if problem.limits.area_mm2 is None else problem.limits.area_mm2 * 1e-6
     found = candidates(space, works, area, problem.limits.tdp_w or math.inf)
     if not len(found):
-        raise MonetError(f"{space.name}: no design is within {_limits(problem)}")
+        check_feasible(problem.template.name, space, problem.limits)
     records: dict[str, Record] = {}
     searches: list[BestFirst] = []
     interrupted = False
@@ -166,12 +167,12 @@ class Profiles:
 
     def __init__(self, problem: StageProblem, space: Space) -> None:
         self.problem, self.pipeline, self.space = problem, problem.pipeline, space
-        self.known: dict[tuple[int, Cuts], tuple[StageFigures, ...] | None] = {}
+        self.known: dict[tuple[Point, Cuts], tuple[StageFigures, ...] | None] = {}
         self.spaces: dict[Cuts, Space] = {self.pipeline.cuts: space}
 
     def at(self, record: Record, cuts: Cuts) -> tuple[StageFigures, ...] | None:
         """By stage; None if the design cannot run one of them."""
-        key = id(record), cuts
+        key = record.point, cuts
         if key not in self.known:
             self.known[key] = self._at(record, cuts)
         return self.known[key]
@@ -185,10 +186,6 @@ class Profiles:
                 return None
         spans = zip(self.pipeline.kinds, self.pipeline.spans(cuts), strict=True)
         return tuple(grown_to(costed_stages(record.metrics, kind), len(span)) for kind, span in spans)
-
-
-def _limits(problem: StageProblem) -> str:
-    return f"{problem.limits.area_mm2} mm² and {problem.limits.tdp_w} W (--area, --power)"
 
 
 def _nothing(problem: StageProblem, records: Sequence[Record]) -> str:
