@@ -200,3 +200,29 @@ def test_lora_of_gpt2_small_on_an_a100(checkpoint: str) -> None:
     updated = {row["name"] for row in result["operators"] if row["phase"] == "update"}
     assert updated
     assert all("lora" in name and ".attn." in name for name in updated)
+
+
+INTERRUPTED_IN_A_DESTRUCTOR = """
+import signal, time
+from monet import cli
+
+class Half:
+    def __init__(self, error): self.error = error
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT) if self.error is None else exec("raise self.error")
+
+signal.signal(signal.SIGINT, cli._interrupted)
+try:
+    Half(None)
+    time.sleep(10)
+    print("lost")
+except KeyboardInterrupt:
+    print("interrupted")
+Half(AttributeError("half-made"))
+"""
+
+
+def test_an_interrupt_in_a_destructor_is_not_lost_and_half_made_objects_are_silent() -> None:
+    code = [sys.executable, "-c", INTERRUPTED_IN_A_DESTRUCTOR]
+    result = subprocess.run(code, capture_output=True, text=True, timeout=30)
+    assert (result.stdout, result.stderr) == ("interrupted\n", "")

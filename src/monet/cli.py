@@ -58,7 +58,7 @@ def _code() -> int:
     try:
         from monet.commands.application import app
 
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on there may be something to put in order
+        signal.signal(signal.SIGINT, _interrupted)  # from here on there may be something to put in order
         app()
     except SystemExit as stop:
         if isinstance(getattr(stop.__context__, "__cause__", None), KeyboardInterrupt):  # as typer passes it on
@@ -118,9 +118,26 @@ def _at_once(*_: object) -> None:
     os._exit(INTERRUPTED)
 
 
+def _interrupted(*_: object) -> None:
+    """End by an exception, so that what is half-written is removed and workers are ended."""
+    sys.unraisablehook = _again
+    raise KeyboardInterrupt
+
+
 def _terminated(*_: object) -> None:
-    """End as if by sys.exit, so that what is half-written is removed and workers are ended."""
+    """The same as if by sys.exit."""
+    sys.unraisablehook = _again
     raise SystemExit(TERMINATED)
+
+
+def _again(lost: sys.UnraisableHookArgs) -> None:
+    """What a destructor could not pass on: a signal that came while it ran is sent once more; objects that a signal
+    left half-made are none of the user's business."""
+    if isinstance(lost.exc_value, (KeyboardInterrupt, SystemExit)):
+        from threading import Timer
+
+        sent = signal.SIGINT if isinstance(lost.exc_value, KeyboardInterrupt) else signal.SIGTERM
+        Timer(0.01, os.kill, [os.getpid(), sent]).start()  # not at once: what is raised in here is lost, too
 
 
 if __name__ == "__main__":

@@ -16,6 +16,11 @@ from pathlib import Path
 _PARENT_DEATH = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
+def usable_cores() -> int:
+    """Cores of this computer that this process may run on."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
 def begin_worker(parent: int) -> None:
     """Called first in a worker: Ctrl-C is the main process's to answer, and its end, even by force, is this one's."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -87,3 +87,14 @@ def test_the_option_decides_and_the_gradients_stay(attention: str) -> None:
     assert ("attention" in kinds) == (attention != "explicit")
     errors = compare_step(module.double(), step, tuple(x.double() for x in X), "sgd", "mse")
     assert max(errors.values()) <= 1e-12, errors
+
+
+@pytest.mark.parametrize("kind", ["", "boolean", "trained bias"])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_losses_and_gradients_with_fewer_key_heads(kind: str, groups: int) -> None:
+    """Fused, or written out where a module's attention cannot be: which queries share a key is PyTorch's."""
+    torch.manual_seed(0)
+    module = Attention(groups=groups, kind=kind)
+    step = verify(training_step(load_module(module, X), loss="mse"))
+    errors = compare_step(module.double(), step, tuple(x.double() for x in X), "sgd", "mse")
+    assert max(errors.values()) <= 1e-12, errors

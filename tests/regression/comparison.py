@@ -20,10 +20,11 @@ def stored() -> dict[str, Figures]:
 
 
 def flat(values: Any, path: str = "") -> dict[str, Any]:
-    """Path → figure."""
-    if not isinstance(values, dict):
+    """Path → figure; what is empty is a figure too."""
+    if not isinstance(values, dict | list) or not values:
         return {path: values}
-    return {key: one for name, value in values.items() for key, one in flat(value, f"{path}/{name}".strip("/")).items()}
+    inside = values.items() if isinstance(values, dict) else enumerate(values)
+    return {key: one for name, value in inside for key, one in flat(value, f"{path}/{name}".strip("/")).items()}
 
 
 def same(first: Any, second: Any) -> bool:

@@ -1,6 +1,6 @@
 """Rewrite what ``test_figures.py`` compares with: ``make regress``. Read the diff before you commit it.
 
-``python -m tests.regression.rewrite NAME …`` rewrites these golden texts only, and no figures."""
+``python -m tests.regression.rewrite NAME …`` rewrites only these golden texts and values of commands."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from concurrent.futures import as_completed
 from pathlib import Path
 from typing import Any
 
+from tests.regression.commands import command_values, load_commands, stored_values
 from tests.regression.comparison import differences, stored
 from tests.regression.evaluate import HERE, Figures, Spec, evaluate_run, fresh_processes, load_runs
 from tests.regression.golden import GOLDEN, golden_text
@@ -48,14 +49,28 @@ def timed(spec: Spec) -> tuple[Figures, float]:
     return evaluate_run(spec), time.process_time() - began
 
 
-def rewrite_texts(names: list[str]) -> None:
-    """These golden texts only."""
-    unknown = sorted(set(names) - set(GOLDEN))
+def rewrite_some(names: list[str]) -> None:
+    """These golden texts and values of commands only."""
+    commands = load_commands()
+    known = (*GOLDEN, *commands)
+    unknown = sorted(set(names) - set(known))
     if unknown:
-        raise SystemExit(f"no golden text {', '.join(unknown)}; there are {', '.join(GOLDEN)}")
+        raise SystemExit(f"no golden text or command {', '.join(unknown)}; there are {', '.join(known)}")
     with fresh_processes(1) as processes:  # as the test makes them
-        for name in names:
+        for name in (name for name in names if name in GOLDEN):
             write_beside(HERE / "golden" / f"{name}.txt", processes.submit(golden_text, name).result())
+        chosen = [name for name in names if name in commands]
+        values = {name: processes.submit(command_values, commands[name]).result() for name in chosen}
+    write_values(stored_values() | values)
+
+
+def write_values(values: dict[str, Any]) -> None:
+    """Values of commands; those that agree stay as they are, those of commands that are no more go."""
+    before = stored_values()
+    kept = {name: before[name] for name in values if name in before and not differences(before[name], values[name])}
+    known = load_commands()
+    text = figures_text({name: one for name, one in (values | kept).items() if name in known})
+    write_beside(HERE / "commands.json", text)
 
 
 def main() -> None:
@@ -63,6 +78,7 @@ def main() -> None:
     runs, figures, seconds = load_runs(), {}, {}
     with fresh_processes(PROCESSES) as processes:
         texts = {name: processes.submit(golden_text, name) for name in GOLDEN}
+        values = {name: processes.submit(command_values, words) for name, words in load_commands().items()}
         waiting = {processes.submit(timed, spec): name for name, spec in runs.items()}
         for done in as_completed(waiting):
             name = waiting[done]
@@ -73,6 +89,7 @@ def main() -> None:
             sys.stderr.write(f"{len(figures):>3} of {len(runs)}  {seconds[name]:5.2f} s  {name}\n")
         for name, text in texts.items():
             write_beside(HERE / "golden" / f"{name}.txt", text.result())
+        write_values({name: one.result() for name, one in values.items()})
     kept = {name: old for name, old in stored().items() if name in figures and not differences(old, figures[name])}
     write_beside(HERE / "figures.json", figures_text(figures | kept))  # the diff shows what moved, not how sums round
     slowest = sorted(seconds, key=lambda name: -seconds[name])[:5]
@@ -81,4 +98,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    rewrite_texts(sys.argv[1:]) if sys.argv[1:] else main()
+    rewrite_some(sys.argv[1:]) if sys.argv[1:] else main()

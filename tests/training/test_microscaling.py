@@ -11,10 +11,10 @@ import pytest
 
 import monet
 from monet.errors import MonetError
+from monet.formats import FORMATS
 from monet.frontends import load_model
-from monet.graph import Graph, GraphBuilder, Phase
+from monet.graph import Graph, GraphBuilder, Phase, Role
 from monet.graph.counts import saved_for_backward
-from monet.graph.operators.quantize import lost_to_padding
 from monet.graph.verify import verify
 from monet.hardware.loading import describe_text
 from monet.hardware.resolve import resolve
@@ -44,7 +44,10 @@ def test_one_square_copy_takes_half_of_two_vector_copies(family: str, less: floa
         operands = {name for op in step.ops if op.kind in PRODUCTS for name in op.inputs[:2]}
         assert len(operands) == 3 * 3 * many  # inputs, weights and gradients of three layers
         assert operands == {op.outputs[0] for op in step.ops if op.kind == "quantize"}
-        assert not any(lost_to_padding(step.tensors[name]) for name in operands)
+        for name in operands:  # nothing is lost to padding
+            tensor = step.tensors[name]
+            group = FORMATS[tensor.dtype].group
+            assert group is None or group.padded(tensor.shape) == math.prod(tensor.shape)
         sizes.append(sum(step.tensors[name].bytes for name in operands))
     assert 1 - sizes[1] / sizes[0] == pytest.approx(less, abs=0.0005)
     assert peak_of(square).bytes < peak_of(vector).bytes
@@ -89,6 +92,26 @@ def test_what_waits_for_backward(keep: str, waiting: set[str]) -> None:
     read = {op.inputs[0] for op in step.ops if op.phase is Phase.BACKWARD and op.kind == "silu_gradient"}
     kept = {one.tensor.dtype for one in saved_for_backward(step) if one.name not in read and len(one.tensor.shape) == 2}
     assert {dtype for dtype in kept if dtype != "fp32"} | ({"fp32"} if keep == "wide" else set()) == waiting
+
+
+@pytest.mark.parametrize("inputs", ["both", "wide"])
+@pytest.mark.parametrize("weights", ["both", "wide"])
+def test_inputs_and_weights_are_kept_each_by_its_own_word(inputs: str, weights: str) -> None:
+    """A copy for backward is made in the forward pass if both are kept, else when backward asks for it."""
+    step = step_in({"like": "mxfp8", "keep": {"inputs": inputs, "weights": weights}}, "mlp:widths=64-64-64-64")
+    made: dict[tuple[bool, Phase], int] = {}
+    for op in step.ops:
+        if op.kind == "quantize":
+            of = step.storage_of(op.inputs[0]).role
+            if of is Role.GRADIENT or "gradient" in op.inputs[0]:
+                continue
+            key = of is Role.PARAMETER, op.phase
+            made[key] = made.get(key, 0) + 1
+    # forward: one copy of each of three; backward: two weights (the first layer's input has no gradient), three inputs
+    assert made[True, Phase.FORWARD] == (5 if weights == "both" else 3)
+    assert made.get((True, Phase.BACKWARD), 0) == (0 if weights == "both" else 2)
+    assert made[False, Phase.FORWARD] == (6 if inputs == "both" else 3)
+    assert made.get((False, Phase.BACKWARD), 0) == (0 if inputs == "both" else 3)
 
 
 def test_gradients_have_formats_of_their_own_and_layers_are_exempt() -> None:

@@ -129,6 +129,15 @@ def test_accumulated_gradients_are_the_mean_over_micro_batches() -> None:
     assert_same(a, b)
 
 
+def test_gradients_are_added_where_they_lie() -> None:
+    step = training_step(gpt(2), micro_batches=3)
+    names = {f"{parameter}/accumulate{number}" for parameter in step.gradients for number in ("", "_2")}
+    sums = [op for op in step.ops if op.outputs[0] in names]
+    assert len(sums) == 2 * len(step.gradients)
+    for op in sums:
+        assert step.tensors[op.outputs[0]].storage == step.tensors[op.inputs[0]].storage
+
+
 def test_running_statistics_pass_through_micro_batches() -> None:
     step = verify(training_step(resnet(), micro_batches=3))
     readers = step.consumers["bn1.running_mean"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from monet.block_scaling import quantise
 from monet.errors import ModelError
 from monet.formats import FORMATS, is_format, unknown_format
@@ -43,12 +41,6 @@ def _work(call: Call) -> dict[str, int]:
     extra = {"random": padded} if call.attrs.get("rounding") == "stochastic" else {}
     divided = {"div": count} if group and group.scale == "e4m3" else {}
     return {"quantize": padded, **divided, **extra}
-
-
-def lost_to_padding(tensor: Tensor) -> int:
-    """Elements that pad a tensor to whole groups."""
-    group = FORMATS[tensor.dtype].group
-    return group.padded(tensor.shape) - math.prod(tensor.shape) if group else 0
 
 
 register(
