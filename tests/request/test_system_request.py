@@ -139,7 +139,8 @@ def test_commands_write_read_rerun_and_compare(tmp_path: Path) -> None:
     assert {"bytes", "seconds", "kind", "level"} <= set(values["communication"][0])
     assert DistributedResult.from_json(values).latency_s == values["latency_s"]
     events = json.loads(trace.read_text())["traceEvents"]
-    assert {event["name"] for event in events if event["ph"] == "X"} >= {"forward 0", "backward 3", "synchronisation and update"}
+    passes = {event["name"] for event in events if event["ph"] == "X"}
+    assert passes >= {"forward 0", "backward 3", "synchronisation and update"}
     assert "Pipeline" in page.read_text()
     again = CliRunner().invoke(app, ["rerun", str(first)])
     assert again.exit_code == 0, again.output
