@@ -20,7 +20,7 @@ from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.folding.shortened import KEPT, NotRepeating
 from monet.schedule.plan import TILES as TILES_FOR
 from monet.schedule.plan import Group, Placement, Plan, PlanError
-from monet.schedule.planning.family import Member, best_by_cores
+from monet.schedule.planning.family import CLOSE, Member, best_by_cores
 from monet.schedule.planning.grouping import common_cuts
 from monet.schedule.planning.known_plans import known_plan
 from monet.schedule.schedule import Schedule
@@ -96,20 +96,35 @@ def _with_less_memory(scheduler: Scheduler, best: Member) -> Member:
 
 
 def _best_fused(scheduler: Scheduler, unfused: Sequence[Member], boundary: str, given: dict[str, Placement]) -> Member:
-    """The fastest of some unfused plans and of what fusing makes of each, with its own boundary and another. As fewer
-    operators are left that run alone, theirs may be the other kind of tiles."""
-    best, fused = unfused[0], None
+    """The fastest of some unfused plans and of what fusing makes of each. The groups that were best for one are tried
+    first for the next; others only if those bring it close to the fastest."""
+    best, first, most = unfused[0], 0, NEVER
     for plain in unfused:
-        fused = None
-        for each in dict.fromkeys((plain.plan.boundary, boundary)):
-            for plan in fused_plans(scheduler, replace(plain.plan, boundary=each), given):
-                if plan.groups:
-                    fused = _faster(scheduler, fused, plan)
-        for goal in TILES_FOR:
-            if fused and goal != fused.plan.tiles:
-                fused = _faster(scheduler, fused, replace(fused.plan, tiles=goal))
+        fused, first = _fused(scheduler, plain.plan, boundary, given, first, most)
         best = min(best, fused or best, key=lambda member: member.makespan)
+        most = int(CLOSE * best.makespan)
     return best
+
+
+def _fused(
+    scheduler: Scheduler, plain: Plan, boundary: str, given: dict[str, Placement], first: int, most: int
+) -> tuple[Member | None, int]:
+    """The fastest of what fusing makes of a plan, with its own boundary and another, and its number; the one numbered
+    ``first`` if that takes more than ``most``. As fewer operators are left that run alone, theirs may be the other kind
+    of tiles."""
+    boundaries = dict.fromkeys((plain.boundary, boundary))
+    plans = [plan for each in boundaries for plan in fused_plans(scheduler, replace(plain, boundary=each), given)]
+    best, best_number = None, first
+    for number in sorted(range(len(plans)), key=lambda number: number != first):
+        fused = _faster(scheduler, best, plans[number]) if plans[number].groups else best
+        if fused is not best:
+            best, best_number = fused, number
+        if best and number == first and best.makespan > most:
+            return best, first
+    for goal in TILES_FOR:
+        if best and goal != best.plan.tiles:
+            best = _faster(scheduler, best, replace(best.plan, tiles=goal))
+    return best, best_number
 
 
 def _faster(scheduler: Scheduler, best: Member | None, plan: Plan) -> Member | None:

@@ -35,6 +35,7 @@ class Rule(NamedTuple):
 
 
 NEAR = 1.1  # members at most so much slower than the fastest are fused, too; others need not be found
+CLOSE = 1.05  # once all on fewer cores take so much longer than the fastest, still fewer are not tried
 RULES = (
     Rule("keep", FULL),
     Rule("keep", HALF),
@@ -63,9 +64,10 @@ def best_unfused(scheduler: Scheduler, boundary: str = "", given: Mapping[str, P
 def best_by_cores(
     scheduler: Scheduler, boundary: str = "", given: Mapping[str, Placement] | None = None
 ) -> list[Member]:
-    """The fastest member on all like cores, on half of them, a quarter … until their arithmetic alone takes longer;
-    last, every operator whole, on cores in turn and on one. Of these, only what takes at most ``NEAR`` times as long as
-    the fastest. Raises as ``best_unfused`` does."""
+    """The fastest member on all like cores, on half of them, a quarter … until all of some number take over ``CLOSE``
+    times as long as the fastest, or their arithmetic alone takes longer; last, every operator whole, on cores in turn
+    and on one. Of these, only what takes at most ``NEAR`` times as long as the fastest. Raises as ``best_unfused``
+    does."""
     given = dict(given or {})
     racing = _Race(scheduler, tuple(rule for rule in RULES if boundary in ("", rule.boundary)))
     failed: NoSchedule | None = None
@@ -73,7 +75,9 @@ def best_by_cores(
         if racing.last and _busy_ticks(scheduler, racing.last, count) >= racing.fastest:
             break
         try:
-            racing.run(scheduler.complete(Plan(placements=given, buffer_share=racing.rules[0].buffer_share), count))
+            plan = scheduler.complete(Plan(placements=given, buffer_share=racing.rules[0].buffer_share), count)
+            if racing.run(plan) > CLOSE * racing.fastest:
+                break
         except NoSchedule as error:
             failed = failed or error
     if not racing.found:
@@ -110,11 +114,12 @@ class _Race:
         """Ticks of the fastest so far."""
         return min((member.makespan for member in self.found), default=NEVER)
 
-    def run(self, plan: Plan) -> None:
-        """Find the fastest of a plan by all rules, of equal ones that of the first; it is kept if it is near the
-        fastest of other plans. Raises ``NoSchedule`` if it can run by none."""
+    def run(self, plan: Plan) -> int:
+        """Find the fastest of a plan by all rules, of equal ones that of the first: its ticks. It is kept if it is near
+        the fastest of other plans; if not, its ticks are more than it would be kept with. Raises ``NoSchedule`` if it
+        can run by none."""
         if plan.placements in self.tried:
-            return
+            return self.fastest
         self.tried.append(plan.placements)
         best: Member | None = None
         failed: NoSchedule | None = None
@@ -143,6 +148,7 @@ class _Race:
             self.found.append(best)
         elif failed is not None and not can_run:
             raise failed
+        return best.makespan if best else most
 
 
 def one_core_per_layer(scheduler: Scheduler, base: Plan) -> dict[str, Placement]:
