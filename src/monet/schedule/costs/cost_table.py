@@ -112,7 +112,8 @@ class CostTable:
         self.wires: dict[tuple[str, int, tuple[int, ...]], tuple[int, Wires]] = {}
         self.timings: dict[tuple[int, int, float], tuple[tuple[F64, F64, F64], F64, F64]] = {}
         self.final_splits: dict[tuple[Any, ...], Split] = {}  # see ``planning.finalists``
-        self.contents: dict[tuple[Any, ...], int] = {}  # cuts of storages, numbered
+        self._cut_numbers: dict[tuple[Any, ...], int] = {}
+        self.cut_as: list[tuple[Any, ...]] = []  # cuts of storages, by number
         self.orders: dict[tuple[Any, ...], I64x2] = {}  # of the tiles of groups, by the arrays of their operators
         self.drafted: Draft | None = None  # the last one: the next is made of the same, as far as it has not changed
 
@@ -148,6 +149,13 @@ class CostTable:
             blocks = (steps.pieces, self._cache(instance)) if instance.core.thread_blocks else ()
             content = (operator.key, ranges, held, self._surroundings(*around), blocks)
             found = self._known[key] = self.store[STEPS].get_or(content, lambda: self._compute(*around, steps, number))
+        return found
+
+    def cut_number(self, content: tuple[Any, ...]) -> int:
+        """A number for how a storage is cut, and by which group; what it stands for is slow to compare."""
+        found = self._cut_numbers.setdefault(content, len(self.cut_as))
+        if found == len(self.cut_as):
+            self.cut_as.append(content)
         return found
 
     def goal_of(self, operator: Operator, plan: Plan, held: bool) -> str:

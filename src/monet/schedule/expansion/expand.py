@@ -222,12 +222,11 @@ class Expansion:
         self.ahead_alone: dict[tuple[str, ...], int] = {}
         self.n_steps = 0
         self.n_entries = 0
+        self.check_at = CHECKED
 
-    def _check_memory(self, more: int) -> None:
-        """Refuse a schedule that this computer has no memory for, before it is taken. ``more``: operands of tiles."""
-        before, self.n_entries = self.n_entries, self.n_entries + more
-        if before // CHECKED == self.n_entries // CHECKED:
-            return
+    def _check_memory(self) -> None:
+        """Refuse a schedule that this computer has no memory for, before it is taken."""
+        self.check_at = (self.n_entries // CHECKED + 1) * CHECKED
         free = free_memory_bytes()
         if free is not None and self.n_entries * ENTRY_BYTES > free:
             raise self.too_large()
@@ -267,8 +266,9 @@ class Expansion:
                 self.elsewhere ^= {before.operator.number, number}
             if self.like is not None:
                 cut = self.like.origins.cuts
-                names = ((stepped.storages[position], new) for position, new in known.cuts)
-                self.moved.update(storage for storage, new in names if cut.get(storage) != new)
+                for position, new in known.cuts:
+                    if cut.get(stepped.storages[position]) != new:
+                        self.moved.add(stepped.storages[position])
         if known.cuts:
             self.cuts.waiting.append((stepped, known.arrays))
             for position, new in known.cuts:
@@ -280,7 +280,9 @@ class Expansion:
         self.group_of.append(group)
         steps, entries, *_ = known.arrays.counts
         self.n_steps += steps
-        self._check_memory(entries)
+        self.n_entries += entries
+        if self.n_entries >= self.check_at:
+            self._check_memory()
         return True
 
     def _key(self, stepped: OperatorSteps) -> tuple[Any, ...]:
@@ -296,39 +298,39 @@ class Expansion:
 
     def _arrays(self, stepped: OperatorSteps, key: tuple[Any, ...]) -> KnownArrays:
         """Arrays that were not made for these surroundings before; those of an operator alike if there is one."""
-        self.cuts.catch_up()
         store, surroundings = self.table.store, self._surroundings(stepped)
         pace = self.machine.accelerator.clock_hz / stepped.instances[0].core.clock_hz
         alike, kept = (surroundings, stepped.costs, pace), store[ALIKE]
         arrays = kept.get(alike)
         if arrays is None:
+            self.cuts.catch_up()
             together = stepped.instances[0].name in self.machine.cluster_of
             arrays = (arrays_together if together else arrays_of)(self.cuts, stepped, surroundings, store)
             self.cuts.forget_new()  # they are noted in their turn
             kept.keep(alike, arrays)
-        known = self.table.contents
-        cuts = tuple(
-            (position, known.setdefault((grid.content, stepped.tiled), len(known)))
-            for position, grid, _ in arrays.grids
-        )
+        number = self.table.cut_number
+        cuts = tuple([(position, number((grid.content, stepped.tiled))) for position, grid, _ in arrays.grids])
         return self.table.arrays.keep(key, KnownArrays(arrays, cuts))
 
     def _finer(self, storage: str) -> int:
         """A number for how groups cut a storage more finely; what it stands for is slow to compare."""
         number = self.finer.get(storage)
         if number is None:
-            known, content = self.table.contents, self.cuts.finer_content(storage)
-            number = self.finer[storage] = known.setdefault(content, len(known))
+            number = self.finer[storage] = self.table.cut_number(self.cuts.finer_content(storage))
         return number
 
     def _surroundings(self, stepped: OperatorSteps) -> tuple[Any, ...]:
         """Everything that an operator's arrays depend on but its costs; no names: it is equal for operators alike."""
         operator, group, steps = stepped.operator, stepped.tiled, stepped.steps
-        storages = []
+        storages, known, cut_as = [], self.workload.storages, self.table.cut_as
         for storage in operator.storages:
-            grid = self.cuts.grids.get(storage)
-            cut = (grid.content, self.cuts.same_group(stepped, storage)) if grid else self.cuts.finer_content(storage)
-            storages.append((cut, self.workload.storages[storage].alike))
+            number = self.cuts.number.get(storage)
+            if number is None:
+                cut = self.cuts.finer_content(storage)
+            else:
+                content, tiled = cut_as[number]
+                cut = content, tiled == group  # whether it was cut by this group
+            storages.append((cut, known[storage].alike))
         cores, roomy = stepped.placement.cores, stepped.held or stepped.is_summed
         cluster = self.machine.cluster_of.get(cores[0])
         places = (cores, self.table.places(cores[:1], roomy)) if cluster else self.table.places(cores, roomy)
@@ -438,12 +440,15 @@ class Expansion:
             table, which = self.like.origins.rows.copy(), self.other
         else:
             table, which = np.zeros((len(self.operators), ROW), np.int64), [*range(len(self.operators))]
+        rows = []
         for place in which:
             steps, costed = self.operators[place], self.operators[place].costed
             held = steps.held and not costed.refills
-            table[place] = (
+            rows.append((
                 *self.known[place].arrays.counts, steps.operator.number, 0, held, *costed.mode, costed.dispatch_ticks,
-            )  # fmt: skip
+            ))  # fmt: skip
+        if rows:
+            table[which] = rows
         table[:, GROUP] = self.group_of
         return table
 

@@ -104,7 +104,7 @@ class OperatorArrays:
         found.own[:] = np.cumsum(found.adds == 0) - 1
         return found
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         """What keeping them takes."""
         return 1000 + sum(array.nbytes for array in (self.steps, self.parts, self.entries, self.buffers, self.storage))

@@ -10,9 +10,10 @@ made outside of the run does not join: its blocks are not the run's to cut.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 
 from monet.errors import nearest
 from monet.hardware.accelerator import CoreInstance
@@ -100,6 +101,7 @@ def _best_fused(scheduler: Scheduler, unfused: Sequence[Member], boundary: str, 
     first for the next; others only if those bring it close to the fastest."""
     best, first, most = unfused[0], 0, NEVER
     for plain in unfused:
+        scheduler.costs.drafted = plain.draft  # operators that are not fused are as there
         fused, first = _fused(scheduler, plain.plan, boundary, given, first, most)
         best = min(best, fused or best, key=lambda member: member.makespan)
         most = int(CLOSE * best.makespan)
@@ -113,10 +115,11 @@ def _fused(
     ``first`` if that takes more than ``most``. As fewer operators are left that run alone, theirs may be the other kind
     of tiles."""
     boundaries = dict.fromkeys((plain.boundary, boundary))
-    plans = [plan for each in boundaries for plan in fused_plans(scheduler, replace(plain, boundary=each), given)]
+    makers = [maker for each in boundaries for maker in _makers(scheduler, replace(plain, boundary=each), given)]
     best, best_number = None, first
-    for number in sorted(range(len(plans)), key=lambda number: number != first):
-        fused = _faster(scheduler, best, plans[number]) if plans[number].groups else best
+    for number in sorted(range(len(makers)), key=lambda number: number != first):
+        plan = makers[number]()
+        fused = _faster(scheduler, best, plan, most if number == first else NEVER) if plan.groups else best
         if fused is not best:
             best, best_number = fused, number
         if best and number == first and best.makespan > most:
@@ -127,12 +130,13 @@ def _fused(
     return best, best_number
 
 
-def _faster(scheduler: Scheduler, best: Member | None, plan: Plan) -> Member | None:
-    """A plan if it can run and is faster than the best so far, else that one."""
+def _faster(scheduler: Scheduler, best: Member | None, plan: Plan, most: int = NEVER) -> Member | None:
+    """A plan if it can run and is faster than the best so far, else that one. What takes more than ``most`` is only
+    known to."""
     try:
         plan = scheduler.complete(plan)
         made = scheduler.draft(plan)
-        ticks = scheduler.makespan(plan, made, best.makespan if best else NEVER)
+        ticks = scheduler.makespan(plan, made, best.makespan if best else min(most + 1, NEVER))
     except NoSchedule:
         return best
     return Member(ticks, plan, made) if not best or ticks < best.makespan else best
@@ -147,13 +151,27 @@ def fused_plans(scheduler: Scheduler, plain: Plan, given: dict[str, Placement]) 
     """Plans to choose from: copies made in output stages; runs of vector operators; the same with stretches that fit in
     four tiles; with those that lead to matrix operators in up to eight, as they save a gradient's way to DRAM and
     back."""
+    return (maker() for maker in _makers(scheduler, plain, given))
+
+
+def _makers(scheduler: Scheduler, plain: Plan, given: dict[str, Placement]) -> tuple[Callable[[], Plan], ...]:
+    """What makes each of ``fused_plans``: not all of them are asked for."""
     from monet.schedule.planning.output_stages import with_output_stages  # it builds on what is here
 
-    yield with_output_stages(scheduler, plain, given)
-    grouped = [(run, found) for run in runs(scheduler.workload) if (found := run_group(scheduler, run, plain, given))]
-    yield _with_stretches(scheduler, plain, given, grouped, 0, ())
-    for most_tiles, kinds in ((TILES[0], (True, False)), (TILES[1], (True,))):
-        yield _with_stretches(scheduler, plain, given, grouped, most_tiles, kinds)
+    @cache
+    def grouped() -> list[tuple[Run, tuple[Group, str]]]:
+        every = ((run, run_group(scheduler, run, plain, given)) for run in runs(scheduler.workload))
+        return [(run, found) for run, found in every if found]
+
+    def stretched(most_tiles: int, kinds: tuple[bool, ...]) -> Plan:
+        return _with_stretches(scheduler, plain, given, grouped(), most_tiles, kinds)
+
+    return (
+        lambda: with_output_stages(scheduler, plain, given),
+        lambda: stretched(0, ()),
+        lambda: stretched(TILES[0], (True, False)),
+        lambda: stretched(TILES[1], (True,)),
+    )
 
 
 def _with_stretches(
