@@ -98,11 +98,18 @@ def transformers() -> None:
     evaluate(graph, hardware)
     small = best_of(lambda: evaluate(graph, hardware), 2)
     row("GPT-2 small step, 1,024 tokens, on fusemax", small, 0.5)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{'memory of this process so far':<72} {peak:9.0f} MB  budget    500 MB  {peak / 500:5.2f}×")
+    ran = subprocess.run([sys.executable, __file__, "--memory"], capture_output=True, text=True, check=True)
+    peak = float(ran.stdout)
+    print(f"{'memory of a process that does only that':<72} {peak:9.0f} MB  budget    500 MB  {peak / 500:5.2f}×")
     scheduler = Scheduler(graph, hardware)
     seconds = best_of(lambda: scheduler.schedule(Plan()), 2)
     print(f"{'GPT-2 small step, new plan only':<72} {seconds * 1e3:9.1f} ms")
+
+
+def memory() -> None:
+    """The most memory that this process has had, in MB, after one evaluation."""
+    evaluate(training_step(load_model("gpt2-small", sequence=1024)), load_hardware("fusemax"))
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
 def new_hardware() -> None:
@@ -152,6 +159,8 @@ def against(other: str, rounds: int = 3) -> None:
 
 if __name__ == "__main__" and sys.argv[1:2] == ["--against"]:
     against(sys.argv[2])
+elif __name__ == "__main__" and sys.argv[1:2] == ["--memory"]:
+    memory()
 elif __name__ == "__main__":
     resnet18()
     stream()

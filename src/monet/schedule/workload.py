@@ -14,7 +14,7 @@ import numpy as np
 from monet.arrays import I64, U8x2
 from monet.graph.graph import Graph
 from monet.graph.kind import PORT_FAMILIES, Call, Dimensions, Family, kind_named
-from monet.graph.loop_nest import Index, LoopNest, Operand, index
+from monet.graph.loop_nest import Index, LoopNest, Operand, index, known_nest
 from monet.graph.op import Attributes, Op
 from monet.graph.operators.attention_products import attended
 from monet.graph.tensor import Role, Tensor, view_strides
@@ -293,7 +293,7 @@ def _form(
         return None
     if kind.nest is None and not copies:
         raise MappingError("has no loop nest")
-    nest = kind.nest(call) if kind.nest else _copy_nest(call)
+    nest = known_nest(kind.nest(call) if kind.nest else _copy_nest(call))
     bias = bias_of(call, nest) if kind.family in MATRIX else None
     operands = (*nest.operands, *((bias,) if bias else ()))
     touched = {operand.slot for operand in operands}

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from monet.arrays import F64, I64
-from monet.graph.loop_nest import Index, LoopNest, Operand
+from monet.graph.loop_nest import Index, LoopNest, Operand, known_nest
 from monet.graph.tensor import Tensor
 from monet.schedule.plan import Split
 
@@ -169,7 +169,7 @@ def step_nest(nest: LoopNest, steps: StepRanges, number: int) -> LoopNest:
 
 @lru_cache(maxsize=8192)
 def _part(nest: LoopNest, ranges: tuple[tuple[str, int, int], ...]) -> LoopNest:
-    return nest.part({dim: (low, high) for dim, low, high in ranges})
+    return known_nest(nest.part({dim: (low, high) for dim, low, high in ranges}))
 
 
 def shape_classes(nest: LoopNest, steps: StepRanges) -> tuple[I64, I64]:

@@ -29,6 +29,10 @@ class NotRepeating(Exception):
     """A schedule of fewer layers does not say what that of all is."""
 
 
+class NeverRepeating(NotRepeating):
+    """Nor does one of any other number of layers."""
+
+
 @dataclass(frozen=True)
 class Shortened:
     """A workload with fewer layers, ``before`` of them before the cut, and as many behind it. ``segment``: by operator,

@@ -18,7 +18,7 @@ from functools import cache
 from monet.errors import nearest
 from monet.hardware.accelerator import CoreInstance
 from monet.schedule.engine import NoSchedule, Scheduler
-from monet.schedule.folding.shortened import KEPT, NotRepeating
+from monet.schedule.folding.shortened import KEPT, NeverRepeating, NotRepeating
 from monet.schedule.plan import TILES as TILES_FOR
 from monet.schedule.plan import Group, Placement, Plan, PlanError
 from monet.schedule.planning.family import CLOSE, Member, best_by_cores
@@ -64,12 +64,16 @@ def _folded(scheduler: Scheduler, boundary: str, given: dict[str, Placement]) ->
         few = scheduler.with_fewer_layers(kept)
         if few is None or few.short is None:
             return None
-        with suppress(NoSchedule, NotRepeating):
+        try:
             best = _best(few, boundary, {})
             plan = few.short.lengthened(best.plan)
             schedule = scheduler.timed(plan, scheduler.draft(plan))
-            if schedule.makespan == best.makespan:
-                return schedule
+        except NeverRepeating:
+            return None  # nor with more of them
+        except (NoSchedule, NotRepeating):
+            continue
+        if schedule.makespan == best.makespan:
+            return schedule
     return None
 
 

@@ -86,7 +86,7 @@ def _best_design(operator: Operator, table: CostTable, share: float, most_cores:
     if operator.is_matrix and len(rivals) == 1 and len(designs) > 1 and not rivals[0][0].core.weights_resident:
         return rivals[0]  # no choice to make; if it does not fit, whoever costs its pieces says so
     best: tuple[float, Cores] | None = None
-    others = [cores for cores in able if cores not in rivals]
+    others = [cores for cores in able if not any(cores is rival for rival in rivals)]
     for some in (rivals, others):  # cells that hold weights may be too few for an operator: then the others
         for instances in sorted(some, key=lambda cores: _preferred(operator, cores), reverse=True):
             if best and operator.is_matrix and _least_seconds(operator, instances, table) >= best[0] * CLEARLY:

@@ -17,7 +17,7 @@ import numpy as np
 
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.expansion.expand import Draft
-from monet.schedule.folding.shortened import NotRepeating
+from monet.schedule.folding.shortened import NeverRepeating
 from monet.schedule.plan import Placement, Plan
 from monet.schedule.planning.floors import whole_floor
 from monet.schedule.schedule import Schedule
@@ -86,7 +86,7 @@ def best_by_cores(
     for whole in (one_core_per_layer, one_core):
         if given or _floor(scheduler, racing.found[0].plan, whole) <= NEAR * racing.fastest:
             if scheduler.short and whole is one_core_per_layer:
-                raise NotRepeating("layers take cores in turn")
+                raise NeverRepeating("layers take cores in turn")
             placements = whole(scheduler, racing.found[0].plan)
             with suppress(NoSchedule):
                 racing.run(replace(racing.found[0].plan, placements=placements | given))

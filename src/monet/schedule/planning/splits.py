@@ -27,6 +27,7 @@ from monet.hardware.accelerator import Accelerator, CoreInstance
 from monet.hardware.core import Core, Flow
 from monet.hardware.errors import HardwareError
 from monet.hardware.lane_array import arrays_for, peak_products_per_cycle
+from monet.hashed import Hashed
 from monet.mapping.cost_store import CostStore, Section
 from monet.mapping.errors import MappingError
 from monet.mapping.mapper.parts import has_phases
@@ -50,6 +51,7 @@ ALONE = 1.02  # a split over several cores is not worth less than this
 
 WAYS = Section["Ways"]("ways to split", 10_000)
 ARRAY_CYCLES = Section[float]("array cycles of pieces", 100_000)
+ARRAYS = Section[Hashed[object]]("what arrays of cores depend on", 2048)
 CLOCKS = Section["tuple[int, Clock]"]("clocks of splits", 4096)  # with a number each, short for its key
 CLOCKS_ON = Section["tuple[int, Clock]"]("clocks of splits by core", 4096)  # the same
 WIRES = Section[int]("wires of like cores", 4096)  # a number each
@@ -101,10 +103,16 @@ def array_cycles(operator: Operator, core: Core, split: Split, store: CostStore)
     return store[ARRAY_CYCLES].get_or((operator.key, arrays_key(core, store), split), compute)
 
 
-def arrays_key(core: Core, store: CostStore) -> tuple[object, ...]:
-    """What the arrays of a core do depends on, whatever its memories hold."""
-    room = core.top("I").total_bytes if core.thread_blocks else 0
-    return known_shape(core, store), core.thread_blocks, room, *_lanes_key(core)
+def arrays_key(core: Core, store: CostStore) -> Hashed[object]:
+    """What the arrays of a core do depends on, whatever its memories hold: one object for equal ones."""
+    known = store[ARRAYS]
+
+    def compute() -> Hashed[object]:
+        room = core.top("I").total_bytes if core.thread_blocks else 0
+        found = Hashed[object]((known_shape(core, store), core.thread_blocks, room, *_lanes_key(core)))
+        return known.get_or(found, lambda: found)
+
+    return known.get_or(core, compute)
 
 
 def _lanes_key(core: Core) -> tuple[object, ...]:
