@@ -101,7 +101,10 @@ def test_every_plan_of_the_family_is_extrapolated_to_the_tick() -> None:
 
 def test_the_default_plan_is_the_one_found_with_all_layers() -> None:
     scheduler = scheduler_of(request(26))
-    folded, plain = default_plan._folded(scheduler, "", {}), default_plan._sought(scheduler_of(request(26)), "", {})
+    folded, plain = (
+        default_plan._folded(scheduler, "", {}, scheduler.schedule),
+        default_plan._sought(scheduler_of(request(26)), "", {}),
+    )
     assert folded is not None
     assert folded.plan == plain.plan
     assert folded.makespan == plain.makespan

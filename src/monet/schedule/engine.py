@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 
@@ -16,7 +17,7 @@ from monet.schedule.clusters import LEAST
 from monet.schedule.costs.cost_table import CostTable
 from monet.schedule.expansion.expand import Draft, Expanded, draft, too_large
 from monet.schedule.folding.recurrence import Recurrence
-from monet.schedule.folding.shortened import Shortened, shortened
+from monet.schedule.folding.shortened import KEPT, NotRepeating, Shortened, shortened
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Plan
 from monet.schedule.planning.grouping import tiled_groups
@@ -142,6 +143,34 @@ class Scheduler:
         with without_collecting():
             expanded, decided, strict = self._decided(plan, made)
             return Schedule(plan, expanded, *served(decided, self.machine, strict=strict))
+
+    def measured(self, plan: Plan) -> Schedule:
+        """The same as ``schedule``, to be measured only: made with fewer of many equal layers where these say to the
+        tick and byte what all do (``Schedule.repeated``)."""
+        machine = self.machine
+        if machine.resident or len(machine.accelerator.drams) > 1:  # what lies where depends on all layers
+            return self.schedule(plan)
+        for kept in KEPT:
+            few = self.with_fewer_layers(kept)
+            if few is None:
+                break
+            if len(plan.placements) < len(self.workload.operators):
+                plan = self.complete(plan)
+            with suppress(NoSchedule, NotRepeating):
+                return few.folded(plan)
+        return self.schedule(plan)
+
+    def folded(self, plan: Plan) -> Schedule:
+        """The schedule of a complete plan for all layers, made with those that are kept. Raises ``NotRepeating`` if
+        they do not say what all do, or ``NoSchedule``."""
+        assert self.short is not None
+        with without_collecting():
+            kept = self.short.shortened(plan)
+            expanded, decided, strict = self._decided(kept, self.draft(kept))
+            layers, resources = Recurrence(self.short, expanded, decided), len(self.machine.resource_names)
+            order = min(_orders(decided, self.machine, strict), key=lambda order: layers.whole_ticks(order, resources))
+            found, timed = _timed(decided, self.machine, order)
+            return Schedule(plan, expanded, found, timed, layers.repeated(order, resources, found, timed))
 
     def makespan(self, plan: Plan, made: Draft, most: int = NEVER) -> int:
         """Ticks of the schedule that ``timed`` would make; ``most`` if they are not less, which is often known long

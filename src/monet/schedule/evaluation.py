@@ -92,9 +92,9 @@ def evaluate(
         with without_collecting():
             try:
                 if plan is None:
-                    schedule = default_schedule(scheduler, fusion, boundary, dict(placed))
+                    schedule = default_schedule(scheduler, fusion, boundary, dict(placed), to_measure=True)
                 else:
-                    schedule = scheduler.schedule(plan)
+                    schedule = scheduler.measured(plan)
             except NoSchedule as error:
                 tried, seconds = plan or Plan(boundary=boundary or "keep"), time.perf_counter() - began
                 return without_figures(scheduler, tried, error.reason, inputs or {}, seconds)
@@ -125,7 +125,7 @@ def measure(scheduler: Scheduler, schedule: Schedule, inputs: Mapping[str, Any],
     """Everything there is to know of a schedule."""
     machine, workload = scheduler.machine, scheduler.workload
     accelerator, makespan = machine.accelerator, schedule.makespan
-    energy = energy_of(schedule, machine, len(workload.operators))
+    energy = energy_of(schedule, machine, len(schedule.times))
     measures = Measures(schedule, machine, workload, energy)
     memory = traces(schedule, machine, workload)
     latency = makespan / machine.ticks_per_second

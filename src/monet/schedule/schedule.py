@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from monet.arrays import I64, Bool
+from monet.arrays import I64, Bool, I64x2
 from monet.schedule.expansion.expand import Expanded
+from monet.schedule.folding.repeated import Repeated
 from monet.schedule.plan import Plan
 from monet.schedule.simulation.queues import renumber
 from monet.schedule.simulation.records import (
@@ -114,6 +115,7 @@ class Stays(NamedTuple):
     came: I64  # ticks
     went: I64
     operator: I64  # that made it come; -1: it is there from the start
+    leaving: I64  # the operator that made it go; -1: it is there at the end
 
 
 class Touched(NamedTuple):
@@ -142,6 +144,7 @@ class Schedule:
     expanded: Expanded
     decided: Decided
     timed: Timed
+    repeated: Repeated | None = None  # of fewer layers than the plan's
 
     @cached_property
     def analyses(self) -> dict[type, object]:
@@ -150,8 +153,18 @@ class Schedule:
 
     @property
     def makespan(self) -> int:
-        """Ticks from the start to the end of the last node."""
-        return self.timed.makespan
+        """Ticks from the start to the end of the last node, of all layers."""
+        return self.repeated.makespan if self.repeated else self.timed.makespan
+
+    @cached_property
+    def times(self) -> I64:
+        """By operator that was scheduled, how many of the plan it stands for."""
+        return self.repeated.times if self.repeated else np.ones(len(self.expanded.draft.workload.operators), np.int64)
+
+    @property
+    def waits(self) -> I64x2:
+        """What every core waits for in all (see ``Timed``)."""
+        return self.repeated.waits if self.repeated else self.timed.waits
 
     @property
     def size(self) -> int:
@@ -248,7 +261,7 @@ class Schedule:
     @property
     def longest_chain(self) -> int:
         """Ticks of the longest path along data alone: as if no resource were ever shared and no memory full."""
-        return longest_chain(self.decided.events)
+        return self.repeated.longest_chain if self.repeated else longest_chain(self.decided.events)
 
     def last_end(self, operators: int) -> I64:
         """By operator: the tick at which all of its nodes have ended."""
@@ -264,16 +277,20 @@ class Schedule:
         block = np.flatnonzero(self.decided.dram.came != NOT_YET)
         came, went = self.decided.dram.came[block], self.decided.dram.went[block]
         start, end = self._times(came, went)
-        operator = np.where(came >= 0, self.decided.events.nodes.operator[came], -1)
         size = self.expanded.tables.blocks.bytes[block]
-        return Stays(block, np.zeros_like(block), size, start, end, operator)
+        return Stays(block, np.zeros_like(block), size, start, end, self._by(came), self._by(went))
 
     @cached_property
     def on_chip(self) -> Stays:
         """Copies of blocks, and buffers, in the memories on chip."""
         copies = self.decided.copies
-        operator = np.where(copies.came >= 0, self.decided.events.nodes.operator[copies.came], -1)
-        return Stays(copies.block, copies.memory, copies.bytes, *self._times(copies.came, copies.went), operator)
+        moments, (came, went) = self._times(copies.came, copies.went), map(self._by, (copies.came, copies.went))
+        return Stays(copies.block, copies.memory, copies.bytes, *moments, came, went)
+
+    def _by(self, nodes: I64) -> I64:
+        """Operators of nodes; -1 where there is none."""
+        found: I64 = np.where(nodes >= 0, self.decided.events.nodes.operator[nodes], -1)
+        return found
 
     def _times(self, came: I64, went: I64) -> tuple[I64, I64]:
         """Ticks at which something comes (from the start, if no node brings it) and goes (at the end, if none does)."""

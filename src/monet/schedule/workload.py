@@ -15,7 +15,7 @@ from monet.arrays import I64, U8x2
 from monet.graph.graph import Graph
 from monet.graph.kind import PORT_FAMILIES, Call, Dimensions, Family, kind_named
 from monet.graph.loop_nest import Index, LoopNest, Operand, index, known_nest
-from monet.graph.op import Attributes, Op
+from monet.graph.op import Attributes, Op, Phase
 from monet.graph.operators.attention_products import attended
 from monet.graph.tensor import Role, Tensor, view_strides
 from monet.hashed import Hashed
@@ -207,7 +207,29 @@ class Workload:
         """Whether something runs on a port to what is outside of the chip."""
         return any(operator.is_transfer for operator in self.operators)
 
-    @property
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Of its operators."""
+        return tuple([operator.op.name for operator in self.operators])
+
+    @cached_property
+    def of_phases(self) -> dict[str, tuple[I64, I64, int]]:
+        """By phase, in order, those that have operators: the numbers of these, of these the ones that cores run, and
+        how many multiply-accumulates they have."""
+        mine: dict[str, list[Operator]] = {phase.value: [] for phase in Phase}
+        for operator in self.operators:
+            mine[operator.op.phase.value].append(operator)
+        return {
+            phase: (
+                np.array([each.number for each in some], np.int64),
+                np.array([each.number for each in some if not each.is_transfer], np.int64),
+                sum(each.macs for each in some),
+            )
+            for phase, some in mine.items()
+            if some
+        }
+
+    @cached_property
     def batch(self) -> int:
         """Samples per step: the first axis of the first input, over all passes."""
         graph = self.graph

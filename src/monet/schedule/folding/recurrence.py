@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from monet.arrays import I64
+from monet.arrays import I64, Bool, I64x2
 from monet.schedule.expansion.expand import Expanded
+from monet.schedule.folding.repeated import Repeated
 from monet.schedule.folding.shortened import NotRepeating, Shortened
 from monet.schedule.schedule import Decided, bookings_of
-from monet.schedule.simulation.records import Nodes
-from monet.schedule.simulation.replay import end_times
+from monet.schedule.simulation.records import NOT_YET, Nodes
+from monet.schedule.simulation.replay import Timed, along_data, end_times, ends_along_data, waited_along, waits_before
 
 AROUND = range(3)  # segments that are compared, counted from the last one before a cut
 OF_ITSELF = ("kind", "bytes", "bursts", "source", "target", "targets", "place", "own", "every", "latency", "duration")
@@ -51,17 +52,103 @@ class Recurrence:
 
     def whole_ticks(self, order: I64, resources: int) -> int:
         """The makespan of all layers if nodes are served in some order."""
+        return self._whole(order, resources)[0]
+
+    def repeated(self, order: I64, resources: int, found: Decided, timed: Timed) -> Repeated:
+        """What the nodes that are served in some order, and ``timed``, stand for. Raises ``NotRepeating`` where layers
+        wait, or leave something in memories, in ways that differ."""
+        makespan, later = self._whole(order, resources)
+        self._check_parts()
+        self._check_changes()
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        on_chain = np.zeros(len(order), np.bool_)
+        on_chain[waited_along(found.events, timed)[0]] = True
+        waits = timed.waits.copy()
+        for rows in self.rows:
+            _same(on_chain[place[rows]])
+            each = np.stack([self._waits(place[layer], found, timed) for layer in rows])
+            _same(each)
+            waits += self.short.removed * each[0]
+        return Repeated(self.short, np.array(later), makespan, self._longest_chain(), waits)
+
+    def _waits(self, nodes: I64, found: Decided, timed: Timed) -> I64x2:
+        """What cores wait before some nodes."""
+        chosen = np.zeros(len(timed.start), np.bool_)
+        chosen[nodes] = True
+        counted = timed._replace(waits=np.zeros_like(timed.waits), free=np.zeros_like(timed.free))
+        waits_before(found.events, counted, chosen, len(timed.waits))
+        return counted.waits
+
+    def _longest_chain(self) -> int:
+        """Ticks of the longest path along data alone. Nothing ends more than ``most`` later in a layer than in the one
+        before, so nothing in those that are left out does; and the longest path, if it passes a node that does so in
+        every layer, is longer by as much for each."""
+        events, end = self.decided.events, np.empty(len(self.decided.events.nodes), np.int64)
+        ends_along_data(events, end)
+        on_longest, found = np.zeros(len(end), np.bool_), int(end.max(initial=0))
+        along_data(events, end, on_longest)
+        for rows in self.rows:
+            deps = events.deps.some(self._of(rows, "dep_start", "dep_end"))
+            waited = np.diff(end[deps.node].reshape(len(rows), -1), axis=0)
+            growth = np.diff(end[rows], axis=0)
+            most = max(0, int(growth.max()))
+            if waited.max(initial=0) > most:
+                raise NotRepeating("what nodes wait for grows faster than they do")
+            if most and not ((growth == most).all(axis=0) & on_longest[rows].all(axis=0)).any():
+                raise NotRepeating("the longest path does not pass what grows most")
+            found += self.short.removed * most
+        return found
+
+    def _check_parts(self) -> None:
+        """Tiles of layers take their time for the same."""
+        steps = self.expanded.tables.steps
+        segment = self.short.segment[steps.operator]
+        for number in range(len(self.rows)):
+            mine = [self.expanded.parts.plain[segment == self.short.cut(number) + each] for each in AROUND]
+            if any(other.shape != mine[0].shape or (other != mine[0]).any() for other in mine[1:]):
+                raise NotRepeating("tiles of layers take different times")
+
+    def _check_changes(self) -> None:
+        """The nodes of every layer bring the same to the same memories, and take the same from there."""
+        copies, dram, nodes = self.decided.copies, self.decided.dram, len(self.decided.events.nodes)
+        blocks, block = self.expanded.tables.blocks.bytes, np.arange(len(dram))
+        there = block[dram.came != NOT_YET]
+        kind = np.append(self.short.storage_kind[self.expanded.block_storage], -1)  # the last for buffers
+        came = np.concatenate([copies.came, dram.came[there]])
+        went = np.concatenate([copies.went, dram.went[there]])
+        what = np.stack(
+            [
+                np.concatenate([copies.memory, np.zeros_like(there)]),
+                np.concatenate([kind[copies.block], kind[there]]),
+                np.concatenate([copies.bytes, blocks[there]]),
+            ]
+        )
+        for rows in self.rows:
+            of, column = np.full(nodes + 1, -1), np.zeros(nodes + 1, np.int64)
+            of[rows], column[rows] = np.arange(len(rows))[:, None], np.arange(rows.shape[1])
+            for moved in (np.maximum(came, -1), np.maximum(went, -1)):
+                found = []
+                for layer in range(len(rows)):
+                    mine = of[moved] == layer
+                    table = np.vstack([column[moved[mine]], what[:, mine]])
+                    found.append(table[:, np.lexsort(table)])
+                if any(other.shape != found[0].shape or (other != found[0]).any() for other in found[1:]):
+                    raise NotRepeating("layers bring different blocks to memories")
+
+    def _whole(self, order: I64, resources: int) -> tuple[int, list[int]]:
+        """The makespan of all layers, and by pass how much later each is than the one before."""
         end, place = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
         end_times(self.decided.events, order, end, resources)
         place[order] = np.arange(len(order))
-        later = 0
+        later = []
         for rows in self.rows:
             _constant(place[rows])
-            later += _constant(end[rows])
+            later.append(_constant(end[rows]))
         last = int(np.argmax(end))
         if last < self.first[self.short.cut(len(self.rows) - 1) + 1]:
             raise NotRepeating("the last node does not come last")
-        return int(end[last]) + self.short.removed * later
+        return int(end[last]) + self.short.removed * sum(later), later
 
     def _rows(self, number: int) -> I64:
         """Nodes around the cut of a pass, a row for each layer."""
@@ -124,7 +211,7 @@ class Recurrence:
             raise NotRepeating("memories hold something else layer by layer")
 
 
-def _same(table: I64) -> None:
+def _same(table: I64 | Bool) -> None:
     """Raise unless all rows are equal."""
     if (table[1:] != table[:-1]).any():
         raise NotRepeating("layers differ")

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 
-from monet.arrays import I64
+from monet.arrays import I64, I64x2
 from monet.graph.graph import Graph
 from monet.graph.op import Op
 from monet.graph.tensor import Tensor
@@ -31,6 +33,14 @@ class NotRepeating(Exception):
 
 class NeverRepeating(NotRepeating):
     """Nor does one of any other number of layers."""
+
+
+class Lengthening(NamedTuple):
+    """By operator of all layers: the number of the one that stands for it, and for each pass by how many layers it
+    comes later than that one."""
+
+    numbers: I64
+    places: I64x2
 
 
 @dataclass(frozen=True)
@@ -63,13 +73,53 @@ class Shortened:
         """Of a pass, the last segment before the cut."""
         return self.passes[number] + self.before - 1
 
+    @cached_property
+    def lengthening(self) -> Lengthening:
+        """What stands for every operator of all layers, and how much later that one is."""
+        whole, short, many = self.whole.by_name, self.workload.by_name, len(self.passes)
+        numbers = np.full(len(whole), -1, np.int64)
+        copy = np.full(len(whole), -1, np.int64)  # of a layer that was left out, counted from the first of these
+        for name, operator in short.items():
+            numbers[whole[name].number] = operator.number
+            for number, other in enumerate(self.copies.get(name, ())):
+                numbers[whole[other].number], copy[whole[other].number] = operator.number, number
+        segment, left_out = self.segment[numbers], copy >= 0
+        behind = segment[:, None] > np.array([self.cut(number) for number in range(many)])
+        places = self.removed * behind
+        along = np.searchsorted(self.passes, segment, side="right")[left_out] - 1
+        rising = np.array(self.rising)[along]
+        places[left_out, along] = np.where(rising, copy[left_out] + 1, self.removed - 1 - copy[left_out])
+        return Lengthening(numbers, places)
+
+    @cached_property
+    def stood_for(self) -> tuple[I64, I64]:
+        """By operator, where those that it stands for begin in a list of numbers, and that list."""
+        return np.cumsum(self.times) - self.times, np.argsort(self.lengthening.numbers, kind="stable")
+
+    def shortened(self, plan: Plan) -> Plan:
+        """A plan for all layers, for those that are kept. Raises ``NotRepeating`` if those that are left out have
+        another one than these."""
+        names = self.workload.by_name
+        kept = {name: plan.placements[name] for name in names if name in plan.placements}
+        groups = tuple([group for group in plan.groups if not names.keys().isdisjoint(group.operators)])
+        found = replace(plan, placements=kept, groups=groups)
+        if (
+            len(kept) < len(names)
+            or any(plan.placements.get(copy) != kept[name] for copy, name in self.stands_for.items())
+            or tuple(self._groups(groups)) != plan.groups
+        ):
+            raise NotRepeating("layers have different plans")
+        return found
+
+    @cached_property
+    def stands_for(self) -> dict[str, str]:
+        """Operators that are left out → those that stand for them."""
+        return {copy: name for name, copies in self.copies.items() for copy in copies}
+
     def lengthened(self, plan: Plan) -> Plan:
         """A plan for all layers. Raises ``NotRepeating`` if groups reach from one layer to another at the cut."""
-        stands_for = {copy: name for name, copies in self.copies.items() for copy in copies}
-        placements = {
-            operator.op.name: plan.placements[stands_for.get(operator.op.name, operator.op.name)]
-            for operator in self.whole.operators
-        }
+        stands_for = self.stands_for
+        placements = {name: plan.placements[stands_for.get(name, name)] for name in self.whole.names}
         return replace(plan, placements=placements, groups=tuple(self._groups(plan.groups)))
 
     def _groups(self, groups: Sequence[Group]) -> list[Group]:

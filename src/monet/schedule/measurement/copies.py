@@ -17,12 +17,24 @@ def narrow_copies(graph: Graph) -> tuple[CopyRow, ...]:
     return tuple(_row(graph, op) for op in graph.ops if op.kind == "quantize")
 
 
+class _Notes(tuple[str, ...]):
+    """On a graph."""
+
+
 def wide_products(graph: Graph) -> tuple[str, ...]:
-    """Notes on layers whose products no policy made narrow, in a graph where it did others."""
+    """Notes on layers whose products no policy made narrow, in a graph where it did others; looked for once."""
+    found = graph.analyses.get(_Notes)
+    if found is None:
+        found = graph.analyses[_Notes] = _Notes(_wide_products(graph))
+    assert isinstance(found, _Notes)
+    return found
+
+
+def _wide_products(graph: Graph) -> tuple[str, ...]:
+    if not any(op.kind == "quantize" or "formats" in op.attrs for op in graph.ops):
+        return ()
     products = [op for op in graph.ops if op.phase is Phase.FORWARD and kind_named(op.kind).family in MAC_FAMILIES]
     wide = [op for op in products if not is_narrow(graph, op)]
-    if not wide or not any(op.kind == "quantize" or "formats" in op.attrs for op in graph.ops):
-        return ()
     in_groups = [op.layer for op in wide if op.attrs.get("groups", 1) > 1]
     others = [op.layer for op in wide if op.attrs.get("groups", 1) == 1]
     reasons = (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from monet.arrays import F64
+from monet.arrays import F64, I64
 from monet.mapping.cost_store import CostStore, Section
 from monet.schedule.costs.cost_table import Costed
 from monet.schedule.machine import Machine
@@ -36,13 +36,13 @@ class Energy:
 
 
 def energy_of(schedule: Schedule, machine: Machine, n_operators: int) -> Energy:
-    """Energy of a schedule in all breakdowns."""
+    """Energy of a schedule in all breakdowns; ``by_operator`` is of those that were scheduled (``Schedule.times``)."""
     by_level, by_core, by_operator = _steps(schedule, machine, n_operators)
     clocked = clock_joules(schedule, machine)
     if clocked.any():
         steps = schedule.expanded.tables.steps
         by_operator += np.bincount(steps.operator, clocked, minlength=n_operators)
-        by_level["clock"] = float(clocked.sum())
+        by_level["clock"] = float((clocked * schedule.times[steps.operator]).sum())
         watts = dict(machine.accelerator.gated_clock_w)
         busy = Members.of(schedule, machine).parts.sum(axis=1).tolist()
         for instance, ticks in zip(machine.accelerator.cores, busy, strict=False):
@@ -51,7 +51,7 @@ def energy_of(schedule: Schedule, machine: Machine, n_operators: int) -> Energy:
     by_link = _transfers(schedule, machine, by_level, by_core, by_operator)
     for endpoint in machine.accelerator.endpoints:
         by_link[machine.core_index[endpoint.name]] = by_core.get(endpoint.name, 0.0)
-    static = machine.accelerator.static_power_w * schedule.timed.makespan / machine.ticks_per_second
+    static = machine.accelerator.static_power_w * schedule.makespan / machine.ticks_per_second
     by_level["static"] = by_core["static"] = static
     return Energy(by_level, by_core, by_operator, by_link, static)
 
@@ -63,7 +63,7 @@ def _steps(schedule: Schedule, machine: Machine, n_operators: int) -> tuple[dict
     spent, used, by_level = np.zeros(len(index)), np.zeros(len(index), bool), dict[str, float]()
     by_operator = np.zeros(n_operators)
     for first, _, numbers in schedule.expanded.alike:
-        times = len(numbers)
+        times = int(schedule.times[numbers].sum())
         total, levels, cores = _step_joules(first.costed, machine.store)
         mine = machine.crew(first.placement.cores).numbers
         spent[mine] += times * cores
@@ -107,16 +107,17 @@ def _transfers(
     read_j, write_j = machine.dram_j_per_bit
     written = np.where(moves.to_dram, write_j[moves.place], 0.0)
     joules: F64 = np.where(moves.from_dram, read_j[moves.place], written) * (8 * moves.bursts)
-    _add(by_level, "dram", joules.sum())
-    _add(by_core, "dram", joules.sum())
-    many = len(by_operator)
+    many, times = len(by_operator), schedule.times[moves.operator]
+    _add(by_level, "dram", (joules * times).sum())
+    _add(by_core, "dram", (joules * times).sum())
     by_operator += np.bincount(moves.operator, joules, minlength=many)
     by_link = np.zeros(resources)
-    by_link[machine.dram_resource :] = _by_dram(moves, machine)
+    by_link[machine.dram_resource :] = _by_dram(moves, machine, times)
     booked = schedule.occupied(moves.node)
     joules = machine.link_j_per_byte[booked.resource] * booked.bytes
-    by_link += np.bincount(booked.resource, joules, minlength=resources)
     by_operator += np.bincount(booked.operator, joules, minlength=many)
+    joules = joules * schedule.times[booked.operator]
+    by_link += np.bincount(booked.resource, joules, minlength=resources)
     _add(by_level, "link", joules.sum())
     _add(by_core, "links", joules.sum())
     levels = [memory.level for memory in machine.memories]
@@ -128,7 +129,7 @@ def _transfers(
         where = np.maximum(side, 0)
         joules = price[where] * size
         by_operator += np.bincount(moves.operator, joules, minlength=many)
-        for memory, spent in zip(machine.memories, np.bincount(where, joules, len(price))[1:], strict=True):
+        for memory, spent in zip(machine.memories, np.bincount(where, joules * times, len(price))[1:], strict=True):
             if spent:
                 _add(by_level, memory.level.name, spent)
                 if len(memory.cores) != 1:
@@ -142,11 +143,11 @@ def _transfers(
     return by_link
 
 
-def _by_dram(moves: Transfers, machine: Machine) -> F64:
-    """Joules of every DRAM."""
+def _by_dram(moves: Transfers, machine: Machine, times: I64) -> F64:
+    """Joules of every DRAM; ``times``: how many each transfer stands for."""
     drams, places = machine.accelerator.drams, machine.accelerator.dram_places
     bits = [
-        np.bincount(moves.place[mine], 8.0 * moves.bursts[mine], len(places)) @ np.array(places)
+        np.bincount(moves.place[mine], 8.0 * moves.bursts[mine] * times[mine], len(places)) @ np.array(places)
         for mine in (moves.from_dram, moves.to_dram)
     ]
     prices = [(dram.read_energy_j_per_bit, dram.write_energy_j_per_bit) for dram in drams]

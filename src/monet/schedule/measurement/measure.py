@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 
 import numpy as np
 
 from monet.arrays import F64, I64, Bool
-from monet.graph.op import Phase
 from monet.hardware.core import Core
 from monet.schedule import result_rows as r
 from monet.schedule.costs.transfer_cost import passing_bytes
+from monet.schedule.folding.repeated import Repeated
 from monet.schedule.machine import Machine
 from monet.schedule.measurement.energy import Energy
-from monet.schedule.measurement.members import Members, unfolded
+from monet.schedule.measurement.members import Members, Unfolded, unfolded
 from monet.schedule.measurement.operator_rows import Figures, OperatorRows
 from monet.schedule.measurement.repetition import notes_of, repetitions
 from monet.schedule.measurement.spans import operator_spans
-from monet.schedule.schedule import Occupied, Schedule
+from monet.schedule.schedule import Chain, Occupied, Schedule
 from monet.schedule.simulation.records import COMPUTE
 from monet.schedule.workload import Operator, Workload
 
@@ -39,7 +40,7 @@ class Measures:
     def __init__(self, schedule: Schedule, machine: Machine, workload: Workload, energy: Energy) -> None:
         self.schedule, self.machine, self.workload, self.energy = schedule, machine, workload, energy
         tiles, moves = schedule.tiles, schedule.transfers
-        self.count, self.seconds = len(workload.operators), 1 / machine.ticks_per_second
+        self.count, self.seconds = len(schedule.times), 1 / machine.ticks_per_second
         self.first, self.last = self._spans()
         self.members = Members.of(schedule, machine)
         self.busy = np.bincount(
@@ -52,6 +53,16 @@ class Measures:
         self.launching = self._launching(cores)
         self.read, self.written = self._bytes(moves.from_dram), self._bytes(moves.to_dram)
         self.moved = self._bytes(~moves.from_dram & ~moves.to_dram)
+        if schedule.repeated:
+            self._lengthen(schedule.repeated)
+
+    def _lengthen(self, repeated: Repeated) -> None:
+        """From the operators that were scheduled to all that they stand for."""
+        self.count, numbers, shift = len(repeated.numbers), repeated.numbers, repeated.shift
+        self.first, self.last = self.first[numbers] + shift, self.last[numbers] + shift
+        self.busy, self.longest, self.launching = self.busy[numbers], self.longest[numbers], self.launching[numbers]
+        self.read, self.written, self.moved = self.read[numbers], self.written[numbers], self.moved[numbers]
+        self.energy = replace(self.energy, by_operator=self.energy.by_operator[numbers])
 
     def _spans(self) -> tuple[I64, I64]:
         tiles, moves = self.schedule.tiles, self.schedule.transfers
@@ -96,8 +107,28 @@ class Measures:
         """One row per executed operator, in execution order."""
         sums = self.first, self.last, self.busy, self.longest, self.launching, self.read, self.written, self.moved
         figures = Figures(*sums, self._dram_ticks, self.energy.by_operator)
-        operators, clock_hz = self.schedule.expanded.operators, self.machine.accelerator.clock_hz
-        return r.Rows(OperatorRows(operators, self._unit_cycles, figures, self.seconds, clock_hz))
+        clock_hz, repeated = self.machine.accelerator.clock_hz, self.schedule.repeated
+        scheduled = self.schedule.expanded.operators
+        if not repeated:
+            return r.Rows(OperatorRows(scheduled, self._unit_cycles, figures, self.seconds, clock_hz))
+        row, number, group = repeated.in_order(*self._in_order)
+        cycles, every = [self._unit_cycles[one] for one in row.tolist()], self.workload.operators
+        rows = zip(row.tolist(), number.tolist(), group.tolist(), strict=True)
+
+        def make() -> tuple[r.OperatorRow, ...]:
+            operators = [replace(scheduled[one], operator=every[own], group=of) for one, own, of in rows]
+            return OperatorRows(operators, cycles, figures, self.seconds, clock_hz)()
+
+        return r.Rows(make)
+
+    @property
+    def _in_order(self) -> tuple[I64, I64]:
+        """Numbers and groups of operators that were scheduled, in execution order."""
+        operators = self.schedule.expanded.operators
+        return (
+            np.array([stepped.operator.number for stepped in operators], np.int64),
+            np.array([stepped.group for stepped in operators], np.int64),
+        )
 
     @cached_property
     def _unit_cycles(self) -> list[float]:
@@ -113,9 +144,10 @@ class Measures:
     @cached_property
     def unit_cycles(self) -> float:
         """Cycles of units of all arrays that multiply."""
-        operators = self.schedule.expanded.operators
+        operators, times = self.schedule.expanded.operators, self.schedule.times.tolist()
         return math.fsum(
-            cycles * len(stepped.instances) for stepped, cycles in zip(operators, self._unit_cycles, strict=True)
+            cycles * len(stepped.instances) * times[stepped.operator.number]
+            for stepped, cycles in zip(operators, self._unit_cycles, strict=True)
         )
 
     @cached_property
@@ -133,9 +165,9 @@ class Measures:
 
     def cores(self) -> tuple[r.CoreRow, ...]:
         """One row per core, its makespan split exactly by cause."""
-        schedule, machine, makespan = self.schedule, self.machine, self.schedule.timed.makespan
+        schedule, machine, makespan = self.schedule, self.machine, self.schedule.makespan
         found, members = [], self.members
-        all_parts, all_waits = members.parts.tolist(), schedule.timed.waits.tolist()
+        all_parts, all_waits = members.parts.tolist(), schedule.waits.tolist()
         macs, used_cycles = self._by_core()
         for number, instance in enumerate(machine.accelerator.cores):
             parts, waits = all_parts[number], all_waits[machine.core_index[instance.name]]
@@ -163,11 +195,11 @@ class Measures:
 
     def _by_core(self) -> tuple[F64, F64]:
         """By core, multiply-accumulates and cycles of units that multiply."""
-        share = dict[tuple[str, ...], list[float]]()
+        share, times = dict[tuple[str, ...], list[float]](), self.schedule.times.tolist()
         for stepped, cycles in zip(self.schedule.expanded.operators, self._unit_cycles, strict=True):
-            sums = share.setdefault(stepped.placement.cores, [0.0, 0.0])
-            sums[0] += stepped.operator.macs / len(stepped.instances)
-            sums[1] += cycles
+            sums, many = share.setdefault(stepped.placement.cores, [0.0, 0.0]), times[stepped.operator.number]
+            sums[0] += many * stepped.operator.macs / len(stepped.instances)
+            sums[1] += many * cycles
         found = np.zeros((2, len(self.machine.unfolded_index)))
         for cores, sums in share.items():
             found[:, self.machine.crew(cores).numbers] += np.array(sums)[:, None]
@@ -177,9 +209,10 @@ class Measures:
         """One row per link direction, per port of a shared level, and one for DRAM: bytes, busy time, energy."""
         machine = self.machine
         booked, resources = self._booked, len(machine.resource_names)
-        size = np.bincount(booked.resource, booked.bytes, minlength=resources)
-        busy = np.bincount(booked.resource, booked.ticks, minlength=resources)
-        makespan, table = max(1, self.schedule.timed.makespan), list[r.LinkRow]()
+        times = self.schedule.times[booked.operator]
+        size = np.bincount(booked.resource, booked.bytes * times, minlength=resources)
+        busy = np.bincount(booked.resource, booked.ticks * times, minlength=resources)
+        makespan, table = max(1, self.schedule.makespan), list[r.LinkRow]()
         described = {
             machine.dram_resource + number: ([dram.name], dram.bandwidth_bytes_per_s)
             for number, dram in enumerate(machine.accelerator.drams)
@@ -223,59 +256,63 @@ class Measures:
         for stepped in self.schedule.expanded.operators:
             if stepped.operator.is_transfer:
                 (port,) = stepped.placement.cores
-                found[port] = found.get(port, 0) + passing_bytes(stepped.operator)
+                times = int(self.schedule.times[stepped.operator.number])
+                found[port] = found.get(port, 0) + times * passing_bytes(stepped.operator)
         return found
 
     def phases(self) -> dict[str, r.PhaseRow]:
         """One row per phase that has operators."""
-        found: dict[str, r.PhaseRow] = {}
-        for phase in Phase:
-            mine = [operator for operator in self.workload.operators if operator.op.phase is phase]
-            if not mine:
-                continue
-            index = np.array([operator.number for operator in mine])
-            found[phase.value] = r.PhaseRow(
+        return {
+            phase: r.PhaseRow(
                 start_s=float(self.first[index].min() * self.seconds),
                 end_s=float(self.last[index].max() * self.seconds),
-                busy_s=float(self.busy[[each.number for each in mine if not each.is_transfer]].sum() * self.seconds),
+                busy_s=float(self.busy[on_cores].sum() * self.seconds),
                 energy_j=float(self.energy.by_operator[index].sum()),
                 dram_bytes=int(self.read[index].sum() + self.written[index].sum()),
-                macs=sum(operator.macs for operator in mine),
-                operators=len(mine),
+                macs=macs,
+                operators=len(index),
             )
-        return found
+            for phase, (index, on_cores, macs) in self.workload.of_phases.items()
+        }
 
     def energy_breakdown(self, phases: Mapping[str, r.PhaseRow]) -> r.EnergyBreakdown:
         """Joules by level, core, phase and operator; each adds up to the total."""
         energy, static = self.energy, {"static": self.energy.static}
-        names = [operator.op.name for operator in self.workload.operators]
         return r.EnergyBreakdown(
             static=energy.static,
             dynamic=energy.total - energy.static,
             by_level=energy.by_level,
             by_core=energy.by_core,
             by_phase={name: row.energy_j for name, row in phases.items()} | static,
-            by_operator=dict(zip(names, map(float, energy.by_operator), strict=True)) | static,
+            by_operator=dict(zip(self.workload.names, energy.by_operator.tolist(), strict=True)) | static,
         )
 
     def notes(self) -> tuple[str, ...]:
         """Layers that repeat to the tick."""
-        operators = self.schedule.expanded.operators
-        order = [stepped.operator.number for stepped in operators]
-        kind = np.array([stepped.number for stepped in operators], np.int64)
+        operators, repeated = self.schedule.expanded.operators, self.schedule.repeated
+        order, kind = self._in_order[0], np.array([stepped.number for stepped in operators], np.int64)
+        if repeated:
+            row, order, _ = repeated.in_order(*self._in_order)
+            kind = kind[row]
         sums = (self.last - self.first, self.busy, self.read, self.written, self.moved)
         found = repetitions(kind, self.first[order], [column[order] for column in sums])
-        return notes_of(found, operators, self.machine.ticks_per_second)
+        every = self.workload.operators
+        return notes_of(found, [every[number] for number in order.tolist()], self.machine.ticks_per_second)
 
     # --- time ---------------------------------------------------------------------------------------------------------
 
     def timeline(self) -> r.Timeline:
         """Every booking of every node."""
-        booked = unfolded(self._booked, self.schedule, self.machine, self.members)
+        booked, repeated = unfolded(self._booked, self.schedule, self.machine, self.members), self.schedule.repeated
+        if repeated:
+            row, operator, shift = repeated.each(booked.operator)
+            booked = Unfolded(
+                booked.start[row] + shift, booked.ticks[row], booked.resource[row], operator, booked.kind[row]
+            )
         return r.Timeline(
             self.machine.ticks_per_second,
             self.machine.unfolded_resources[0],
-            tuple([operator.op.name for operator in self.workload.operators]),
+            self.workload.names,
             booked.start,
             booked.start + booked.ticks,
             booked.resource,
@@ -292,9 +329,14 @@ class Measures:
 
     def critical_path(self) -> Sequence[r.CriticalStep]:
         """The chain of waiting that ends with the last node; neighbours of one operator and resource are merged."""
-        chain = self.schedule.chain
+        chain, repeated = self.schedule.chain, self.schedule.repeated
         if not len(chain.node):
             return ()
+        if repeated:
+            row, operator, shift = repeated.each(chain.operator)
+            order = np.lexsort((row, shift, chain.start[row] + shift))
+            row, start = row[order], (chain.start[row] + shift)[order]
+            chain = Chain(chain.node[row], operator[order], chain.kind[row], start, chain.resource[row])
         until = np.append(np.minimum.accumulate(chain.start[::-1])[::-1][1:], self.schedule.makespan)
         took = until > chain.start
         start, until, operator = chain.start[took], until[took], chain.operator[took]
@@ -302,7 +344,7 @@ class Measures:
         new = np.concatenate(([True], np.any([column[1:] != column[:-1] for column in what], axis=0)))[: len(start)]
         first = np.flatnonzero(new)
         last = np.append(first[1:], len(start))[: len(first)] - 1
-        names = tuple(operator.op.name for operator in self.workload.operators)
+        names = self.workload.names
         named = zip(
             (column[first] for column in what), (names, (*self.machine.resource_names, ""), r.EVENT_KINDS), strict=True
         )

@@ -72,10 +72,12 @@ class _Counting:
             if alike.first.instances[0].name in self.machine.cluster_of:
                 self.add(alike)
         alone, owner = self.crew < 0, self.first[self.steps.core]
-        np.add.at(self.by_core, owner[alone], self.parts[alone])
-        np.add.at(self.tiles, owner[alone], 1)
+        times = self.schedule.times
+        np.add.at(self.by_core, owner[alone], self.parts[alone] * times[self.steps.operator[alone], None])
+        np.add.at(self.tiles, owner[alone], times[self.steps.operator[alone]])
         pairs = np.unique(owner[alone] * (1 + self.steps.operator.max(initial=0)) + self.steps.operator[alone])
-        np.add.at(self.operators, pairs // (1 + self.steps.operator.max(initial=0)), 1)
+        core, operator = np.divmod(pairs, 1 + self.steps.operator.max(initial=0))
+        np.add.at(self.operators, core, times[operator])
         return Members(self.by_core, self.tiles, self.operators, self.busy, self.crew, tuple(self.pieces))
 
     @cached_property
@@ -89,9 +91,10 @@ class _Counting:
         steps = alike.base[:, None] + np.arange(tiled)
         for mine in _equal_rows(self.parts[steps, 3]):
             by_piece, ticks = self.of_pieces(alike.first, self.parts[steps[mine[0]], 3])
-            self.by_core[cores] += len(mine) * by_piece
-            self.tiles[cores] += len(mine) * tiled
-            self.operators[cores] += len(mine)
+            times = int(self.schedule.times[alike.number[mine]].sum())
+            self.by_core[cores] += times * by_piece
+            self.tiles[cores] += times * tiled
+            self.operators[cores] += times
             self.busy[steps[mine]] = ticks.sum(axis=1)
             self.crew[steps[mine]] = len(self.pieces) + np.arange(tiled)
             self.pieces += [(cores, taken) for taken in ticks]
@@ -116,8 +119,9 @@ class _Counting:
         for number in range(len(adding) // many):
             steps = alike.base + alike.first.steps.tiles + number
             mine = cores[[piece for piece, _ in adding[number * many : (number + 1) * many]]]
-            self.by_core[mine] += self.parts[steps].sum(axis=0)
-            self.tiles[mine] += len(steps)
+            times = self.schedule.times[alike.number]
+            self.by_core[mine] += times @ self.parts[steps]
+            self.tiles[mine] += times.sum()
             ticks = self.parts[steps].sum(axis=1)
             self.busy[steps] = many * ticks
             for like in _equal_rows(ticks[:, None]):
@@ -156,7 +160,7 @@ def unfolded(booked: Occupied, schedule: Schedule, machine: Machine, members: Me
     of_steps, cores, taken = members.of_steps(schedule.decided.events.nodes.step[schedule.events[owner[is_core]]])
     many = spread.copy()
     many[is_core] = of_steps
-    _check_room(int(many.sum()), schedule, machine)
+    _check_room(int((many * schedule.times[operator]).sum()), schedule, machine)
     row = np.repeat(np.arange(len(many)), many)
     within = np.arange(len(row)) - np.repeat(np.cumsum(many) - many, many)
     where, took = place[resource][row] + within, ticks[row]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from monet.arrays import I64
-from monet.schedule.expansion.expand import PlannedSteps
+from monet.schedule.workload import Operator
 
 LEAST_TIMES = 3  # that operators come again before they are said to repeat
 MOST_PERIODS = 6  # distances between equal operators that are looked at, the most frequent first
@@ -67,15 +67,13 @@ def _runs(kind: I64, start: I64, figures: Sequence[I64], period: int) -> Iterato
         yield Repetition(int(mine[0]), period, len(mine) + period, int(later[mine[-1]]))
 
 
-def notes_of(
-    repeated: Sequence[Repetition], operators: Sequence[PlannedSteps], ticks_per_second: float
-) -> tuple[str, ...]:
+def notes_of(repeated: Sequence[Repetition], operators: Sequence[Operator], ticks_per_second: float) -> tuple[str, ...]:
     """What repeats, in words; only layers that a model numbers, whole ones."""
     found = []
     for one in repeated:
         names = _blocks(one, operators)
         if len(names) >= LEAST_TIMES:
-            phase = operators[one.first].operator.op.phase.value
+            phase = operators[one.first].op.phase.value
             found.append(
                 f"{names[0]} to {names[-1]} repeat to the tick in {phase}: {len(names)} times {one.period} operators, "
                 f"every {1e6 * one.ticks / ticks_per_second:,.1f} µs"
@@ -83,20 +81,22 @@ def notes_of(
     return tuple(found)
 
 
-def _blocks(one: Repetition, operators: Sequence[PlannedSteps]) -> list[str]:
+def _blocks(one: Repetition, operators: Sequence[Operator]) -> list[str]:
     """Numbered layers of a stretch, one for each time; without those at either end that are not whole. None if it has
-    operators of something else."""
+    operators of something else in between: what begins behind the last layer as a layer does (a norm) is not of it."""
     end = one.first + one.operators
-    names = [_block(stepped) for stepped in operators[one.first : end : one.period]]
-    beside = {_block(stepped) for stepped in operators[max(0, one.first - one.period) : one.first]}
-    beside |= {_block(stepped) for stepped in operators[end : end + one.period]}
+    names = [_block(operator) for operator in operators[one.first : end : one.period]]
+    if names[-1] == "":
+        names.pop()
+    beside = {_block(operator) for operator in operators[max(0, one.first - one.period) : one.first]}
+    beside |= {_block(operator) for operator in operators[end : end + one.period]}
     distinct = list(dict.fromkeys(names))
     if "" in distinct or len(distinct) < len(names):
         return []
     return [name for name in distinct if name not in beside]
 
 
-def _block(stepped: PlannedSteps) -> str:
+def _block(operator: Operator) -> str:
     """The numbered layer that an operator is of; empty if there is none."""
-    match = BLOCK.match(stepped.operator.op.layer)
+    match = BLOCK.match(operator.op.layer)
     return match[1] if match else ""

@@ -38,36 +38,44 @@ ROOM = 0.5  # share of the memory that the blocks of a tile may take; the rest i
 
 
 def default_schedule(
-    scheduler: Scheduler, fusion: str = "auto", boundary: str = "", placements: Mapping[str, Placement] | None = None
+    scheduler: Scheduler,
+    fusion: str = "auto",
+    boundary: str = "",
+    placements: Mapping[str, Placement] | None = None,
+    *,
+    to_measure: bool = False,
 ) -> Schedule:
     """The schedule of the default plan. ``auto``: the fastest of the unfused family and of what fusing makes of its
-    best member. ``none``: every operator alone, results stay on chip unless another ``boundary`` is asked for."""
+    best member. ``none``: every operator alone, results stay on chip unless another ``boundary`` is asked for.
+    ``to_measure``: as ``Scheduler.measured`` makes it."""
     if fusion not in FUSIONS:
         raise PlanError(f"--fusion {fusion!r}: {nearest(fusion, FUSIONS)}, or a YAML file")
     placements = dict(placements or {})
+    made = scheduler.measured if to_measure else scheduler.schedule
     if fusion == "none":
-        return scheduler.schedule(Plan(placements=placements, boundary=boundary or "keep"))
+        return made(Plan(placements=placements, boundary=boundary or "keep"))
     found: list[Schedule] = []
 
     def find() -> Plan:
-        found.append(_folded(scheduler, boundary, placements) or _sought(scheduler, boundary, placements))
+        found.append(_folded(scheduler, boundary, placements, made) or _sought(scheduler, boundary, placements))
         return found[0].plan
 
     plan = known_plan(scheduler, boundary, placements, find)
-    return found[0] if found else scheduler.schedule(plan)
+    return found[0] if found else made(plan)
 
 
-def _folded(scheduler: Scheduler, boundary: str, given: dict[str, Placement]) -> Schedule | None:
+def _folded(
+    scheduler: Scheduler, boundary: str, given: dict[str, Placement], made: Callable[[Plan], Schedule]
+) -> Schedule | None:
     """What ``_sought`` finds, with the plan chosen by what plans take with fewer of many equal layers; None where that
-    does not say what they take with all."""
+    does not say what they take with all. ``made``: the schedule of a plan."""
     for kept in () if given else KEPT:
         few = scheduler.with_fewer_layers(kept)
         if few is None or few.short is None:
             return None
         try:
             best = _best(few, boundary, {})
-            plan = few.short.lengthened(best.plan)
-            schedule = scheduler.timed(plan, scheduler.draft(plan))
+            schedule = made(few.short.lengthened(best.plan))
         except NeverRepeating:
             return None  # nor with more of them
         except (NoSchedule, NotRepeating):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from monet.arrays import I64, I64x2
+from monet.arrays import I64, Bool, I64x2
 from monet.compiled import kernel, part
 from monet.schedule.simulation.records import COMPUTE, DATA, JOIN, MOVE, QUEUE, READ, SPACE, Events, Nodes
 
@@ -135,10 +135,9 @@ def end_times(events: Events, order: I64, end: I64, resources: int) -> None:
 
 
 @kernel
-def longest_chain(events: Events) -> int:
-    """Ticks of the longest path along data alone: as if no resource were ever shared and no memory full."""
-    longest = 0
-    end = np.empty(len(events.nodes), np.int64)
+def ends_along_data(events: Events, end: I64) -> None:
+    """When each node would end if no resource were ever shared and no memory full: the longest path to it along data
+    alone, into ``end``."""
     for number in range(len(events.nodes)):
         node, ready = events.nodes[number], 0
         for d in range(node.dep_start, node.dep_end):
@@ -146,8 +145,42 @@ def longest_chain(events: Events) -> int:
             if dep.reason != SPACE:
                 ready = max(ready, end[dep.node] + dep.lag)
         end[number] = ready + node.duration + node.latency
-        longest = max(longest, end[number])
-    return longest
+
+
+@kernel
+def along_data(events: Events, end: I64, found: Bool) -> None:
+    """Note in ``found`` the nodes of the path that ends last, of those with which ``ends_along_data`` ends."""
+    at = np.argmax(end) if end.size else -1
+    while at >= 0:
+        found[at], node = True, events.nodes[at]
+        began, at = end[at] - node.duration - node.latency, -1
+        for d in range(node.dep_start, node.dep_end):
+            dep = events.deps[d]
+            if began > 0 and dep.reason != SPACE and end[dep.node] + dep.lag == began:
+                at = dep.node
+
+
+def longest_chain(events: Events) -> int:
+    """Ticks of the longest path along data alone: as if no resource were ever shared and no memory full."""
+    end = np.empty(len(events.nodes), np.int64)
+    ends_along_data(events, end)
+    return int(end.max(initial=0))
+
+
+@kernel
+def waits_before(events: Events, timed: Timed, chosen: Bool, cores: int) -> None:
+    """What cores waited before the ``chosen`` nodes, added to ``timed.waits``; ``timed.free`` is zeros at first."""
+    nodes, bookings, free = events.nodes, events.bookings, timed.free
+    for number in range(len(nodes)):
+        node = nodes[number]
+        start, core = timed.start[number], -1
+        for b in range(node.book_start, node.book_end):
+            if bookings[b].resource < cores:
+                core = bookings[b].resource
+        if chosen[number] and core >= 0 and start > free[core]:
+            charge(nodes, timed, core, number)
+        for b in range(node.book_start, node.book_end):
+            free[bookings[b].resource] = start + bookings[b].ticks
 
 
 @kernel
