@@ -17,6 +17,7 @@ from monet.hardware.accelerator import CoreInstance
 from monet.hardware.core import CoreKind
 from monet.hardware.lane_array import arrays_for
 from monet.hardware.thread_blocks import Kernel
+from monet.hashed import Hashed
 from monet.mapping.cost_store import CostStore, Kept, Section
 from monet.mapping.errors import DoesNotFit
 from monet.mapping.unfused.border import Border
@@ -217,7 +218,7 @@ class CostTable:
         if found is None:
             machine = self.machine
             index, room = machine.memory_index, (machine.capacity * roomy).tolist()
-            found = self._places[cores, roomy] = tuple(
+            found = self._places[cores, roomy] = Hashed(
                 (
                     machine.core_index[core],
                     *((slot, index[name], room[index[name]]) for slot, name in instance.memories),

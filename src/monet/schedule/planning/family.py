@@ -35,7 +35,7 @@ class Rule(NamedTuple):
 
 
 NEAR = 1.1  # members at most so much slower than the fastest are fused, too; others need not be found
-CLOSE = 1.05  # once all on fewer cores take so much longer than the fastest, still fewer are not tried
+CLOSE = 1.05  # all on fewer cores that take so much longer than the fastest are not, and still fewer are not tried
 RULES = (
     Rule("keep", FULL),
     Rule("keep", HALF),
@@ -66,8 +66,8 @@ def best_by_cores(
 ) -> list[Member]:
     """The fastest member on all like cores, on half of them, a quarter … until all of some number take over ``CLOSE``
     times as long as the fastest, or their arithmetic alone takes longer; last, every operator whole, on cores in turn
-    and on one. Of these, only what takes at most ``NEAR`` times as long as the fastest. Raises as ``best_unfused``
-    does."""
+    and on one. Of these, only what takes at most ``NEAR`` times as long as the fastest (fewer cores, ``CLOSE`` times as
+    long as all that use more). Raises as ``best_unfused`` does."""
     given = dict(given or {})
     racing = _Race(scheduler, tuple(rule for rule in RULES if boundary in ("", rule.boundary)))
     failed: NoSchedule | None = None
@@ -76,7 +76,7 @@ def best_by_cores(
             break
         try:
             plan = scheduler.complete(Plan(placements=given, buffer_share=racing.rules[0].buffer_share), count)
-            if racing.run(plan) > CLOSE * racing.fastest:
+            if racing.run(plan, CLOSE) > CLOSE * racing.fastest:
                 break
         except NoSchedule as error:
             failed = failed or error
@@ -89,7 +89,7 @@ def best_by_cores(
                 raise NeverRepeating("layers take cores in turn")
             placements = whole(scheduler, racing.found[0].plan)
             with suppress(NoSchedule):
-                racing.run(replace(racing.found[0].plan, placements=placements | given))
+                racing.run(replace(racing.found[0].plan, placements=placements | given), NEAR)
     return [member for member in racing.found if member.makespan <= NEAR * racing.fastest]
 
 
@@ -114,17 +114,17 @@ class _Race:
         """Ticks of the fastest so far."""
         return min((member.makespan for member in self.found), default=NEVER)
 
-    def run(self, plan: Plan) -> int:
-        """Find the fastest of a plan by all rules, of equal ones that of the first: its ticks. It is kept if it is near
-        the fastest of other plans; if not, its ticks are more than it would be kept with. Raises ``NoSchedule`` if it
-        can run by none."""
+    def run(self, plan: Plan, near: float) -> int:
+        """Find the fastest of a plan by all rules, of equal ones that of the first: its ticks. It is kept if it takes
+        at most ``near`` times as long as the fastest of other plans; if not, its ticks are more than it would be kept
+        with. Raises ``NoSchedule`` if it can run by none."""
         if plan.placements in self.tried:
             return self.fastest
         self.tried.append(plan.placements)
         best: Member | None = None
         failed: NoSchedule | None = None
         can_run = False
-        most = int(NEAR * self.fastest) + 1 if self.found else NEVER
+        most = int(near * self.fastest) + 1 if self.found else NEVER
         drafts: dict[tuple[float, str], Draft] = {}  # one for all rules that differ in where results stay
         seen: set[tuple[str, tuple[int, ...]]] = set()
         for rule in self.rules:
