@@ -39,7 +39,8 @@ def ranking_of(name: str, goal: str, hardware: str, room: float) -> Ranking:
     arrays = tile_arrays(whole.frame, border.memories, target.constraints, whole.frame.factors)
     streams = {slot: whole.cost.stream_bits(slot) for slot in core.streamed}
     leakage = core.leakage_w / core.clock_hz
-    per_slot, scalars = arrays.prices(border, goal, whole.energy_j, leakage, streams, whole.cost)
+    fixed = arrays.fixed_prices(border.memories, whole.energy_j, leakage, streams, whole.cost)
+    per_slot, scalars = arrays.prices(fixed, border, goal)
     per_slot[:, ROOM] *= room
     return arrays.ranking._replace(per_slot=per_slot, scalars=scalars, keep=8)
 

@@ -138,9 +138,7 @@ def _chosen(
     key = nest, target, border.memories, phased
     bench = store[BENCHES].get_or(key, lambda: _Bench(*key, store))
     frame, arrays, counts = bench.frame, bench.arrays, bench.counts
-    per_slot, scalars = arrays.prices(
-        border, goal, bench.whole.energy_j, bench.prices.leakage_j_per_cycle, bench.streams, counts
-    )
+    per_slot, scalars = arrays.prices(bench.fixed_prices, border, goal)
     # of some tiles the estimate knows less: analog cells, phases, ports that bind, inputs transposed in every tile
     uncertain = core.weights_resident or phased or counts.bound_by != "compute" or frame.transpose_cycles > 0
     keep = 3 * FINALISTS if uncertain else FINALISTS
@@ -259,6 +257,8 @@ class _Bench:
         self.counts = self.whole.cost
         self.streams = {slot: self.counts.stream_bits(slot) for slot in target.core.streamed}
         self.prices = known_prices(target.core, target.stream, store)
+        leakage = self.prices.leakage_j_per_cycle
+        self.fixed_prices = self.arrays.fixed_prices(memories, self.whole.energy_j, leakage, self.streams, self.counts)
         self._choices: dict[bytes, _Choice] = {}
         self._below: dict[bytes, Below] = {}
 

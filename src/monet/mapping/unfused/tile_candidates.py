@@ -22,17 +22,27 @@ from monet.mapping.unfused.border import Border
 from monet.mapping.unfused.border_traffic import Memories
 from monet.mapping.unfused.tile_ranking import (
     BITS,
+    BUSY_CYCLES,
     CYCLES_PER_BIT,
+    CYCLES_PER_STEP,
+    JOULES_BELOW,
     JOULES_IN,
     JOULES_OUT,
+    LATENCY_CYCLES,
+    LEAKAGE,
     MEMORY,
+    OBJECTIVE,
     ONCE,
     PLAIN_ELEMENTS,
+    RESULT_BITS,
     RESULTS,
     ROOM,
+    SCALARS,
     SLOT_COLUMNS,
+    SPARE_WEIGHT,
     STREAMED_BITS,
     THROUGHPUT,
+    TILE_CYCLES,
     TRANSPOSE_CYCLES,
     Ranking,
 )
@@ -191,45 +201,45 @@ class TileArrays:
             found[s, ONCE] = frame.binding.operand(slot) in self.stationary
         return found
 
-    def prices(
+    def fixed_prices(
         self,
-        border: Border,
-        goal: str,
+        memories: Memories,
         joules: float,
         leakage_j_per_cycle: float,
         streams: Dictionary[str, float],
         counts: Cost,
     ) -> tuple[F64x2, F64]:
-        """``per_slot`` and ``scalars`` of the ranking."""
+        """``prices`` as far as they are the same for every border with these memories."""
         overhead = counts.fill_cycles + counts.drain_cycles - self.frame.transpose_cycles
         busy = counts.cycles - counts.fill_cycles - counts.drain_cycles
-        frame, source, per_slot = self.frame, border.stream, self._per_slot.copy()
-        levels = {slot: level for slot, _, level in border.memories}
+        frame, per_slot = self.frame, self._per_slot.copy()
+        levels = {slot: level for slot, _, level in memories}
         for s, slot in enumerate(OPERANDS):
             level = levels.get(slot)
-            fill = drain = 0.0
             if level is not None:
                 room = level.total_bytes * 8
                 if level.instances > 1:  # analog cells: those in use, one tile, no second to fill
                     room = 2 * level.size_bytes * 8 * frame.used_instances(level)
-                fill, drain, per_slot[s, ROOM] = level.write_energy_j_per_bit, level.read_energy_j_per_bit, room
+                per_slot[s, ROOM] = room
+                per_slot[s, JOULES_IN], per_slot[s, JOULES_OUT] = (
+                    level.write_energy_j_per_bit,
+                    level.read_energy_j_per_bit,
+                )
             per_slot[s, STREAMED_BITS] = streams.get(slot, 0)
-            per_slot[s, JOULES_IN] = source.read_energy_j_per_bit + fill
-            per_slot[s, JOULES_OUT] = source.write_energy_j_per_bit + drain
-            per_slot[s, CYCLES_PER_BIT] = 1 / border.pace_of(frame.binding.operand(slot))
-        scalars = np.array(
-            [
-                2 * border.latency_cycles,
-                joules,
-                leakage_j_per_cycle,
-                GOALS[goal],
-                counts.compute_cycles / self.steps,
-                frame.result_bits,
-                overhead,
-                SPARE,
-                busy,
-            ]
-        )
+        scalars = np.zeros(SCALARS)
+        scalars[JOULES_BELOW], scalars[LEAKAGE] = joules, leakage_j_per_cycle
+        scalars[CYCLES_PER_STEP], scalars[RESULT_BITS] = counts.compute_cycles / self.steps, frame.result_bits
+        scalars[TILE_CYCLES], scalars[SPARE_WEIGHT], scalars[BUSY_CYCLES] = overhead, SPARE, busy
+        return per_slot, scalars
+
+    def prices(self, fixed: tuple[F64x2, F64], border: Border, goal: str) -> tuple[F64x2, F64]:
+        """``per_slot`` and ``scalars`` of the ranking."""
+        per_slot, scalars = fixed[0].copy(), fixed[1].copy()
+        source, binding = border.stream, self.frame.binding
+        per_slot[:, JOULES_IN] += source.read_energy_j_per_bit
+        per_slot[:, JOULES_OUT] += source.write_energy_j_per_bit
+        per_slot[:, CYCLES_PER_BIT] = [1 / border.pace_of(binding.operand(slot)) for slot in OPERANDS]
+        scalars[LATENCY_CYCLES], scalars[OBJECTIVE] = 2 * border.latency_cycles, GOALS[goal]
         return per_slot, scalars
 
     def tiling(self, row: I64) -> TileOrder:

@@ -58,6 +58,7 @@ SLOT_COLUMNS = 11
     SPARE_WEIGHT,  # of energy at objective latency
     BUSY_CYCLES,  # of array and ports
 ) = range(9)
+SCALARS = 9
 
 SLOTS, OUTPUT = 3, 2
 THROUGHPUT = 3  # after the mapper's objectives

@@ -417,11 +417,11 @@ class Expansion:
         first = np.cumsum(table[:, :4], axis=0) - table[:, :4]
         placed = Placed.of(np.concatenate([first, table], axis=1))
         slot, leaves, owner, flags = self._storages(table[:, 3])
-        cut = [each.cut for each in arrays]
-        new = slot[np.concatenate(cut) + np.repeat(first[:, 3], list(map(len, cut)))]
-        sizes = [size for each in arrays for _, _, size in each.grids]
-        own = [size if g.layout is None else g.layout.own for each in arrays for _, g, size in each.grids]
-        many = np.array(list(map(len, sizes)))
+        cutting = [(place, each) for place, each in enumerate(arrays) if each.grids]
+        cut = [each.cut for _, each in cutting]
+        before = first[[place for place, _ in cutting], 3]
+        new = slot[np.concatenate(cut) + np.repeat(before, list(map(len, cut)))]
+        many, sizes, own = (np.concatenate(each) for each in zip(*(each.blocks for _, each in cutting), strict=True))
         base = np.zeros(len(owner), np.int64)
         base[new] = np.cumsum(many) - many
         shift = base[slot] - np.concatenate([each.bases for each in arrays])
@@ -429,7 +429,7 @@ class Expansion:
         gangs, starts = self._gangs()
         return Draft(
             self.workload, self.machine, tuple(self.operators), arrays, tuple(self.group_of), placed, where,
-            gangs, starts, np.concatenate(sizes), np.concatenate(own), np.repeat(owner[new], many),
+            gangs, starts, sizes, own, np.repeat(owner[new], many),
             self.workload.storage_flags[np.repeat(flags[new], many)],
             Origins(tuple(self.known), tuple(self.keys), table, self.cuts.number, self.finer),
         )  # fmt: skip

@@ -94,6 +94,15 @@ class OperatorArrays:
         """Positions of the storages that it is the first to touch."""
         return np.array([position for position, *_ in self.grids], np.int64)
 
+    @cached_property
+    def blocks(self) -> tuple[I64, I64, I64]:
+        """Of these storages: how many blocks each is cut into; of every block its bytes, and those in the memory of
+        each of the cores that work together."""
+        sizes = [size for *_, size in self.grids]
+        own = [size if grid.layout is None else grid.layout.own for _, grid, size in self.grids]
+        many = np.array(list(map(len, sizes)), np.int64)
+        return many, np.concatenate(sizes), np.concatenate(own)
+
     @property
     def gangs(self) -> GangEntries:
         """Its gangs by their entries, counted from its own first."""
