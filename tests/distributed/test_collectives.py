@@ -121,3 +121,32 @@ def test_energy_counts_hops_and_a_group_of_one_is_free():
     assert near.total_energy_j == pytest.approx(8e-12 * near.sent_bytes[0])
     assert far.total_energy_j == pytest.approx(2 * near.total_energy_j)
     assert collective_cost("all_reduce", 1e6, system.spans(1, 1, 8)).seconds == 0.0
+
+
+def nodes(outer: float, inner_share: float = 0.0, outer_share: float = 0.0):
+    text = f"""
+name: test
+devices: edge-tpu
+network:
+  node: {{size: 8, topology: switch, bandwidth_bytes_per_s: 1 GB/s, latency_s: 1 us, algorithms: [ring],
+    takes_compute: {inner_share}}}
+  cluster: {{size: 2, topology: switch, bandwidth_bytes_per_s: {outer} GB/s, latency_s: 5 us, algorithms: [ring],
+    takes_compute: {outer_share}}}
+"""
+    return system_from_text(text).spans(1, 16, 16)
+
+
+@pytest.mark.parametrize("outer", [0.8, 1.0, 2.0])
+def test_one_ring_through_all_levels_is_as_slow_as_the_slowest(outer):
+    size = 1e9
+    cost = collective_cost("all_reduce", size, nodes(outer))
+    assert cost.algorithm == "flat ring"
+    slowest = 15 / 16 * size / (min(1.0, outer) * 1e9)
+    assert cost.seconds == pytest.approx(2 * (slowest + 15 * 5e-6))
+    assert cost.sent_bytes == pytest.approx((2 * 15 / 16 * size, 2 * 15 / 16 * size / 8))
+
+
+@pytest.mark.parametrize(("inner", "outer"), [(0.2, 0.1), (0.1, 0.2)])
+def test_a_collective_takes_the_compute_that_its_greediest_level_does(inner, outer):
+    assert collective_cost("all_reduce", 1e9, nodes(1.0, inner, outer)).takes_compute == 0.2
+    assert collective_cost("send", 1e6, nodes(1.0, inner, outer)).takes_compute == outer

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from monet.distributed.pipeline import PipelineWork, simulate
+from monet.distributed.pipeline import PipelineWork, held_micro_batches, simulate, tasks_of
 from monet.distributed.pipeline_kernels import BACKWARD, FORWARD, WEIGHT
 from monet.errors import MonetError
 
@@ -54,6 +54,26 @@ def test_zero_bubble_fills_the_waits_with_gradients_of_weights():
     assert times.seconds < simulate(whole, "1f1b").seconds - 10  # of 21 seconds of bubble
     assert times.seconds >= 32 * 3 + 7  # the last stage waits for its first forward pass
     assert times.held().max() <= 8
+
+
+def test_activations_are_held_until_gradients_of_weights_are_there():
+    def held(*tasks):
+        order = np.array([2 * kind + micro for kind, micro in tasks])  # one stage, one chunk, two micro-batches
+        return held_micro_batches(order, np.array([0, len(order)]), 1, 2).tolist()
+
+    late = (FORWARD, 0), (BACKWARD, 0), (FORWARD, 1), (BACKWARD, 1), (WEIGHT, 0), (WEIGHT, 1)
+    assert held(*late) == [2]
+    assert held(*(late[number] for number in (0, 1, 4, 2, 3, 5))) == [1]
+    assert held(*late[:4]) == [1]  # with gradients of weights in backward
+
+
+@pytest.mark.parametrize(("stages", "chunks"), [(4, 2), (4, 3), (2, 2)])
+def test_interleaved_stages_warm_up_as_published(stages, chunks):
+    """Two forward passes for every stage behind, and all chunks but one for as many micro-batches as stages
+    (Narayanan et al., 2021); the first backward pass follows one more."""
+    for stage, tasks in enumerate(tasks_of("1f1b", stages, stages * chunks, 4 * stages)):
+        first = [is_forward for is_forward, *_ in tasks].index(False)
+        assert first == 2 * (stages - stage - 1) + (chunks - 1) * stages + 1
 
 
 def test_interleaving_needs_whole_groups():

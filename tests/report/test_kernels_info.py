@@ -9,7 +9,9 @@ from typer.testing import CliRunner
 
 from monet import Request
 from monet.cli import app
+from monet.hardware import load_hardware
 from monet.report.info import kernels
+from monet.report.quantities import percent
 from monet.report.result_file import write_result
 
 
@@ -38,6 +40,31 @@ def test_a_gpu_is_explained_in_its_own_words(tmp_path: Path) -> None:
     written = json.loads((tmp_path / "e.json").read_text())
     assert written["kernels"][0]["operator"] == found[0].operator.name
     assert any("Tensor cores" in sentence for sentence in written["explanation"])
+
+
+def test_every_figure_of_the_sentences() -> None:
+    """A step with fused operators, products on fewer SMs than there are, and tails that differ."""
+    result = Request("mlp-pusher", "jetson-orin", batch=64, precision="bf16").evaluate()
+    found, accelerator = kernels.kernels(result), load_hardware("jetson-orin")
+    peak, groups = accelerator.peak_macs_per_s("bf16"), {row.group for row in result.operators}
+    assert len(groups) < len(result.operators)
+    assert min(len(row.operator.cores) for row in found) < len(accelerator.cores)
+    assert {row.peak_macs_per_s for row in found} == {peak}
+    products = {row.operator.name: row.operator for row in found}.values()
+    took, macs = sum(row.latency_s for row in products), sum(row.macs for row in products)
+    idle = sum(row.kernel.tail * row.operator.latency_s for row in found) / took
+    worst = max(found, key=lambda row: row.kernel.tail * row.operator.latency_s)
+    moved = result.dram_bytes.total / result.latency_s
+    assert kernels.sentences(result, found) == [
+        f"Tensor cores reach {percent(macs / (took * peak))} of their peak while products run and "
+        f"{percent(macs / (result.latency_s * peak))} over the step.",
+        f"{len(products)} products run as kernels of {sum(row.kernel.blocks * row.sums for row in found)} blocks; last "
+        f"waves leave {percent(idle)} of the SMs' time idle, most of it {worst.operator.name}: {worst.blocks} blocks "
+        f"of {worst.kernel.tile[0]}×{worst.kernel.tile[1]} over {worst.cores} SMs in 1 wave.",
+        f"DRAM moves {moved / 1e9:.0f} GB/s on average, {percent(moved / 204.8e9)} of its 205 GB/s.",
+        f"{len(groups)} launches of 6 µs each are {percent(len(groups) * 6e-6 / result.latency_s)} of the step.",
+        f"It draws {result.energy_j / result.latency_s:.0f} W on average, of a TDP of 60 W.",
+    ]
 
 
 def test_other_devices_have_no_kernels() -> None:

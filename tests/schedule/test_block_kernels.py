@@ -9,7 +9,9 @@ import pytest
 
 from monet.graph import Graph, GraphBuilder
 from monet.hardware import load_hardware
-from monet.schedule.costs.block_kernels import kernel_of
+from monet.hardware.thread_blocks import Kernel
+from monet.schedule.costs.block_kernels import Cache, kernel_of, kernel_step
+from monet.schedule.costs.step_cost import StepCost
 from monet.schedule.engine import Scheduler
 from monet.schedule.evaluation import evaluate
 from monet.schedule.result import Result
@@ -117,3 +119,32 @@ def test_blocks_pay_for_every_slice_that_they_get() -> None:
 def test_tiles_that_stick_out_cost_more_than_those_that_do_not() -> None:
     joules = [cost(product(rows, 4096, 1024)).energy_breakdown.by_level["sums"] / rows for rows in (1056, 1025)]
     assert joules[1] > 1.02 * joules[0]
+
+
+def step_of(kernel: Kernel, cache_bytes: int = 0) -> StepCost:
+    """A product of 60 rows and 50 columns of sums of 64 in fp16, as if it were this kernel on A100's SMs."""
+    (operator,) = Scheduler(product(60, 50, 64), load_hardware("a100")).workload.operators
+    core = load_hardware("a100").cores[0].core
+    return kernel_step(kernel, operator.nest, operator.nest, core, Cache(cache_bytes), (1.0, 1.0))
+
+
+def test_what_blocks_that_run_together_share_comes_once_for_them() -> None:
+    """30 tiles of 10×10, four at a time. Three rows by two columns of tiles hold four: rows come for each of the three
+    sets along columns, columns for both along rows. A cache with room for a set's rows finds them there again."""
+    kernel = Kernel((10, 10), 30, 2, 2, 32, 3, 1.0, 1000.0, 1000.0)
+    rows, columns = 60 * 64 * 2, 50 * 64 * 2
+    assert [operand.bytes for operand in step_of(kernel).operands] == [3 * rows, 2 * columns, 60 * 50 * 2]
+    assert [operand.bytes for operand in step_of(kernel, rows + columns).operands[:2]] == [rows, columns]
+    all_at_once = replace(kernel, cores=15)
+    assert [operand.bytes for operand in step_of(all_at_once).operands[:2]] == [rows, columns]
+
+
+def test_a_step_holds_the_slices_of_all_its_blocks_and_says_what_binds_it() -> None:
+    kernel = Kernel((10, 20), 18, 2, 2, 32, 3, 1.0, 1000.0, 1000.0)
+    first, second, results = step_of(kernel).operands
+    assert (first.buffer, second.buffer, results.buffer) == (2 * 3 * 10 * 32, 2 * 3 * 20 * 32, 0)
+    assert (first.first, second.first, results.first) == (10 * 32, 20 * 32, 10 * 20 * 2)  # its first slices, last tile
+    assert [step_of(replace(kernel, cycles=cycles)).bound_by for cycles in (1000, 1499, 1501, 3000)] == [
+        "compute", "compute", "shared.rw0", "shared.rw0",
+    ]  # fmt: skip
+    assert step_of(replace(kernel, cycles=1300)).stall == 300

@@ -13,8 +13,6 @@ from monet.options import Option, options_of
 from monet.request import Request
 from monet.request.system_request import SystemRequest
 
-EVERYTHING = tuple(options_of(Request))
-
 
 def with_request(
     *names: str,

@@ -17,7 +17,6 @@ from monet.transforms.compact import without_unread
 from monet.transforms.offload import offload, trips_of
 
 PAGED_SHARE = 1 / 64  # of the largest: what is smaller is not worth a page
-PAGES = ("page_out", "page_in")
 
 
 def with_activations_away(graph: Graph) -> Graph:

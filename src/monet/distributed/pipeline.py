@@ -15,8 +15,6 @@ from monet.arrays import F64, I64, F64x3
 from monet.distributed.pipeline_kernels import BACKWARD, FORWARD, WEIGHT, greedy_order, replay_tasks
 from monet.errors import MonetError
 
-SCHEDULES = ("gpipe", "1f1b", "zero-bubble")
-
 
 @dataclass(frozen=True)
 class PipelineWork:

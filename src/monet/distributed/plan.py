@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any
 
 from monet.errors import MonetError, OptionError, nearest
 from monet.formats import FORMATS, format_named
@@ -20,14 +20,6 @@ OFFLOADING = ("none", "activations", "states", "both")
 CUT_BY = ("number", "time")
 GRADIENT_FORMATS = tuple(name for name, each in FORMATS.items() if each.may_train)
 GROUPS = ("tensor", "data", "pipeline", "tied")  # that a collective operator may name
-
-
-class Coordinate(NamedTuple):
-    """A device's place in the groups it is part of."""
-
-    pipeline: int
-    data: int
-    tensor: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,13 +135,9 @@ class ParallelPlan:
 
     # --- ranks ----------------------------------------------------------------------------------------------------
 
-    def coordinate(self, rank: int) -> Coordinate:
-        """Place of a device in its groups: those of one tensor group are next to each other, then those of a data
-        group, so that the busiest collectives are nearest."""
-        return Coordinate(rank // (self.tensor * self.data), rank // self.tensor % self.data, rank % self.tensor)
-
     def rank(self, pipeline: int, data: int, tensor: int) -> int:
-        """The device at a place."""
+        """The device at a place in its groups: those of one tensor group are next to each other, then those of a data
+        group, so that the busiest collectives are nearest."""
         return (pipeline * self.data + data) * self.tensor + tensor
 
     # --- plain values ---------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ What is remembered for a whole process besides the default store knows no cost; 
 values, and bounded. ``footprint.footprints`` and ``footprint.tables``: what a nest touches, asked for deep inside
 frames, which have no store. ``phases.phases``: of a nest. ``spatial.factors``: of two numbers.
 ``lane_array.lane_array``: the lanes of a core as an array.
-``resolve.same_core``: of equal cores the first, so that keys with cores in them are compared by identity.
+``resolve.same_core``, ``loop_nest.known_nest``: of equal cores, and nests, the first, so that keys with them are
+compared by identity.
 ``work.top_ports``: ports of its top memories. ``geometry._part``: the nest of a step. ``workload._form``: what an
 operator is, whatever its tensors are called. ``workload._number_of``: kinds of storages. ``plan.same_cores``: of equal
 names of many cores the first.
@@ -230,12 +231,6 @@ def default_store() -> CostStore:
     if _default is None:
         _default = stored_costs()
     return _default
-
-
-def forget_default_store() -> None:
-    """Begin anew: the next to ask gets another store."""
-    global _default
-    _default = None
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------
