@@ -36,7 +36,7 @@ def test_a_gpu_is_explained_in_its_own_words(tmp_path: Path) -> None:
     write_result(result, str(file))
     shown = CliRunner().invoke(app, ["explain", str(file), "--no-what-if", "--json", str(tmp_path / "e.json")])
     assert shown.exit_code == 0, shown.output
-    assert "Kernels, longest first" in shown.output
+    assert "Kernels, those that are alike together, most time first" in " ".join(shown.output.split())
     written = json.loads((tmp_path / "e.json").read_text())
     assert written["kernels"][0]["operator"] == found[0].operator.name
     assert any("Tensor cores" in sentence for sentence in written["explanation"])
@@ -65,6 +65,20 @@ def test_every_figure_of_the_sentences() -> None:
         f"{len(groups)} launches of 6 µs each are {percent(len(groups) * 6e-6 / result.latency_s)} of the step.",
         f"It draws {result.energy_j / result.latency_s:.0f} W on average, of a TDP of 60 W.",
     ]
+
+
+def test_kernels_of_equal_layers_are_one_row() -> None:
+    model = "gpt:layers=3,hidden=64,heads=2,vocabulary=100,sequence=32"
+    result = Request(model, "jetson-orin", precision="bf16").evaluate()
+    found = kernels.kernels(result)
+    together = kernels.like_kernels(found)
+    assert sorted((row for some in together for row in some.rows), key=id) == sorted(found, key=id)
+    assert [some.latency_s for some in together] == sorted((some.latency_s for some in together), reverse=True)
+    for some in together:
+        assert len({row.kernel for row in some.rows}) == 1
+        uses = [row.tensor_core_use for row in some.rows]
+        assert min(uses) * (1 - 1e-12) <= some.tensor_core_use <= max(uses) * (1 + 1e-12)
+    assert any(len(some.rows) >= 3 for some in together)
 
 
 def test_other_devices_have_no_kernels() -> None:

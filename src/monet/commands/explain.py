@@ -155,22 +155,24 @@ def _busy_table(result: Result, top: int) -> TextTable:
 
 
 def _kernel_table(ran: list[kernels.KernelRow], top: int) -> TextTable:
+    every = kernels.like_kernels(ran)
     rows = [
         (
-            row.operator.name,
-            kernels.text(row.kernel),
-            f"{row.blocks:,}",
-            f"{row.sums:,}" if row.sums > 1 else "",
-            f"{row.kernel.waves:,}",
-            percent(row.kernel.tail),
-            seconds(row.operator.latency_s),
-            percent(row.tensor_core_use),
+            some.rows[0].operator.name,
+            f"{len(some.rows):,}",
+            kernels.text(some.rows[0].kernel),
+            f"{some.rows[0].blocks:,}",
+            f"{some.rows[0].sums:,}" if some.rows[0].sums > 1 else "",
+            f"{some.rows[0].kernel.waves:,}",
+            percent(some.rows[0].kernel.tail),
+            seconds(some.latency_s),
+            percent(some.tensor_core_use),
         )
-        for row in ran[:top]
+        for some in every[:top]
     ]
-    more = f"{len(ran) - top} more" if len(ran) > top else ""
-    headings = ("product", "tile", "blocks", "split-K", "waves", "tail", "time", "of peak")
-    return TextTable("Kernels, longest first", headings, rows, more=more)
+    more = f"{len(every) - top} more" if len(every) > top else ""
+    headings = ("product", "alike", "tile", "blocks", "split-K", "waves", "tail", "time", "of peak")
+    return TextTable("Kernels, those that are alike together, most time first", headings, rows, more=more)
 
 
 EFFECTS = ("parameter", "from", "to", "time", "energy", "area")

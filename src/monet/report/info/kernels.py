@@ -68,6 +68,32 @@ def kernels(result: Result) -> list[KernelRow]:
     return sorted(found, key=lambda one: -one.operator.latency_s)
 
 
+@dataclass(frozen=True)
+class LikeKernels:
+    """Products of one kind that ran as the same kernel, as those of equal layers do."""
+
+    rows: tuple[KernelRow, ...]  # longest first
+
+    @property
+    def latency_s(self) -> float:
+        """Of all of them."""
+        return sum(row.operator.latency_s for row in self.rows)
+
+    @property
+    def tensor_core_use(self) -> float:
+        """Share of what arrays could multiply while they ran."""
+        took = self.latency_s
+        return sum(row.tensor_core_use * row.operator.latency_s for row in self.rows) / took if took else 0.0
+
+
+def like_kernels(found: list[KernelRow]) -> list[LikeKernels]:
+    """Kernels of a step, those that are alike together, most time first."""
+    alike: dict[Any, list[KernelRow]] = {}
+    for row in found:
+        alike.setdefault((row.operator.kind, row.operator.macs, row.kernel, row.sums), []).append(row)
+    return sorted((LikeKernels(tuple(rows)) for rows in alike.values()), key=lambda some: -some.latency_s)
+
+
 def runs_blocks(accelerator: Accelerator) -> bool:
     """Whether some core runs blocks of threads."""
     return any(instance.core.thread_blocks for instance in accelerator.cores)
