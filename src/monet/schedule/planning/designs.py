@@ -121,6 +121,13 @@ def _seconds(operator: Operator, instances: Cores, table: CostTable, share: floa
     return max(cost.cycles * longest, table.passing_cycles(cost, first)) / first.core.clock_hz
 
 
+def seconds_alone(operator: Operator, table: CostTable, share: float = 1.0) -> tuple[float, Cores]:
+    """Seconds of an operator on the cores of the design that is done first with it, and these. Raises ``NoSchedule`` if
+    none can run it."""
+    cores = best_design(operator, table, share)
+    return _seconds(operator, cores, table, share), cores
+
+
 def _least_seconds(operator: Operator, instances: Cores, table: CostTable) -> float:
     """Seconds that ``_seconds`` says at least of products, without a mapping: every operand once over the wires of all
     cores; on one core, its array at the best unrolling."""

@@ -21,13 +21,15 @@ from monet.search.hardware.samplers import Search
 from monet.search.hardware.space import Values
 from monet.search.mining.bounds import Bounded, bounded
 from monet.search.mining.candidates import Candidates
+from monet.search.mining.clock import clocked
+from monet.search.mining.looks import IDLE, OF_ARRAY, OF_DRAM, OF_LANES, Looks
 from monet.search.mining.metrics import Metric
-from monet.search.mining.surrogate import predicted
+from monet.search.mining.surrogate import Designs
 from monet.search.mining.templates import Limits
 
 BATCH = 4  # designs evaluated before the next are chosen, whatever the number of processes
-MOST_RANKED = 20_000  # designs that are ranked anew after every batch
-OPTIMISM = 0.5  # deviations below its mean by which a design is ranked
+FIRST_CLOCKED, MOST_CLOCKED = 40, 12  # designs that the planner's clock is asked of before the first batch, any other
+CLOCKED_AT_ONCE = 4
 WORTHWHILE = 0.01  # share by which a design has to be better to count as progress
 MOST_REFINED = 4_000  # designs whose bound is made exact to say how far the search may be from the optimum
 
@@ -63,7 +65,10 @@ class BestFirst:
         self.guess = np.maximum(self.metric.cost(found.estimate_s, found.watts, found.energy_j), self.bound)
         slowest = np.argmax(found.latency_s, axis=0)
         self.by_dram = np.take_along_axis(found.by_dram, slowest[None], axis=0)[0] > 0
-        self.features = found.choice.astype(float)
+        doubt = [OF_ARRAY if array else OF_LANES for array in found.arrays]
+        shares = np.tensordot(self.metric.shares, found.shares, 1).T
+        designs = Designs(found.choice.astype(float), shares, found.deciding)
+        self.looks = Looks(designs, np.array([*doubt, OF_DRAM]), self.guess, found.area_m2)
         for name, least in zip(self.workloads, found.latency_s, strict=True):
             self.state[least > self.floor_s.get(name, np.inf)] = OVER
         self.cut_by["floor"] += int((self.state == OVER).sum())
@@ -91,19 +96,38 @@ class BestFirst:
         return len(rows) > left
 
     def _next(self, count: int) -> list[int]:
-        """The designs that look best and may be better than the best found."""
+        """The designs that look best and may be better than the best found; each chosen as if those before it had come
+        out as they are expected to, so that a batch does not ask the same thing several times."""
         chosen: list[int] = []
-        open_rows = self._worth()
-        if not len(open_rows):
-            return chosen
-        for row in self._ranked(open_rows).tolist():
-            if self._look(row):
-                chosen.append(row)
-                if len(chosen) == count:
+        left = MOST_CLOCKED if self.looks.clocked else FIRST_CLOCKED
+        while len(chosen) < count and len(rows := np.setdiff1d(self._worth(), chosen)):
+            fresh = 0
+            for row in self.looks.ranked(rows, chosen).tolist():
+                if not self._look(row):
+                    continue
+                known = np.isfinite(self.looks.delay[row])
+                if known or fresh == left:
+                    self._clock(row)
+                    chosen.append(row)
                     break
-        if not chosen:
-            return self._next(count) if len(self._worth()) else chosen
+                self._clock(row)
+                fresh += 1
+                if fresh == CLOCKED_AT_ONCE:
+                    break
+            left -= fresh
         return chosen
+
+    def _clock(self, row: int) -> None:
+        """What the planner's clock says of a design."""
+        if np.isfinite(self.looks.delay[row]):
+            return
+        found = self.candidates
+        hardware = found.space.hardware(found.values(row))
+        steps = [clocked(workload, hardware) for workload in self.workloads.values()]
+        seconds = np.array([step for step, _ in steps])
+        working = [max(cores[name] / step for step, cores in steps) > IDLE for name in found.space.base["cores"]]
+        cost = self.metric.cost(seconds, found.watts[row], np.maximum(found.energy_j[:, row], 1e-300))
+        self.looks.clock(row, float(cost), working)
 
     def _worth(self) -> I64:
         """Open designs whose bound is below the best found; the others are cut."""
@@ -114,17 +138,6 @@ class BestFirst:
         self.cut_by["cores"] += int(cut.sum()) - by_dram
         self.state[cut] = CUT
         return np.flatnonzero(self.state == OPEN)
-
-    def _ranked(self, rows: I64) -> I64:
-        """Open designs by how good they look, best first."""
-        if len(rows) > MOST_RANKED:
-            rows = rows[np.argsort(self.guess[rows], kind="stable")[:MOST_RANKED]]
-        known = np.array(self.evaluated, np.int64)
-        residuals = np.log(np.array(self.costs) / self.guess[known]) if len(known) else np.zeros(0)
-        finite = np.isfinite(residuals)
-        mean, deviation = predicted(self.features[known[finite]], residuals[finite], self.features[rows])
-        looks = np.maximum(self.guess[rows] * np.exp(mean - OPTIMISM * deviation), self.bound[rows])
-        return rows[np.lexsort((rows, self.guess[rows], looks))]
 
     def _look(self, row: int) -> bool:
         """Whether a design, looked at alone, is within limits and may still be better than the best found."""
@@ -167,6 +180,7 @@ class BestFirst:
             self.evaluated.append(row)
             cost = self.metric.of_record(record.metrics, tuple(self.workloads)) if record.ok else np.inf
             self.costs.append(cost)
+            self.looks.evaluated[row] = cost
             self.best = min(self.best, cost)
         if self.best < (1 - WORTHWHILE) * self.progress:
             self.progress_at, self.progress = len(self.evaluated), self.best
@@ -211,7 +225,7 @@ class BestFirst:
         rows = np.flatnonzero((self.candidates.area_m2 < area_m2) & ~np.isin(self.state, (OVER, IMPOSSIBLE, EVALUATED)))
         if not len(rows):
             return []
-        for row in self._ranked(rows)[:MOST_REFINED].tolist():
+        for row in self.looks.ranked(rows)[:MOST_REFINED].tolist():
             if not self.exact[row]:
                 self._refine(row)
             if self.state[row] not in (OVER, IMPOSSIBLE):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from monet.arrays import F64, I64x2
+from monet.arrays import F64, F64x2, F64x3, I64x2
 from monet.errors import MonetError
 from monet.schedule.lower_bound.in_order import in_order_traffic
 from monet.schedule.lower_bound.occupancy import classes_of, dearest, occupancies, priced
@@ -38,6 +38,10 @@ class Candidates:
     by_dram: F64  # by workload and design: whether DRAM says so, not the cores
     energy_j: F64  # by workload and design: least, arithmetic left out
     estimate_s: F64  # by workload and design: every operator alone at its roofline, one after another; a guess
+    shares: F64x3  # by workload, binder and design: what of that guess waits for each kind of core, last for DRAM;
+    # an operator that waits for both counts for both, by their times
+    deciding: tuple[tuple[int, ...], ...]  # by binder: places of the parameters that it depends on
+    arrays: tuple[bool, ...]  # by kind of core: whether it has one
 
     def __len__(self) -> int:
         return len(self.area_m2)
@@ -79,10 +83,26 @@ def candidates(
         empty = np.zeros(0)
         none = np.zeros((len(workloads), 0))
         choice = np.zeros((0, len(space.parameters)), np.int64)
-        return Candidates(space, total, choice, empty, empty, none, none, none, none)
+        no_shares = np.zeros((len(workloads), len(split.binders), 0))
+        return Candidates(
+            space, total, choice, empty, empty, none, none, none, none, no_shares, split.binders, split.arrays
+        )  # fmt: skip
     areas, powers = (np.concatenate(each) for each in zip(*priced, strict=True))
-    lows, by_dram, joules, guesses = (np.concatenate(each, axis=1) for each in zip(*times, strict=True))
-    return Candidates(space, total, np.concatenate(rows), areas, powers, lows, by_dram, joules, guesses)
+    lows, by_dram, joules, guesses, shares = (np.concatenate(each, axis=-1) for each in zip(*times, strict=True))
+    return Candidates(
+        space,
+        total,
+        np.concatenate(rows),
+        areas,
+        powers,
+        lows,
+        by_dram,
+        joules,
+        guesses,
+        shares,
+        split.binders,
+        split.arrays,
+    )
 
 
 class _Least:
@@ -96,10 +116,11 @@ class _Least:
         self.by_cores: dict[tuple[int, ...], tuple[F64, F64]] = {}
         self.bytes: dict[tuple[frozenset[str], float], float] = {}
 
-    def times(self, group: Group) -> tuple[F64, F64, F64, F64]:
+    def times(self, group: Group) -> tuple[F64, F64, F64, F64, F64x2]:
         """Least seconds of a step on every design of a group, whether it waits for DRAM in these, least joules, and a
         guess of its seconds: operators one after another, each over all cores of the kind that is done first, or as
-        fast as DRAM gives what it reads and takes what it writes."""
+        fast as DRAM gives what it reads and takes what it writes. Last, what share of the guess waits for each kind
+        of core, and for DRAM."""
         counts = [count for count, _ in group.cores]
         seconds = [self._occupancies(part) for _, part in group.cores]
         kinds = tuple(id(part) for _, part in group.cores)
@@ -109,13 +130,24 @@ class _Least:
         kept = group.chip.shared_bytes + sum(count * part.private_bytes for count, part in group.cores)
         rate = group.chip.dram_bytes_per_s
         moved = self._least_bytes(np.asarray(kept), group.chip.resident)
-        split = np.min([each[None, :] / count[:, None] for each, count in zip(seconds, counts, strict=True)], axis=0)
-        split = np.where(np.isfinite(split), split, 0.0)
-        guess = np.maximum(split, self.classes.moved_bytes[None, :] / rate) @ self.classes.times
+        guess, shares = self._guess(
+            [each[None, :] / count[:, None] for each, count in zip(seconds, counts, strict=True)], rate
+        )
         by_dram = moved / rate > low
         low = np.maximum(low, moved / rate)
         static = group.chip.static_w + sum(count * part.static_w for count, part in group.cores)
-        return low, by_dram.astype(float), static * low + group.chip.moving_j_per_byte * moved, guess
+        return low, by_dram.astype(float), static * low + group.chip.moving_j_per_byte * moved, guess, shares
+
+    def _guess(self, split: list[F64x2], rate: float) -> tuple[F64, F64x2]:
+        """From seconds of every class over all cores of each kind, by design."""
+        fastest, kind = np.min(split, axis=0), np.argmin(split, axis=0)
+        fastest = np.where(np.isfinite(fastest), fastest, 0.0)
+        waiting = np.broadcast_to(self.classes.moved_bytes[None, :] / rate, fastest.shape)
+        taken = np.maximum(fastest, waiting) * self.classes.times
+        guess = taken.sum(axis=1)
+        on_cores = taken * fastest / np.maximum(fastest + waiting, 1e-300)
+        shares = [(on_cores * (kind == each)).sum(axis=1) for each in range(len(split))]
+        return guess, np.array([*shares, (taken - on_cores).sum(axis=1)]) / guess
 
     def _occupancies(self, part: CorePart) -> F64:
         if id(part) not in self.by_core:

@@ -31,9 +31,14 @@ class Metric:
         """The objective of a space that is this cost."""
         return METRICS[self.name]
 
+    @property
+    def shares(self) -> F64:
+        """Weights of the workloads, one in all."""
+        return np.array(self.weights) / sum(self.weights)
+
     def cost(self, latency_s: F64, watts: F64, energy_j: F64) -> F64:
         """Cost of designs from seconds and joules by workload (first axis) and watts at full use."""
-        shares = np.array(self.weights) / sum(self.weights)
+        shares = self.shares
         mean = np.exp(np.tensordot(shares, np.log(latency_s), 1))
         if self.name == "throughput":
             return np.asarray(mean)

@@ -119,11 +119,20 @@ class Split:
             template: frozenset().union(every, self._own(template), *self._used(template, shared))
             for template in self.templates
         }
+        decisive = [*(self.of_core[each] | self.counts[each] for each in self.templates), self.chip]
+        names = [parameter.name for parameter in space.parameters]
+        # of what a step may wait for, each kind of core and last DRAM: places of the parameters that it depends on
+        self.binders = tuple(tuple(place for place, name in enumerate(names) if name in some) for some in decisive)
         self.first = {parameter.name: parameter.values[0] for parameter in space.parameters}
         self.known: dict[tuple[object, ...], Accelerator] = {}
         self.cores: dict[tuple[object, ...], CorePart] = {}
         self.chips: dict[tuple[object, ...], ChipPart] = {}
         self.numbers: dict[tuple[str, bytes], F64] = {}
+
+    @property
+    def arrays(self) -> tuple[bool, ...]:
+        """Which kinds of cores have an array."""
+        return tuple(bool(self._core(template, self.first).core.modes) for template in self.templates)
 
     def _own(self, template: str) -> frozenset[str]:
         """What decides a core, its number apart."""

@@ -132,6 +132,7 @@ def _only(found: Candidates, place: int) -> Candidates:
         by_dram=found.by_dram[one],
         energy_j=found.energy_j[one],
         estimate_s=found.estimate_s[one],
+        shares=found.shares[one],
     )
 
 
