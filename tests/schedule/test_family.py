@@ -12,7 +12,7 @@ from monet.hardware import load_hardware
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.plan import Plan
 from monet.schedule.planning.default_plan import default_schedule
-from monet.schedule.planning.family import one_core, one_core_per_layer
+from monet.schedule.planning.family import CLOSE, NEAR, best_by_cores, one_core, one_core_per_layer
 from monet.studies.sweeps import MODES, RESOURCES, Resource, Sweep, sweeps, swept
 from monet.training.step import training_step
 
@@ -50,6 +50,17 @@ def test_the_default_is_never_slower_than_a_simple_plan(model: str, hardware: st
     simple["one core"] = Plan(placements=one_core(scheduler, plain))
     slower = {name: makespan(scheduler, plan) for name, plan in simple.items()}
     assert {name for name, ticks in slower.items() if auto > ticks} == set()
+
+
+@pytest.mark.slow
+def test_fewer_cores_are_followed_while_they_are_close() -> None:
+    members = best_by_cores(scheduler_of("mlp-robot", "edge-tpu"))
+    cores = [max(len(placement.cores) for placement in member.plan.placements.values()) for member in members]
+    best = min(range(len(members)), key=lambda number: members[number].makespan)
+    assert len(members) > 1
+    for member, most in zip(members, cores, strict=True):
+        is_fewer = 1 < most < cores[best]
+        assert member.makespan <= (CLOSE if is_fewer else NEAR) * members[best].makespan
 
 
 def test_keeping_data_on_chip_does_not_cost_traffic_on_simba() -> None:
