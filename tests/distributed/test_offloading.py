@@ -7,12 +7,20 @@ from typing import Any
 
 import pytest
 
+from monet.distributed.page_traffic import leaving_bytes
 from monet.distributed.plan import ParallelPlan
 from monet.distributed.result import DistributedResult
 from monet.errors import OptionError
 from monet.frontends import load_model
 from monet.graph import Graph
+from monet.graph.tensor import Role
+from monet.hardware import load_hardware
 from monet.request.system_request import SystemRequest
+from monet.schedule.engine import Scheduler
+from monet.schedule.plan import Plan
+from monet.training.step import training_step
+from monet.transforms.checkpoint_plan import CheckpointPlan, saved_tensors
+from monet.transforms.offload import offload
 from tests.distributed.proof import MODELS, difference, graphs_of
 
 GPT = "gpt:layers=4,hidden=64,heads=4,vocabulary=64,positions=32,sequence=32"
@@ -47,9 +55,6 @@ def _pages(graph: Graph) -> int:
 
 
 def test_a_checkpoint_plan_may_page_out_and_recompute_by_name() -> None:
-    from monet.training.step import training_step
-    from monet.transforms.checkpoint_plan import CheckpointPlan, saved_tensors
-
     step = training_step(load_model(MODELS["gpt"], batch=2), optimizer="adam", precision="fp64")
     names = [saved.storage for saved in saved_tensors(step) if saved.storage.startswith("h.1.")]
     away, again = [name for name in names if ".attn" in name][:2], [name for name in names if ".mlp" in name][:1]
@@ -89,6 +94,30 @@ def test_what_is_at_the_host_is_not_on_the_device() -> None:
     assert states.activations == usual.stages[0].peak_memory_bytes.activations
 
 
+def test_small_states_stay() -> None:
+    """What is less than a 64th of the largest is not worth a page."""
+    for stage in graphs_of("gpt", offload="states", pipeline=2, passes=2).stages:
+        made, tensors = stage.update.producer, stage.update.tensors.values()
+        states = {each.name: each.bytes for each in tensors if each.role is Role.STATE and each.name not in made}
+        paged = {op.inputs[0] for op in stage.update.ops if op.kind == "page_in"}
+        least = max(states.values()) / 64
+        assert paged == {name for name, size in states.items() if size >= least}
+        assert any(size < least for size in states.values())
+
+
+def test_a_page_on_its_way_does_not_wait_for_the_port() -> None:
+    """What is to go beyond one page holds room: of a single page nothing does, of several on a slow port some do."""
+    step = training_step(load_model("mlp-robot", batch=64))
+    names = [saved.storage for saved in saved_tensors(step)]
+    found = []
+    for away in (names[:1], names):
+        paged = offload(step, dict.fromkeys(away))
+        slow = load_hardware("edge-tpu", {"endpoints.host.bandwidth_bytes_per_s": "1 MB/s"})
+        scheduler = Scheduler(paged, slow)
+        found.append(leaving_bytes(scheduler, scheduler.schedule(Plan())))
+    assert found[0] == 0 < found[1] <= sum(saved.bytes for saved in saved_tensors(step))
+
+
 def test_pages_take_the_port_and_a_faster_one_is_never_slower() -> None:
     slow, usual, fast = (result(host=rate, offload="both") for rate in ("0.1 GB/s", "4 GB/s", "400 GB/s"))
     assert result().latency_s <= fast.latency_s <= usual.latency_s < slow.latency_s
@@ -106,6 +135,11 @@ def test_a_host_that_is_full_or_missing_says_so() -> None:
     assert not full.feasible
     assert full.reason is not None
     assert full.reason.bytes_short == max(stage.host_memory_bytes for stage in full.stages[:1]) - 100 * 1024
+    need = max(stage.host_memory_bytes for stage in result(offload="both").stages)
+    short, enough = (result(offload="both", capacity=f"{need - less} B") for less in (1, 0))
+    assert short.reason is not None
+    assert short.reason.bytes_short == 1
+    assert enough.feasible
     none = {**system(), "devices": "micro-npu"}
     with pytest.raises(OptionError, match="micro-npu describes no host"):
         SystemRequest(GPT, system=none, batch=8, offload="states").distribute()

@@ -13,6 +13,7 @@ from monet.graph import Graph
 from monet.graph.op import Op, Phase
 from monet.graph.verify import verify
 from monet.numerics.executor import execute, random_values
+from monet.schedule.workload import workload_of
 from monet.transforms.checkpoint_plan import CheckpointError, CheckpointPlan, checkpoint_plan_text, saved_tensors
 from monet.transforms.offload import ahead_of, late_operators, trips_of
 from monet.transforms.recompute import recompute
@@ -86,20 +87,47 @@ def executed_readers(graph: Graph, name: str, executed: Collection[str]) -> list
     return found
 
 
-def test_pages_come_as_late_as_one_after_another_allows() -> None:
-    """Operators begin a second apart, pages take two: each is done when it is read, and when the next is to begin."""
+@pytest.mark.parametrize("takes", [2.0, 5.0])
+def test_pages_come_as_late_as_one_after_another_allows(takes: float) -> None:
+    """Operators begin a second apart, pages take longer: each is done when it is read, and when the next is to begin;
+    at five seconds a page they queue."""
     graph = step_of("mlp-robot")
     trips = trips_of(graph, ["1", "3", "5"])
     begins = [float(number) for number in range(len(graph.ops))]
-    ahead = ahead_of(graph, trips, begins, [2.0] * 3)
+    ahead = ahead_of(graph, trips, begins, [takes] * 3)
     late, busy = late_operators(graph), float("inf")
     for trip in reversed(trips):
-        busy = min(busy, begins[trip.reader]) - 2
+        busy = min(busy, begins[trip.reader]) - takes
         trigger = late[max(0, late.index(trip.reader) - ahead[trip.storage])]
         assert begins[trigger] + 1 <= busy or trigger == late[0]
         assert begins[trigger] + 2 > busy  # no operator later
     usual = [op for op in all_paged(graph).ops if op.kind == "page_in"]
     assert len(usual) == len(saved_tensors(graph))
+
+
+def test_pages_are_of_the_micro_batch_that_they_belong_to() -> None:
+    graph = all_paged(step_of("mlp-robot", micro_batches=2))
+    pages = {op.outputs[0]: op for op in graph.ops if op.kind in ("page_out", "page_in")}
+    assert {page.micro_batch for page in pages.values()} == {0, 1}
+    for page in pages.values():
+        beside = graph.producer[page.inputs[0]] if page.kind == "page_out" else graph.consumers[page.outputs[0]][0]
+        assert page.micro_batch == beside.micro_batch
+
+
+def test_pages_come_by_what_operators_move_meanwhile() -> None:
+    """Where a plan does not say when: operators take their bytes' time, views none, pages 32 times theirs."""
+    plain = step_of("gpt:layers=2,hidden=32,heads=4,vocabulary=50")
+    executed = {operator.op.name for operator in workload_of(plain).operators}
+    begins, moved = list[float](), 0.0
+    for op in plain.ops:
+        begins.append(moved)
+        if op.name in executed:
+            moved += sum(plain.tensors[name].bytes for name in {*op.inputs, *op.outputs})
+    trips = trips_of(plain, [saved.storage for saved in saved_tensors(plain)])
+    ahead = ahead_of(plain, trips, begins, [32.0 * trip.value.bytes for trip in trips])
+    by_hand = recompute(plain, CheckpointPlan(dict.fromkeys(ahead, "offload"), ahead))
+    assert len(executed) < len(plain.ops)
+    assert all_paged(plain).ops == verify(by_hand).ops
 
 
 def test_when_pages_come_stands_in_files() -> None:
