@@ -73,6 +73,18 @@ def test_a_group_along_another_axis_pads_that_axis() -> None:
     assert column.bytes_of((5, 33)) == 33 * (32 * 6 + 8) // 8
 
 
+def test_groups_of_an_operand_lie_along_what_is_summed() -> None:
+    """A run over it alone, a square also over what the result keeps; axes before both are left out."""
+    run, square = format_named("mxfp8_e4m3"), format_named("mxfp8_e4m3[8x8]")
+    assert [run.along(*how).name for how in ((2, 1, 0), (2, 0, 1), (4, 1, 0), (3, -1, 1))] == [
+        f"mxfp8_e4m3[{shape}]" for shape in ("1x32", "32x1", "32x1x1", "1x32")
+    ]
+    assert [square.along(*how).name for how in ((2, 1, 0), (2, 0, 1), (4, 1, 0), (3, -1, 1))] == [
+        f"mxfp8_e4m3[{shape}]" for shape in ("8x8", "8x8", "8x8x1x1", "8x8")
+    ]
+    assert format_named("bf16").along(2, 0, 1).name == "bf16"
+
+
 def test_what_a_format_may_be_used_for() -> None:
     assert {name for name, one in FORMATS.items() if one.may_train} == {
         "fp64", "fp32", "tf32", "bf16", "fp16", "fp8_e4m3", "fp8_e5m2",

@@ -54,6 +54,17 @@ def test_list_schedules_against_the_proof(seed: int) -> None:
         assert exact.bound <= listed.makespan <= serial
 
 
+def test_what_is_most_critical_goes_first_and_waiting_weighs_as_much_as_it_is() -> None:
+    """On one core: a task lets two others go, of which the second has ten ticks behind it and none to lose. The first
+    may move by 10 of 16 ticks, so that its 15 ticks of waiting count 6/16."""
+    tasks = Tasks(tuple("abcd"), np.array([1, 5, 5, 10]), np.zeros(4, np.int64), ((), (0,), (0,), (2,)), 1)
+    found = criticality(tasks)
+    assert (found.asap.tolist(), found.alap.tolist(), found.length) == ([0, 1, 1, 6], [0, 11, 1, 6], 16)
+    listed = list_schedule(tasks, (1,), found, tasks.after())
+    assert (listed.start.tolist(), listed.makespan) == ([0, 16, 1, 6], 21)
+    assert listed.waited.tolist() == [15 * 6 / 16]
+
+
 def test_within_three_percent_of_the_proof_on_training_steps() -> None:
     template = load_template("wham")
     space = template.space({"model": template.workload({"model": "mlp-robot"})})
