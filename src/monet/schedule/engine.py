@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 
@@ -47,7 +46,7 @@ from monet.schedule.simulation.records import (
     Tables,
 )
 from monet.schedule.simulation.replay import Timed, booked_ticks, last_end, replay
-from monet.schedule.simulation.workspace import Workspace, own_workspace, without_collecting
+from monet.schedule.simulation.workspace import Workspace, measured_workspace, own_workspace, without_collecting
 from monet.schedule.workload import Workload, workload_of
 
 RESERVED_BYTES = 3_700  # per operand of a tile in ``fresh_state``: 3.68 and 3.67 kB of gpt2-mini and gpt2-small
@@ -137,28 +136,33 @@ class Scheduler:
         Raises ``NoSchedule`` if an operator does not fit."""
         return draft(self.workload, self.costs, plan, tiled_groups(self.workload, plan))
 
-    def timed(self, plan: Plan, made: Draft) -> Schedule:
+    def timed(self, plan: Plan, made: Draft, *, to_measure: bool = False) -> Schedule:
         """Decide and time a complete plan of which there is a draft; raises ``NoSchedule`` if something does not
-        fit."""
+        fit. ``to_measure``: it is good until the next plan is decided."""
         with without_collecting():
-            expanded, decided, strict = self._decided(plan, made)
-            return Schedule(plan, expanded, *served(decided, self.machine, strict=strict))
+            expanded, decided, strict = self._decided(plan, made, own_workspace() if to_measure else None)
+            room = measured_workspace() if to_measure else None
+            return Schedule(plan, expanded, *served(decided, self.machine, strict=strict, room=room))
 
     def measured(self, plan: Plan) -> Schedule:
-        """The same as ``schedule``, to be measured only: made with fewer of many equal layers where these say to the
-        tick and byte what all do (``Schedule.repeated``)."""
-        machine = self.machine
-        if machine.resident or len(machine.accelerator.drams) > 1:  # what lies where depends on all layers
-            return self.schedule(plan)
-        for kept in KEPT:
+        """The same as ``schedule``, to be measured before the next one is: made with fewer of many equal layers where
+        these say to the tick and byte what all do (``Schedule.repeated``)."""
+        if len(plan.placements) < len(self.workload.operators):
+            plan = self.complete(plan)
+        # with these it depends on all layers what lies where
+        by_all = self.machine.resident or len(self.machine.accelerator.drams) > 1
+        for kept in () if by_all else KEPT:
             few = self.with_fewer_layers(kept)
             if few is None:
                 break
-            if len(plan.placements) < len(self.workload.operators):
-                plan = self.complete(plan)
-            with suppress(NoSchedule, NotRepeating):
+            assert few.short is not None
+            if any(plan is refused for refused in few.short.refused):
+                continue
+            try:
                 return few.folded(plan)
-        return self.schedule(plan)
+            except (NoSchedule, NotRepeating):
+                few.short.refused.append(plan)
+        return self.timed(plan, self.draft(plan), to_measure=True)
 
     def folded(self, plan: Plan) -> Schedule:
         """The schedule of a complete plan for all layers, made with those that are kept. Raises ``NotRepeating`` if
@@ -169,7 +173,7 @@ class Scheduler:
             expanded, decided, strict = self._decided(kept, self.draft(kept))
             layers, resources = Recurrence(self.short, expanded, decided), len(self.machine.resource_names)
             order = min(_orders(decided, self.machine, strict), key=lambda order: layers.whole_ticks(order, resources))
-            found, timed = _timed(decided, self.machine, order)
+            found, timed = _timed(decided, self.machine, order, Workspace())
             return Schedule(plan, expanded, found, timed, layers.repeated(order, resources, found, timed))
 
     def makespan(self, plan: Plan, made: Draft, most: int = NEVER) -> int:
@@ -317,7 +321,9 @@ def run_replay(decided: Decided, machine: Machine) -> Timed:
     return timed
 
 
-def served(decided: Decided, machine: Machine, *, strict: bool = False) -> tuple[Decided, Timed]:
+def served(
+    decided: Decided, machine: Machine, *, strict: bool = False, room: Workspace | None = None
+) -> tuple[Decided, Timed]:
     """Merge the queues of links and DRAM, and time what comes out. Reads stay in order, and so do writes; but a result
     that waits for its tile does not hold up the reads queued behind it.
 
@@ -325,12 +331,13 @@ def served(decided: Decided, machine: Machine, *, strict: bool = False) -> tuple
     ahead operands are fetched, this puts all that a large memory has room for before what is needed now; so reads are
     also served by when they are needed, and the faster of the two orders is taken. ``strict``: only the first, by when
     something is asked for, so that what a core asks for after a tile comes behind that tile's results however long
-    these take to the wires. Either order is fixed, so timing stays a longest path.
+    these take to the wires. Either order is fixed, so timing stays a longest path. What is found lies in ``room``, if
+    one is given.
     """
     booked = _booked(decided, machine)
     first, *others = _orders(decided, machine, strict)
     best = min((first, *others), key=lambda order: last_end(decided.events, order, booked, NEVER)) if others else first
-    return _timed(decided, machine, best)
+    return _timed(decided, machine, best, room or Workspace())
 
 
 def served_within(decided: Decided, machine: Machine, most: int, *, strict: bool) -> int:
@@ -365,12 +372,12 @@ def _orders(decided: Decided, machine: Machine, strict: bool) -> Iterator[I64]:
             yield needed
 
 
-def _timed(decided: Decided, machine: Machine, order: I64) -> tuple[Decided, Timed]:
-    """Nodes served in some order, and when."""
+def _timed(decided: Decided, machine: Machine, order: I64, room: Workspace) -> tuple[Decided, Timed]:
+    """Nodes served in some order, and when; in ``room``."""
     nodes, place = decided.events.nodes, np.empty(len(order), np.int64)
-    moved = Nodes.empty(len(nodes))
+    moved = room.table(Nodes, len(nodes))
     reorder(order, nodes, moved, place)
-    found = decided.renumbered(moved, place)
+    found = decided.renumbered(moved, place, room)
     return found, run_replay(found, machine)
 
 

@@ -36,6 +36,7 @@ from monet.schedule.simulation.records import (
 )
 from monet.schedule.simulation.replay import Timed, longest_chain, waited_along
 from monet.schedule.simulation.transfers import TransferSums, booked_bytes, sum_transfers
+from monet.schedule.simulation.workspace import Workspace
 
 
 class Decided(NamedTuple):
@@ -45,11 +46,11 @@ class Decided(NamedTuple):
     copies: Copies
     dram: DramStays
 
-    def renumbered(self, nodes: Nodes, place: I64) -> Decided:
-        """The same with nodes in another order; ``place``: the new number of each."""
-
+    def renumbered(self, nodes: Nodes, place: I64, room: Workspace) -> Decided:
+        """The same in ``room`` with nodes in another order; ``place``: the new number of each."""
         _, deps, bookings = self.events
-        found = Decided(Events(nodes, deps.copied(), bookings.copied()), self.copies.copied(), self.dram.copied())
+        events = Events(nodes, room.copy(deps), room.copy(bookings))
+        found = Decided(events, room.copy(self.copies), room.copy(self.dram))
         for column in (found.events.deps.node, found.copies.came, found.copies.went, found.dram.came, found.dram.went):
             renumber(place, column)
         return found

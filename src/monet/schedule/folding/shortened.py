@@ -7,8 +7,9 @@ every pass over the layers (forward, backward, updates).
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
@@ -24,6 +25,7 @@ from monet.schedule.plan import Group, Plan
 from monet.schedule.workload import Workload, workload_of
 
 KEPT = (12, 36)  # layers; of networks with at least twice as many
+MOST_REFUSED = 8
 BESIDE = 2  # layers on either side of the cut that have to be equal to those that are left out
 
 
@@ -50,7 +52,8 @@ class Shortened:
     ``layer``: by segment (-1: none). ``passes``: the first segment of every pass. ``rising``: by pass, whether it goes
     from the first layer to the last. ``storage_layer``, ``storage_kind``: by storage, of what layer it is, and equal
     for the same storage of different layers. ``copies``: operators of the layer before the cut, and those of layers
-    left out, in order, that they stand for."""
+    left out, in order, that they stand for. ``refused``: the last plans for all layers that could not be measured with
+    those that are kept; asked for again, they are not tried again."""
 
     whole: Workload
     workload: Workload
@@ -63,6 +66,7 @@ class Shortened:
     storage_layer: I64
     storage_kind: I64
     copies: Mapping[str, tuple[str, ...]]
+    refused: deque[Plan] = field(default_factory=lambda: deque(maxlen=MOST_REFUSED))
 
     @property
     def times(self) -> I64:

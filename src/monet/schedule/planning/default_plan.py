@@ -57,7 +57,8 @@ def default_schedule(
     found: list[Schedule] = []
 
     def find() -> Plan:
-        found.append(_folded(scheduler, boundary, placements, made) or _sought(scheduler, boundary, placements))
+        folded = _folded(scheduler, boundary, placements, made)
+        found.append(folded or _sought(scheduler, boundary, placements, to_measure=to_measure))
         return found[0].plan
 
     plan = known_plan(scheduler, boundary, placements, find)
@@ -85,10 +86,10 @@ def _folded(
     return None
 
 
-def _sought(scheduler: Scheduler, boundary: str, given: dict[str, Placement]) -> Schedule:
+def _sought(scheduler: Scheduler, boundary: str, given: dict[str, Placement], *, to_measure: bool = False) -> Schedule:
     """The schedule of the best plan."""
     best = _best(scheduler, boundary, given)
-    return scheduler.timed(best.plan, best.draft)
+    return scheduler.timed(best.plan, best.draft, to_measure=to_measure)
 
 
 def _best(scheduler: Scheduler, boundary: str, given: dict[str, Placement]) -> Member:

@@ -32,10 +32,16 @@ class Workspace:
                 self._tables[kind] = found
         return cast(Rows, found[:rows])
 
+    def copy(self, table: Rows) -> Rows:
+        """A table's rows, here."""
+        found = self.table(type(table), len(table))
+        found.plain[:] = table.plain
+        return found
+
 
 class _OfThread(threading.local):
     def __init__(self) -> None:
-        self.workspace, self.survivors = Workspace(), 0
+        self.workspace, self.measured, self.survivors = Workspace(), Workspace(), 0
 
 
 _mine = _OfThread()
@@ -44,6 +50,11 @@ _mine = _OfThread()
 def own_workspace() -> Workspace:
     """The workspace of this thread: scratch for one plan after another, of whatever graph and accelerator."""
     return _mine.workspace
+
+
+def measured_workspace() -> Workspace:
+    """Where this thread keeps a schedule from when it is timed until it is measured."""
+    return _mine.measured
 
 
 @contextmanager
