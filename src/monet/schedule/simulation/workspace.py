@@ -12,7 +12,8 @@ from typing import TypeVar, cast
 from monet.arrays import Table
 
 Rows = TypeVar("Rows", bound=Table)
-MOST_BYTES = 64 * 2**20  # of a table that stays for the next plan
+# of a table that stays for the next plan; a part of it is ever filled: it has room for all that plans may need
+MOST_BYTES = 512 * 2**20
 MOST_SURVIVORS = 1_000_000  # objects that schedules leave behind before cyclic garbage is looked for
 
 
