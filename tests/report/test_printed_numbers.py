@@ -90,7 +90,8 @@ def test_the_schedule_tells_figures_apart(result: Result) -> None:
     assert len(result.cores) == 5
     assert len({round(row.latency_s, 9) for row in result.operators}) > 40
     assert len({result.dram_bytes.read, result.dram_bytes.write, result.dram_bytes.total}) == 3
-    assert all(any(row.time_ticks[part] for row in result.cores) for part in TIME_PARTS)
+    spent = {part for part in TIME_PARTS if any(row.time_ticks[part] for row in result.cores)}
+    assert spent == {*TIME_PARTS} - {"waiting_for_host"}  # there is none
     assert {row.recompute for row in result.operators} == {True, False}
     assert len({row.bound_by for row in result.operators}) > 2
 

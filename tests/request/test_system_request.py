@@ -14,6 +14,7 @@ from monet.cli import app
 from monet.commands.options import flag_of
 from monet.distributed.result import DistributedResult
 from monet.errors import MonetError, OptionError
+from monet.hardware.errors import DescriptionError
 from monet.mapping.cost_store import CostStore
 from monet.options import options_of
 from monet.request import Request
@@ -68,12 +69,32 @@ def test_a_degree_has_its_effect(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [("hardware", "edge-tpu"), ("micro_batches", 2), ("checkpoint", "recompute-all"), ("phases", "forward"),
-     ("boundary", "dram"), ("mode", "inference"), ("set", {"a": 1}), ("allocation", {"a": {"cores": ["npu"]}})],
+     ("boundary", "dram"), ("mode", "inference"), ("allocation", {"a": {"cores": ["npu"]}})],
 )  # fmt: skip
 def test_what_is_of_one_device_is_refused(name: str, value: Any) -> None:
     assert name in NOT_OF_A_SYSTEM
     with pytest.raises(OptionError, match="has no effect on a system"):
         SystemRequest(GPT, system=SYSTEM, batch=8, **{name: value})
+
+
+def test_values_of_devices_and_of_the_network_are_set() -> None:
+    """What is not below a level of the network is of the devices; a result records what came of it."""
+    setting = {"host_dispatch_s": "3 us", "network.nvlink.launch_s": "7 us"}
+    request = SystemRequest(GPT, system="dgx-a100", set=setting)
+    system = request.load_system()
+    assert {part.accelerator.host_dispatch_s for part in system.devices} == {3e-6}
+    assert [level.launch_s for level in system.levels if level.name == "nvlink"] == [7e-6]
+    usual = SystemRequest(GPT, system="dgx-a100").load_system()
+    assert [part.key for part in usual.devices] != [part.key for part in system.devices]
+    recorded = request.to_json()
+    assert recorded["set"] == {}
+    again = SystemRequest(GPT, system=recorded["system"]).load_system()
+    assert again.levels == system.levels
+    assert [part.key for part in again.devices] == [part.key for part in system.devices]
+    with pytest.raises(DescriptionError, match="no parameter 'launch_s'"):
+        SystemRequest(GPT, system="dgx-a100", set={"launch_s": 1}).load_system()
+    with pytest.raises(DescriptionError, match=r"network\.nvlink\.speed"):
+        SystemRequest(GPT, system="dgx-a100", set={"network.nvlink.speed": 1}).load_system()
 
 
 @pytest.mark.parametrize("name", NEEDS)
@@ -116,7 +137,8 @@ def test_every_option_of_a_request_reaches_the_stages_or_is_refused(
 def programs(request: SystemRequest) -> tuple[Any, ...]:
     coster, plan = request.coster(CostStore()), request.parallel_plan()
     stage = coster.graphs(plan, 1, 0).stages[0]
-    return str(stage.micro), str(stage.update), request.whole_batch(plan), coster.fusion, coster.objective
+    devices = tuple(part.key for part in request.load_system().devices)
+    return str(stage.micro), str(stage.update), request.whole_batch(plan), coster.fusion, coster.objective, devices
 
 
 def test_a_batch_that_is_left_out_fills_the_pipeline() -> None:

@@ -191,13 +191,14 @@ def test_waits_are_blamed_on_what_went_on_meanwhile() -> None:
     _, arrived = span(result, "c.relu", "move")
     assert began > 0
     assert arrived > start > done
-    assert waits(result, "pe[0]") == {"dram": began, "link": 0, "dependency": 0, "space": 0}
+    assert waits(result, "pe[0]") == {"dram": began, "link": 0, "dependency": 0, "space": 0, "host": 0}
     after = max(0, arrived - end)  # the last of its input comes while it computes
     assert waits(result, "simd") == {
         "dram": began,
         "link": start - done + after,
         "dependency": done - began,
         "space": 0,
+        "host": 0,
     }
 
 
@@ -232,4 +233,4 @@ def test_making_room_is_waited_for_as_room() -> None:
     (_, evicted), (_, left) = span(result, "c.conv", "evict"), span(result, "c.conv", "write")
     assert second < evicted < third < written < left < fourth
     expected = {"dram": first + third - evicted + fourth - left, "space": evicted - second + left - written}
-    assert waits(result, "pe[0]") == {"link": 0, "dependency": 0} | expected
+    assert waits(result, "pe[0]") == {"link": 0, "dependency": 0, "host": 0} | expected

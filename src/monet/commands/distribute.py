@@ -27,9 +27,10 @@ NAMED = {"shard": SHARDING, "recompute": RECOMPUTATION, "offload": OFFLOADING, "
     "model",
     "training",
     "fusion",
+    "hardware",
     "system",
     of=SystemRequest,
-    without=("mode", "micro_batches", *DEGREES),
+    without=("hardware", "mode", "micro_batches", *DEGREES),
     devices="Devices to use. [default: all of the system]",
 )
 def distribute(

@@ -12,10 +12,11 @@ Name = tuple[str, ...]
 class Amounts:
     """Numbers by name, added and multiplied name by name; a name that is absent is zero.
 
-    Of a pass: ``("seconds",)``; of these ``("exposed", kind)``, ``("recomputation",)``, ``("update",)`` and
-    ``("weight_gradient",)``; ``("energy", level)``; ``("macs", dtype)`` and ``("macs again", dtype)``; on a port
-    ``("network", kind, group)`` seconds, ``("calls", kind, group)``, ``("sent", kind, group, level)`` bytes a device
-    sends; ``("message",)`` bytes to another stage; ``("leaving",)`` most bytes that wait for the port to the host.
+    Of a pass: ``("seconds",)``; of these ``("exposed", kind)``, ``("host",)`` in which cores wait for it,
+    ``("recomputation",)``, ``("update",)`` and ``("weight_gradient",)``; ``("energy", level)``; ``("macs", dtype)`` and
+    ``("macs again", dtype)``; on a port ``("network", kind, group)`` seconds, ``("calls", kind, group)``,
+    ``("sent", kind, group, level)`` bytes a device sends; ``("message",)`` bytes to another stage; ``("leaving",)``
+    most bytes that wait for the port to the host; ``("launches",)`` groups that an eager host issues.
     """
 
     values: Mapping[Name, float] = field(default_factory=dict)

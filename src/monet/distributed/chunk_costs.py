@@ -127,19 +127,24 @@ class Coster:
         passes, options = min(micro_batches, 2), self.trained.options
         key = self.trained.key, plan, passes, most_blocks
 
-        def cut() -> CutForward:
-            return cut_forward(self.trained.forward(plan.micro_batch), plan, options, most_blocks)
-
         def made() -> RankGraphs:
-            if not isinstance(plan.recompute, str):
-                return programs_of(cut(), plan, options, passes, updates=updates)
-            same = replace(plan, recompute="none", offload="none", shard="none", pipeline_schedule="1f1b")
-            known = self.store[CUTS].get_or((self.trained.key, same, most_blocks), cut)
-            return programs_of(known, plan, options, passes, updates=updates)
+            return programs_of(self._cut(plan, most_blocks), plan, options, passes, updates=updates)
 
         if not updates and (whole := self.store[GRAPHS].get((*key, True))):
             return whole
         return self.store[GRAPHS].get_or((*key, updates), made)
+
+    def _cut(self, plan: ParallelPlan, most_blocks: int) -> CutForward:
+        """The forward graph of a plan cut over ranks and chunks: the same whatever is recomputed, shared or offloaded;
+        a plan that names what is recomputed may name no operator that is not there."""
+
+        def cut() -> CutForward:
+            return cut_forward(self.trained.forward(plan.micro_batch), plan, self.trained.options, most_blocks)
+
+        if not isinstance(plan.recompute, str):
+            return cut()
+        same = replace(plan, recompute="none", offload="none", shard="none", pipeline_schedule="1f1b")
+        return self.store[CUTS].get_or((self.trained.key, same, most_blocks), cut)
 
     def memory(self, plan: ParallelPlan, micro_batches: int, most_blocks: int, chunk: int = 0) -> ChunkMemory:
         """Memory of a chunk of a plan, cut down to so many blocks."""
@@ -184,7 +189,7 @@ class Coster:
                 least = self.least(plan, network, device, micro_batches)
                 if not (updates or self.is_long(plan)):
                     least = Least(last=self._sync_seconds(programs[0], network, micro_batches) / size)
-                known[key] = _no_less(chunk, least, alone)
+                known[key] = _no_less(chunk, least, alone, device.accelerator.host_dispatch_s)
             found.append(known[key])
         return found
 
@@ -385,7 +390,7 @@ class Coster:
         sizes, long = self.sizes(plan), self.is_long(plan)
         usual = of_long_row(plan) if long else replace(plan, interleave=1, pipeline=plan.chunks)
         synced, micro = sharing_less(replace(usual, pipeline_schedule="1f1b"), self._statistics(plan))
-        alike = () if long else self._alike(synced, micro_batches)
+        alike = () if long else self._alike(synced)
         known: dict[int, tuple[Program, ...]] = {}
         for number, size in enumerate(sizes):
             kind = kind_of(number, plan.chunks) if long else alike[number]
@@ -394,17 +399,16 @@ class Coster:
                 known[kind] = tuple(Program(synced, micro, each, kind, each or size) for each in most)
             yield size, known[kind]
 
-    def _alike(self, plan: ParallelPlan, micro_batches: int) -> tuple[int, ...]:
+    def _alike(self, plan: ParallelPlan) -> tuple[int, ...]:
         """By chunk the first one that has the same programs."""
 
         def made() -> tuple[int, ...]:
-            stages = self.graphs(plan, micro_batches, 0).stages
-            firsts: dict[tuple[int, int], int] = {}
+            firsts: dict[int, int] = {}
             return tuple(
-                firsts.setdefault((id(stage.micro), id(stage.last)), number) for number, stage in enumerate(stages)
+                firsts.setdefault(which, number) for number, which in enumerate(self._cut(plan, 0).short.stands_for)
             )
 
-        return self.store[ALIKE].get_or((self.trained.key, plan, min(micro_batches, 2)), made)
+        return self.store[ALIKE].get_or((self.trained.key, plan), made)
 
     def _cost(
         self, program: Program, network: Network, device: Devices, micro_batches: int, alone: bool, updates: bool = True
@@ -473,23 +477,32 @@ def _apart(device: Devices) -> float:
     return 2 * sum(memory.size_bytes for memory in chip.memories) / chip.dram.bandwidth_bytes_per_s
 
 
-def _no_less(chunk: ChunkCost, least: Least, alone: bool) -> ChunkCost:
-    """A chunk that takes no less than its blocks do at least."""
+def _no_less(chunk: ChunkCost, least: Least, alone: bool, host_s: float) -> ChunkCost:
+    """A chunk that takes no less than its blocks do at least. A host gets ahead of the few that are scheduled where a
+    long product comes before them, but not of all: every pass takes as long as it takes to issue, and what blocks take
+    less than others is waiting for the host."""
     forward, backward, last = (part["seconds"] for part in (chunk.forward, chunk.backward, chunk.last))
+    issued = [part["launches"] * host_s for part in (chunk.forward, chunk.backward, chunk.last)]
     if alone:
         more = chunk.blocks * (least.forward + least.backward) - least.apart - forward - backward
-        lacks = 0.0, max(0.0, more), 0.0
+        lacks = 0.0, max(0.0, more, issued[0] + issued[1] - forward - backward), 0.0
     else:
         lacks = (
-            max(0.0, chunk.blocks * least.forward - forward),
-            max(0.0, chunk.blocks * least.backward - backward),
+            max(0.0, chunk.blocks * least.forward - forward, issued[0] - forward),
+            max(0.0, chunk.blocks * least.backward - backward, issued[1] - backward),
             0.0,
         )
-    lacks = *lacks[:2], max(lacks[1], chunk.blocks * least.last - (forward if alone else 0.0) - last)
+    begun = forward if alone else 0.0
+    synced = chunk.blocks * least.last - begun - last
+    if host_s:
+        issuing = issued[2] + (issued[0] - forward if alone else 0.0) - last
+        lacks = *lacks[:2], max(0.0, backward + lacks[1] - last, issuing, synced)
+    else:
+        lacks = *lacks[:2], max(lacks[1], synced)
     if not any(lacks):
         return chunk
     parts = (
-        part + Amounts({("seconds",): seconds})
+        part + Amounts({("seconds",): seconds, ("host",): seconds if host_s else 0.0})
         for part, seconds in zip((chunk.forward, chunk.backward, chunk.last), lacks, strict=True)
     )
     forwards, backwards, lasts = parts

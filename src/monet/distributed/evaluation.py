@@ -211,9 +211,9 @@ def _peak(peak: StagePeak) -> MemoryPeak:
 def _time(step: Amounts, latency: float) -> TimeRow:
     """Where a stage's time goes; what comes out of differences of schedules is kept from going below zero."""
     exposed = {name[0]: max(0.0, value) for name, value in step.under("exposed").items() if value > 0}
-    again, update = max(0.0, step["recomputation"]), max(0.0, step["update"])
-    compute = step["seconds"] - sum(exposed.values()) - again - update
-    return TimeRow(compute, exposed, _waits(latency - step["seconds"], latency), again, update)
+    again, update, host = (max(0.0, step[part]) for part in ("recomputation", "update", "host"))
+    compute = step["seconds"] - sum(exposed.values()) - again - update - host
+    return TimeRow(compute, exposed, _waits(latency - step["seconds"], latency), again, update, host)
 
 
 def _mean(rows: Sequence[TimeRow]) -> TimeRow:
@@ -225,6 +225,7 @@ def _mean(rows: Sequence[TimeRow]) -> TimeRow:
         sum(row.bubble for row in rows) / count,
         sum(row.recomputation for row in rows) / count,
         sum(row.update for row in rows) / count,
+        sum(row.host for row in rows) / count,
     )
 
 

@@ -17,13 +17,18 @@ from monet.graph.graph import Graph
 from monet.graph.op import Phase
 from monet.graph.operators.collective import payload_bytes
 from monet.hardware.accelerator import Accelerator
-from monet.mapping.cost_store import CostStore
+from monet.mapping.cost_store import CostStore, Section
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.evaluation import select_phases
+from monet.schedule.launches import launches
 from monet.schedule.measurement.energy import energy_of
 from monet.schedule.plan import Plan, PlanError
 from monet.schedule.planning.default_plan import default_schedule
 from monet.schedule.schedule import Schedule
+from monet.schedule.simulation.replay import WAIT_HOST
+from monet.schedule.workload import workload_of
+
+SCHEDULERS = Section[Scheduler]("schedulers of devices", 16)
 
 
 def pass_cost(
@@ -77,12 +82,16 @@ def scheduler_of(
     objective: str = "latency",
     store: CostStore | None = None,
 ) -> Scheduler | None:
-    """Some phases of a graph on a device with ports to the network; None, if it has none of them."""
+    """Some phases of a graph on a device with ports to the network; None, if it has none of them. What its operators
+    cost, where they go and how they are cut is known from other programs on that device."""
     names = {phase.value for phase in phases}
     if not any(op.phase.value in names for op in graph.ops):
         return None
-    chosen = network.timed(select_phases(graph, tuple(names)))
-    return Scheduler(chosen, network.with_ports(device), objective, store)
+    chosen, accelerator = network.timed(select_phases(graph, tuple(names))), network.with_ports(device)
+    if store is None:
+        return Scheduler(chosen, accelerator, objective)
+    known = store[SCHEDULERS].get_or((accelerator, objective), lambda: Scheduler(chosen, accelerator, objective, store))
+    return known.on(workload_of(chosen))
 
 
 def _like(scheduler: Scheduler, plan: Plan) -> Schedule | None:
@@ -112,8 +121,11 @@ def _measured(scheduler: Scheduler, schedule: Schedule, network: Network) -> Amo
     booked = sum(value for name, value in found.items() if name[0] == "network" and name[2] != HOST)
     hidden = booked - sum(ticks for kind, ticks in exposed.items() if not kind.startswith(HOST)) / rate
     found["seconds",] = seconds + max(0.0, hidden) * _taken(graph, network)
+    if scheduler.machine.host_ticks:
+        found["launches",] = float(launches(schedule.expanded))
+        found["host",] = _late_ticks(scheduler, schedule, sum(exposed.values())) / rate
     busy = _busy_shares(scheduler, schedule)
-    at_work = found["seconds",] - sum(exposed.values()) / rate
+    at_work = found["seconds",] - sum(exposed.values()) / rate - found.get(("host",), 0.0)
     for part in ("recomputation", "update", "weight_gradient"):
         found[part,] = at_work * busy.get(part, 0.0)
     energy = energy_of(schedule, machine, len(operators))
@@ -186,6 +198,14 @@ def _exposed(schedule: Schedule, kinds: Sequence[str]) -> dict[str, int]:
         found[name] = int(left[under_way].sum())
         left = np.where(under_way, 0, left)
     return found
+
+
+def _late_ticks(scheduler: Scheduler, schedule: Schedule, exposed: int) -> int:
+    """Ticks in which the core that waits least for its host does, and no collective is what is waited for."""
+    tiles, cores = schedule.tiles, len(scheduler.machine.folded.cores)
+    working = np.unique(tiles.core[tiles.core < cores])
+    waits = schedule.timed.waits[working, WAIT_HOST]
+    return min(int(waits.min(initial=schedule.makespan)), schedule.makespan - exposed)
 
 
 def _covered(start: I64, end: I64, chosen: Bool, edges: I64) -> Bool:

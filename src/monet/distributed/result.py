@@ -26,11 +26,13 @@ class TimeRow:
     bubble: float = 0.0  # waiting for other stages
     recomputation: float = 0.0
     update: float = 0.0
+    host: float = 0.0  # waiting for a host that has issued nothing yet
 
     @property
     def total(self) -> float:
         """The step."""
-        return self.compute + sum(self.communication.values()) + self.bubble + self.recomputation + self.update
+        own = self.compute + self.recomputation + self.update + self.host
+        return own + sum(self.communication.values()) + self.bubble
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import math
@@ -17,7 +18,7 @@ from monet.distributed.system_description import LevelModel, SystemModel
 from monet.distributed.topology import NetworkLevel, Span, spans
 from monet.errors import MonetError, nearest
 from monet.hardware.accelerator import Accelerator
-from monet.hardware.document import Document, parse_document, read_document
+from monet.hardware.document import Document, parse_document, read_document, set_value
 from monet.hardware.errors import DescriptionError, DescriptionProblem
 from monet.hardware.loading import describe, load_description, preset_names, problems_of
 from monet.hardware.resolve import resolve
@@ -81,12 +82,29 @@ def system_text(name_or_path: str) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def load_system(given: str | Path | Mapping[str, Any]) -> System:
-    """A system from a preset name, the path of a YAML file, or such a file's content."""
+def load_system(given: str | Path | Mapping[str, Any], setting: Mapping[str, Any] | None = None) -> System:
+    """A system from a preset name, the path of a YAML file, or such a file's content. ``setting``: values set first, of
+    a level of its network (``network.LEVEL.FIELD``) or else of every device, as ``--set`` does."""
     if isinstance(given, Mapping):
-        return describe_system(dict(given), str(given.get("name", "system")), None)
+        return describe_system(_with(given, setting or {}), str(given.get("name", "system")), None)
     path, source = _path(str(given))
-    return describe_system(read_document(path, EXPECTED), source, path.parent)
+    return describe_system(_with(read_document(path, EXPECTED), setting or {}), source, path.parent)
+
+
+def _with(document: Mapping[str, Any], setting: Mapping[str, Any]) -> Document:
+    """A document with values set."""
+    levels = document.get("network")
+    found: Document = copy.deepcopy(dict(document)) if setting else dict(document)
+    of_devices = {}
+    for path, value in setting.items():
+        first, _, rest = path.partition(".")
+        if first == "network" and isinstance(levels, Mapping) and rest.partition(".")[0] in levels:
+            set_value(found, path, value)
+        else:
+            of_devices[path] = value
+    if of_devices:
+        found["devices"] = [{**part, "set": {**(part.get("set") or {}), **of_devices}} for part in _parts(found)]
+    return found
 
 
 def system_from_text(text: str, source: str = "system", folder: Path | None = None) -> System:

@@ -172,6 +172,7 @@ class Accelerator(Displayed):
     endpoints: tuple[Endpoint, ...] = ()  # outside of the chip: hosts, networks
     interfaces: tuple[Interface, ...] = ()  # of DRAM and serial links
     tdp_w: float = 0.0  # that the maker states; 0 if it is not known
+    host_dispatch_s: float = 0.0  # that a host takes to issue a group of operators, or one alone
     stated_clock_hz: float = 0.0  # of the maker's peak rates; 0: ``clock_hz``
     clock_power_w: float = 0.0  # clock network of all that is not gated, busy or not
     gated_clock_w: tuple[tuple[str, float], ...] = ()  # template → clock of one such core while it is busy

@@ -552,7 +552,12 @@ class Description(Model):
         None, description="of the peak rates that the maker states, where power does not let products hold it"
     )
     dispatch_cycles: Cycles = Field(
-        0, description="host dispatch: cycles that cores wait for the launch of a group of operators, or of one alone"
+        0, description="launch gap: cycles that cores wait at the start of a group of operators, or of one alone"
+    )
+    host_dispatch_s: Seconds = Field(
+        0.0,
+        description="that an eager framework's host takes to issue a group of operators, or one alone; it runs ahead "
+        "of the device, which waits where the host is behind; 0: a compiled program, no host",
     )
     parameters: dict[str, ParameterModel] = Field({})
     other_area_m2: SquareMetres = Field(

@@ -139,7 +139,10 @@ def _are_named(value: Any) -> bool:
 
 
 # what stands at the top of a file and is set by its name alone
-SETTABLE = ("name", "node_nm", "process", "clock_hz", "other_area_m2", "clock_power_w", "clock_gating")
+SETTABLE = (
+    "name", "node_nm", "process", "clock_hz", "dispatch_cycles", "host_dispatch_s", "other_area_m2", "clock_power_w",
+    "clock_gating",
+)  # fmt: skip
 
 
 def with_overrides(document: Document, overrides: Mapping[str, Any]) -> Document:

@@ -70,6 +70,7 @@ def resolve(description: Description) -> Accelerator:
             name=description.name,
             node_nm=description.node_nm,
             clock_hz=description.clock_hz,
+            host_dispatch_s=description.host_dispatch_s,
             stated_clock_hz=max(description.stated_clock_hz or 0.0, description.clock_hz),
             cores=tuple(instances),
             memories=_memories(description, instances, shared),

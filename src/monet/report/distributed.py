@@ -50,6 +50,8 @@ def parts_of(row: TimeRow) -> Iterator[tuple[str, float]]:
     for kind, value in row.communication.items():
         yield f"exposed {kind.replace('_', '-')}", value
     yield "bubble", row.bubble
+    if row.host:
+        yield "waiting for the host", row.host
 
 
 def plan_words(result: DistributedResult) -> str:

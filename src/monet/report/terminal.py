@@ -48,7 +48,7 @@ COPIES: tuple[Column[quantisation.Copies], ...] = (
 )
 OPERATORS = ("operator", "phase", "core", "time", "share", "used", "energy", "off-chip", "bound by")
 # one style per cause of time, in the order of TIME_PARTS
-STYLES = ("green", "dark_sea_green2", "yellow", "tan", "red", "purple", "blue", "magenta", "bright_black")
+STYLES = ("green", "dark_sea_green2", "yellow", "tan", "red", "purple", "blue", "magenta", "cyan", "bright_black")
 
 
 @dataclass(frozen=True, slots=True)

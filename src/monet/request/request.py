@@ -53,7 +53,7 @@ class Request(TrainingOptions):
         usual="keep-all",
     )
     set: Mapping[str, Any] = option(
-        {}, group="hardware", flag="--set", help="Set a hardware parameter or path: NAME=VALUE."
+        {}, group="hardware", flag="--set", help="Set a hardware parameter or path: NAME=VALUE; of a system, of all devices, or network.LEVEL.FIELD."
     )
     phases: tuple[str, ...] = option(
         (), group="schedule", choices="monet.graph.op:Phase", separator=",",

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 # what one device is asked for, and a system is not; why
 NOT_OF_A_SYSTEM = {
     "hardware": "a system has its own devices",
-    "set": "a system file sets parameters of its devices: devices: {hardware: NAME, set: {…}}",
     "micro_batches": "micro_batch says how many samples a pass has, the rest follows",
     "checkpoint": "recompute says what is recomputed, by name or by a checkpoint plan",
     "mode": "a training step is costed",
@@ -107,7 +106,7 @@ class SystemRequest(Request):
         """The system."""
         from monet.distributed.system import load_system
 
-        return load_system(self.system)
+        return load_system(self.system, self.set)
 
     def parallel_plan(self) -> ParallelPlan:
         """How the step is laid over the devices."""
@@ -176,6 +175,8 @@ class SystemRequest(Request):
 
         whole = super().inlined(folder)
         assert isinstance(whole, SystemRequest)
+        if whole.system and whole.set:
+            whole = replace(whole, system=dict(self.load_system().document), set={})
         return replace(
             whole,
             recompute=read_plan(whole.recompute, folder or Path(), lambda path: load_checkpoint_plan(path).to_dict()),
@@ -192,13 +193,13 @@ class SystemRequest(Request):
 
     def to_json(self) -> dict[str, Any]:
         """As of a request, with the whole description of the system instead of its name."""
-        values = super().to_json()
+        asked = self.inlined()
+        values = super(SystemRequest, asked).to_json()
         if not self.system:
             return values
-        asked = self.inlined()
         own = {name: getattr(asked, name) for name in ("devices", *DEGREES)}
         own = {name: list(value) if isinstance(value, tuple) else value for name, value in own.items()}
-        return {**values, "system": dict(self.load_system().document), **own}
+        return {**values, "system": dict(asked.load_system().document), **own}
 
     @classmethod
     def of_distributed(cls, result: DistributedResult) -> SystemRequest:

@@ -17,6 +17,7 @@ from monet.schedule.costs.cost_table import CostTable
 from monet.schedule.expansion.expand import Draft, Expanded, draft, too_large
 from monet.schedule.folding.recurrence import Recurrence
 from monet.schedule.folding.shortened import KEPT, NotRepeating, Shortened, shortened
+from monet.schedule.launches import issued_in_order
 from monet.schedule.machine import Machine
 from monet.schedule.plan import Plan
 from monet.schedule.planning.grouping import tiled_groups
@@ -45,7 +46,7 @@ from monet.schedule.simulation.records import (
     StepState,
     Tables,
 )
-from monet.schedule.simulation.replay import Timed, booked_ticks, last_end, replay
+from monet.schedule.simulation.replay import WAIT_HOST, Timed, booked_ticks, last_end, replay
 from monet.schedule.simulation.workspace import Workspace, measured_workspace, own_workspace, without_collecting
 from monet.schedule.workload import Workload, workload_of
 
@@ -88,7 +89,9 @@ class Scheduler:
 
     def with_fewer_layers(self, kept: int) -> Scheduler | None:
         """A scheduler of the graph with so many of its equal layers (``folding``), that says what plans for all of them
-        take; None if its layers are few, or not equal."""
+        take; None if its layers are few, or not equal, or if a host issues them: how far ahead it is, no layer says."""
+        if self.machine.host_ticks:
+            return None
         short = shortened(self.workload, kept) if self.workload is workload_of(self.workload.graph) else None
         if short is None:
             return None
@@ -199,6 +202,8 @@ class Scheduler:
             buffers[ports:] = PORT_BUFFERS
         if buffers.any():
             decided = ask_when_free(decided, expanded, buffers, ports)
+        if self.machine.host_ticks:
+            decided = issued_in_order(decided, expanded, self.machine.host_ticks)
         return expanded, decided, strict
 
 
@@ -316,7 +321,7 @@ def run_replay(decided: Decided, machine: Machine) -> Timed:
     count, cores = len(decided.events.nodes), len(machine.cores)
     start, end, cause, why = (np.zeros(count, np.int64) for _ in range(4))
     free = np.zeros(len(machine.resource_names), np.int64)
-    timed = Timed(start, end, cause, why, np.zeros((cores, 4), np.int64), free)
+    timed = Timed(start, end, cause, why, np.zeros((cores, WAIT_HOST + 1), np.int64), free)
     replay(decided.events, timed, cores)
     return timed
 

@@ -378,6 +378,14 @@ class Machine:
         """What cores see of DRAM and of the shared levels above them."""
         return Supplies(self)
 
+    @cached_property
+    def host_ticks(self) -> int:
+        """Ticks that the host takes to issue a group of operators; 0: there is none."""
+        ticks = math.ceil(self.accelerator.host_dispatch_s * self.ticks_per_second - 1e-6)
+        if ticks > MOST_TICKS:
+            raise self.too_long("the host", ticks)
+        return ticks
+
     def ticks(self, cycles: float, instance: CoreInstance) -> int:
         """Ticks of some cycles of a core, rounded up."""
         ticks = math.ceil(cycles * (TICKS_PER_CYCLE * self.accelerator.clock_hz / instance.core.clock_hz) - 1e-6)

@@ -24,6 +24,7 @@ TIME_PARTS = (
     "waiting_for_link",
     "waiting_for_dependency",
     "waiting_for_space",
+    "waiting_for_host",  # it has not issued the operator
     "idle",  # nothing left to do, or nothing placed here yet
 )
 

@@ -18,9 +18,15 @@ def _working(result: Result) -> list[CoreRow]:
     return [row for row in result.cores if row.tiles] or list(result.cores)
 
 
+def _ticks(row: CoreRow) -> list[int]:
+    """By cause; an older result does not know all of them."""
+    return [row.time_ticks.get(part, 0) for part in TIME_PARTS]
+
+
 def shares(result: Result) -> dict[str, float]:
     """Share of the time of the cores that worked, by cause."""
-    totals = {part: sum(row.time_ticks[part] for row in _working(result)) for part in TIME_PARTS}
+    rows = [_ticks(row) for row in _working(result)]
+    totals = {part: sum(row[number] for row in rows) for number, part in enumerate(TIME_PARTS)}
     whole = sum(totals.values()) or 1
     return {part: ticks / whole for part, ticks in totals.items()}
 
@@ -41,7 +47,7 @@ def info(result: Result) -> dict[str, Any]:
         "causes": [words(part) for part in TIME_PARTS],
         "end": result.ticks,
         "ticks_per_second": result.ticks_per_second,
-        "rows": [{"name": row.name, "ticks": [row.time_ticks[part] for part in TIME_PARTS]} for row in result.cores],
+        "rows": [{"name": row.name, "ticks": _ticks(row)} for row in result.cores],
         "mean": {
             "name": f"mean of {working} cores" if working != 1 else "the one core at work",
             "ticks": [share * result.ticks for share in shares(result).values()],

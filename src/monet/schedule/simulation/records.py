@@ -20,8 +20,8 @@ from monet.arrays import F64, I64, U8, I32x2, Table
 COMPUTE, READ, WRITE, MOVE, EVICT, JOIN = range(6)
 # and what a transfer has to do with DRAM
 FROM_DRAM, TO_DRAM, ON_CHIP = range(3)
-# reasons of a dependency; of a start also: the resource was taken
-DATA, SPACE, QUEUE = range(3)
+# reasons of a dependency, the last: the host has issued it; of a start also: the resource was taken
+DATA, SPACE, QUEUE, HOST = range(4)
 # kinds of entries: what a step does with a block
 HOLD_READ, STREAM_READ, HOLD_WRITE, STREAM_WRITE, WAIT, KEEP_WRITE, SPILL = range(7)
 WRITES = (HOLD_WRITE, STREAM_WRITE, KEEP_WRITE)

@@ -8,10 +8,22 @@ import numpy as np
 
 from monet.arrays import I64, Bool, I64x2
 from monet.compiled import kernel, part
-from monet.schedule.simulation.records import COMPUTE, DATA, JOIN, MOVE, QUEUE, READ, SPACE, Events, Nodes
+from monet.schedule.simulation.records import (
+    COMPUTE,
+    DATA,
+    HOST,
+    JOIN,
+    MOVE,
+    QUEUE,
+    READ,
+    SPACE,
+    Dependencies,
+    Events,
+    Nodes,
+)
 
 # waits of a core, as columns of the partition
-WAIT_DRAM, WAIT_LINK, WAIT_DEPENDENCY, WAIT_SPACE = range(4)
+WAIT_DRAM, WAIT_LINK, WAIT_DEPENDENCY, WAIT_SPACE, WAIT_HOST = range(5)
 
 
 class Timed(NamedTuple):
@@ -20,8 +32,8 @@ class Timed(NamedTuple):
     start: I64
     end: I64
     cause: I64
-    why: I64  # DATA, SPACE or QUEUE
-    waits: I64x2  # by core: DRAM, link, dependency, space
+    why: I64  # DATA, SPACE, QUEUE or HOST
+    waits: I64x2  # by core: DRAM, link, dependency, space, host
     free: I64  # by resource: end of its last booking
 
     @property
@@ -52,7 +64,7 @@ def replay(events: Events, timed: Timed, cores: int) -> None:
                 ready, cause, why = free[resource], last[resource], QUEUE
         timed.start[number], timed.cause[number], timed.why[number] = ready, cause, why
         if core >= 0 and ready > free[core]:
-            charge(nodes, timed, core, number)
+            charge(nodes, deps, timed, core, number)
         for b in range(node.book_start, node.book_end):
             booking = bookings[b]
             free[booking.resource], last[booking.resource] = ready + booking.ticks, number
@@ -60,10 +72,15 @@ def replay(events: Events, timed: Timed, cores: int) -> None:
 
 
 @part()
-def charge(nodes: Nodes, timed: Timed, core: int, number: int) -> None:
+def charge(nodes: Nodes, deps: Dependencies, timed: Timed, core: int, number: int) -> None:
     """Charge the gap on a core before a node: followed back along what it waited for, each part of the gap goes to what
-    was going on then."""
+    was going on then; what lies before its host has issued it is the host's."""
     since, until = timed.free[core], timed.start[number]
+    for d in range(nodes[number].dep_start, nodes[number].dep_end):
+        if deps[d].reason == HOST and timed.end[deps[d].node] > since:
+            issued = min(until, timed.end[deps[d].node])
+            timed.waits[core, WAIT_HOST] += issued - since
+            since = issued
     blame, at = timed.why[number], timed.cause[number]
     while until > since and at >= 0:
         kind = nodes[at].kind
