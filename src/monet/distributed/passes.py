@@ -204,7 +204,7 @@ def _late_ticks(scheduler: Scheduler, schedule: Schedule, exposed: int) -> int:
     """Ticks in which the core that waits least for its host does, and no collective is what is waited for."""
     tiles, cores = schedule.tiles, len(scheduler.machine.folded.cores)
     working = np.unique(tiles.core[tiles.core < cores])
-    waits = schedule.timed.waits[working, WAIT_HOST]
+    waits = schedule.waits[working, WAIT_HOST]
     return min(int(waits.min(initial=schedule.makespan)), schedule.makespan - exposed)
 
 

@@ -195,7 +195,7 @@ def waits_before(events: Events, timed: Timed, chosen: Bool, cores: int) -> None
             if bookings[b].resource < cores:
                 core = bookings[b].resource
         if chosen[number] and core >= 0 and start > free[core]:
-            charge(nodes, timed, core, number)
+            charge(nodes, events.deps, timed, core, number)
         for b in range(node.book_start, node.book_end):
             free[bookings[b].resource] = start + bookings[b].ticks
 
