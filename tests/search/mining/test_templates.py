@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from monet.errors import MonetError
-from monet.search.hardware.space import Space
+from monet.search.hardware.space import Space, space_from_text
 from monet.search.mining.methods import hand_designs
 from monet.search.mining.mine import Problem, mine
 from monet.search.mining.templates import Limits, load_template, template_names
@@ -38,6 +38,15 @@ def test_shipped_templates_are_whole() -> None:
         assert space.size is not None
         assert space.size > 4_000
         assert space.model.about
+
+
+@pytest.mark.parametrize("name", template_names())
+def test_a_space_as_workers_read_it_is_the_same(name: str) -> None:
+    """Tables have numbers for keys, which JSON makes words of."""
+    space = space_of(name)
+    point = next(space.points())
+    again = space_from_text(space.text)
+    assert again.hardware(point) == space.hardware(point)
 
 
 @pytest.mark.parametrize(("arrays", "vectors", "width", "depth", "buffer", "area"), RELEASED)

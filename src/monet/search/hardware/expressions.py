@@ -107,9 +107,10 @@ def _computed(node: ast.expr, values: Mapping[str, Any], text: str) -> Any:
 
 
 def _looked_up(name: str, table: Mapping[Any, Any], key: Any, text: str) -> Any:
-    if key not in table:
-        raise ExpressionError(f"{text!r}: {name} has no entry {_shown(key)}; it has {', '.join(map(str, table))}")
-    return table[key]
+    for entry in (key, str(key)):  # a number is a word once the table has been JSON
+        if entry in table:
+            return table[entry]
+    raise ExpressionError(f"{text!r}: {name} has no entry {_shown(key)}; it has {', '.join(map(str, table))}")
 
 
 def parse_expression(text: str, allowed: Collection[str], tables: Collection[str] = ()) -> Expression:

@@ -372,7 +372,8 @@ def _parameter(
         problems.append(
             DescriptionProblem(
                 f"parameters.{name}.sets",
-                f"is required, as the hardware has no parameter {name!r} of its own; {nearest(name, known)}",
+                f"is required, as the hardware has no parameter {name!r} of its own"
+                + (f"; {nearest(name, known)}" if known else ", and no derived value is made of it"),
             )
         )
         sets = ()
