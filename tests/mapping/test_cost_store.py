@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -146,7 +147,9 @@ def test_one_default_store(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_else_a_process_remembers_is_listed() -> None:
     remembered = set()
     for path in sources.PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
+        for node in chain(tree.body, *(each.body for each in classes)):  # what is inside of a function ends with its call
             if isinstance(node, ast.FunctionDef) and any(
                 re.fullmatch(r"(functools\.)?(lru_)?cache(\(.*\))?", ast.unparse(one)) for one in node.decorator_list
             ):
