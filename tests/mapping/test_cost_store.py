@@ -149,7 +149,7 @@ def test_what_else_a_process_remembers_is_listed() -> None:
     for path in sources.PACKAGE.rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
-        for node in chain(tree.body, *(each.body for each in classes)):  # what is inside of a function ends with its call
+        for node in chain(tree.body, *(each.body for each in classes)):  # not what lasts for one call
             if isinstance(node, ast.FunctionDef) and any(
                 re.fullmatch(r"(functools\.)?(lru_)?cache(\(.*\))?", ast.unparse(one)) for one in node.decorator_list
             ):
