@@ -105,9 +105,9 @@ class CostTable:
         self.numbered: dict[tuple[Any, ...], OperatorSteps] = {}
         self.arrays = Kept(OPERATOR_ARRAYS)  # of operators whose surroundings have not changed either
         self.legal: set[tuple[str, Placement]] = set()  # (key of an operator, placement) that were checked
-        self.best_designs: dict[
-            tuple[str, float, int | None], tuple[CoreInstance, ...]
-        ] = {}  # by operator, share, most
+        # by operator, share, most: its default placement, and the design of core for it
+        self.defaults: dict[tuple[str, float, int | None], Placement] = {}
+        self.best_designs: dict[tuple[str, float, int | None], tuple[CoreInstance, ...]] = {}
         self.clocks: dict[tuple[str, str, int], Clocked] = {}  # by operator, first core, most; see ``planning.splits``
         # by first core, supply, numbers of pieces: the wires, after a number for them
         self.wires: dict[tuple[str, int, tuple[int, ...]], tuple[int, Wires]] = {}

@@ -35,14 +35,9 @@ def complete_placements(
             check_placement(operator, placement, machine)
             table.legal.add((operator.key, placement))
         chosen[name] = placement
-    share = plan.share
-    by_key: dict[str, Placement] = {}
     for operator in workload.operators:
-        if operator.op.name in chosen:
-            continue
-        if operator.key not in by_key:
-            by_key[operator.key] = default_placement(operator, table, share, most_cores)
-        chosen[operator.op.name] = by_key[operator.key]
+        if operator.op.name not in chosen:
+            chosen[operator.op.name] = default_placement(operator, table, plan.share, most_cores)
     return replace(plan, placements=chosen)
 
 
@@ -103,8 +98,16 @@ def _check_split(operator: Operator, placement: Placement, place: str) -> None:
 
 
 def default_placement(operator: Operator, table: CostTable, share: float, most_cores: int | None = None) -> Placement:
-    """The constructive default for one operator: the design that is done first, split in the best way; of a transfer
-    its port."""
+    """The constructive default for one operator, looked up if it was asked for before: the design that is done first,
+    split in the best way; of a transfer its port."""
+    key = operator.key, share, most_cores
+    found = table.defaults.get(key)
+    if found is None:
+        found = table.defaults[key] = _default_placement(operator, table, share, most_cores)
+    return found
+
+
+def _default_placement(operator: Operator, table: CostTable, share: float, most_cores: int | None) -> Placement:
     if operator.is_transfer:
         return Placement((endpoint_of(operator, table.machine.accelerator).name,))
     cores = best_design(operator, table, share, most_cores)
