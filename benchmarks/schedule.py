@@ -21,12 +21,13 @@ os.environ.setdefault("MONET_CACHE", "off")  # what is new here must not have be
 from monet.frontends import load_model
 from monet.frontends.zoo.transformers import Gpt
 from monet.hardware import load_hardware
-from monet.schedule.engine import Scheduler, run_decide, served
+from monet.schedule.engine import Scheduler, run_decide
 from monet.schedule.evaluation import evaluate
 from monet.schedule.expansion.expand import expand
 from monet.schedule.plan import Plan
 from monet.schedule.planning.default_plan import default_plan
 from monet.schedule.planning.grouping import tiled_groups
+from monet.schedule.serving import served
 from monet.training.step import training_step
 from monet.validation.stream import stream_plan
 

@@ -463,24 +463,30 @@ class Reference:
             for one, ticks in relaxed(node).items():
                 came[one] = node.start + ticks if one < cores else asked[id(node)]
         self.serve(asked)
-        early, nodes = max((node.end for node in self.nodes), default=0), self.nodes
         if any(self.buffers):
             return
+        self.serve_if_sooner(decided, self.needed_by(decided, asked, cores))
+        started = {id(node): node.start for node in self.nodes}
+        self.serve_if_sooner(decided, self.needed_by(decided, started, cores))
+
+    def serve_if_sooner(self, decided: list[Node], key: dict[int, int]) -> None:
+        """Nodes in another order than now if all end sooner then."""
+        before, nodes = max((node.end for node in self.nodes), default=0), self.nodes
         self.nodes = decided
-        self.serve(self.needed_by(asked, cores))
-        if max((node.end for node in self.nodes), default=0) >= early:
+        self.serve(key)
+        if max((node.end for node in self.nodes), default=0) >= before:
             self.nodes = nodes
-            self.time(count, lambda node: node.books)
+            self.time(len(self.machine.resource_names), lambda node: node.books)
 
     def serve(self, key: dict[int, int]) -> None:
         """Nodes in an order, and their times."""
         self.nodes = sorted(self.nodes, key=lambda node: key[id(node)])
         self.time(len(self.machine.resource_names), lambda node: node.books)
 
-    def needed_by(self, asked: dict[int, int], cores: int) -> dict[int, int]:
+    def needed_by(self, decided: list[Node], asked: dict[int, int], cores: int) -> dict[int, int]:
         """The same, but what is read comes just in time for what waits for it and for the reads behind it."""
         late, need, behind = dict(asked), {}, {}
-        for node in reversed(self.nodes):
+        for node in reversed(decided):
             if node.kind == "read":
                 least = need.get(id(node), NEVER) - max([0, *node.books.values()]) - node.latency
                 wires = [behind.get(one, NEVER) - ticks for one, ticks in node.books.items() if one >= cores]

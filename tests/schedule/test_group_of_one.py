@@ -11,12 +11,13 @@ from monet.hardware import load_hardware
 from monet.hardware.core import Core
 from monet.mapping.unfused.model_operators import OperatorCost, map_graph
 from monet.mapping.unfused.operator import Unfused
-from monet.schedule.engine import Scheduler, run_decide, run_replay
+from monet.schedule.engine import Scheduler, run_decide
 from monet.schedule.expansion.expand import expand
 from monet.schedule.measurement.energy import energy_of
 from monet.schedule.plan import Placement, Plan
 from monet.schedule.planning.grouping import TiledGroup
 from monet.schedule.schedule import Schedule
+from monet.schedule.serving import run_replay
 from monet.schedule.simulation import records as n
 from monet.schedule.workload import Operator
 from monet.training.options import TrainingOptions

@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 from monet.frontends import load_model
 from monet.hardware import load_hardware
 from monet.mapping.cost_store import CostStore
-from monet.schedule.engine import Scheduler, run_replay
+from monet.schedule.engine import Scheduler
 from monet.schedule.evaluation import measure, select_phases
 from monet.schedule.plan import Placement, Plan, PlanError
 from monet.schedule.result import Result
 from monet.schedule.result_rows import CATEGORIES, TIME_PARTS, DramBytes
 from monet.schedule.schedule import Schedule
+from monet.schedule.serving import run_replay
 from monet.schedule.simulation.records import Events
 from monet.training.step import training_step
 from tests.schedule.cases import accelerator, random_graph, random_plan, random_schedule

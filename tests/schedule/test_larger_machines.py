@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 
 from monet.hardware.accelerator import Accelerator
-from monet.schedule.engine import NoSchedule, Scheduler, run_replay
+from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.machine import Machine
 from monet.schedule.plan import PlanError
 from monet.schedule.schedule import Decided, Schedule
+from monet.schedule.serving import run_replay
 from monet.schedule.simulation.replay import Timed
 from tests.schedule.cases import accelerator, random_graph, random_plan
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
 
@@ -25,8 +24,8 @@ from monet.schedule.planning.placement import complete_placements
 from monet.schedule.prefetch import ask_when_free
 from monet.schedule.result_rows import CATEGORIES, Infeasible
 from monet.schedule.schedule import Decided, Schedule
+from monet.schedule.serving import best_order, served, served_within, timed_in_order
 from monet.schedule.simulation.decide import NOWHERE, OK, decide
-from monet.schedule.simulation.queues import could_start, needed_by, reorder
 from monet.schedule.simulation.records import (
     NEVER,
     NOT_YET,
@@ -46,7 +45,6 @@ from monet.schedule.simulation.records import (
     StepState,
     Tables,
 )
-from monet.schedule.simulation.replay import WAIT_HOST, Timed, booked_ticks, last_end, replay
 from monet.schedule.simulation.workspace import Workspace, measured_workspace, own_workspace, without_collecting
 from monet.schedule.workload import Workload, workload_of
 
@@ -175,8 +173,8 @@ class Scheduler:
             kept = self.short.shortened(plan)
             expanded, decided, strict = self._decided(kept, self.draft(kept))
             layers, resources = Recurrence(self.short, expanded, decided), len(self.machine.resource_names)
-            order = min(_orders(decided, self.machine, strict), key=lambda order: layers.whole_ticks(order, resources))
-            found, timed = _timed(decided, self.machine, order, Workspace())
+            order, _ = best_order(decided, self.machine, strict, lambda order: layers.whole_ticks(order, resources))
+            found, timed = timed_in_order(decided, self.machine, order, Workspace())
             return Schedule(plan, expanded, found, timed, layers.repeated(order, resources, found, timed))
 
     def makespan(self, plan: Plan, made: Draft, most: int = NEVER) -> int:
@@ -187,8 +185,8 @@ class Scheduler:
             if self.short is None:
                 return served_within(decided, self.machine, most, strict=strict)
             layers, resources = Recurrence(self.short, expanded, decided), len(self.machine.resource_names)
-            orders = _orders(decided, self.machine, strict)
-            return min(most, *(layers.whole_ticks(order, resources) for order in orders))
+            _, ticks = best_order(decided, self.machine, strict, lambda order: layers.whole_ticks(order, resources))
+            return min(most, ticks)
 
     def _decided(self, plan: Plan, made: Draft, room: Workspace | None = None) -> tuple[Expanded, Decided, bool]:
         """A plan spelled out (in ``room``, if it is given) and decided, and whether what is asked for first is served
@@ -314,76 +312,6 @@ def put_residents(state: State, plan: Tables, resident: I64) -> None:
     taken = np.bincount(where, size, minlength=len(state.memories)).astype(np.int64)
     state.memories.free[:] -= taken
     state.chunks.bytes[: len(taken)] -= taken
-
-
-def run_replay(decided: Decided, machine: Machine) -> Timed:
-    """Run the ``replay`` kernel."""
-    count, cores = len(decided.events.nodes), len(machine.cores)
-    start, end, cause, why = (np.zeros(count, np.int64) for _ in range(4))
-    free = np.zeros(len(machine.resource_names), np.int64)
-    timed = Timed(start, end, cause, why, np.zeros((cores, WAIT_HOST + 1), np.int64), free)
-    replay(decided.events, timed, cores)
-    return timed
-
-
-def served(
-    decided: Decided, machine: Machine, *, strict: bool = False, room: Workspace | None = None
-) -> tuple[Decided, Timed]:
-    """Merge the queues of links and DRAM, and time what comes out. Reads stay in order, and so do writes; but a result
-    that waits for its tile does not hold up the reads queued behind it.
-
-    Everything is served by when it could start if it had the wires to itself. Where room is the only limit of how far
-    ahead operands are fetched, this puts all that a large memory has room for before what is needed now; so reads are
-    also served by when they are needed, and the faster of the two orders is taken. ``strict``: only the first, by when
-    something is asked for, so that what a core asks for after a tile comes behind that tile's results however long
-    these take to the wires. Either order is fixed, so timing stays a longest path. What is found lies in ``room``, if
-    one is given.
-    """
-    booked = _booked(decided, machine)
-    first, *others = _orders(decided, machine, strict)
-    best = min((first, *others), key=lambda order: last_end(decided.events, order, booked, NEVER)) if others else first
-    return _timed(decided, machine, best, room or Workspace())
-
-
-def served_within(decided: Decided, machine: Machine, most: int, *, strict: bool) -> int:
-    """The makespan of what ``served`` finds, or ``most`` if that is less."""
-    booked = _booked(decided, machine)
-    if booked.max(initial=0) >= most:
-        return most
-    for order in _orders(decided, machine, strict):
-        most = last_end(decided.events, order, booked, most)
-    return most
-
-
-def _booked(decided: Decided, machine: Machine) -> I64:
-    """How long each resource is booked for in all."""
-    booked = np.empty(len(machine.resource_names), np.int64)
-    booked_ticks(decided.events, booked)
-    return booked
-
-
-def _orders(decided: Decided, machine: Machine, strict: bool) -> Iterator[I64]:
-    """Orders in which nodes may be served: by when they could start; unless ``strict``, reads by when they are needed,
-    if that is another one."""
-    events, cores, resources = decided.events, len(machine.cores), len(machine.resource_names)
-    start = np.empty(len(events.nodes), np.int64)
-    could_start(events, start, cores, resources, machine.first_outside, machine.routes.depth > 0, strict)
-    asked = np.argsort(start, kind="stable")
-    yield asked
-    if not strict:
-        needed_by(events, start, cores, resources)
-        needed = np.argsort(start, kind="stable")
-        if not np.array_equal(needed, asked):
-            yield needed
-
-
-def _timed(decided: Decided, machine: Machine, order: I64, room: Workspace) -> tuple[Decided, Timed]:
-    """Nodes served in some order, and when; in ``room``."""
-    nodes, place = decided.events.nodes, np.empty(len(order), np.int64)
-    moved = room.table(Nodes, len(nodes))
-    reorder(order, nodes, moved, place)
-    found = decided.renumbered(moved, place, room)
-    return found, run_replay(found, machine)
 
 
 def _reason(status: int, count: Counters, machine: Machine, workload: Workload, capacity: I64) -> Infeasible:

@@ -117,7 +117,8 @@ class _Race:
     def run(self, plan: Plan, near: float) -> int:
         """Find the fastest of a plan by all rules, of equal ones that of the first: its ticks. It is kept if it takes
         at most ``near`` times as long as the fastest of other plans; if not, its ticks are more than it would be kept
-        with. Raises ``NoSchedule`` if it can run by none."""
+        with. Tiles as the fastest has them come first, others only if they bring it so close. Raises ``NoSchedule`` if
+        it can run by none."""
         if plan.placements in self.tried:
             return self.fastest
         self.tried.append(plan.placements)
@@ -125,30 +126,39 @@ class _Race:
         failed: NoSchedule | None = None
         can_run = False
         most = int(near * self.fastest) + 1 if self.found else NEVER
-        drafts: dict[tuple[float, str], Draft] = {}  # one for all rules that differ in where results stay
         seen: set[tuple[str, tuple[int, ...]]] = set()
-        for rule in self.rules:
-            member = replace(plan, **rule._asdict())
-            cut = member.share, member.tiles
-            try:
-                if cut not in drafts:
-                    self.last = drafts[cut] = self.scheduler.draft(member)
-                made = drafts[cut]
-                if (rule.boundary, made.numbers) in seen:
-                    continue  # operators take less than their share, tiles are best for both: it is the same plan
-                seen.add((rule.boundary, made.numbers))
-                ticks = self.scheduler.makespan(member, made, most)
-            except NoSchedule as error:
-                failed = failed or error
-                continue
-            can_run = True
-            if ticks < most:
-                most, best = ticks, Member(ticks, member, made)
+        for cut in self._cuts():
+            made: Draft | None = None  # one for all rules that differ in where results stay
+            for rule in (rule for rule in self.rules if (rule.buffer_share, rule.tiles) == cut):
+                member = replace(plan, **rule._asdict())
+                try:
+                    if made is None:
+                        self.last = made = self.scheduler.draft(member)
+                    if (rule.boundary, made.numbers) in seen:
+                        continue  # operators take less than their share, tiles are best for both: it is the same plan
+                    seen.add((rule.boundary, made.numbers))
+                    ticks = self.scheduler.makespan(member, made, most)
+                except NoSchedule as error:
+                    failed = failed or error
+                    continue
+                can_run = True
+                if ticks < most:
+                    most, best = ticks, Member(ticks, member, made)
+            if can_run and best is None:
+                break
         if best is not None:
             self.found.append(best)
         elif failed is not None and not can_run:
             raise failed
         return best.makespan if best else most
+
+    def _cuts(self) -> list[tuple[float, str]]:
+        """Room and aim of the tiles of all rules, first those of the fastest plan so far."""
+        cuts = list(dict.fromkeys((rule.buffer_share, rule.tiles) for rule in self.rules))
+        if self.found:
+            first = min(self.found, key=lambda member: member.makespan).plan
+            cuts.sort(key=lambda cut: cut != (first.buffer_share, first.tiles))
+        return cuts
 
 
 def one_core_per_layer(scheduler: Scheduler, base: Plan) -> dict[str, Placement]:
