@@ -267,7 +267,7 @@ class _Search:
                 for number, plan in enumerate(self.plans)
                 if self.sizes[number] <= self.capacity
                 and getattr(plan, name) != getattr(best.plan, name)
-                and _same_but(plan, best.plan, name)
+                and same_but(plan, best.plan, name)
             ]
             if near and not any(self.plans[number] in known for number in near):
                 chosen.append(min(near, key=lambda number: (self.seconds[number], number)))
@@ -302,18 +302,20 @@ class _Search:
 
 
 def neighbours(tried: Sequence[Tried], best: Tried) -> dict[str, Tried]:
-    """By field of a plan: the best that differs from ``best`` in it (and in what has to follow)."""
+    """By field of a plan: the best that differs from ``best`` in it and in what has to follow; where none of those
+    was costed (they do not fit, or cannot be), the best of all that differ in it."""
     found: dict[str, Tried] = {}
     for name in ONE_THING:
         mine = getattr(best.plan, name)
         others = [one for one in tried if getattr(one.plan, name) != mine]
-        same = [one for one in others if _same_but(one.plan, best.plan, name)]
+        same = [one for one in others if same_but(one.plan, best.plan, name)]
         if same or others:
             found[name] = (same or others)[0]
     return found
 
 
-def _same_but(one: ParallelPlan, other: ParallelPlan, name: str) -> bool:
+def same_but(one: ParallelPlan, other: ParallelPlan, name: str) -> bool:
+    """Whether two plans are one but for a field, and for the replicas that are left then."""
     free = {"tensor": {"data": other.data, "tensor": other.tensor}, "pipeline": {"data": other.data}}.get(name, {})
     try:
         return replace(one, **{**free, name: getattr(other, name)}) == other
