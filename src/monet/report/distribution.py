@@ -41,7 +41,8 @@ def counts_line(found: Distribution) -> str:
     said = [f"{len(found.tried):,} costed", f"{found.bounded:,} left out by their bounds"]
     said += [f"{found.too_large:,} do not fit memory"] if found.too_large else []
     said += [f"{illegal:,} cannot be cut so"] if illegal else []
-    return f"{found.plans:,} plans: {', '.join(said)}"
+    said += [f"{found.not_looked_at:,} not looked at"] if found.interrupted else []
+    return f"{found.plans:,} plans: {', '.join(said)}" + ("; interrupted, the best so far" if found.interrupted else "")
 
 
 def why(found: Distribution) -> TextTable | None:
@@ -89,7 +90,8 @@ def render(found: Distribution, top: int) -> RenderableType:
             if short and short.result.reason
             else ""
         )
-        return Group(*lines, Text(f"no plan fits{said}", style="red"))
+        none = "no plan that was looked at fits" if found.interrupted else "no plan fits"
+        return Group(*lines, Text(f"{none}{said}", style="red"))
     lines += [
         Text(),
         Text(f"best by {found.objective}: {plan_words(best.result)}", style="bold"),

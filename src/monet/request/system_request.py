@@ -143,12 +143,14 @@ class SystemRequest(Request):
         if self.devices is None:
             return 1
         if self.devices % per:
-            lower, upper = self.devices // per * per, (self.devices // per + 1) * per
-            there = [count for count in (lower, upper) if 0 < count <= self.load_system().size]
-            near = " or ".join(map(str, there)) or f"at most {self.load_system().size} for tensor × pipeline"
-            reason = (
-                f"tensor={self.tensor} × pipeline={self.pipeline} = {per} leaves {self.devices % per}; {near} would do"
-            )
+            system = self.load_system()
+            lower, upper = min(self.devices, system.size) // per * per, (self.devices // per + 1) * per
+            there = [count for count in (lower, upper) if 0 < count <= system.size]
+            near = " or ".join(map(str, there)) or f"at most {system.size} for tensor × pipeline"
+            left = f"leaves {self.devices % per}"
+            if self.devices > system.size:
+                left += f", and {system.name} has {system.size:,}, {self.devices - system.size:,} fewer"
+            reason = f"tensor={self.tensor} × pipeline={self.pipeline} = {per} {left}; {near} would do"
             raise OptionError("devices", self.devices, reason)
         return self.devices // per
 

@@ -61,11 +61,17 @@ class Distribution:
     illegal: dict[str, int]  # why → how many plans
     too_large: int
     least_short: Tried | None  # of those that do not fit, the one that is least short
+    interrupted: bool = False  # what was not looked at may hold a better one
 
     @property
     def best(self) -> Tried | None:
         """The best plan, if any fits."""
         return self.tried[0] if self.tried else None
+
+    @property
+    def not_looked_at(self) -> int:
+        """Plans of which nothing is known; none, unless it was interrupted."""
+        return self.plans - len(self.tried) - self.bounded - self.too_large - sum(self.illegal.values())
 
 
 Watch = Callable[[int, int, Tried | None], None]
@@ -89,13 +95,17 @@ def distribute(
         raise MonetError(f"objective {objective!r}: allowed are {', '.join(OBJECTIVES)}")
     costing = Costing(coster, system, space.batch, model)
     state = _Search(costing, space, objective, whole_front, exhaustive)
-    with bench(costing, jobs) as ours:
-        state.run(ours, watch)
-        if not exhaustive and state.best is not None:
-            state.look_around(ours)
-        if not state.tried:
-            state.nearest(ours)
-    return state.found()
+    interrupted = False
+    try:
+        with bench(costing, jobs) as ours:
+            state.run(ours, watch)
+            if not exhaustive and state.best is not None:
+                state.look_around(ours)
+            if not state.tried:
+                state.nearest(ours)
+    except KeyboardInterrupt:
+        interrupted = True
+    return replace(state.found(), interrupted=interrupted)
 
 
 class _Search:
@@ -115,8 +125,8 @@ class _Search:
         self.static_w = min(part.accelerator.static_power_w for part in system.devices) * space.devices
         self.sizes = [self._size(plan, numbers, held) for plan in self.plans]
         alike = coster.repeats and len(system.devices) == 1  # so chunks are equal
-        first = PASSES if objective != "time" else ARITHMETIC if alike else LAYERS
-        self.level = [first] * len(self.plans)
+        self.first = PASSES if objective != "time" else ARITHMETIC if alike else LAYERS
+        self.level = [self.first] * len(self.plans)
         self.floors: dict[Layer, Least] = {}
         self.layers: dict[Layer, Block] = {}
         self.ports: dict[tuple[int, str, str, int], tuple[float, float, float]] = {}
@@ -148,7 +158,12 @@ class _Search:
                     self._closer(number, answer)
                     heapq.heappush(waiting, self._key(number))
             if watch:
-                watch(len(self.plans) - len(waiting), len(self.plans), self.best)
+                watch(self._settled(waiting), len(self.plans), self.best)
+
+    def _settled(self, waiting: list[tuple[float, float, int]]) -> int:
+        """Plans that are done with or need no closer bound: bounds are what takes time, most plans go by them."""
+        bounded = 0 if self.exhaustive or self.first == PASSES else sum(self.level[at] == PASSES for *_, at in waiting)
+        return len(self.plans) - len(waiting) + bounded
 
     def _key(self, number: int) -> tuple[float, float, int]:
         if self.exhaustive:
