@@ -48,6 +48,7 @@ ELSEWHERE = {
     "map --dims": "tests/mapping/test_map_command.py",
     "map --mapping": "tests/mapping/test_map_command.py",
     "map --constraint": "tests/mapping/test_map_command.py",
+    "run --parallel": "tests/distributed/test_plan_file.py",
     "validate --only": "tests/validation/test_validation.py",
     "explore report --front-reports": "tests/search/test_hardware_command.py",
     **{

@@ -10,11 +10,11 @@ from monet.commands import INFEASIBLE
 from monet.commands.options import with_request
 from monet.commands.progress import counted
 from monet.distributed.evaluation import evaluate_plan
-from monet.distributed.plan import OFFLOADING, RECOMPUTATION, SHARDING
+from monet.distributed.plan import OFFLOADING, RECOMPUTATION, SHARDING, parallel_plan_text
 from monet.errors import MonetError, OptionError, nearest
 from monet.processes import usable_cores
 from monet.report.distribution import render
-from monet.report.files import check_outputs, write_json
+from monet.report.files import check_outputs, write_json, write_text
 from monet.report.screen import screen
 from monet.request.system_request import DEGREES, SystemRequest
 from monet.search.distribution.search import OBJECTIVES, Distribution, Tried
@@ -49,11 +49,12 @@ def distribute(
     exhaustive: Annotated[bool, typer.Option("--exhaustive", help="Cost every plan, also those whose bounds say that they are not best.")] = False,
     top: Annotated[int, typer.Option(min=1, help="How many plans to show.")] = 10,
     jobs: Annotated[int, typer.Option(min=0, help=f"Processes; does not change the answer. [default: one for each core, at most {MOST_JOBS}]", show_default=False)] = 0,
+    save_plan: Annotated[str, typer.Option(metavar="FILE", help="Write the best plan as YAML, - for standard output; monet run --parallel takes it.")] = "",
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
     report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write a self-contained HTML page.")] = "",
 ) -> None:  # fmt: skip
     """Find the best way to lay a training step over the devices of a system: data, tensor, pipeline, sharding, recomputation."""
-    check_outputs({"--report": report}, {"--json": json}, request.files())
+    check_outputs({"--report": report}, {"--json": json, "--save-plan": save_plan}, request.files())
     jobs = jobs or min(MOST_JOBS, usable_cores())
     if best not in OBJECTIVES:
         raise MonetError(f"--best {best!r}: allowed are {', '.join(OBJECTIVES)}; {nearest(best, OBJECTIVES)}")
@@ -85,7 +86,9 @@ def distribute(
         from monet.report.html.distribution import write_distribution
 
         write_distribution(found, report, detailed)
-    if json != "-":
+    if save_plan and found.best:
+        write_text(save_plan, parallel_plan_text(found.best.plan))
+    if "-" not in (json, save_plan):
         screen().print(render(found, top))
     if found.best is None:
         raise typer.Exit(INFEASIBLE)

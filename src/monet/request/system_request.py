@@ -129,6 +129,22 @@ class SystemRequest(Request):
             plan.check_devices(self.devices)
         return plan
 
+    def under(self, plan: ParallelPlan, source: str = "the plan") -> SystemRequest:
+        """The same request under a plan. What is asked for beside it and differs is refused."""
+        values: dict[str, Any] = plan.to_dict()
+        if by := values.pop("cut_by", ""):
+            values["cuts"] = (by,)
+        elif "cuts" in values:
+            values["cuts"] = tuple(map(str, values["cuts"]))
+        declared = options_of(SystemRequest)
+        for name in DEGREES:
+            asked = getattr(self, name)
+            if asked != declared[name].default and asked != values.get(name, declared[name].default):
+                raise OptionError(
+                    name, asked, f"{source} says {values.get(name, 'the default')}; leave one of them out"
+                )
+        return replace(self, **values)
+
     def _refuse_unused(self, data: int) -> None:
         """Refuse what is said of ranks, stages or replicas that there are none of."""
         declared = options_of(SystemRequest)
