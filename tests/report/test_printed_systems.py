@@ -169,7 +169,7 @@ def test_every_number_in_the_terminal() -> None:
     title, headline_lines, time, stages, network = texts(render(result()))
     assert title == [
         f"{GPT} on 8 devices of boards, batch {BATCH}",
-        f"data 2, tensor 2, pipeline 2, micro-batch {SAMPLES} × {BATCH // (2 * SAMPLES)}, recompute full",
+        f"data 2, tensor 2, pipeline 2 zero-bubble, micro-batch {SAMPLES} × {BATCH // (2 * SAMPLES)}, recompute full",
     ]
     check_headline([re.split(r"  +", line.strip()) for line in headline_lines], result())
     assert time[0].startswith("Where a device's time goes")
@@ -453,6 +453,7 @@ def test_every_line_of_the_page_of_plans() -> None:
         "pipeline": "pipeline",
         "chunks": "interleave",
         "micro-batch": "micro_batch",
+        "pipeline schedule": "pipeline_schedule",
         "shard": "shard",
         "recompute": "recompute",
         "offload": "offload",

@@ -14,7 +14,8 @@ from monet.search.distribution.search import ONE_THING, Distribution, Tried, nei
 
 
 def _stages(plan: ParallelPlan) -> str:
-    return f"{plan.pipeline}" + (f" × {plan.interleave}" if plan.interleave > 1 else "")
+    schedule = f" {plan.pipeline_schedule}" if plan.pipeline_schedule != "1f1b" else ""
+    return f"{plan.pipeline}" + (f" × {plan.interleave}" if plan.interleave > 1 else "") + schedule
 
 
 PLANS: tuple[Column[Tried], ...] = (

@@ -28,7 +28,10 @@ OBJECTIVES = ("time", "memory", "energy")
 TOGETHER = 8  # plans that are looked at in one go, whatever the number of processes
 ARITHMETIC, FLOORS, LAYERS, PASSES = range(4)  # how closely a plan is bounded
 QUESTIONS = {ARITHMETIC: "floor", FLOORS: "block", LAYERS: "before_update", PASSES: "cost"}
-ONE_THING = ("tensor", "pipeline", "interleave", "micro_batch", "shard", "recompute", "offload", "sequence_parallel")
+ONE_THING = (
+    "tensor", "pipeline", "interleave", "pipeline_schedule", "micro_batch", "shard", "recompute", "offload",
+    "sequence_parallel",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
