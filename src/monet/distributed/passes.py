@@ -210,17 +210,23 @@ def _late_ticks(scheduler: Scheduler, schedule: Schedule, exposed: int) -> int:
 
 def _covered(start: I64, end: I64, chosen: Bool, edges: I64) -> Bool:
     """By edge: whether one of the chosen tiles is under way from there on."""
+    return _at_once(start, end, chosen, edges) > 0
+
+
+def _at_once(start: I64, end: I64, chosen: Bool, edges: I64) -> I64:
+    """By edge: how many of the chosen tiles are under way from there on."""
     change = np.zeros(len(edges), np.int64)
     np.add.at(change, np.searchsorted(edges, start[chosen]), 1)
     np.add.at(change, np.searchsorted(edges, end[chosen]), -1)
-    return np.cumsum(change) > 0
+    found: I64 = np.cumsum(change)
+    return found
 
 
 def _shares(scheduler: Scheduler, schedule: Schedule) -> dict[str, float]:
     """Of the time in which a device works, the shares of recomputation, update, gradients of weights and the rest.
 
-    A moment belongs to what computes then, in equal parts; where nothing does and no collective is waited for, to what
-    is moved then: an update computes little and waits for DRAM, and that wait is the update's."""
+    A moment belongs to what computes then, by the cores that do; where nothing does and no collective is waited for, to
+    what is moved then: an update computes little and waits for DRAM, and that wait is the update's."""
     operators, graph = scheduler.workload.operators, scheduler.workload.graph
     parts = ["network" if operator.is_transfer else part_of(graph, operator.op) for operator in operators]
     names = sorted(set(parts) - {"network"})
@@ -230,14 +236,14 @@ def _shares(scheduler: Scheduler, schedule: Schedule) -> dict[str, float]:
     length = np.diff(edges)
     waits = _covered(tiles.start, tiles.end, where[tiles.operator] < 0, edges)[:-1]
     computes = _under_way(tiles, where, len(names), edges)
-    moved = np.where(waits | computes.any(axis=0), False, _under_way(moves, where, len(names), edges))
-    at_work = computes | moved
+    moved = np.where(waits | computes.any(axis=0), 0, _under_way(moves, where, len(names), edges))
+    at_work = computes + moved
     spent: F64 = (at_work / np.maximum(1, at_work.sum(axis=0))) @ length
     return dict(zip(names, (spent / (spent.sum() or 1.0)).tolist(), strict=True))
 
 
-def _under_way(nodes: Tiles | Transfers, where: I64, parts: int, edges: I64) -> Bool:
-    """By part and edge: whether a node of the part is under way from there on, but for the last edge."""
+def _under_way(nodes: Tiles | Transfers, where: I64, parts: int, edges: I64) -> I64:
+    """By part and edge: how many nodes of the part are under way from there on, but for the last edge."""
     which = where[nodes.operator]
-    found: Bool = np.array([_covered(nodes.start, nodes.end, which == part, edges)[:-1] for part in range(parts)])
+    found: I64 = np.array([_at_once(nodes.start, nodes.end, which == part, edges)[:-1] for part in range(parts)])
     return found.reshape(parts, len(edges) - 1)
