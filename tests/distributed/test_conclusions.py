@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from monet.distributed.layout import lay
+from monet.distributed.plan import ParallelPlan
 from monet.distributed.result import DistributedResult
 from monet.request.system_request import SystemRequest
 
@@ -148,3 +150,22 @@ def test_recomputation_saves_memory_for_time_in_order() -> None:
     assert [one.time.recomputation for one in found] == sorted(one.time.recomputation for one in found)
     assert [one.hfu - one.mfu for one in found] == sorted(one.hfu - one.mfu for one in found)
     assert found[2].hfu > found[2].mfu > 0
+
+
+def test_an_update_that_waits_for_memory_is_called_update() -> None:
+    """Adam computes next to nothing more than SGD: what it takes longer is moving its states."""
+    plain, adam = result(batch=1, optimizer="sgd"), result(batch=1)
+    assert adam.time.compute == pytest.approx(plain.time.compute, rel=1e-6)
+    more = adam.time.update - plain.time.update
+    assert more == pytest.approx(adam.latency_s - plain.latency_s, rel=1e-6)
+    states = adam.stages[0].peak_memory_bytes.optimizer_state - plain.stages[0].peak_memory_bytes.optimizer_state
+    bandwidth = SystemRequest(GPT, system=system()).load_system().devices[0].accelerator.dram.bandwidth_bytes_per_s
+    assert more > 2 * states / bandwidth > 0.5 * more  # read and written
+
+
+def test_zero_bubble_fills_with_what_gradients_of_weights_take() -> None:
+    """All of the backward pass but what the stage before waits for; at least a third of it, where products decide."""
+    coster = SystemRequest(GPT, system=system(), fusion="none").coster()
+    laid = lay(ParallelPlan(pipeline=4), SystemRequest(GPT, system=system()).load_system(), 16)
+    middle = coster.chunks(laid.plan, laid.network, laid.devices, laid.micro_batches)[1]
+    assert 1 / 3 < middle.backward["weight_gradient"] / middle.backward["seconds"] < 2 / 3

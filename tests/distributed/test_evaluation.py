@@ -194,7 +194,7 @@ def test_two_kinds_of_devices_may_be_stages_but_not_in_one() -> None:
     mixed = {**values, "devices": [{"hardware": "micro-npu", "count": 2}, {"hardware": "fusemax", "count": 2}]}
     request = SystemRequest(GPT, system=mixed, batch=4, pipeline=2, data=2, fusion="none")
     assert [stage.device for stage in request.distribute().stages] == ["micro-npu", "fusemax"]
-    with pytest.raises(OptionError, match="two kinds"):
+    with pytest.raises(OptionError, match=r"two kinds.*; of 4 devices 2 or 4 stages can be made"):
         replace(request, pipeline=1, data=4).distribute()
 
 
@@ -206,6 +206,7 @@ def test_two_kinds_of_devices_may_be_stages_but_not_in_one() -> None:
         ({"tensor": 3}, "does not divide"),
         ({"data": 3}, "leaves 2; 6 or 9 fit"),
         ({"devices": 6, "tensor": 4}, "leaves 2; 4 or 8 would do"),
+        ({"devices": 37, "tensor": 4}, r"leaves 1, and boards has \d+, \d+ fewer; \d+ would do"),
         ({"pipeline": 2, "interleave": 2, "batch": 3}, "3 micro-batches do not divide into pipeline=2; 2 or 4 do"),
     ],
 )

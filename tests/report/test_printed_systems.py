@@ -29,7 +29,7 @@ from monet.report.html import distributed as page
 from monet.report.html import distribution as search_page
 from monet.report.table import TextTable
 from monet.request.system_request import SystemRequest
-from monet.search.distribution.search import Distribution, Tried, distribute
+from monet.search.distribution.search import ONE_THING, Distribution, Tried, distribute
 from monet.search.distribution.space import PlanSpace
 from tests.report.reading import Columns, check, check_table, check_words
 
@@ -169,7 +169,7 @@ def test_every_number_in_the_terminal() -> None:
     title, headline_lines, time, stages, network = texts(render(result()))
     assert title == [
         f"{GPT} on 8 devices of boards, batch {BATCH}",
-        f"data 2, tensor 2, pipeline 2, micro-batch {SAMPLES} × {BATCH // (2 * SAMPLES)}, recompute full",
+        f"data 2, tensor 2, pipeline 2 zero-bubble, micro-batch {SAMPLES} × {BATCH // (2 * SAMPLES)}, recompute full",
     ]
     check_headline([re.split(r"  +", line.strip()) for line in headline_lines], result())
     assert time[0].startswith("Where a device's time goes")
@@ -388,6 +388,14 @@ def same_but_one(best: Tried, name: str) -> Tried:
     return (alike or others)[0]
 
 
+def value_words(one: Tried, name: str) -> str:
+    """What a plan has, as it is said."""
+    value = getattr(one.plan, name)
+    if name == "sequence_parallel":
+        return "sequence parallel" if value else "no sequence parallel"
+    return f"{name.replace('_', ' ')} {value}"
+
+
 def test_every_number_of_a_search() -> None:
     of = found()
     best = of.best
@@ -416,9 +424,14 @@ def test_every_number_of_why() -> None:
     before = time_parts(best.result.time)
     for row in table.rows:
         words, change, memory, reason = map(str, row)
-        name = words.rpartition(" ")[0].replace(" ", "_")
+        first, _, others = words.partition(", with ")
+        name = first.rpartition(" ")[0].replace(" ", "_") if "sequence parallel" not in first else "sequence_parallel"
         one = same_but_one(best, name)
-        assert words.rpartition(" ")[2] == str(getattr(one.plan, name))
+        assert first == value_words(one, name)
+        names = ("data", *ONE_THING)
+        unlike = [each for each in names if getattr(one.plan, each) != getattr(best.plan, each) and each != name]
+        follows = set(unlike) <= ({"data"} if name in ("tensor", "pipeline") else set())
+        assert others == ("" if follows else ", ".join(value_words(one, each) for each in unlike))
         slower = 100 * (one.result.latency_s / best.result.latency_s - 1)
         assert float(change.removesuffix(" %").replace("−", "-")) == pytest.approx(slower, abs=0.051)
         check(memory, one.result.peak_memory_bytes, "B", words)
@@ -440,6 +453,7 @@ def test_every_line_of_the_page_of_plans() -> None:
         "pipeline": "pipeline",
         "chunks": "interleave",
         "micro-batch": "micro_batch",
+        "pipeline schedule": "pipeline_schedule",
         "shard": "shard",
         "recompute": "recompute",
         "offload": "offload",

@@ -48,6 +48,7 @@ ELSEWHERE = {
     "map --dims": "tests/mapping/test_map_command.py",
     "map --mapping": "tests/mapping/test_map_command.py",
     "map --constraint": "tests/mapping/test_map_command.py",
+    "run --parallel": "tests/distributed/test_plan_file.py",
     "validate --only": "tests/validation/test_validation.py",
     "explore report --front-reports": "tests/search/test_hardware_command.py",
     **{
@@ -228,7 +229,7 @@ HANDED: dict[str, tuple[list[str], list[str], Callable[[Calls], Any], Any]] = {
     "distribute --best": (SMALL_SYSTEM, ["--best", "energy"], placed("search", 4), "energy"),
     "distribute --front": (SMALL_SYSTEM, ["--front"], named("search", "whole_front"), True),
     "distribute --exhaustive": (SMALL_SYSTEM, ["--exhaustive"], named("search", "exhaustive"), True),
-    "distribute --jobs": (SMALL_SYSTEM, ["--jobs", "2"], named("search", "jobs"), 2),
+    "distribute --jobs": (SMALL_SYSTEM, ["--jobs", "3"], named("search", "jobs"), 3),
     "distribute --shard": (
         SMALL_SYSTEM,
         ["--shard", "none,states"],

@@ -14,10 +14,11 @@ from monet.distributed.fitting import memory_of
 from monet.distributed.layout import lay
 from monet.distributed.pipeline import PipelineWork, simulate
 from monet.distributed.plan import ParallelPlan
+from monet.report.distribution import counts_line, why
 from monet.request.system_request import SystemRequest
 from monet.search.distribution.bounds import HeldBytes, ModelNumbers, by_blocks, by_middle, piped
 from monet.search.distribution.costing import Costing
-from monet.search.distribution.search import Distribution, distribute, neighbours
+from monet.search.distribution.search import Distribution, distribute, neighbours, same_but
 from monet.search.distribution.space import PlanSpace, divisors
 
 GPT = "gpt:layers=12,hidden=16,heads=2,vocabulary=32,positions=8,sequence=8"
@@ -232,3 +233,45 @@ def test_where_nothing_fits_the_least_short_is_named() -> None:
     assert reason is not None
     assert found.least_short.result.reason is not None
     assert found.least_short.result.reason.bytes_short <= reason.bytes_short
+
+
+def test_an_interrupted_search_keeps_the_best_so_far() -> None:
+    """And says how many plans it knows nothing of."""
+    seen: list[int] = []
+
+    def watch(done: int, plans: int, best: object) -> None:
+        assert 0 <= done <= plans
+        seen.append(done)
+        if best is not None:
+            raise KeyboardInterrupt
+
+    found = distribute(REQUEST.coster(), REQUEST.load_system(), SPACE, GPT, exhaustive=True, watch=watch)
+    assert found.interrupted
+    assert found.best is not None
+    assert 0 < found.not_looked_at < found.plans
+    assert "not looked at; interrupted" in counts_line(found)
+
+
+def test_progress_counts_plans_that_need_no_closer_bound() -> None:
+    seen: list[int] = []
+    found = distribute(
+        REQUEST.coster(), REQUEST.load_system(), SPACE, GPT, watch=lambda done, *_: seen.append(done)
+    )  # fmt: skip
+    assert seen == sorted(seen)
+    assert seen[0] < found.plans == seen[-1]
+    assert found.not_looked_at == 0
+
+
+def test_a_plan_that_differs_in_more_than_one_thing_says_so(both: tuple[Distribution, Distribution]) -> None:
+    """Of the row of tensor degrees all that differ by it alone are taken away."""
+    found = both[1]
+    assert found.best is not None
+    best = found.best
+    alone = [one for one in found.tried if one is best or not same_but(one.plan, best.plan, "tensor")]
+    table = why(replace(found, tried=tuple(alone)))
+    assert table is not None
+    (row,) = [str(row[0]) for row in table.rows if str(row[0]).startswith("tensor")]
+    assert ", with " in row
+    other = neighbours(alone, best)["tensor"].plan
+    for name in ("shard", "pipeline", "interleave"):
+        assert (f"{name} {getattr(other, name)}" in row) == (getattr(other, name) != getattr(best.plan, name))

@@ -10,16 +10,18 @@ from monet.commands import INFEASIBLE
 from monet.commands.options import with_request
 from monet.commands.progress import counted
 from monet.distributed.evaluation import evaluate_plan
-from monet.distributed.plan import OFFLOADING, RECOMPUTATION, SHARDING
+from monet.distributed.plan import OFFLOADING, RECOMPUTATION, SHARDING, parallel_plan_text
 from monet.errors import MonetError, OptionError, nearest
+from monet.processes import usable_cores
 from monet.report.distribution import render
-from monet.report.files import check_outputs, write_json
+from monet.report.files import check_outputs, write_json, write_text
 from monet.report.screen import screen
 from monet.request.system_request import DEGREES, SystemRequest
 from monet.search.distribution.search import OBJECTIVES, Distribution, Tried
 from monet.search.distribution.search import distribute as search
 from monet.search.distribution.space import PlanSpace
 
+MOST_JOBS = 4  # processes unless told otherwise; each takes up to half a gigabyte
 NAMED = {"shard": SHARDING, "recompute": RECOMPUTATION, "offload": OFFLOADING, "schedules": ("1f1b", "zero-bubble")}
 
 
@@ -46,12 +48,14 @@ def distribute(
     most_interleave: Annotated[int, typer.Option(min=1, help="Most chunks of a stage.")] = 16,
     exhaustive: Annotated[bool, typer.Option("--exhaustive", help="Cost every plan, also those whose bounds say that they are not best.")] = False,
     top: Annotated[int, typer.Option(min=1, help="How many plans to show.")] = 10,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes; does not change the answer.")] = 1,
+    jobs: Annotated[int, typer.Option(min=0, help=f"Processes; does not change the answer. [default: one for each core, at most {MOST_JOBS}]", show_default=False)] = 0,
+    save_plan: Annotated[str, typer.Option(metavar="FILE", help="Write the best plan as YAML, - for standard output; monet run --parallel takes it.")] = "",
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for standard output.")] = "",
     report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write a self-contained HTML page.")] = "",
 ) -> None:  # fmt: skip
     """Find the best way to lay a training step over the devices of a system: data, tensor, pipeline, sharding, recomputation."""
-    check_outputs({"--report": report}, {"--json": json}, request.files())
+    check_outputs({"--report": report}, {"--json": json, "--save-plan": save_plan}, request.files())
+    jobs = jobs or min(MOST_JOBS, usable_cores())
     if best not in OBJECTIVES:
         raise MonetError(f"--best {best!r}: allowed are {', '.join(OBJECTIVES)}; {nearest(best, OBJECTIVES)}")
     if not request.system:
@@ -82,7 +86,9 @@ def distribute(
         from monet.report.html.distribution import write_distribution
 
         write_distribution(found, report, detailed)
-    if json != "-":
+    if save_plan and found.best:
+        write_text(save_plan, parallel_plan_text(found.best.plan))
+    if "-" not in (json, save_plan):
         screen().print(render(found, top))
     if found.best is None:
         raise typer.Exit(INFEASIBLE)
@@ -105,6 +111,6 @@ def _plain(found: Distribution, top: int) -> dict[str, Any]:
     return {
         "objective": found.objective, "devices": found.space.devices, "batch": found.space.batch,
         "plans": found.plans, "costed": len(found.tried), "bounded": found.bounded, "too_large": found.too_large,
-        "illegal": found.illegal, "best": rows(found.tried[:1])[0] if found.tried else None,
+        "illegal": found.illegal, "interrupted": found.interrupted, "best": rows(found.tried[:1])[0] if found.tried else None,
         "top": rows(found.tried[:top]), "front": rows(found.front),
     }  # fmt: skip

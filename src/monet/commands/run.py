@@ -23,6 +23,7 @@ from monet.schedule.plan import Plan, load_plan, plan_text
 @with_request(of=SystemRequest, needs_hardware=False, hardware="Preset name or path of a YAML file; or give --system.")
 def run(
     request: SystemRequest,
+    parallel: Annotated[str, typer.Option(metavar="FILE", rich_help_panel="System options", help="YAML file with a parallel plan (monet distribute --save-plan), in place of --data, --tensor and so on.")] = "",
     save_plan: Annotated[str, typer.Option(metavar="FILE", help="Write the plan that was used as YAML, - for standard output.")] = "",
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write the result as JSON, - for standard output.")] = "",
     report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write a self-contained HTML report.")] = "",
@@ -33,11 +34,12 @@ def run(
     check_outputs(
         {"--report": report, "--trace": trace},
         {"--json": json, "--csv": csv, "--save-plan": save_plan},
-        request.files(),
+        (*request.files(), *((parallel,) if parallel else ())),
     )
     if request.system:
-        _run_on_system(request, {"--csv": csv, "--save-plan": save_plan}, json, report, trace)
+        _run_on_system(_under(request, parallel), {"--csv": csv, "--save-plan": save_plan}, json, report, trace)
         return
+    refuse_unused("without --system", {"--parallel": parallel})
     _note_groups(request)
     check_formats(request)
     result = request.evaluate()
@@ -54,6 +56,15 @@ def run(
         screen().print(render(result))
     if not result.feasible:
         raise typer.Exit(INFEASIBLE)
+
+
+def _under(request: SystemRequest, file: str) -> SystemRequest:
+    """A request under the parallel plan of a file, if one is given."""
+    if not file:
+        return request
+    from monet.distributed.plan import load_parallel_plan
+
+    return request.under(load_parallel_plan(file), file)
 
 
 def _run_on_system(request: SystemRequest, unused: dict[str, object], json: str, report: str, trace: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 
 from monet.distributed.network import Network
 from monet.distributed.plan import ParallelPlan
@@ -18,6 +19,17 @@ class Laid:
     network: Network
     devices: tuple[Devices, ...]  # by stage
     micro_batches: int
+
+
+def _alike(system: System, devices: int) -> str:
+    """Into how many stages so many devices can be cut, with like devices in each."""
+    borders = [end for end in accumulate(part.count for part in system.devices) if end < devices]
+    counts = [
+        stages
+        for stages in range(1, devices + 1)
+        if not devices % stages and not any(end % (devices // stages) for end in borders)
+    ]
+    return f"of {devices} devices {' or '.join(map(str, counts[:3]))} stages can be made"
 
 
 def lay(plan: ParallelPlan, system: System, batch: int) -> Laid:
@@ -42,7 +54,7 @@ def lay(plan: ParallelPlan, system: System, batch: int) -> Laid:
                 "pipeline",
                 plan.pipeline,
                 f"the {per_stage} devices of stage {stage} are of two kinds ({names}); there are {counts} of each in a "
-                "row, and the devices of a stage must be alike",
+                f"row, and the devices of a stage must be alike; {_alike(system, plan.devices)}",
             )
         if plan.offload != "none" and kinds[0].accelerator.endpoint("host") is None:
             name = kinds[0].accelerator.name

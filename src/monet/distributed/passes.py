@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from monet.arrays import I64, Bool
+from monet.arrays import F64, I64, Bool
 from monet.distributed.amounts import Amounts, Name
 from monet.distributed.network import MESSAGES, Network, is_collective
 from monet.distributed.page_traffic import HOST, leaving_bytes, pages
@@ -24,7 +24,7 @@ from monet.schedule.launches import launches
 from monet.schedule.measurement.energy import energy_of
 from monet.schedule.plan import Plan, PlanError
 from monet.schedule.planning.default_plan import default_schedule
-from monet.schedule.schedule import Schedule
+from monet.schedule.schedule import Schedule, Tiles, Transfers
 from monet.schedule.simulation.replay import WAIT_HOST
 from monet.schedule.workload import workload_of
 
@@ -124,10 +124,10 @@ def _measured(scheduler: Scheduler, schedule: Schedule, network: Network) -> Amo
     if scheduler.machine.host_ticks:
         found["launches",] = float(launches(schedule.expanded))
         found["host",] = _late_ticks(scheduler, schedule, sum(exposed.values())) / rate
-    busy = _busy_shares(scheduler, schedule)
+    shares = _shares(scheduler, schedule)
     at_work = found["seconds",] - sum(exposed.values()) / rate - found.get(("host",), 0.0)
     for part in ("recomputation", "update", "weight_gradient"):
-        found[part,] = at_work * busy.get(part, 0.0)
+        found[part,] = at_work * shares.get(part, 0.0)
     energy = energy_of(schedule, machine, len(operators))
     for level, joules in energy.by_level.items():
         if level != "static":
@@ -210,21 +210,40 @@ def _late_ticks(scheduler: Scheduler, schedule: Schedule, exposed: int) -> int:
 
 def _covered(start: I64, end: I64, chosen: Bool, edges: I64) -> Bool:
     """By edge: whether one of the chosen tiles is under way from there on."""
+    return _at_once(start, end, chosen, edges) > 0
+
+
+def _at_once(start: I64, end: I64, chosen: Bool, edges: I64) -> I64:
+    """By edge: how many of the chosen tiles are under way from there on."""
     change = np.zeros(len(edges), np.int64)
     np.add.at(change, np.searchsorted(edges, start[chosen]), 1)
     np.add.at(change, np.searchsorted(edges, end[chosen]), -1)
-    return np.cumsum(change) > 0
+    found: I64 = np.cumsum(change)
+    return found
 
 
-def _busy_shares(scheduler: Scheduler, schedule: Schedule) -> dict[str, float]:
-    """Of the time in which cores compute, the shares of recomputation, update and gradients of weights."""
+def _shares(scheduler: Scheduler, schedule: Schedule) -> dict[str, float]:
+    """Of the time in which a device works, the shares of recomputation, update, gradients of weights and the rest.
+
+    A moment belongs to what computes then, by the cores that do; where nothing does and no collective is waited for, to
+    what is moved then: an update computes little and waits for DRAM, and that wait is the update's."""
     operators, graph = scheduler.workload.operators, scheduler.workload.graph
     parts = ["network" if operator.is_transfer else part_of(graph, operator.op) for operator in operators]
-    names = sorted(set(parts))
-    where = np.array([names.index(part) for part in parts], np.int64)
-    tiles = schedule.tiles
-    spent = np.bincount(where[tiles.operator], tiles.end - tiles.start, minlength=len(names)).astype(float)
-    if "network" in names:
-        spent[names.index("network")] = 0.0
-    whole = spent.sum() or 1.0
-    return dict(zip(names, (spent / whole).tolist(), strict=True))
+    names = sorted(set(parts) - {"network"})
+    where = np.array([names.index(part) if part in names else -1 for part in parts], np.int64)
+    tiles, moves = schedule.tiles, schedule.transfers
+    edges = np.unique(np.concatenate((tiles.start, tiles.end, moves.start, moves.end)))
+    length = np.diff(edges)
+    waits = _covered(tiles.start, tiles.end, where[tiles.operator] < 0, edges)[:-1]
+    computes = _under_way(tiles, where, len(names), edges)
+    moved = np.where(waits | computes.any(axis=0), 0, _under_way(moves, where, len(names), edges))
+    at_work = computes + moved
+    spent: F64 = (at_work / np.maximum(1, at_work.sum(axis=0))) @ length
+    return dict(zip(names, (spent / (spent.sum() or 1.0)).tolist(), strict=True))
+
+
+def _under_way(nodes: Tiles | Transfers, where: I64, parts: int, edges: I64) -> I64:
+    """By part and edge: how many nodes of the part are under way from there on, but for the last edge."""
+    which = where[nodes.operator]
+    found: I64 = np.array([_at_once(nodes.start, nodes.end, which == part, edges)[:-1] for part in range(parts)])
+    return found.reshape(parts, len(edges) - 1)

@@ -5,10 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from monet.errors import MonetError, OptionError, nearest
 from monet.formats import FORMATS, format_named
+from monet.nesting import check_nesting
 from monet.transforms.checkpoint_plan import CheckpointPlan
 
 PIPELINE_SCHEDULES = ("1f1b", "gpipe", "zero-bubble")
@@ -165,6 +169,24 @@ class ParallelPlan:
         if isinstance(given.get("recompute"), Mapping):
             given["recompute"] = CheckpointPlan.from_dict(given["recompute"], f"{source}: recompute")
         return cls(**given)
+
+
+def load_parallel_plan(path: str) -> ParallelPlan:
+    """A plan from a YAML file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise MonetError(f"cannot read parallel plan {path!r}: {error}") from None
+    check_nesting(text, path)
+    try:
+        return ParallelPlan.from_dict(yaml.safe_load(text) or {}, path)
+    except yaml.YAMLError as error:
+        raise MonetError(f"{path}: not YAML: {error}") from None
+
+
+def parallel_plan_text(plan: ParallelPlan) -> str:
+    """A plan as YAML; what is as usual is left out."""
+    return yaml.safe_dump(plan.to_dict(), sort_keys=False, default_flow_style=False, width=110)
 
 
 _NAMED = {

@@ -58,7 +58,9 @@ def plan_words(result: DistributedResult) -> str:
     """The plan in one line."""
     plan = result.parallel
     said = [f"data {plan['data']}", f"tensor {plan['tensor']}" + (" + sequence" if plan["sequence_parallel"] else "")]
-    said.append(f"pipeline {plan['pipeline']}" + (f" × {plan['interleave']} chunks" if plan["interleave"] > 1 else ""))
+    schedule = f" {plan['pipeline_schedule']}" if plan["pipeline_schedule"] != "1f1b" else ""
+    chunks = f" × {plan['interleave']} chunks" if plan["interleave"] > 1 else ""
+    said.append(f"pipeline {plan['pipeline']}{chunks}{schedule}")
     said.append(f"micro-batch {plan['micro_batch']} × {result.micro_batches}")
     said += [f"shard {plan['shard']}"] if plan["shard"] != "none" else []
     recompute = plan["recompute"] if isinstance(plan["recompute"], str) else "by a plan"

@@ -10,11 +10,12 @@ from monet.report.columns import Column, rows_table
 from monet.report.distributed import parts_of, plan_words, time_table, title_of
 from monet.report.quantities import nbytes, percent, seconds
 from monet.report.table import Heading, TextTable
-from monet.search.distribution.search import Distribution, Tried, neighbours
+from monet.search.distribution.search import ONE_THING, Distribution, Tried, neighbours, same_but
 
 
 def _stages(plan: ParallelPlan) -> str:
-    return f"{plan.pipeline}" + (f" × {plan.interleave}" if plan.interleave > 1 else "")
+    schedule = f" {plan.pipeline_schedule}" if plan.pipeline_schedule != "1f1b" else ""
+    return f"{plan.pipeline}" + (f" × {plan.interleave}" if plan.interleave > 1 else "") + schedule
 
 
 PLANS: tuple[Column[Tried], ...] = (
@@ -41,7 +42,8 @@ def counts_line(found: Distribution) -> str:
     said = [f"{len(found.tried):,} costed", f"{found.bounded:,} left out by their bounds"]
     said += [f"{found.too_large:,} do not fit memory"] if found.too_large else []
     said += [f"{illegal:,} cannot be cut so"] if illegal else []
-    return f"{found.plans:,} plans: {', '.join(said)}"
+    said += [f"{found.not_looked_at:,} not looked at"] if found.interrupted else []
+    return f"{found.plans:,} plans: {', '.join(said)}" + ("; interrupted, the best so far" if found.interrupted else "")
 
 
 def why(found: Distribution) -> TextTable | None:
@@ -55,12 +57,25 @@ def why(found: Distribution) -> TextTable | None:
         moved = {part: after.get(part, 0.0) - before.get(part, 0.0) for part in {**before, **after}}
         most = max(moved, key=lambda part: moved[part])
         change = other.result.latency_s / best.result.latency_s - 1
-        value = getattr(other.plan, name)
         memory = nbytes(other.result.peak_memory_bytes)
         words = f"{most} {seconds(moved[most])} more" if moved[most] > 0 else "nothing takes longer"
-        rows.append((f"{name.replace('_', ' ')} {value}", f"{100 * change:+.1f} %".replace("-", "−"), memory, words))
-    headings = (Heading("instead", "words"), "step", "memory", Heading("because", "prose"))
+        rows.append((_instead(name, other.plan, best.plan), f"{100 * change:+.1f} %".replace("-", "−"), memory, words))
+    headings = (Heading("instead", "prose"), "step", "memory", Heading("because", "prose"))
     return TextTable("Why: the best plans that differ in one thing", headings, rows) if rows else None
+
+
+def _instead(name: str, plan: ParallelPlan, best: ParallelPlan) -> str:
+    """What a plan has instead; where no plan that differs in this alone was costed, what else it has."""
+    follows = () if same_but(plan, best, name) else tuple(each for each in ("data", *ONE_THING) if each != name)
+    others = [_words(each, plan) for each in follows if getattr(plan, each) != getattr(best, each)]
+    return _words(name, plan) + (f", with {', '.join(others)}" if others else "")
+
+
+def _words(name: str, plan: ParallelPlan) -> str:
+    value = getattr(plan, name)
+    if isinstance(value, bool):
+        return name.replace("_", " ") if value else f"no {name.replace('_', ' ')}"
+    return f"{name.replace('_', ' ')} {value}"
 
 
 def render(found: Distribution, top: int) -> RenderableType:
@@ -76,7 +91,8 @@ def render(found: Distribution, top: int) -> RenderableType:
             if short and short.result.reason
             else ""
         )
-        return Group(*lines, Text(f"no plan fits{said}", style="red"))
+        none = "no plan that was looked at fits" if found.interrupted else "no plan fits"
+        return Group(*lines, Text(f"{none}{said}", style="red"))
     lines += [
         Text(),
         Text(f"best by {found.objective}: {plan_words(best.result)}", style="bold"),

@@ -129,6 +129,22 @@ class SystemRequest(Request):
             plan.check_devices(self.devices)
         return plan
 
+    def under(self, plan: ParallelPlan, source: str = "the plan") -> SystemRequest:
+        """The same request under a plan. What is asked for beside it and differs is refused."""
+        values: dict[str, Any] = plan.to_dict()
+        if by := values.pop("cut_by", ""):
+            values["cuts"] = (by,)
+        elif "cuts" in values:
+            values["cuts"] = tuple(map(str, values["cuts"]))
+        declared = options_of(SystemRequest)
+        for name in DEGREES:
+            asked = getattr(self, name)
+            if asked != declared[name].default and asked != values.get(name, declared[name].default):
+                raise OptionError(
+                    name, asked, f"{source} says {values.get(name, 'the default')}; leave one of them out"
+                )
+        return replace(self, **values)
+
     def _refuse_unused(self, data: int) -> None:
         """Refuse what is said of ranks, stages or replicas that there are none of."""
         declared = options_of(SystemRequest)
@@ -143,12 +159,14 @@ class SystemRequest(Request):
         if self.devices is None:
             return 1
         if self.devices % per:
-            lower, upper = self.devices // per * per, (self.devices // per + 1) * per
-            there = [count for count in (lower, upper) if 0 < count <= self.load_system().size]
-            near = " or ".join(map(str, there)) or f"at most {self.load_system().size} for tensor × pipeline"
-            reason = (
-                f"tensor={self.tensor} × pipeline={self.pipeline} = {per} leaves {self.devices % per}; {near} would do"
-            )
+            system = self.load_system()
+            lower, upper = min(self.devices, system.size) // per * per, (self.devices // per + 1) * per
+            there = [count for count in (lower, upper) if 0 < count <= system.size]
+            near = " or ".join(map(str, there)) or f"at most {system.size} for tensor × pipeline"
+            left = f"leaves {self.devices % per}"
+            if self.devices > system.size:
+                left += f", and {system.name} has {system.size:,}, {self.devices - system.size:,} fewer"
+            reason = f"tensor={self.tensor} × pipeline={self.pipeline} = {per} {left}; {near} would do"
             raise OptionError("devices", self.devices, reason)
         return self.devices // per
 

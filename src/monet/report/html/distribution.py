@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from monet.distributed.plan import OFFLOADING, RECOMPUTATION, SHARDING
+from monet.distributed.plan import OFFLOADING, PIPELINE_SCHEDULES, RECOMPUTATION, SHARDING
 from monet.distributed.result import DistributedResult
 from monet.report.columns import rows_table
 from monet.report.distribution import PLANS, counts_line, headline, why
@@ -34,6 +34,11 @@ def write_distribution(found: Distribution, path: str | Path, best: DistributedR
     write_study(path, headline(found), [counts_line(found)], made)
 
 
+NAMED = {
+    "pipeline_schedule": PIPELINE_SCHEDULES, "shard": SHARDING, "recompute": RECOMPUTATION, "offload": OFFLOADING,
+}  # fmt: skip
+
+
 def lines_figure(tried: Sequence[Tried]) -> dict[str, Any]:
     """Parallel coordinates of plans: degrees, what is shared and recomputed, and what comes out."""
     numbers = {
@@ -46,11 +51,12 @@ def lines_figure(tried: Sequence[Tried]) -> dict[str, Any]:
         known = {value: place for place, value in enumerate(sorted(set(values)))}
         ticks = {"tickvals": list(known.values()), "ticktext": [str(value) for value in known]}
         dimensions.append({"label": name, "values": [known[value] for value in values], **ticks})
-    for name, allowed in (("shard", SHARDING), ("recompute", RECOMPUTATION), ("offload", OFFLOADING)):
-        ticks = {"tickvals": list(range(len(allowed))), "ticktext": list(allowed)}
-        dimensions.append(
-            {"label": name, "values": [allowed.index(str(getattr(one.plan, name))) for one in tried], **ticks}
-        )
+    for name, allowed in NAMED.items():
+        given = [str(getattr(one.plan, name)) for one in tried]
+        used = [each for each in allowed if each in given]
+        ticks = {"tickvals": list(range(len(used))), "ticktext": used}
+        label = name.replace("_", " ")
+        dimensions.append({"label": label, "values": [used.index(value) for value in given], **ticks})
     sequence = {"tickvals": [0, 1], "ticktext": ["no", "yes"]}
     dimensions.append({"label": "sequence", "values": [int(one.plan.sequence_parallel) for one in tried], **sequence})
     step = [one.result.latency_s for one in tried]

@@ -10,6 +10,7 @@ from typing import Any
 
 from monet.graph.document import graph_document
 from monet.graph.graph import Graph
+from monet.hardware.accelerator import Accelerator
 from monet.hardware.export import as_json, plain
 from monet.mapping.cost_store import Section
 from monet.schedule.engine import Scheduler
@@ -17,6 +18,7 @@ from monet.schedule.plan import Placement, Plan
 from monet.schedule.workload import workload_of
 
 DEFAULT_PLANS = Section[Plan]("default plans", 256)
+HARDWARE = Section[str]("digests of accelerators", 64)
 
 
 def known_plan(scheduler: Scheduler, boundary: str, given: Mapping[str, Placement], find: Callable[[], Plan]) -> Plan:
@@ -25,11 +27,15 @@ def known_plan(scheduler: Scheduler, boundary: str, given: Mapping[str, Placemen
     store, workload = scheduler.machine.store, scheduler.workload
     if not store.lasts or workload is not workload_of(workload.graph):
         return find()
-    accelerator = scheduler.machine.accelerator
-    hardware = accelerator.description or as_json(accelerator)  # all of it follows from its description
+    hardware = store[HARDWARE].get_or(scheduler.machine.accelerator, lambda: _hardware(scheduler.machine.accelerator))
     asked = boundary, scheduler.costs.objective, Plan(placements=given).to_dict()
-    key = f"default plan {_digest((_digest_of(workload.graph), plain(hardware), asked))}"
+    key = f"default plan {_digest((_digest_of(workload.graph), hardware, asked))}"
     return store.lasting(DEFAULT_PLANS, key, find, Plan.to_dict, Plan.from_dict)
+
+
+def _hardware(accelerator: Accelerator) -> str:
+    """Of an accelerator; all of it follows from its description, where it has one."""
+    return _digest(plain(accelerator.description or as_json(accelerator)))
 
 
 class _Digest(str):

@@ -28,7 +28,10 @@ OBJECTIVES = ("time", "memory", "energy")
 TOGETHER = 8  # plans that are looked at in one go, whatever the number of processes
 ARITHMETIC, FLOORS, LAYERS, PASSES = range(4)  # how closely a plan is bounded
 QUESTIONS = {ARITHMETIC: "floor", FLOORS: "block", LAYERS: "before_update", PASSES: "cost"}
-ONE_THING = ("tensor", "pipeline", "interleave", "micro_batch", "shard", "recompute", "offload", "sequence_parallel")
+ONE_THING = (
+    "tensor", "pipeline", "interleave", "pipeline_schedule", "micro_batch", "shard", "recompute", "offload",
+    "sequence_parallel",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +64,17 @@ class Distribution:
     illegal: dict[str, int]  # why → how many plans
     too_large: int
     least_short: Tried | None  # of those that do not fit, the one that is least short
+    interrupted: bool = False  # what was not looked at may hold a better one
 
     @property
     def best(self) -> Tried | None:
         """The best plan, if any fits."""
         return self.tried[0] if self.tried else None
+
+    @property
+    def not_looked_at(self) -> int:
+        """Plans of which nothing is known; none, unless it was interrupted."""
+        return self.plans - len(self.tried) - self.bounded - self.too_large - sum(self.illegal.values())
 
 
 Watch = Callable[[int, int, Tried | None], None]
@@ -89,13 +98,17 @@ def distribute(
         raise MonetError(f"objective {objective!r}: allowed are {', '.join(OBJECTIVES)}")
     costing = Costing(coster, system, space.batch, model)
     state = _Search(costing, space, objective, whole_front, exhaustive)
-    with bench(costing, jobs) as ours:
-        state.run(ours, watch)
-        if not exhaustive and state.best is not None:
-            state.look_around(ours)
-        if not state.tried:
-            state.nearest(ours)
-    return state.found()
+    interrupted = False
+    try:
+        with bench(costing, jobs) as ours:
+            state.run(ours, watch)
+            if not exhaustive and state.best is not None:
+                state.look_around(ours)
+            if not state.tried:
+                state.nearest(ours)
+    except KeyboardInterrupt:
+        interrupted = True
+    return replace(state.found(), interrupted=interrupted)
 
 
 class _Search:
@@ -115,8 +128,8 @@ class _Search:
         self.static_w = min(part.accelerator.static_power_w for part in system.devices) * space.devices
         self.sizes = [self._size(plan, numbers, held) for plan in self.plans]
         alike = coster.repeats and len(system.devices) == 1  # so chunks are equal
-        first = PASSES if objective != "time" else ARITHMETIC if alike else LAYERS
-        self.level = [first] * len(self.plans)
+        self.first = PASSES if objective != "time" else ARITHMETIC if alike else LAYERS
+        self.level = [self.first] * len(self.plans)
         self.floors: dict[Layer, Least] = {}
         self.layers: dict[Layer, Block] = {}
         self.ports: dict[tuple[int, str, str, int], tuple[float, float, float]] = {}
@@ -148,7 +161,12 @@ class _Search:
                     self._closer(number, answer)
                     heapq.heappush(waiting, self._key(number))
             if watch:
-                watch(len(self.plans) - len(waiting), len(self.plans), self.best)
+                watch(self._settled(waiting), len(self.plans), self.best)
+
+    def _settled(self, waiting: list[tuple[float, float, int]]) -> int:
+        """Plans that are done with or need no closer bound: bounds are what takes time, most plans go by them."""
+        bounded = 0 if self.exhaustive or self.first == PASSES else sum(self.level[at] == PASSES for *_, at in waiting)
+        return len(self.plans) - len(waiting) + bounded
 
     def _key(self, number: int) -> tuple[float, float, int]:
         if self.exhaustive:
@@ -267,7 +285,7 @@ class _Search:
                 for number, plan in enumerate(self.plans)
                 if self.sizes[number] <= self.capacity
                 and getattr(plan, name) != getattr(best.plan, name)
-                and _same_but(plan, best.plan, name)
+                and same_but(plan, best.plan, name)
             ]
             if near and not any(self.plans[number] in known for number in near):
                 chosen.append(min(near, key=lambda number: (self.seconds[number], number)))
@@ -302,18 +320,20 @@ class _Search:
 
 
 def neighbours(tried: Sequence[Tried], best: Tried) -> dict[str, Tried]:
-    """By field of a plan: the best that differs from ``best`` in it (and in what has to follow)."""
+    """By field of a plan: the best that differs from ``best`` in it and in what has to follow; where none of those
+    was costed (they do not fit, or cannot be), the best of all that differ in it."""
     found: dict[str, Tried] = {}
     for name in ONE_THING:
         mine = getattr(best.plan, name)
         others = [one for one in tried if getattr(one.plan, name) != mine]
-        same = [one for one in others if _same_but(one.plan, best.plan, name)]
+        same = [one for one in others if same_but(one.plan, best.plan, name)]
         if same or others:
             found[name] = (same or others)[0]
     return found
 
 
-def _same_but(one: ParallelPlan, other: ParallelPlan, name: str) -> bool:
+def same_but(one: ParallelPlan, other: ParallelPlan, name: str) -> bool:
+    """Whether two plans are one but for a field, and for the replicas that are left then."""
     free = {"tensor": {"data": other.data, "tensor": other.tensor}, "pipeline": {"data": other.data}}.get(name, {})
     try:
         return replace(one, **{**free, name: getattr(other, name)}) == other
