@@ -3,6 +3,7 @@ would have concluded wrongly, each as a test."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from monet.schedule.planning.family import CLOSE, NEAR, best_by_cores, one_core,
 from monet.studies.sweeps import MODES, RESOURCES, Resource, Sweep, sweeps, swept
 from monet.training.step import training_step
 
+MESH = str(Path(__file__).parents[1] / "chips" / "mesh-behind-sram.yaml")
 FAST_DRAM = {"dram.dram.bandwidth_bits_per_cycle": 4096, "network.bus.bandwidth_bits_per_cycle": 8192}
 
 
@@ -99,6 +101,25 @@ def test_faster_ports_and_more_memory_are_not_slower(model: str, hardware: str, 
     (resource,) = (resource for resource in RESOURCES[hardware] if resource.name == name)
     found = swept(Sweep(model, "inference", hardware, resource))
     assert found.holds, found.latency_s
+
+
+@pytest.mark.parametrize(
+    ("resource", "values"),
+    [
+        # reads that came as early as there was room held up what cores exchange: 6 % slower once
+        ("l1", ["16 KiB", "32 KiB", "64 KiB", "128 KiB"]),
+        ("dram_bw", ["9.6 GB/s", "19.2 GB/s", "38.4 GB/s"]),
+        # splits took links for as crowded as all cores of the mesh make them
+        ("pes", ["4x2", "4x4", "6x6"]),
+    ],
+)
+def test_a_mesh_that_nobody_tuned_anything_on_is_not_slower_when_it_grows(resource: str, values: list[str]) -> None:
+    network = "llama:layers=1,hidden=256,heads=4,vocabulary=2048,sequence=64"
+    found: list[float] = []
+    for value in values:
+        scheduler = scheduler_of(network, MESH, {resource: value}, batch=2)
+        found.append(default_schedule(scheduler).makespan / scheduler.machine.ticks_per_second)
+    assert max(later / min(found[: number + 1]) for number, later in enumerate(found[1:])) <= 1.02, found
 
 
 @pytest.mark.slow
