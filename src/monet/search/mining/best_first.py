@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -188,12 +189,25 @@ class BestFirst:
 
     def know(self, records: Sequence[Record]) -> None:
         """Take in what was evaluated elsewhere; designs that are no candidates are passed over."""
-        found = self.candidates
         for record in records:
-            places = [each.values.index(record.values[each.name]) for each in found.space.parameters]
-            rows = np.flatnonzero((found.choice == places).all(axis=1))
-            if len(rows) and self.state[rows[0]] not in (EVALUATED, OVER):
-                self._learn(rows[:1].tolist(), [record])
+            row = self._row(record.values)
+            if row is not None and self.state[row] not in (EVALUATED, OVER):
+                self._learn([row], [record])
+
+    def worth_trying(self, values: Mapping[str, Any]) -> bool:
+        """Whether a design is a candidate that was not evaluated and, looked at alone, may be better than the best."""
+        row = self._row(values)
+        return row is not None and self.state[row] == OPEN and self._look(row)
+
+    def _row(self, values: Mapping[str, Any]) -> int | None:
+        found = self.candidates
+        places = [each.values.index(values[each.name]) for each in found.space.parameters]
+        rows = np.flatnonzero((found.choice == places).all(axis=1))
+        return int(rows[0]) if len(rows) else None
+
+    def best_design(self) -> Values:
+        """The parameters of the best design that was evaluated."""
+        return self.candidates.values(self.evaluated[int(np.argmin(self.costs))])
 
     # --- what is known ----------------------------------------------------------------------------------------------
 
