@@ -99,24 +99,32 @@ class BestFirst:
     def _next(self, count: int) -> list[int]:
         """The designs that look best and may be better than the best found; each chosen as if those before it had come
         out as they are expected to, so that a batch does not ask the same thing several times."""
+        self._ask_clock(MOST_CLOCKED if self.looks.clocked else FIRST_CLOCKED)
         chosen: list[int] = []
-        left = MOST_CLOCKED if self.looks.clocked else FIRST_CLOCKED
         while len(chosen) < count and len(rows := np.setdiff1d(self._worth(), chosen)):
-            fresh = 0
             for row in self.looks.ranked(rows, chosen).tolist():
-                if not self._look(row):
-                    continue
-                known = np.isfinite(self.looks.delay[row])
-                if known or fresh == left:
+                if self._look(row):
                     self._clock(row)
                     chosen.append(row)
                     break
-                self._clock(row)
-                fresh += 1
-                if fresh == CLOCKED_AT_ONCE:
-                    break
-            left -= fresh
         return chosen
+
+    def _ask_clock(self, most: int) -> None:
+        """The planner's clock of the best looking designs that it was not asked of, whatever is better than they look:
+        else a search stays with designs like the first good one until nothing like it is left."""
+        while most > 0:
+            worth = self._worth()
+            unknown = worth[np.isnan(self.looks.delay[worth])]
+            fresh = 0
+            for row in self.looks.ranked(unknown).tolist() if len(unknown) else ():
+                if self._look(row) and np.isnan(self.looks.delay[row]):
+                    self._clock(row)
+                    fresh += 1
+                if fresh == min(most, CLOCKED_AT_ONCE):
+                    break
+            if not fresh:
+                return
+            most -= fresh
 
     def _clock(self, row: int) -> None:
         """What the planner's clock says of a design."""
