@@ -34,6 +34,7 @@ FILES = {
     "--csv",
     "--trace",
     "--save-plan",
+    "--design",
     "--save-schedule",
     "--onnx",
     "--text",

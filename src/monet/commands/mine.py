@@ -93,18 +93,23 @@ def mine(
     jobs: Annotated[int, typer.Option(min=0, help=f"Processes on this machine; does not change the answer. [default: one for each core, at most {MOST_JOBS}]", show_default=False)] = 0,
     json: Annotated[str, typer.Option("--json", metavar="FILE", help="Write what was found as JSON, - for standard output.")] = "",
     report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write an HTML page: designs, front, limits, what was cut.")] = "",
+    design: Annotated[str, typer.Option("--design", metavar="FILE", help="Write the best design as a hardware file: monet run MODEL --hardware FILE.")] = "",
 ) -> None:  # fmt: skip
     """Mine a template for the accelerator to build for some models, within area and power, and how far from the best it is."""
     if resume and not store:
         raise MonetError("--resume: which store? give --store FILE")
     jobs = jobs or min(MOST_JOBS, usable_cores())
     _check_method(method, seed, gap, patience)
-    check_outputs({**store_files(store, "-fused", "-inference"), "--report": report}, {"--json": json})
-    if not stages:
+    check_outputs(
+        {**store_files(store, "-fused", "-inference"), "--report": report, "--design": design}, {"--json": json}
+    )
+    if stages or requests[0].system:
+        refuse_unused("with --stages, which finds several designs", {"--design": design})
+    else:
         refuse_unused("without --stages", {"--top": top, "--per-stage": per_stage, "--homogeneous": homogeneous})
     _check_one_search(stages, joint, patience, finalists)
     problem = _problem(load_template(template), requests, area, power, metric, floor, only or [], weight or [])
-    outputs, effort = Outputs(json, report), dict[str, Any](evaluations=evaluations, jobs=jobs, resume=resume)
+    outputs, effort = Outputs(json, report, design), dict[str, Any](evaluations=evaluations, jobs=jobs, resume=resume)
     with _kept(store) as path:
         if stages or requests[0].system:
             _check_stages(requests, stages, method, per_stage and homogeneous, baselines, inference)
@@ -170,6 +175,7 @@ def _mine_one(
         page=(lambda path: write_mining(path, found, beside, last)) if found.best else None,
         tables=lambda: _print(found, beside, last),
         interrupted=found.interrupted,
+        best=(found.space, found.best),
     )
 
 

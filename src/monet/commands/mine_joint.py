@@ -60,7 +60,7 @@ def run_joint(
         )  # fmt: skip
     outputs.hand_over(
         summary=lambda: summary(found), page=(lambda path: write_joint(path, found)) if found.best else None,
-        tables=lambda: _print(found), interrupted=found.interrupted,
+        tables=lambda: _print(found), interrupted=found.interrupted, best=(found.space, found.best),
     )  # fmt: skip
 
 

@@ -92,8 +92,12 @@ def description_text(name_or_path: str | Path, overrides: Mapping[str, Any] | No
     if not overrides:
         path = PRESETS / f"{source}.yaml" if source in preset_names() else Path(source)
         return path.read_text(encoding="utf-8")
-    changed = describe(document, source, overrides)._document
-    return yaml.safe_dump(changed, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
+    return document_text(describe(document, source, overrides)._document)
+
+
+def document_text(document: Document) -> str:
+    """A description's document as the YAML text of a file."""
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
 
 
 def load_hardware(name_or_path: str | Path, overrides: Mapping[str, Any] | None = None) -> Accelerator:

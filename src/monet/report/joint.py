@@ -51,6 +51,7 @@ def _combination(found: JointMining, each: Combination) -> dict[str, Any]:
         "evaluations": len(search.evaluated) if search else 0,
         "least_bound": each.lowest if search and math.isfinite(each.lowest) else None,
         "best": _own_best(found, each),
+        "on_best_design": on_best_design(found, each),
         "gap": search.gap if search else None,
         "standing": search.standing() if search else {},
         "cut_by": dict(search.cut_by) if search else {},
@@ -61,6 +62,14 @@ def _own_best(found: JointMining, each: Combination) -> float | None:
     """The best cost per sample that was found with these options."""
     mine = [record for record in found.ranked if _options(found, record) == dict(each.options)]
     return found.cost(mine[0]) if mine else None
+
+
+def on_best_design(found: JointMining, each: Combination) -> float | None:
+    """The cost per sample of the best design with these options; none if it was not tried with them."""
+    if found.best is None:
+        return None
+    cost = found.costs.get(found.space.key({**found.best.values, **each.options}))
+    return cost if cost is not None and math.isfinite(cost) else None
 
 
 def _options(found: JointMining, record: Record) -> dict[str, Any]:
@@ -136,7 +145,7 @@ def combinations_table(found: JointMining) -> TextTable:
     """What became of every combination."""
     rows, best = [], found.cost(found.best) if found.best else math.inf
     for each in found.combinations:
-        own = _own_best(found, each)
+        own, same = _own_best(found, each), on_best_design(found, each)
         least = each.lowest / best if each.search and math.isfinite(each.lowest) else None
         rows.append(
             (
@@ -144,6 +153,7 @@ def combinations_table(found: JointMining) -> TextTable:
                 each.state,
                 str(len(each.search.evaluated)) if each.search else "0",
                 f"{own / best:.3g}×" if own else "",
+                f"{same / best:.3g}×" if same else "",
                 f"{least:.3g}×" if least is not None else "",
                 each.why,
             )
@@ -153,6 +163,7 @@ def combinations_table(found: JointMining) -> TextTable:
         "",
         "evaluated",
         "best of it",
+        "on the best design",
         "bound",
         Heading("why", "prose"),
     )

@@ -6,6 +6,7 @@ import random
 import statistics
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -34,8 +35,16 @@ MODELS = (
 )
 
 
-def cases(count: int, seed: int) -> Iterator[float]:
-    """Bound over latency of schedules that could be made; also checks joules."""
+class Case(NamedTuple):
+    """A schedule that could be made, and how close its bound came."""
+
+    template: str
+    default: bool  # whether its plan is the default one
+    share: float  # bound over latency
+
+
+def cases(count: int, seed: int) -> Iterator[Case]:
+    """Random designs, graphs and plans; none is below its bounds in seconds or joules."""
     chosen = random.Random(seed)
     templates = [load_template(name) for name in ("edge", "wham", "phaze")]
     made = 0
@@ -62,21 +71,18 @@ def cases(count: int, seed: int) -> Iterator[float]:
             assert least.latency_s <= figures.latency_s * (1 + 1e-9), (template.name, workload.model, point, plan)
             assert least.energy_j <= figures.energy_j * (1 + 1e-9), (template.name, workload.model, point, plan)
             made += 1
-            yield least.latency_s / figures.latency_s
+            yield Case(template.name, auto, least.latency_s / figures.latency_s)
 
 
 def test_bounds_hold_on_some_plans() -> None:
-    assert statistics.mean(cases(12, 1)) > 0.2
+    assert statistics.mean(case.share for case in cases(12, 1)) > 0.2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 12))
 def test_bounds_hold_on_a_thousand_plans(seed: int) -> None:
     """A hundred with each seed."""
-    shares = list(cases(100, seed))
-    print(
-        f"seed {seed}: bounds are {statistics.mean(shares):.3f} of the latency in the mean, {max(shares):.3f} at most"
-    )
+    shares = [case.share for case in cases(100, seed)]
     assert max(shares) <= 1 + 1e-9
     assert statistics.mean(shares) > 0.3
 

@@ -10,7 +10,7 @@ import pytest
 from monet.commands.mine_joint import joint_options
 from monet.errors import MonetError
 from monet.report.html.joint import write_joint
-from monet.report.joint import summary
+from monet.report.joint import on_best_design, summary
 from monet.search.hardware.evaluation import evaluate
 from monet.search.mining.joint import JointMining, mine_jointly
 from monet.search.mining.mine import Problem
@@ -68,6 +68,15 @@ def test_every_step_says_what_and_why(found: JointMining) -> None:
         assert each.search is not None
         assert not each.search.evaluated
         assert "bound" in each.why
+
+
+def test_options_are_compared_on_the_same_design(tmp_path: Path) -> None:
+    """A block of this model has nothing to recompute: its plan changes nothing, whatever was tried with it first."""
+    options = {"checkpoint": ["keep-all", "per-block"]}
+    found = mine_jointly(problem(), options, str(tmp_path / "same.sqlite"), evaluations=6)
+    assert [on_best_design(found, each) for each in found.combinations] == [found.cost(found.best)] * 2
+    assert found.best.values["checkpoint"] == "keep-all"
+    assert any("the best design so far" in step.did for step in found.steps)
 
 
 def test_the_same_with_more_processes_and_after_a_kill(found: JointMining, tmp_path: Path) -> None:

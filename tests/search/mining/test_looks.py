@@ -12,7 +12,7 @@ from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.measurement.figures import figures_of
 from monet.schedule.planning.default_plan import default_schedule
 from monet.search.hardware.evaluation import graph_of
-from monet.search.mining.best_first import BestFirst
+from monet.search.mining.best_first import FIRST_CLOCKED, OPEN, BestFirst
 from monet.search.mining.candidates import candidates
 from monet.search.mining.clock import clocked
 from monet.search.mining.looks import OF_GUESS, Looks
@@ -84,3 +84,16 @@ def test_the_clock_is_asked_before_anything_is_evaluated() -> None:
     assert len(rows) == len(batch) == 4
     assert np.isfinite(search.looks.delay[rows]).all()
     assert len(set(search.looks.kind[rows].tolist())) == 4
+
+
+def test_the_clock_is_asked_of_others_than_the_first_good_design() -> None:
+    """Whatever looks best already: a template with fewer kinds of designs than are asked about is known whole."""
+    template = load_template("edge").with_ranges({"rows": [4, 16], "columns": [8, 16], "lanes": [8], "sram_kib": [64]})
+    workload = template.workload({"model": "mlp-robot"})
+    space, steps = template.space({"model": workload}), analysed({"model": workload})
+    found = candidates(space, steps, 10e-6, 1.0)
+    search = BestFirst(found, steps, Metric("throughput", (1.0,)), Limits(10.0, 1.0), 4)
+    next(search.search())
+    known = np.isfinite(search.looks.delay)
+    assert set(search.looks.kind[~known & (search.state == OPEN)]) <= set(search.looks.kind[known])
+    assert 4 < len(search.looks.clocked) <= FIRST_CLOCKED

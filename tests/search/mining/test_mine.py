@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from monet.commands.mine_outcome import design_text
 from monet.errors import MonetError
+from monet.request import Request
 from monet.search.hardware.evaluation import evaluate
 from monet.search.mining.best_first import EVALUATED
 from monet.search.mining.mine import Mining, Problem, mine
@@ -63,6 +65,17 @@ def test_processes_and_resuming_change_nothing(found: Mining, tmp_path: Path) ->
     assert again.best is not None
     assert found.best is not None
     assert again.best.metrics == found.best.metrics
+
+
+def test_a_design_as_a_file_gives_the_same_figures(found: Mining, tmp_path: Path) -> None:
+    """``--design``: any command with ``--hardware`` runs on what was mined."""
+    assert found.best is not None
+    file = tmp_path / "design.yaml"
+    file.write_text(design_text(found.space, found.best), encoding="utf-8")
+    assert "# for mlp:widths=64-256-64 --batch 8 --precision bf16\n" in file.read_text(encoding="utf-8")
+    result = Request(model=MODEL["model"], batch=8, precision="bf16", hardware=str(file)).evaluate()
+    assert result.latency_s == found.best.metrics["model.latency_s"]
+    assert result.hardware_summary.area_m2 * 1e6 == pytest.approx(found.best.metrics["area_mm2"])
 
 
 def asked(store: Path, *more: str) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -98,24 +99,32 @@ class BestFirst:
     def _next(self, count: int) -> list[int]:
         """The designs that look best and may be better than the best found; each chosen as if those before it had come
         out as they are expected to, so that a batch does not ask the same thing several times."""
+        self._ask_clock(MOST_CLOCKED if self.looks.clocked else FIRST_CLOCKED)
         chosen: list[int] = []
-        left = MOST_CLOCKED if self.looks.clocked else FIRST_CLOCKED
         while len(chosen) < count and len(rows := np.setdiff1d(self._worth(), chosen)):
-            fresh = 0
             for row in self.looks.ranked(rows, chosen).tolist():
-                if not self._look(row):
-                    continue
-                known = np.isfinite(self.looks.delay[row])
-                if known or fresh == left:
+                if self._look(row):
                     self._clock(row)
                     chosen.append(row)
                     break
-                self._clock(row)
-                fresh += 1
-                if fresh == CLOCKED_AT_ONCE:
-                    break
-            left -= fresh
         return chosen
+
+    def _ask_clock(self, most: int) -> None:
+        """The planner's clock of the best looking designs that it was not asked of, whatever is better than they look:
+        else a search stays with designs like the first good one until nothing like it is left."""
+        while most > 0:
+            worth = self._worth()
+            unknown = worth[np.isnan(self.looks.delay[worth])]
+            fresh = 0
+            for row in self.looks.ranked(unknown).tolist() if len(unknown) else ():
+                if self._look(row) and np.isnan(self.looks.delay[row]):
+                    self._clock(row)
+                    fresh += 1
+                if fresh == min(most, CLOCKED_AT_ONCE):
+                    break
+            if not fresh:
+                return
+            most -= fresh
 
     def _clock(self, row: int) -> None:
         """What the planner's clock says of a design."""
@@ -188,12 +197,25 @@ class BestFirst:
 
     def know(self, records: Sequence[Record]) -> None:
         """Take in what was evaluated elsewhere; designs that are no candidates are passed over."""
-        found = self.candidates
         for record in records:
-            places = [each.values.index(record.values[each.name]) for each in found.space.parameters]
-            rows = np.flatnonzero((found.choice == places).all(axis=1))
-            if len(rows) and self.state[rows[0]] not in (EVALUATED, OVER):
-                self._learn(rows[:1].tolist(), [record])
+            row = self._row(record.values)
+            if row is not None and self.state[row] not in (EVALUATED, OVER):
+                self._learn([row], [record])
+
+    def worth_trying(self, values: Mapping[str, Any]) -> bool:
+        """Whether a design is a candidate that was not evaluated and, looked at alone, may be better than the best."""
+        row = self._row(values)
+        return row is not None and self.state[row] == OPEN and self._look(row)
+
+    def _row(self, values: Mapping[str, Any]) -> int | None:
+        found = self.candidates
+        places = [each.values.index(values[each.name]) for each in found.space.parameters]
+        rows = np.flatnonzero((found.choice == places).all(axis=1))
+        return int(rows[0]) if len(rows) else None
+
+    def best_design(self) -> Values:
+        """The parameters of the best design that was evaluated."""
+        return self.candidates.values(self.evaluated[int(np.argmin(self.costs))])
 
     # --- what is known ----------------------------------------------------------------------------------------------
 

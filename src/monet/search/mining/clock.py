@@ -16,6 +16,7 @@ from monet.errors import MonetError
 from monet.hardware.accelerator import Accelerator
 from monet.mapping.cost_store import default_store
 from monet.schedule.costs.cost_table import CostTable
+from monet.schedule.engine import NoSchedule
 from monet.schedule.lower_bound.occupancy import classes_of, occupancies
 from monet.schedule.machine import Machine
 from monet.schedule.planning.designs import seconds_alone
@@ -40,7 +41,7 @@ def clocked(workload: Workload, accelerator: Accelerator) -> tuple[float, dict[s
         left -= float(taken[number])
         try:
             alone, (first, *_) = seconds_alone(classes.operators[number], table)
-        except MonetError:  # a schedule will say why
+        except (MonetError, NoSchedule):  # a schedule will say why
             total += float(taken[number])
             continue
         total += alone * float(classes.times[number])

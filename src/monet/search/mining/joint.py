@@ -2,7 +2,9 @@
 
 Every combination of options is a search of its own over all designs, and all share the best found, per sample. The
 combination that looks best is searched on, a few designs at a time; one whose smallest bound is not below the best is
-cut whole. What is cut is proved; each step says what was done, and by which bound something was cut.
+cut whole. What is cut is proved; each step says what was done, and by which bound something was cut. A design that is
+the best so far is tried with the options of every combination that was looked at, and first in one that is looked at
+later: else options would seem better or worse by which designs they were tried on.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -105,9 +107,12 @@ class JointMining:
 
     @property
     def ranked(self) -> tuple[Record, ...]:
-        """Designs with options, best first."""
+        """Designs with options, best first; of equal ones, options in the order in which they were given."""
         usable = [record for record in self.records if math.isfinite(self.cost(record))]
-        return tuple(sorted(usable, key=lambda record: (self.cost(record), record.metrics["area_mm2"])))
+        return tuple(sorted(usable, key=lambda each: (self.cost(each), each.metrics["area_mm2"], *self._places(each))))
+
+    def _places(self, record: Record) -> Iterator[int]:
+        return (list(values).index(record.values[name]) for name, values in self.options.items())
 
     def cost(self, record: Record) -> float:
         """Cost per sample."""
@@ -155,6 +160,7 @@ class _Search:
     slack: float
     watch: Callable[[int, int, float, str], None]
     best: float = math.inf
+    design: Values | None = None  # the best so far
     evaluations: int = 0
     steps: list[Step] = field(default_factory=list)
 
@@ -189,17 +195,43 @@ class _Search:
         search, before = chosen.search, self.best
         assert search is not None
         promise = chosen.promise
-        search.most = len(search.evaluated) + min(BATCH, self.most - self.evaluations)
+        tried = 0 if search.evaluated else self._try_best(chosen)
+        known = self.best
+        search.most = len(search.evaluated) + min(BATCH - tried, self.most - self.evaluations)
         count = sum(1 for _ in answered(search.search(), lambda points: self.evaluate(chosen, points)))
         self.evaluations += count
-        if not count:
+        if not count + tried:
             chosen.state, chosen.why = "done", "nothing is left that could be better"
             self._say(chosen, chosen.why)
             return
-        self.best = min(self.best, search.best / chosen.scale)
-        gained = f", best {self.best:.4g} per sample" if self.best < before else ""
-        self._say(chosen, f"looked best ({promise:.4g} per sample): {count} designs evaluated{gained}")
+        best = min(search.costs) / chosen.scale
+        self.best = min(known, best)
+        gained = f", best {best:.4g} per sample" if best < known else ""
+        if count:
+            self._say(chosen, f"looked best ({promise:.4g} per sample): {count} designs evaluated{gained}")
         self.watch(self.evaluations, self.most, self.best, chosen.text)
+        if best < before:
+            self.design = search.best_design()
+            for other in self.combinations:
+                if other is not chosen and other.state == "open" and other.search and other.search.evaluated:
+                    self._try_best(other)
+
+    def _try_best(self, chosen: Combination) -> int:
+        """Evaluate the best design so far with other options, unless it is known that it is no better with these;
+        how many evaluations that took."""
+        search = chosen.search
+        if search is None or self.design is None or self.evaluations >= self.most:
+            return 0
+        search.best = min(search.best, self.best * chosen.scale)
+        if not search.worth_trying(self.design):
+            return 0
+        search.know(self.evaluate(chosen, [self.design]))
+        self.evaluations += 1
+        cost = search.costs[-1] / chosen.scale
+        said = f"{cost / self.best:.4g}× the best" if math.isfinite(cost) else "cannot run"
+        self._say(chosen, f"the best design so far, with these options: {said}")
+        self.best = min(self.best, cost)
+        return 1
 
     def _say(self, each: Combination, did: str) -> None:
         self.steps.append(Step(len(self.steps) + 1, self.evaluations, each.text, did, self.best))

@@ -19,6 +19,7 @@ from monet.search.hardware.evaluation import evaluate
 from monet.search.hardware.record import Record
 from monet.search.hardware.store import StoreError
 from monet.search.mining.bounds import bounded
+from monet.search.mining.clock import clocked
 from monet.search.mining.stages.choice import Chooser
 from monet.search.mining.stages.mine_stages import Profiles, mine_stages
 from monet.search.mining.stages.problem import StageProblem, fitted, stage_bytes
@@ -139,3 +140,12 @@ def test_stage_memory_is_that_of_the_plan() -> None:
         peaks = memory_of(asked.pipeline.coster, lay(cut, asked.system, asked.batch))
         sizes = stage_bytes(asked.pipeline, asked.pipeline.spans())
         assert np.allclose(sizes, [peak.total for peak in peaks])
+
+
+def test_the_clock_takes_collectives_as_they_are_guessed() -> None:
+    """A design without its system has no port to a network, so that nothing of it can run them."""
+    asked = problem(GPT, pipeline=2, tensor=2)
+    hardware = asked.space().hardware(design(core_count=2))
+    for work in asked.bounded_workloads().values():
+        seconds, working = clocked(work, hardware)
+        assert 0 < max(working.values()) <= seconds
