@@ -357,12 +357,13 @@ def test_combinations(joint: JointMining) -> None:
         "",
         "evaluated",
         "best of it",
+        "on the best design",
         "bound",
         "why",
     ]
     values = joint_report.summary(joint)["choices"]
     for row, each, plain in zip(table.rows, joint.combinations, values, strict=True):
-        batch, precision, state, evaluated, own, bound, why = map(str, row)
+        batch, precision, state, evaluated, own, same, bound, why = map(str, row)
         assert each.search is not None
         assert (batch, precision, state, why) == (
             str(each.options["batch"]),
@@ -378,6 +379,14 @@ def test_combinations(joint: JointMining) -> None:
         assert evaluated == str(len(each.search.evaluated)) == str(plain["evaluations"])
         assert own == (f"{min(mine) / best:.3g}×" if mine else "")
         assert plain["best"] == (pytest.approx(min(mine)) if mine else None)
+        design = {name: value for name, value in joint.ranked[0].values.items() if name not in joint.options}
+        alike = [
+            joint_cost(record)
+            for record in joint.ranked
+            if record.values == record.values | design | dict(each.options)
+        ]
+        assert same == (f"{alike[0] / best:.3g}×" if alike else "")
+        assert plain["on_best_design"] == (pytest.approx(alike[0]) if alike else None)
         least = each.lowest
         assert bound == (f"{least / best:.3g}×" if math.isfinite(least) else "")
         assert plain["least_bound"] == (least if math.isfinite(least) else None)
