@@ -31,7 +31,7 @@ class Workspace:
             found = kind.empty(rows + rows // 4)
             if found.nbytes <= MOST_BYTES:
                 self._tables[kind] = found
-        return cast(Rows, found[:rows])
+        return cast(Rows, found.some(slice(rows)))
 
     def copy(self, table: Rows) -> Rows:
         """A table's rows, here."""
