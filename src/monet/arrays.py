@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ class _Column:
 
     def __get__(self, table: Table, owner: type[Table]) -> I64:
         column: I64 = table.view(np.ndarray)[self.name]
-        if type(table.base) is np.ndarray:  # which the column then holds, and not the table: nobody collects such a ring
+        if type(table.base) is np.ndarray:  # the column holds that, not the table: nobody collects such a ring
             table.__dict__[self.name] = column  # where the next access finds it, without coming here
         return column
 
@@ -76,4 +76,6 @@ class Table(np.ndarray[tuple[int], np.dtype[np.void]]):
 
     def some(self, chosen: slice | I64 | Bool) -> Self:
         """Some rows; a slice of them stays in the same memory."""
+        if isinstance(chosen, slice) and chosen.step not in (None, 1):
+            return cast(Self, self[chosen])
         return self.of(self.plain[chosen])
