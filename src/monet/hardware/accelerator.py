@@ -7,7 +7,7 @@ hashable. Units are in the names; energies are joules, times seconds or cycles o
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -33,13 +33,6 @@ class CoreInstance:
     def memory_of(self, operand: str) -> str:
         """Name of the scheduler-owned memory that holds a slot; empty if the slot is streamed."""
         return next((name for slot, name in self.memories if slot == operand), "")
-
-
-def from_the_corner(like: Sequence[CoreInstance]) -> list[CoreInstance]:
-    """Like cores in the order in which plans take some of them, which are those that a smaller machine has: from the
-    corner of a mesh, as many of each cluster."""
-    order = {name: number for number, name in enumerate(dict.fromkeys(core.template for core in like))}
-    return sorted(like, key=lambda core: (max(core.position, default=0), core.position, order[core.template]))
 
 
 @dataclass(frozen=True, slots=True)

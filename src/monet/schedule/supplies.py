@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from monet.arrays import I64, Bool
-from monet.hardware.accelerator import CoreInstance, from_the_corner
-from monet.hashed import Hashed
+from monet.hardware.accelerator import CoreInstance
+from monet.hardware.interleaving import ways
 from monet.mapping.unfused.border import Border, border_of, border_pace
-from monet.mapping.unfused.dram_route import Supply, links_from, supply_of
+from monet.mapping.unfused.dram_route import links_from, supply_of
 
 if TYPE_CHECKING:
     from monet.schedule.machine import Machine
@@ -25,14 +20,15 @@ UNLIMITED = 2**62  # bytes
 
 @dataclass(frozen=True)
 class Channel:
-    """A memory or a link that supplies some of several like cores."""
+    """A memory or a link that supplies some of ``cores`` like cores."""
 
     bits_per_cycle: float  # of the cores' clock
-    served: Hashed[int]  # of the first core that a plan takes, the first two, three …: how many it supplies
+    users: int
+    cores: int
 
     def reached(self, cores: int) -> int:
-        """Of so many of the cores those that it supplies."""
-        return self.served[cores - 1]
+        """Of so many of the cores, spread evenly, those that it supplies."""
+        return max(1, -(-cores * self.users // self.cores))
 
 
 class Supplies:
@@ -105,37 +101,25 @@ class Supplies:
 
     def channels(self, instance: CoreInstance, supply: int) -> tuple[Channel, ...]:
         """The memory that supplies all cores like one, and the links between it and any of them. Of links that are
-        equal the one that supplies most."""
+        equal the most used one."""
         design = self.machine.accelerator.design_number[instance.name]
         if (design, supply) not in self._channels:
             self._channels[design, supply] = self._channels_to(design, supply)
         return self._channels[design, supply]
 
     def _channels_to(self, design: int, supply: int) -> tuple[Channel, ...]:
-        accelerator, like = self.machine.folded, from_the_corner(self.machine.accelerator.like_cores[design])
+        accelerator, like = self.machine.folded, self.machine.accelerator.like_cores[design]
         source = supply_of(accelerator, accelerator.memories[supply - 1] if supply else None)
-        supplied = np.array([supply in self.supplies(core) for core in like])
-        by_rate: dict[float, I64] = {}
-        for (index, share), users in self._users(like, source, supplied).items():
-            rate, served = accelerator.links[index].bandwidth_bits_per_s / share, np.cumsum(users)
-            by_rate[rate] = np.maximum(by_rate[rate], served) if rate in by_rate else served
-        ways = ((source.bandwidth_bits_per_s, np.cumsum(supplied)), *sorted(by_rate.items(), key=itemgetter(0)))
-        clock = like[0].core.clock_hz
-        return tuple(Channel(rate / clock, Hashed(np.maximum(1, served).tolist())) for rate, served in ways)
-
-    def _users(self, like: Sequence[CoreInstance], source: Supply, supplied: Bool) -> dict[tuple[int, float], I64]:
-        """Of every link between what supplies some of several cores and any of them, with the share of the bytes that
-        pass it: which of them use it. One that each core of a cluster has for itself is used by the first only."""
-        users: dict[tuple[int, float], I64] = {}
-        own = set(self.machine.twins.values())
-        for place in np.flatnonzero(supplied).tolist():
-            core, together = self.machine.first_of(like[place]), like[place].name in self.machine.cluster_of
-            for way in links_from(self.machine.folded, source, core.endpoint):
-                known = way in users
-                if not known:
-                    users[way] = np.zeros(len(like), np.int64)
-                users[way][place] = not (known and together and way[0] in own)
-        return users
+        firsts = dict.fromkeys(map(self.machine.first_of, like))
+        mine = [core for core in firsts if supply in self.supplies(core)]
+        used: dict[float, int] = {}
+        crossed = {way for core in mine for way in links_from(accelerator, source, core.endpoint)}
+        for index, share in crossed:
+            rate = accelerator.links[index].bandwidth_bits_per_s / share
+            used[rate] = max(used.get(rate, 0), self._users[design, index])
+        clock, many = like[0].core.clock_hz, len(like)
+        ways = ((source.bandwidth_bits_per_s, many), *sorted(used.items()))
+        return tuple(Channel(rate / clock, users, many) for rate, users in ways)
 
     def sharing(self, instance: CoreInstance, cores: int) -> int:
         """Among how many of so many like cores the top memory of one is divided."""
@@ -148,3 +132,15 @@ class Supplies:
         cores, number = self.machine.accelerator.cores, self.machine.accelerator.design_number
         on = Counter((number[core.name], name) for core in cores for name in {name for _, name in core.memories})
         return {core.name: max((on[number[core.name], name] for _, name in core.memories), default=1) for core in cores}
+
+    @cached_property
+    def _users(self) -> Counter[tuple[int, int]]:
+        """How many cores of a design get their data from DRAM over a link."""
+        accelerator, number = self.machine.folded, self.machine.accelerator.design_number
+        found: Counter[tuple[int, int]] = Counter()
+        for core in accelerator.cores:
+            many = len(self.machine.cluster_of[core.name].cores) if core.name in self.machine.cluster_of else 1
+            for index in {index for *_, route in ways(accelerator, core.endpoint) for index in route}:
+                alone = index in self.machine.twins.values() and core.name in self.machine.cluster_of
+                found[number[core.name], index] += 1 if alone else many
+        return found

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from monet.errors import MonetError
 from monet.graph.kind import kind_named
-from monet.hardware.accelerator import CoreInstance, from_the_corner
+from monet.hardware.accelerator import CoreInstance
 from monet.hardware.core import CoreKind
 from monet.hardware.lane_array import arrays_for
 from monet.mapping.cost_store import CostStore, Section
@@ -49,10 +49,12 @@ def cannot_run(operator: Operator, instance: CoreInstance) -> str:
 
 
 def some_of(like: Cores, most_cores: int | None) -> Cores:
-    """So many of some like cores, as a smaller machine has them."""
+    """So many of some like cores, as a smaller machine has them: the corner of a mesh, as many of each cluster."""
     if most_cores is None or most_cores >= len(like):
         return like
-    chosen = {core.name for core in from_the_corner(like)[:most_cores]}
+    order = {name: number for number, name in enumerate(dict.fromkeys(core.template for core in like))}
+    corner = sorted(like, key=lambda core: (max(core.position, default=0), core.position, order[core.template]))
+    chosen = {core.name for core in corner[:most_cores]}
     return tuple(core for core in like if core.name in chosen)
 
 

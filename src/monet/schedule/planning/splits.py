@@ -253,7 +253,7 @@ class Ways:
 
     def burst_bits(self, burst_bytes: int, way: Channel) -> F64:
         """Bits over a channel in whole bursts, what several pieces that it supplies want counted once."""
-        key = burst_bytes, way.served
+        key = burst_bytes, way.users, way.cores
         if key not in self._burst_bits:
             bursts = np.ceil(self.bytes / burst_bytes) * burst_bytes
             reached = self.by_count([float(way.reached(count)) for count in self.counts])
@@ -261,7 +261,7 @@ class Ways:
         return self._burst_bits[key]
 
     @cached_property
-    def _burst_bits(self) -> dict[tuple[int, Hashed[int]], F64]:
+    def _burst_bits(self) -> dict[tuple[int, int, int], F64]:
         return {}
 
 
