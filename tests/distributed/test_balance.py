@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from monet.distributed.balance import laid_and_cut
-from monet.distributed.blocks import balanced_over
+from monet.distributed.pipelines.balance import laid_and_cut
 from monet.distributed.result import DistributedResult
+from monet.distributed.transform.blocks import balanced_over
 from monet.errors import OptionError
 from monet.request.system_request import SystemRequest
 from monet.search.distribution.search import distribute

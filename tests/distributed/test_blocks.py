@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from monet.distributed import ParallelPlan, rank_graphs
-from monet.distributed.blocks import Blocks, balanced
+from monet.distributed.transform.blocks import Blocks, balanced
 from monet.frontends import load_model
 from monet.graph import Graph
 from monet.graph.counts import signature

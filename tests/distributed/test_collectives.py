@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from monet.distributed.collectives import KINDS, collective_cost
-from monet.distributed.system import load_system, system_from_text
+from monet.distributed.systems.collectives import KINDS, collective_cost
+from monet.distributed.systems.system import load_system, system_from_text
 
 # Out-of-place NCCL all-reduce on one A100 node (github VIA-Research/vTrain, MIT licence): devices, bytes, µs
 MEASURED = [

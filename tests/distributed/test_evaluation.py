@@ -8,11 +8,11 @@ from functools import cache
 
 import pytest
 
-from monet.distributed import chunk_costs
-from monet.distributed.network import Network
+from monet.distributed.costs import chunk_costs
 from monet.distributed.plan import ParallelPlan
 from monet.distributed.result import DistributedResult
-from monet.distributed.system import System, system_from_text
+from monet.distributed.systems.network import Network
+from monet.distributed.systems.system import System, system_from_text
 from monet.errors import OptionError
 from monet.hardware import load_hardware
 from monet.mapping.cost_store import CostStore

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from monet.distributed.page_traffic import leaving_bytes
+from monet.distributed.costs.page_traffic import leaving_bytes
 from monet.distributed.plan import ParallelPlan
 from monet.distributed.result import DistributedResult
 from monet.errors import OptionError

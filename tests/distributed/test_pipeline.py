@@ -5,8 +5,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from monet.distributed.pipeline import PipelineWork, held_micro_batches, simulate, tasks_of
-from monet.distributed.pipeline_kernels import BACKWARD, FORWARD, WEIGHT
+from monet.distributed.pipelines.pipeline import PipelineWork, held_micro_batches, simulate, tasks_of
+from monet.distributed.pipelines.pipeline_kernels import BACKWARD, FORWARD, WEIGHT
 from monet.errors import MonetError
 
 

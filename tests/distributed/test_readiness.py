@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from monet.distributed.plan import ParallelPlan
-from monet.distributed.ranks import rank_graphs
-from monet.distributed.readiness import as_soon_as_ready
+from monet.distributed.transform.ranks import rank_graphs
+from monet.distributed.transform.readiness import as_soon_as_ready
 from monet.frontends import load_model
 from monet.graph import GraphBuilder
 from monet.graph.op import Phase

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from monet.distributed.memory import ChunkMemory
-from monet.distributed.pipeline import order_of
-from monet.distributed.stage_memory import stage_peaks
-from monet.distributed.topology import ALGORITHMS, NetworkLevel, Span
+from monet.distributed.memory.memory import ChunkMemory
+from monet.distributed.memory.stage_memory import stage_peaks
+from monet.distributed.pipelines.pipeline import order_of
+from monet.distributed.systems.topology import ALGORITHMS, NetworkLevel, Span
 from monet.request.system_request import SystemRequest
 
 CONVOLUTIONS = "resnet:blocks=1,width=8,stem=cifar,classes=10"

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from monet.distributed import ParallelPlan, execute_plan, rank_graphs
-from monet.distributed.choice import candidates
-from monet.distributed.cuts import Cut, Cuttable
+from monet.distributed.transform.choice import candidates
+from monet.distributed.transform.cuts import Cut, Cuttable
 from monet.errors import OptionError
 from monet.frontends import load_model
 from monet.graph import Graph, GraphBuilder

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from monet.distributed.system import load_system, system_from_text, system_names, system_schema, system_text
-from monet.distributed.topology import ALGORITHMS, TOPOLOGIES
+from monet.distributed.systems.system import load_system, system_from_text, system_names, system_schema, system_text
+from monet.distributed.systems.topology import ALGORITHMS, TOPOLOGIES
 from monet.errors import MonetError
 from monet.hardware.document import parse_document
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from monet.distributed.blocks import is_numbered
-from monet.distributed.stages import RankGraphs, Stage
+from monet.distributed.transform.blocks import is_numbered
+from monet.distributed.transform.stages import RankGraphs, Stage
 from monet.graph import Graph, Phase
 from monet.graph.counts import call_of, saved_for_backward
 from monet.graph.kind import kind_named

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from monet.distributed.plan import ParallelPlan
-from monet.distributed.system import load_system
+from monet.distributed.systems.system import load_system
 from monet.hardware.power import full_use_power_w
 from monet.report import joint as joint_report
 from monet.report import mining as report

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from monet.cli import app
 from monet.commands.distribute import _plain
 from monet.distributed.result import TASKS, DistributedResult
-from monet.distributed.system import system_from_text
+from monet.distributed.systems.system import system_from_text
 from monet.report.distributed import plan_words, render, time_table, title_of
 from monet.report.distributed_difference import compared, plans
 from monet.report.distributed_trace import info

@@ -8,11 +8,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from monet.distributed.chunk_costs import Least
+from monet.distributed.costs.chunk_costs import Least
 from monet.distributed.evaluation import evaluate_plan
-from monet.distributed.fitting import memory_of
 from monet.distributed.layout import lay
-from monet.distributed.pipeline import PipelineWork, simulate
+from monet.distributed.memory.fitting import memory_of
+from monet.distributed.pipelines.pipeline import PipelineWork, simulate
 from monet.distributed.plan import ParallelPlan
 from monet.report.distribution import counts_line, why
 from monet.request.system_request import SystemRequest

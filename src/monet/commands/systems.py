@@ -9,9 +9,9 @@ import typer
 from rich.text import Text
 from rich.tree import Tree
 
-from monet.distributed.collectives import collective_cost
-from monet.distributed.system import System, load_system, system_names, system_schema, system_text
-from monet.distributed.topology import NetworkLevel
+from monet.distributed.systems.collectives import collective_cost
+from monet.distributed.systems.system import System, load_system, system_names, system_schema, system_text
+from monet.distributed.systems.topology import NetworkLevel
 from monet.hardware.drawing import peak_rates, si
 from monet.report.files import check_outputs, write_text
 from monet.report.screen import screen

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from monet.distributed.layout import Laid
-from monet.distributed.pipeline import PipelineTimes
-from monet.distributed.pipeline_kernels import WEIGHT
+from monet.distributed.pipelines.pipeline import PipelineTimes
+from monet.distributed.pipelines.pipeline_kernels import WEIGHT
 from monet.distributed.result import TASKS, DistributedResult, PipelineChart
 
 

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 
 from monet.arrays import F64
-from monet.distributed.amounts import Amounts, total
-from monet.distributed.balance import laid_and_cut
-from monet.distributed.chunk_costs import ChunkCost, Coster
-from monet.distributed.fitting import memory_of, short_by, that_fit
+from monet.distributed.costs.amounts import Amounts, total
+from monet.distributed.costs.chunk_costs import ChunkCost, Coster
 from monet.distributed.layout import Laid
-from monet.distributed.pipeline import PipelineTimes, PipelineWork, simulate
+from monet.distributed.memory.fitting import memory_of, short_by, that_fit
+from monet.distributed.memory.stage_memory import StagePeak, stage_peaks
+from monet.distributed.pipelines.balance import laid_and_cut
+from monet.distributed.pipelines.pipeline import PipelineTimes, PipelineWork, simulate
 from monet.distributed.plan import ParallelPlan
 from monet.distributed.result import CommunicationRow, DistributedResult, StageRow, TimeRow
-from monet.distributed.stage_memory import StagePeak, stage_peaks
-from monet.distributed.system import System
+from monet.distributed.systems.system import System
 from monet.schedule.engine import NoSchedule
 from monet.schedule.evaluation import model_version
 from monet.schedule.result_rows import Infeasible, MemoryPeak

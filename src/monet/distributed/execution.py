@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from monet.distributed.pipeline import tasks_of
-from monet.distributed.stages import RankGraphs, Stage
+from monet.distributed.pipelines.pipeline import tasks_of
+from monet.distributed.transform.stages import RankGraphs, Stage
 from monet.errors import MonetError
 from monet.graph import Graph, Op, Phase
 from monet.graph.kind import Array, kind_named

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import accumulate
 
-from monet.distributed.network import Network
 from monet.distributed.plan import ParallelPlan
-from monet.distributed.system import Devices, System
+from monet.distributed.systems.network import Network
+from monet.distributed.systems.system import Devices, System
 from monet.errors import OptionError
 
 

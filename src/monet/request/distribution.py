@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from monet.distributed.chunk_costs import Coster, Trained
+from monet.distributed.costs.chunk_costs import Coster, Trained
 from monet.distributed.evaluation import evaluate_plan
 from monet.distributed.result import DistributedResult
 from monet.errors import OptionError

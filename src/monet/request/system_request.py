@@ -12,10 +12,10 @@ from monet.options import option, options_of
 from monet.request.request import Request
 
 if TYPE_CHECKING:
-    from monet.distributed.chunk_costs import Coster
+    from monet.distributed.costs.chunk_costs import Coster
     from monet.distributed.plan import ParallelPlan
     from monet.distributed.result import DistributedResult
-    from monet.distributed.system import System
+    from monet.distributed.systems.system import System
     from monet.mapping.cost_store import CostStore
 
 # what one device is asked for, and a system is not; why
@@ -104,7 +104,7 @@ class SystemRequest(Request):
 
     def load_system(self) -> System:
         """The system."""
-        from monet.distributed.system import load_system
+        from monet.distributed.systems.system import load_system
 
         return load_system(self.system, self.set)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from monet.distributed.plan import ParallelPlan
-from monet.distributed.system import load_system
+from monet.distributed.systems.system import load_system
 from monet.report.quantities import percent, quantity
 from monet.report.stages import choice_values
 from monet.report.table import Heading, TextTable

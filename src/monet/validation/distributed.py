@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from monet.distributed.collectives import collective_cost
-from monet.distributed.memory import ChunkMemory
+from monet.distributed.memory.memory import ChunkMemory
 from monet.distributed.plan import ParallelPlan
 from monet.distributed.result import DistributedResult
-from monet.distributed.system import load_system
+from monet.distributed.systems.collectives import collective_cost
+from monet.distributed.systems.system import load_system
 from monet.options import options_of
 from monet.report.distributed import parts_of
 from monet.request.system_request import SystemRequest

@@ -12,12 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from monet.distributed.chunk_costs import Coster, Least
-from monet.distributed.collectives import collective_cost
-from monet.distributed.memory import chunk_memory
+from monet.distributed.costs.chunk_costs import Coster, Least
+from monet.distributed.costs.programs import FEW
+from monet.distributed.memory.memory import chunk_memory
 from monet.distributed.plan import ParallelPlan
-from monet.distributed.programs import FEW
-from monet.distributed.system import System
+from monet.distributed.systems.collectives import collective_cost
+from monet.distributed.systems.system import System
 from monet.errors import MonetError
 from monet.graph.counts import macs_by_part, macs_of
 from monet.graph.graph import Graph

@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from monet import processes
-from monet.distributed.balance import laid_and_cut
-from monet.distributed.chunk_costs import Coster, Least
+from monet.distributed.costs.chunk_costs import Coster, Least
 from monet.distributed.evaluation import evaluate_plan, pipeline_of
-from monet.distributed.fitting import memory_of, short_by
 from monet.distributed.layout import lay
-from monet.distributed.network import Network
+from monet.distributed.memory.fitting import memory_of, short_by
+from monet.distributed.pipelines.balance import laid_and_cut
 from monet.distributed.plan import ParallelPlan
 from monet.distributed.result import DistributedResult
-from monet.distributed.system import Devices, System
+from monet.distributed.systems.network import Network
+from monet.distributed.systems.system import Devices, System
 from monet.errors import MonetError
 from monet.schedule.engine import NoSchedule
 from monet.search.distribution.bounds import Block

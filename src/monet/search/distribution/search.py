@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from monet.distributed.chunk_costs import Coster, Least
+from monet.distributed.costs.chunk_costs import Coster, Least
 from monet.distributed.plan import ParallelPlan
 from monet.distributed.result import DistributedResult
-from monet.distributed.system import System
+from monet.distributed.systems.system import System
 from monet.errors import MonetError
 from monet.search.distribution.bounds import Block, HeldBytes, ModelNumbers, by_blocks, by_middle
 from monet.search.distribution.costing import Bench, Costing, Layer, Refused, bench, layer_of

@@ -16,12 +16,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from monet.distributed.chunk_costs import ChunkCost, Coster
-from monet.distributed.memory import ChunkMemory
-from monet.distributed.network import Network
-from monet.distributed.pipeline import PipelineTimes, PipelineWork, simulate
+from monet.distributed.costs.chunk_costs import ChunkCost, Coster
+from monet.distributed.memory.memory import ChunkMemory
+from monet.distributed.pipelines.pipeline import PipelineTimes, PipelineWork, simulate
 from monet.distributed.plan import ParallelPlan
-from monet.distributed.system import Devices, System, load_system
+from monet.distributed.systems.network import Network
+from monet.distributed.systems.system import Devices, System, load_system
 from monet.errors import OptionError
 from monet.hardware.accelerator import Accelerator
 from monet.mapping.cost_store import Section, default_store

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from monet.distributed.plan import ParallelPlan
-from monet.distributed.system import load_system
+from monet.distributed.systems.system import load_system
 from monet.request import Request
 from monet.search.hardware.description import PipelineModel
 from monet.search.hardware.pipeline_stages import Pipeline, StageFigures, grown_to, pipeline_of

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from monet.distributed.evaluation import evaluate_plan
-from monet.distributed.fitting import memory_of
 from monet.distributed.layout import lay
+from monet.distributed.memory.fitting import memory_of
 from monet.distributed.plan import ParallelPlan
-from monet.distributed.system import Devices, load_system
+from monet.distributed.systems.system import Devices, load_system
 from monet.errors import MonetError
 from monet.report.stages import summary
 from monet.search.hardware.evaluation import evaluate

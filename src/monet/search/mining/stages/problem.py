@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from monet.distributed.fitting import that_fit
-from monet.distributed.memory import ChunkMemory
-from monet.distributed.network import Network
-from monet.distributed.pipeline import order_of
+from monet.distributed.costs.programs import FEW
+from monet.distributed.memory.fitting import that_fit
+from monet.distributed.memory.memory import ChunkMemory
+from monet.distributed.memory.stage_memory import stage_peaks
+from monet.distributed.pipelines.pipeline import order_of
 from monet.distributed.plan import ParallelPlan
-from monet.distributed.programs import FEW
-from monet.distributed.stage_memory import stage_peaks
-from monet.distributed.system import Devices, System
+from monet.distributed.systems.network import Network
+from monet.distributed.systems.system import Devices, System
 from monet.errors import MonetError
 from monet.schedule.evaluation import select_phases
 from monet.schedule.workload import Workload as Analysed

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import accumulate
 
-from monet.distributed.blocks import balanced_over
-from monet.distributed.chunk_costs import Coster
+from monet.distributed.costs.chunk_costs import Coster
+from monet.distributed.costs.programs import FEW
 from monet.distributed.layout import Laid, lay
 from monet.distributed.plan import ParallelPlan
-from monet.distributed.programs import FEW
-from monet.distributed.system import Devices, System
+from monet.distributed.systems.system import Devices, System
+from monet.distributed.transform.blocks import balanced_over
 from monet.errors import OptionError
 
 

@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from monet.distributed.blocks import Blocks, first_blocks
-from monet.distributed.chunks import Chunk, cut_into_chunks
-from monet.distributed.network import is_collective
-from monet.distributed.offloading import with_activations_away, with_states_away
 from monet.distributed.plan import ParallelPlan
-from monet.distributed.readiness import as_soon_as_ready, gathered_ahead, synchronising
-from monet.distributed.recomputation import check_names, recomputed
-from monet.distributed.replicas import flattened, gather_parameters, over_replicas
-from monet.distributed.sharding import Sharded, shard
-from monet.distributed.shortened import Shortened, shortened
-from monet.distributed.stages import RankGraphs, Stage
-from monet.distributed.synchronise import Shared, Update, accumulated, gradient_root, update_roots
+from monet.distributed.systems.network import is_collective
+from monet.distributed.transform.blocks import Blocks, first_blocks
+from monet.distributed.transform.chunks import Chunk, cut_into_chunks
+from monet.distributed.transform.offloading import with_activations_away, with_states_away
+from monet.distributed.transform.readiness import as_soon_as_ready, gathered_ahead, synchronising
+from monet.distributed.transform.recomputation import check_names, recomputed
+from monet.distributed.transform.replicas import flattened, gather_parameters, over_replicas
+from monet.distributed.transform.sharding import Sharded, shard
+from monet.distributed.transform.shortened import Shortened, shortened
+from monet.distributed.transform.stages import RankGraphs, Stage
+from monet.distributed.transform.synchronise import Shared, Update, accumulated, gradient_root, update_roots
 from monet.errors import ModelError, OptionError
 from monet.formats import FORMATS
 from monet.graph import Graph, GraphBuilder, Phase

@@ -9,9 +9,9 @@ from itertools import pairwise
 import numpy as np
 
 from monet.arrays import F64, I64
-from monet.distributed.memory import ChunkMemory
-from monet.distributed.pipeline import PipelineTimes
-from monet.distributed.pipeline_kernels import BACKWARD, FORWARD, WEIGHT
+from monet.distributed.memory.memory import ChunkMemory
+from monet.distributed.pipelines.pipeline import PipelineTimes
+from monet.distributed.pipelines.pipeline_kernels import BACKWARD, FORWARD, WEIGHT
 from monet.distributed.result import StageMemory
 
 MOST_POINTS = 4000

@@ -14,8 +14,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from monet.distributed.system_description import LevelModel, SystemModel
-from monet.distributed.topology import NetworkLevel, Span, spans
+from monet.distributed.systems.system_description import LevelModel, SystemModel
+from monet.distributed.systems.topology import NetworkLevel, Span, spans
 from monet.errors import MonetError, nearest
 from monet.hardware.accelerator import Accelerator
 from monet.hardware.document import Document, parse_document, read_document, set_value

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from monet.distributed.balance import laid_and_cut
-from monet.distributed.chunk_costs import Coster
+from monet.distributed.costs.chunk_costs import Coster
 from monet.distributed.layout import Laid
-from monet.distributed.pipeline import order_of
+from monet.distributed.memory.stage_memory import StagePeak, stage_peaks
+from monet.distributed.pipelines.balance import laid_and_cut
+from monet.distributed.pipelines.pipeline import order_of
 from monet.distributed.plan import SHARDING, ParallelPlan
-from monet.distributed.stage_memory import StagePeak, stage_peaks
-from monet.distributed.system import System
+from monet.distributed.systems.system import System
 from monet.errors import MonetError
 
 MOST_NAMED = 3

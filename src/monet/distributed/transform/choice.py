@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from monet.distributed.cuts import Cut, Cuttable, OpCut
 from monet.distributed.plan import check_divides
+from monet.distributed.transform.cuts import Cut, Cuttable, OpCut
 from monet.errors import OptionError
 from monet.graph import Graph, Op, Role
 from monet.graph.counts import call_of, macs_of

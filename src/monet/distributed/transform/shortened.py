@@ -10,7 +10,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from monet.distributed.blocks import Blocks, contents, span_of
+from monet.distributed.transform.blocks import Blocks, contents, span_of
 from monet.graph import Graph
 
 

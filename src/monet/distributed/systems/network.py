@@ -6,10 +6,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from monet.distributed.collectives import CollectiveCost, collective_cost
 from monet.distributed.plan import ParallelPlan
-from monet.distributed.system import System
-from monet.distributed.topology import Span
+from monet.distributed.systems.collectives import CollectiveCost, collective_cost
+from monet.distributed.systems.system import System
+from monet.distributed.systems.topology import Span
 from monet.graph.counts import call_of
 from monet.graph.graph import Graph
 from monet.graph.kind import Call, Family, kind_named

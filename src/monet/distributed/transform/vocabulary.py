@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from monet.distributed.choice import AxisSet, candidates
+from monet.distributed.transform.choice import AxisSet, candidates
 from monet.graph import Graph, Role
 from monet.graph.rewrite import replay_op, with_roots
 from monet.graph.tensor import Tensor, contiguous

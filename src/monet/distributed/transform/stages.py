@@ -1,6 +1,6 @@
 """What a parallel plan makes of a model: one program for each pipeline chunk, run alike by all its ranks.
 
-    rank_graphs(forward, plan, options, micro_batches, most_blocks=0) -> RankGraphs        (distributed/ranks.py)
+    rank_graphs(forward, plan, options, micro_batches, most_blocks=0) -> RankGraphs  (distributed/transform/ranks.py)
 
 ``forward`` is the model at the batch size ``plan.micro_batch``, as ``load_model`` gives it. All tensor and data ranks
 of a stage run the same graph on values of their own; an operator that depends on the rank has the attribute ``parts``.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from monet.arrays import F64
-from monet.distributed.offloading import at_the_host
+from monet.distributed.transform.offloading import at_the_host
 from monet.graph.graph import Graph
 from monet.graph.op import Phase
 from monet.graph.tensor import Role

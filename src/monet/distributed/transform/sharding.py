@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from monet.distributed.choice import shared_axes
-from monet.distributed.cuts import Cut, Cuttable, OpCut
 from monet.distributed.plan import check_divides
-from monet.distributed.rows import ROWS, halo
-from monet.distributed.vocabulary import filled_up
+from monet.distributed.transform.choice import shared_axes
+from monet.distributed.transform.cuts import Cut, Cuttable, OpCut
+from monet.distributed.transform.rows import ROWS, halo
+from monet.distributed.transform.vocabulary import filled_up
 from monet.errors import ModelError, OptionError
 from monet.graph import Graph, GraphBuilder, Op, Role
 from monet.graph.counts import call_of

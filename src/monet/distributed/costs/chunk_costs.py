@@ -14,15 +14,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from monet.distributed.amounts import Amounts
-from monet.distributed.blocks import Blocks, span_of
-from monet.distributed.collectives import collective_cost
-from monet.distributed.floors import least_pass_seconds
-from monet.distributed.memory import ChunkMemory, chunk_memory, saved_bytes
-from monet.distributed.network import Network, groups_of
-from monet.distributed.passes import Passed, planned_pass, scheduler_of
-from monet.distributed.plan import ParallelPlan, check_divides
-from monet.distributed.programs import (
+from monet.distributed.costs.amounts import Amounts
+from monet.distributed.costs.floors import least_pass_seconds
+from monet.distributed.costs.passes import Passed, planned_pass, scheduler_of
+from monet.distributed.costs.programs import (
     BETWEEN,
     FEW,
     WHOLE,
@@ -32,9 +27,14 @@ from monet.distributed.programs import (
     plain,
     sharing_less,
 )
-from monet.distributed.ranks import CutForward, cut_forward, programs_of
-from monet.distributed.stages import RankGraphs
-from monet.distributed.system import Devices
+from monet.distributed.memory.memory import ChunkMemory, chunk_memory, saved_bytes
+from monet.distributed.plan import ParallelPlan, check_divides
+from monet.distributed.systems.collectives import collective_cost
+from monet.distributed.systems.network import Network, groups_of
+from monet.distributed.systems.system import Devices
+from monet.distributed.transform.blocks import Blocks, span_of
+from monet.distributed.transform.ranks import CutForward, cut_forward, programs_of
+from monet.distributed.transform.stages import RankGraphs
 from monet.errors import OptionError
 from monet.graph.counts import call_of, macs_of
 from monet.graph.graph import Graph

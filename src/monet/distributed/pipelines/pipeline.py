@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from monet.arrays import F64, I64, F64x3
-from monet.distributed.pipeline_kernels import BACKWARD, FORWARD, WEIGHT, greedy_order, replay_tasks
+from monet.distributed.pipelines.pipeline_kernels import BACKWARD, FORWARD, WEIGHT, greedy_order, replay_tasks
 from monet.errors import MonetError
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from monet.distributed.blocks import is_numbered
 from monet.distributed.plan import ParallelPlan
+from monet.distributed.transform.blocks import is_numbered
 from monet.errors import nearest
 from monet.graph import Graph, Op, Phase
 from monet.graph.counts import KEPT_ANYWAY

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from monet.arrays import I64
-from monet.distributed.amounts import Name
+from monet.distributed.costs.amounts import Name
 from monet.graph.kind import Family, kind_named
 from monet.graph.op import Op
 from monet.schedule.costs.transfer_cost import endpoint_of, passing_bytes, transfer_seconds

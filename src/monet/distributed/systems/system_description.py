@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator, model_validator
 
-from monet.distributed.topology import ALGORITHMS, TOPOLOGIES
+from monet.distributed.systems.topology import ALGORITHMS, TOPOLOGIES
 from monet.errors import nearest
 from monet.hardware.description import Model
 from monet.hardware.fields import BytesPerSecond, Count, JoulesPerBit, Seconds

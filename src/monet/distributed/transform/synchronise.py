@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from monet.distributed.plan import ParallelPlan
-from monet.distributed.replicas import flattened, unflattened
+from monet.distributed.transform.replicas import flattened, unflattened
 from monet.graph import Graph, GraphBuilder, Phase, Role
 from monet.graph.parts import Part
 from monet.graph.rewrite import copy_root

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from monet.arrays import F64, I64, Bool
-from monet.distributed.amounts import Amounts, Name
-from monet.distributed.network import MESSAGES, Network, is_collective
-from monet.distributed.page_traffic import HOST, leaving_bytes, pages
+from monet.distributed.costs.amounts import Amounts, Name
+from monet.distributed.costs.page_traffic import HOST, leaving_bytes, pages
+from monet.distributed.systems.network import MESSAGES, Network, is_collective
 from monet.graph.counts import call_of, part_of
 from monet.graph.graph import Graph
 from monet.graph.op import Phase

@@ -1,0 +1,1 @@
+"""What the programs of a plan cost on their devices."""

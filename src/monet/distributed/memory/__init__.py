@@ -1,0 +1,1 @@
+"""Bytes on a device over a step, and what would make a plan fit."""

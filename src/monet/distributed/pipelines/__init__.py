@@ -1,0 +1,1 @@
+"""Stages and micro-batches in time, and where layers are cut."""

@@ -1,0 +1,1 @@
+"""Devices and the network between them: descriptions, topology, what collectives cost."""
