@@ -263,7 +263,8 @@ def check_pages(costed: ScheduledCost, plan: CheckpointPlan) -> None:
         for reader in graph.consumers[page.name]:
             if reader.name in result.timeline.operators:
                 assert back[1] <= ends[reader.name]
-                assert back[0] <= computes(result, reader.name)[0]  # the rest may come while it runs
+                if graph.tensors[page.name].bytes >= 64:  # of a few bytes all may come meanwhile
+                    assert back[0] <= computes(result, reader.name)[0]
     assert result.bounds.latency_s <= result.latency_s
 
 
