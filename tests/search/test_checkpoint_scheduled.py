@@ -19,6 +19,8 @@ from monet.schedule.plan import Plan
 from monet.schedule.planning.default_plan import default_plan
 from monet.schedule.result import Result
 from monet.schedule.result_rows import EVENT_KINDS
+from monet.schedule.schedule import Schedule
+from monet.schedule.simulation.records import COMPUTE, HOLD_READ, STREAM_READ, WRITES
 from monet.search.checkpoint import scheduled_joint, scheduled_search
 from monet.search.checkpoint.scheduled import ScheduledCost
 from monet.search.checkpoint.scheduled_search import NoPlanFits, ScheduledFront, search_front
@@ -240,6 +242,35 @@ def computes(result: Result, name: str) -> tuple[int, int]:
     return int(timeline.start[mine].min()), int(timeline.end[mine].max())
 
 
+def check_blocks_are_back(schedule: Schedule, page: int, readers: set[int]) -> None:
+    """No tile of some operators that holds a block of a page, by the operators' numbers, starts before the block is
+    back, and none that streams one ends before."""
+    steps, entries = schedule.expanded.tables.steps, schedule.expanded.tables.entries
+    nodes, timed = schedule.decided.events.nodes, schedule.timed
+    runs = np.flatnonzero(nodes.kind == COMPUTE)
+    start = dict(zip(nodes.step[runs].tolist(), timed.start[runs].tolist(), strict=True))
+    end = dict(zip(nodes.step[runs].tolist(), timed.end[runs].tolist(), strict=True))
+    back: dict[int, int] = {}
+    checked = 0
+    for step in start:
+        for entry in range(steps.entry_start[step], steps.entry_end[step]):
+            block, kind = int(entries.block[entry]), int(entries.kind[entry])
+            if steps.operator[step] == page and kind in WRITES:
+                back[block] = max(back.get(block, 0), end[step])
+    for step in start:
+        for entry in range(steps.entry_start[step], steps.entry_end[step]):
+            block, kind = int(entries.block[entry]), int(entries.kind[entry])
+            large = schedule.expanded.tables.blocks.bytes[block] >= 64  # a few bytes may come late
+            if (
+                steps.operator[step] in readers
+                and block in back
+                and (kind == HOLD_READ or (kind == STREAM_READ and large))
+            ):
+                assert (start[step] if kind == HOLD_READ else end[step]) >= back[block]
+                checked += 1
+    assert checked or not readers or max(schedule.expanded.tables.blocks.bytes[list(back)]) < 64
+
+
 def check_pages(costed: ScheduledCost, plan: CheckpointPlan) -> None:
     """No page is read before it was written, by port or backward; and the search's figures are those of the
     graph with pages, to the tick."""
@@ -254,6 +285,7 @@ def check_pages(costed: ScheduledCost, plan: CheckpointPlan) -> None:
     assert int(memory["host"].bytes[:, -1].sum()) == 0  # nothing is left there
     pages, operators = [op for op in graph.ops if op.kind == "page_in"], scheduler.workload.operators
     ends = dict(zip((each.op.name for each in operators), schedule.last_end(len(operators)).tolist(), strict=True))
+    known = {each.op.name: each.number for each in operators}
     assert pages
     for page in pages:
         out, back = computes(result, graph.producer[page.inputs[0]].name), computes(result, page.name)
@@ -263,8 +295,8 @@ def check_pages(costed: ScheduledCost, plan: CheckpointPlan) -> None:
         for reader in graph.consumers[page.name]:
             if reader.name in result.timeline.operators:
                 assert back[1] <= ends[reader.name]
-                if graph.tensors[page.name].bytes >= 64:  # of a few bytes all may come meanwhile
-                    assert back[0] <= computes(result, reader.name)[0]
+        read_by = {known[reader.name] for reader in graph.consumers[page.name] if reader.name in known}
+        check_blocks_are_back(schedule, known[page.name], read_by)
     assert result.bounds.latency_s <= result.latency_s
 
 
