@@ -12,6 +12,7 @@ import numpy as np
 from monet.schedule.expansion.expand import Expanded
 from monet.schedule.machine import Machine
 from monet.schedule.simulation import records as d
+from tests.schedule.plain_dispatch import PlainDispatch
 
 NEVER = d.NEVER
 
@@ -222,6 +223,7 @@ class Reference:
 
     def bring(self, copy: Copy, above: int, size: int, step: int, one: dict) -> None:
         node = self.add(Node("move" if above else "read", step, size, above, copy.memory))
+        node.wait(one["room"] if self.is_cache[copy.memory] else [])
         own = max(1, part_of(one["own"], size, one["bytes"]))
         at = self.dram_place(copy.block)
         node.latency = self.route(node, above, copy.memory, self.bursts(size, one["rows"], at), own, at)
@@ -444,6 +446,13 @@ class Reference:
                 done.setdefault(resource, {})[node.step] = node
 
     def merge_queues(self) -> None:
+        if any(self.buffers):
+            self.serve_as_asked()
+        else:
+            self.serve_what_can_start()
+        self.time(len(self.machine.resource_names), lambda node: node.books)
+
+    def serve_as_asked(self) -> None:
         cores, count = len(self.machine.cores), len(self.machine.resource_names)
 
         def relaxed(node: Node) -> dict[int, int]:
@@ -454,47 +463,22 @@ class Reference:
 
         self.time(3 * count, relaxed)
         came = [0] * 3 * count
-        asked, decided = {}, self.nodes
+        asked = {}
         for node in self.nodes:
-            lags = [event.end + (0 if any(self.buffers) else lag) for event, lag in node.waits]
-            asked[id(node)] = max([0, *lags, *(came[one] for one in relaxed(node))])
+            asked[id(node)] = max([0, *(event.end for event, _ in node.waits), *(came[one] for one in relaxed(node))])
             if any(self.parent):
                 asked[id(node)] = min(asked[id(node)], node.start)
             for one, ticks in relaxed(node).items():
                 came[one] = node.start + ticks if one < cores else asked[id(node)]
-        self.serve(asked)
-        if any(self.buffers):
-            return
-        self.serve_if_sooner(decided, self.needed_by(decided, asked, cores))
-        started = {id(node): node.start for node in self.nodes}
-        self.serve_if_sooner(decided, self.needed_by(decided, started, cores))
+        self.nodes = sorted(self.nodes, key=lambda node: asked[id(node)])
 
-    def serve_if_sooner(self, decided: list[Node], key: dict[int, int]) -> None:
-        """Nodes in another order than now if all end sooner then."""
-        before, nodes = max((node.end for node in self.nodes), default=0), self.nodes
-        self.nodes = decided
-        self.serve(key)
-        if max((node.end for node in self.nodes), default=0) >= before:
-            self.nodes = nodes
-            self.time(len(self.machine.resource_names), lambda node: node.books)
-
-    def serve(self, key: dict[int, int]) -> None:
-        """Nodes in an order, and their times."""
-        self.nodes = sorted(self.nodes, key=lambda node: key[id(node)])
-        self.time(len(self.machine.resource_names), lambda node: node.books)
-
-    def needed_by(self, decided: list[Node], asked: dict[int, int], cores: int) -> dict[int, int]:
-        """The same, but what is read comes just in time for what waits for it and for the reads behind it."""
-        late, need, behind = dict(asked), {}, {}
-        for node in reversed(decided):
-            if node.kind == "read":
-                least = need.get(id(node), NEVER) - max([0, *node.books.values()]) - node.latency
-                wires = [behind.get(one, NEVER) - ticks for one, ticks in node.books.items() if one >= cores]
-                late[id(node)] = max(asked[id(node)], min([least, *wires]))
-                behind |= dict.fromkeys(node.books, late[id(node)])
-            for event, lag in node.waits:
-                need[id(event)] = min(need.get(id(event), NEVER), late[id(node)] - max(0, lag))
-        return late
+    def serve_what_can_start(self) -> None:
+        number = {id(node): at for at, node in enumerate(self.nodes)}
+        books = [node.books for node in self.nodes]
+        waits = [[(number[id(event)], lag) for event, lag in node.waits] for node in self.nodes]
+        lasts = [max([0, *node.books.values()]) + node.latency for node in self.nodes]
+        order = PlainDispatch(books, waits, lasts, len(self.machine.cores)).order
+        self.nodes = [self.nodes[at] for at in order]
 
 
 class Gang:

@@ -18,8 +18,6 @@ from monet.studies.sweeps import ALLOWED, MODES, RESOURCES, Resource, Sweep, swe
 from monet.training.step import training_step
 
 MESH = str(Path(__file__).parents[1] / "chips" / "mesh-behind-sram.yaml")
-# 1 MiB of SRAM over 512 KiB; set after it was seen (docs/default-plans.md)
-KNOWN = {("edge-tpu", "training", "SRAM"): 1.021}
 FAST_DRAM = {"dram.dram.bandwidth_bits_per_cycle": 4096, "network.bus.bandwidth_bits_per_cycle": 8192}
 
 
@@ -106,22 +104,23 @@ def test_faster_ports_and_more_memory_are_not_slower(model: str, hardware: str, 
 
 
 @pytest.mark.parametrize(
-    ("resource", "values", "allowed"),
+    ("network", "batch", "resource", "values"),
     [
-        # reads that came as early as there was room held up what cores exchange: 6 % slower once; set after it was seen
-        ("l1", ["16 KiB", "32 KiB", "64 KiB", "128 KiB"], 1.03),
-        ("dram_bw", ["9.6 GB/s", "19.2 GB/s", "38.4 GB/s"], 1.02),
+        # what was fetched far ahead was in the way of what cores exchange: 23 % slower once
+        ("mlp-robot", 32, "l1", ["8 KiB", "16 KiB", "32 KiB", "64 KiB", "128 KiB", "256 KiB", "512 KiB"]),
+        ("llama:layers=1,hidden=256,heads=4,vocabulary=2048,sequence=64", 2, "l1", ["16 KiB", "32 KiB", "64 KiB"]),
+        ("mlp-pusher", 2, "dram_bw", ["4.8 GB/s", "9.6 GB/s", "19.2 GB/s", "38.4 GB/s"]),
     ],
 )
 def test_a_mesh_that_nobody_tuned_anything_on_is_not_slower_when_it_grows(
-    resource: str, values: list[str], allowed: float
+    network: str, batch: int, resource: str, values: list[str]
 ) -> None:
-    network = "llama:layers=1,hidden=256,heads=4,vocabulary=2048,sequence=64"
     found: list[float] = []
     for value in values:
-        scheduler = scheduler_of(network, MESH, {resource: value}, batch=2)
+        scheduler = scheduler_of(network, MESH, {resource: value}, batch)
         found.append(default_schedule(scheduler).makespan / scheduler.machine.ticks_per_second)
-    assert max(later / min(found[: number + 1]) for number, later in enumerate(found[1:])) <= allowed, found
+    rises = [later / min(found[: number + 1]) for number, later in enumerate(found[1:])]
+    assert max(rises) <= ALLOWED, found
 
 
 @pytest.mark.slow
@@ -129,10 +128,6 @@ def test_a_mesh_that_nobody_tuned_anything_on_is_not_slower_when_it_grows(
 def test_a_larger_machine_never_looks_worse(accelerator: str) -> None:
     """One network, all resources; the study (``monet reproduce sweeps``) has five more."""
     found = [swept(sweep) for sweep in sweeps(("mlp-robot",), (accelerator,))]
-    broken = [
-        (sweep.mode, sweep.resource.name, sweep.latency_s)
-        for sweep in found
-        if sweep.lost or sweep.largest_rise > KNOWN.get((accelerator, sweep.mode, sweep.resource.name), ALLOWED)
-    ]
+    broken = [(sweep.mode, sweep.resource.name, sweep.latency_s) for sweep in found if not sweep.holds]
     assert len(found) == len(MODES) * len(RESOURCES[accelerator])
     assert not broken

@@ -53,9 +53,9 @@ def test_what_repeats_is_what_a_plain_reading_finds(seed: int) -> None:
         ends = upto
 
 
-def extrapolated(row: OperatorRow, name: str, layer: str, later: float) -> tuple[object, ...]:
-    """What a row says, so much later and of another layer."""
-    return (name, layer, row.kind, row.cores, row.split, row.tiles, round(1e12 * (row.start_s + later)), row.cycles,
+def extrapolated(row: OperatorRow, name: str, layer: str, later: float, rate: float) -> tuple[object, ...]:
+    """What a row says, so much later and of another layer; ``rate``: ticks per second."""
+    return (name, layer, row.kind, row.cores, row.split, row.tiles, round(rate * (row.start_s + later)), row.cycles,
             row.dram_read_bytes, row.dram_write_bytes, row.link_bytes, row.macs)  # fmt: skip
 
 
@@ -69,12 +69,12 @@ def test_equal_layers_of_a_schedule_are_found_and_named() -> None:
     rows = {row.name: row for row in result.operators if row.phase == "forward"}
     of_first = [row for row in rows.values() if row.layer.startswith(f"h.{first}.")]
     second = next(row for row in rows.values() if row.layer.startswith(f"h.{first + 1}."))
-    apart = second.start_s - of_first[0].start_s
+    apart, rate = second.start_s - of_first[0].start_s, result.ticks_per_second
     for number in range(first, last + 1):  # every layer is the first one, so much later
         for row in of_first:
             other = rows[row.name.replace(f"h.{first}.", f"h.{number}.")]
-            expected = extrapolated(row, other.name, other.layer, (number - first) * apart)
-            assert extrapolated(other, other.name, other.layer, 0.0) == expected
+            expected = extrapolated(row, other.name, other.layer, (number - first) * apart, rate)
+            assert extrapolated(other, other.name, other.layer, 0.0, rate) == expected
 
 
 def test_layers_that_differ_are_not_said_to_repeat() -> None:

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from monet.schedule.simulation.queues import could_start, needed_by
+from monet.schedule.serving import dispatched
+from monet.schedule.simulation.queues import asked_for
 from monet.schedule.simulation.records import (
     COMPUTE,
     DATA,
     EVICT,
     JOIN,
     MOVE,
+    NEVER,
     READ,
     SPACE,
     WRITE,
@@ -22,7 +24,9 @@ from monet.schedule.simulation.records import (
     Events,
     Nodes,
 )
-from monet.schedule.simulation.replay import Timed, longest_chain, replay
+from monet.schedule.simulation.replay import Timed, end_times, last_end, longest_chain, replay
+from monet.schedule.simulation.workspace import Workspace
+from tests.schedule.plain_dispatch import PlainDispatch
 
 CORE, OTHER, LINK, PORT, DRAM = range(5)
 CORES, RESOURCES = 2, 5
@@ -164,12 +168,9 @@ def test_the_longest_chain_knows_neither_queues_nor_space() -> None:
     assert longest_chain(events_of(*given)) == 18
 
 
-@pytest.mark.parametrize(
-    ("strict", "expected"), [(False, [0, 0, 10, 22, 10, 10, 15]), (True, [0, 0, 10, 15, 10, 10, 15])]
-)
-def test_reads_and_writes_queue_apart_before_they_are_merged(strict: bool, expected: list[int]) -> None:
+def test_what_is_asked_for_queues_apart_for_reads_and_writes() -> None:
     """Ten ticks of a read are no reason to wait for another read, nor for a write; a core does its tiles in order; what
-    queues behind something that could not start yet does not start before it."""
+    queues behind something that could not start yet does not start before it; a lag is no reason to ask later."""
     given = (
         N(READ, {DRAM: 10}),
         N(READ, {DRAM: 6}),
@@ -180,13 +181,13 @@ def test_reads_and_writes_queue_apart_before_they_are_merged(strict: bool, expec
         N(COMPUTE, {CORE: 3}),
     )
     start = np.zeros(len(given), np.int64)
-    could_start(events_of(*given), start, CORES, RESOURCES, ON_CHIP, False, strict)
-    assert start.tolist() == expected
+    asked_for(events_of(*given), start, CORES, RESOURCES, ON_CHIP, False)
+    assert start.tolist() == [0, 0, 10, 15, 10, 10, 15]
 
 
-def test_what_a_port_moves_does_not_hold_up_what_cores_read_and_write() -> None:
+def test_what_a_port_moves_does_not_hold_up_what_cores_ask_for() -> None:
     """A collective takes its port for a hundred ticks, and its result is written then; results of cores, and what is
-    read for them, go before."""
+    read for them, go before; so does what another port moves."""
     given = (
         N(READ, {DRAM: 10}),
         N(COMPUTE, {1: 100}, ((0, 0, DATA),)),
@@ -197,41 +198,83 @@ def test_what_a_port_moves_does_not_hold_up_what_cores_read_and_write() -> None:
     )
     start, events = np.zeros(len(given), np.int64), events_of(*given)
     events.nodes.target[0] = events.nodes.source[2] = ON_CHIP
-    could_start(events, start, CORES, RESOURCES, ON_CHIP, False, False)
+    asked_for(events, start, CORES, RESOURCES, ON_CHIP, False)
     assert start.tolist() == [0, 10, 110, 0, 3, 8]
-    could_start(events, start, CORES, RESOURCES, ON_CHIP + 1, False, False)
+    asked_for(events, start, CORES, RESOURCES, ON_CHIP + 1, False)
     assert start[5] == 110  # in one queue with the others it would
+    events.nodes.source[5] = ON_CHIP + 1  # of another port
+    asked_for(events, start, CORES, RESOURCES, ON_CHIP, False)
+    assert start[5] == 8
 
 
-def test_what_one_port_moves_does_not_hold_up_another() -> None:
-    """The result of a long collective is written late; that of a short one over another port, behind it in the program,
-    is not."""
-    given = (
-        N(COMPUTE, {1: 100}),
-        N(WRITE, {DRAM: 10}, ((0, 0, DATA),)),
-        N(COMPUTE, {CORE: 5}),
-        N(WRITE, {DRAM: 3}, ((2, 0, DATA),)),
-    )
-    start, events = np.zeros(len(given), np.int64), events_of(*given)
-    events.nodes.source[1], events.nodes.source[3] = ON_CHIP, ON_CHIP + 1
-    could_start(events, start, CORES, RESOURCES, ON_CHIP, False, False)
-    assert start.tolist() == [0, 100, 0, 5]
+def served(*given: N) -> tuple[list[int], int]:
+    """The order in which nodes are served, and the makespan."""
+    events = events_of(*given)
+    order = dispatched(events, CORES, RESOURCES, Workspace())
+    assert sorted(order) == list(range(len(given)))
+    return order.tolist(), last_end(events, order, RESOURCES, NEVER)
 
 
-def test_what_is_read_far_ahead_comes_just_in_time() -> None:
-    """Weights of the third tile may come from the start, but are needed last: they come behind what the second tile
-    needs from another core, which takes the same wires. The first weights are needed at once."""
+def test_what_is_read_far_ahead_comes_behind_what_is_needed_sooner() -> None:
+    """Weights of the third tile may come from the start; but what the second tile needs of another core comes over the
+    same wires at 14, so they wait for it unless they have come by then."""
     given = (
         N(READ, {DRAM: 4, LINK: 4}),
         N(COMPUTE, {CORE: 10}, ((0, 0, DATA),)),
-        N(READ, {DRAM: 6, LINK: 6}),  # weights of the last tile, behind those of the one before
-        N(READ, {DRAM: 5, LINK: 5}, latency=1),
         N(MOVE, {LINK: 3}, ((1, 0, DATA),)),
-        N(COMPUTE, {CORE: 10}, ((4, 0, DATA), (2, 2, DATA))),
-        N(COMPUTE, {CORE: 10}, ((5, 0, DATA), (3, 0, DATA))),
+        N(COMPUTE, {CORE: 10}, ((2, 0, DATA),)),
+        N(READ, {DRAM: 6, LINK: 6}),
+        N(READ, {DRAM: 6, LINK: 6}),
+        N(READ, {DRAM: 2}),
+        N(COMPUTE, {CORE: 10}, ((3, 0, DATA), (4, 0, DATA), (5, 0, DATA))),
     )
-    start, events = np.zeros(len(given), np.int64), events_of(*given)
-    could_start(events, start, CORES, RESOURCES, ON_CHIP, False, False)
-    assert start.tolist() == [0, 4, 0, 0, 14, 17, 27]
-    needed_by(events, start, CORES, RESOURCES)
-    assert start.tolist() == [0, 4, 9, 21, 14, 17, 27]  # 17 - 2 - 6; 27 - 5 - 1
+    order, ticks = served(*given)
+    assert (order, ticks) == ([0, 1, 4, 6, 2, 3, 5, 7], 37)  # at 0, 4, 4, 10, 14, 17, 17, 27
+
+
+def test_wires_serve_what_can_start_whatever_stands_before_it_in_the_plan() -> None:
+    """A result that is late holds up neither a read behind it nor a move over another link."""
+    given = (
+        N(COMPUTE, {CORE: 50}),
+        N(WRITE, {DRAM: 8}, ((0, 0, DATA),)),
+        N(READ, {DRAM: 5}),
+        N(COMPUTE, {OTHER: 1}, ((2, 0, DATA),)),
+        N(COMPUTE, {OTHER: 1}),  # of one core: in order
+    )
+    order, ticks = served(*given)
+    assert (order, ticks) == ([0, 2, 3, 4, 1], 58)
+
+
+def random_nodes(generator: np.random.Generator) -> list[N]:
+    given: list[N] = []
+    for number in range(int(generator.integers(1, 60))):
+        kind = int(generator.choice([COMPUTE, READ, MOVE, JOIN], p=[0.3, 0.3, 0.2, 0.2]))
+        wires = {COMPUTE: [int(generator.choice([CORE, OTHER]))], READ: [LINK, DRAM], MOVE: [LINK, PORT, DRAM]}
+        chosen = generator.permutation(wires.get(kind, []))[: int(generator.integers(1, 4))]
+        ticks = {int(one): int(generator.integers(0, 9)) for one in chosen}
+        before = [int(each) for each in generator.permutation(number)[: int(generator.integers(0, 4))]]
+        lags = [int(generator.integers(-max(given[each].books.values(), default=0), 4)) for each in before]
+        waiting = tuple((each, lag, DATA) for each, lag in zip(before, lags, strict=True))
+        given.append(N(kind, ticks, waiting, latency=int(generator.integers(0, 3)) if kind == READ else 0))
+    return given
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_random_nodes_are_served_as_by_a_plain_reading(seed: int) -> None:
+    given = random_nodes(np.random.default_rng(seed))
+    order, ticks = served(*given)
+    events, end = events_of(*given), np.zeros(len(given), np.int64)
+    end_times(events, np.array(order), end, RESOURCES)
+    assert end.max() == ticks == last_end(events, np.array(order), RESOURCES, ticks + 1)
+    assert last_end(events, np.array(order), RESOURCES, ticks) == ticks  # no less than itself
+    lasts = [max(node.books.values(), default=0) + node.latency for node in given]
+    waits = [[(other, lag) for other, lag, _ in node.waits] for node in given]
+    plain = PlainDispatch([node.books for node in given], waits, lasts, CORES)
+    place = {number: at for at, number in enumerate(order)}
+    for number, node in enumerate(given):
+        assert end[number] <= plain.start[number] + lasts[number]
+        on_core = [other for other in range(number) if set(given[other].books) & set(node.books) & {CORE, OTHER}]
+        assert all(place[other] < place[number] for other in [*on_core, *(other for other, _, _ in node.waits)])
+    for one in range(RESOURCES):  # which have any say in what starts when
+        mine = [number for number in order if given[number].books.get(one)]
+        assert mine == sorted(mine, key=plain.start.__getitem__)

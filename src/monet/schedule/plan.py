@@ -91,8 +91,8 @@ class Plan(Displayed):
 
     Operators in no group run alone. ``boundary``: ``keep`` leaves results on chip until they are evicted, other cores
     get them from there; ``local`` also leaves them, but only for the core that made them: what others use is written to
-    DRAM, where they read it; ``dram`` writes everything out. Links serve transfers in the order in which they are asked
-    for, or reads by when they are needed (``serving``). When a core asks for a tile's operands is a matter of the
+    DRAM, where they read it; ``dram`` writes everything out. Of all that could start, links serve what comes first in
+    the plan (``serving``). When a core asks for a tile's operands is a matter of the
     hardware (``tile_buffers`` of its description, see ``schedule.prefetch``) unless ``prefetch`` says otherwise: 0,
     when its core is done with the tile before; a larger number, as soon as there is room, results may wait behind the
     reads of so many tiles (of every operator, on every core of a group), and in a group over several cores those that

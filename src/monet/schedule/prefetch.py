@@ -3,8 +3,8 @@
 A core with n tile buffers (``tile_buffers`` of its description) asks for a tile's operands when it is done with the
 tile n before: with one, after the tile before and behind that tile's results, which are queued on the same wires by
 then; with two, while the tile before runs. Requests are served in the order in which they are asked for. Where the
-number is not given, the room in the core's memories is the limit, and requests are served in the order in which they
-are asked for or needed, whichever is done sooner (``serving.served``).
+number is not given, the room in the core's memories is the limit, and of all requests that could be served the first in
+the plan is (``serving.served``).
 """
 
 from __future__ import annotations

@@ -1,21 +1,17 @@
-"""In which order links and DRAM serve what waits for them, and when everything starts and ends then."""
+"""In which order cores, links and DRAM serve what waits for them, and when everything starts and ends then."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from operator import itemgetter
 
 import numpy as np
 
 from monet.arrays import I64
 from monet.schedule.machine import Machine
 from monet.schedule.schedule import Decided
-from monet.schedule.simulation.queues import could_start, needed_by, reorder
-from monet.schedule.simulation.records import NEVER, Nodes
-from monet.schedule.simulation.replay import WAIT_HOST, Timed, booked_ticks, end_times, last_end, replay
-from monet.schedule.simulation.workspace import Workspace
-
-FAR = 1.25  # orders that take so many times as long as is of interest are not improved
+from monet.schedule.simulation.dispatch import Counts, Expected, Followers, Happenings, Turns, Walk, Wires, dispatch
+from monet.schedule.simulation.queues import asked_for, reorder
+from monet.schedule.simulation.records import Events, Nodes
+from monet.schedule.simulation.replay import WAIT_HOST, Timed, last_end, longest_booked, replay
+from monet.schedule.simulation.workspace import Workspace, own_workspace
 
 
 def run_replay(decided: Decided, machine: Machine) -> Timed:
@@ -31,66 +27,52 @@ def run_replay(decided: Decided, machine: Machine) -> Timed:
 def served(
     decided: Decided, machine: Machine, *, strict: bool = False, room: Workspace | None = None
 ) -> tuple[Decided, Timed]:
-    """Merge the queues of links and DRAM, and time what comes out. Reads stay in order, and so do writes; but a result
-    that waits for its tile does not hold up the reads queued behind it.
-
-    Everything is served by when it could start if it had the wires to itself. Where room is the only limit of how far
-    ahead operands are fetched, this puts all that a large memory has room for before what is needed now; so reads are
-    also served by when they are needed then, and by when they were needed in the faster of these two, where all else
-    stays as it was served. The fastest order is taken. ``strict``: only the first, by when something is asked for, so
-    that what a core asks for after a tile comes behind that tile's results however long these take to the wires. Every
-    order is fixed, so timing stays a longest path. What is found lies in ``room``, if one is given.
-    """
-    booked = _booked(decided, machine)
-    order, _ = best_order(decided, machine, strict, lambda order: last_end(decided.events, order, booked, NEVER))
+    """Merge the queues of links and DRAM, and time what comes out. Whenever one is free it serves, of all that could
+    start then, what comes first in the plan, unless something before that is known to want it sooner (``dispatch``):
+    what is fetched far ahead is not in the way of what is needed before. ``strict``: everything is served by when it is
+    asked for, so that what a core asks for after a tile comes behind that tile's results however long these take to the
+    wires. Either order is fixed, so timing stays a longest path. What is found lies in ``room``, if one is given."""
+    order = order_of_service(decided, machine, strict=strict)
     return timed_in_order(decided, machine, order, room or Workspace())
 
 
 def served_within(decided: Decided, machine: Machine, most: int, *, strict: bool) -> int:
-    """The makespan of what ``served`` finds, or ``most`` if that is less, or if the first orders take ``FAR`` times as
-    long."""
-    booked = _booked(decided, machine)
-    if booked.max(initial=0) >= most:
+    """The makespan of what ``served`` finds, or ``most`` if that is less."""
+    resources = len(machine.resource_names)
+    if longest_booked(decided.events, resources) >= most:
         return most
-    far = min(NEVER, int(FAR * most))
-    _, ticks = best_order(decided, machine, strict, lambda order: last_end(decided.events, order, booked, far), far)
-    return min(most, ticks)
+    return last_end(decided.events, order_of_service(decided, machine, strict=strict), resources, most)
 
 
-def _booked(decided: Decided, machine: Machine) -> I64:
-    """How long each resource is booked for in all."""
-    booked = np.empty(len(machine.resource_names), np.int64)
-    booked_ticks(decided.events, booked)
-    return booked
-
-
-def best_order(
-    decided: Decided, machine: Machine, strict: bool, ticks_of: Callable[[I64], int], most: int = NEVER
-) -> tuple[I64, int]:
-    """The best order in which nodes may be served, the first of equals, and its ticks. What takes ``most`` is not
-    improved."""
+def order_of_service(decided: Decided, machine: Machine, *, strict: bool) -> I64:
+    """The order in which nodes are served."""
     events, cores, resources = decided.events, len(machine.cores), len(machine.resource_names)
-    start = np.empty(len(events.nodes), np.int64)
-    could_start(events, start, cores, resources, machine.first_outside, machine.routes.depth > 0, strict)
-    best = np.argsort(start, kind="stable")
-    least = ticks_of(best)
-    if strict:
-        return best, least
+    if not strict:
+        return dispatched(events, cores, resources, own_workspace())
+    asked = np.empty(len(events.nodes), np.int64)
+    asked_for(events, asked, cores, resources, machine.first_outside, machine.routes.depth > 0)
+    return np.argsort(asked, kind="stable")
 
-    def by_need() -> I64:
-        """Reads by when they are needed if all starts when it could, or did."""
-        needed_by(events, start, cores, resources)
-        return np.argsort(start, kind="stable")
 
-    needed = by_need()
-    if not np.array_equal(needed, best):
-        best, least = min((best, least), (needed, ticks_of(needed)), key=itemgetter(1))
-    if least < most:
-        end_times(events, best, start, resources)
-        start -= events.nodes.duration + events.nodes.latency
-        needed = by_need()
-        best, least = min((best, least), (needed, ticks_of(needed)), key=itemgetter(1))
-    return best, least
+def dispatched(events: Events, cores: int, resources: int, room: Workspace) -> I64:
+    """Run the ``dispatch`` kernel; what it needs lies in ``room``."""
+    count = len(events.nodes)
+    walk = Walk(
+        events,
+        cores,
+        np.empty(count, np.int64),
+        room.table(Turns, count),
+        room.table(Wires, resources),
+        room.table(Expected, len(events.bookings)),
+        np.empty(count + 1, np.int64),
+        room.table(Followers, len(events.deps) + len(events.bookings)),
+        room.table(Happenings, count + resources),
+        np.empty(count + resources, np.int64),
+        np.empty(count, np.int64),
+        room.table(Counts, 1),
+    )
+    dispatch(walk)
+    return walk.order
 
 
 def timed_in_order(decided: Decided, machine: Machine, order: I64, room: Workspace) -> tuple[Decided, Timed]:

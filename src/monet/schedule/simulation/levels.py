@@ -10,7 +10,7 @@ share that the level does not hold. ``r`` passes over a block of ``b`` bytes of 
 ``b + (r - 1) · (b - h)`` from above.
 
 Levels are *managed* (what is used last goes first, and what is not used again is not kept) or *caches* (everything is
-kept, what was not used for longest goes first).
+kept, what was not used for longest goes first; and nothing comes there before a core has room for it).
 """
 
 from __future__ import annotations
@@ -241,6 +241,8 @@ def bring(plan: Tables, routes: Routes, state: State, e: int, above: int, level:
     if guard.ready < 0:  # until then it is there when there is room
         depend(state, new, guard.until, 0, SPACE)
         guard.until = -1
+    if routes.lru[level]:  # a cache asks for nothing by itself
+        depend(state, new, live.room, 0, SPACE)
     if above == 0:
         depend(state, new, state.blocks[entry.block].dram_ready, 0, DATA)
     else:

@@ -7,18 +7,15 @@ import numpy as np
 
 from monet.arrays import I64, Column
 from monet.compiled import kernel
-from monet.schedule.simulation.records import EVICT, MOVE, NEVER, READ, WRITE, Events, Nodes
+from monet.schedule.simulation.records import EVICT, MOVE, WRITE, Events, Nodes
 
 
 @kernel
-def could_start(
-    events: Events, start: I64, cores: int, resources: int, outside: int, has_levels: bool, strict: bool
-) -> None:
+def asked_for(events: Events, start: I64, cores: int, resources: int, outside: int, has_levels: bool) -> None:
     """When each node could start if it had the wires to itself: reads in order, writes in order, neither in the way
     of the other, nor is what a port to the outside reads and writes (memories from ``outside`` on) in the way of what
     cores or other ports do; cores serve in order as always. ``has_levels``: nor are reads from DRAM in the way of what
-    moves on from a shared level, which waits for them. ``strict``: when it is asked for, before the lag of what it
-    needs."""
+    moves on from a shared level, which waits for them."""
     bookings = events.bookings
     beyond = outside - 1
     for number in range(start.size):
@@ -31,7 +28,7 @@ def could_start(
         for d in range(node.dep_start, node.dep_end):
             dep = events.deps[d]
             ready = max(ready, end[dep.node] + dep.lag)
-            asked = max(asked, end[dep.node] + (0 if strict else dep.lag))
+            asked = max(asked, end[dep.node])
         queue = resources if node.kind in (WRITE, EVICT) else 2 * resources if has_levels and node.kind == MOVE else 0
         port = max(node.source, node.target) - outside
         if port >= 0:
@@ -49,28 +46,6 @@ def could_start(
             else:
                 free[resource] = came[resource] = ready + bookings[b].ticks
         start[number], end[number] = asked, ready + node.duration + node.latency
-
-
-@kernel
-def needed_by(events: Events, start: I64, cores: int, resources: int) -> None:
-    """Change when each node could start (``start``) to when it has to, for what is read from DRAM: as late as lets all
-    that waits for it, and the reads behind it on the same wires, start when they could. Whatever was behind what it
-    waits for still is."""
-    bookings = events.bookings
-    need, behind = np.full(start.size, NEVER, np.int64), np.full(resources, NEVER, np.int64)
-    for number in range(start.size - 1, -1, -1):
-        node = events.nodes[number]
-        if node.kind == READ or node.book_start == node.book_end:  # what only joins others takes no time of anybody
-            late = need[number] - node.duration - node.latency
-            for b in range(node.book_start, node.book_end):
-                if bookings[b].resource >= cores:
-                    late = min(late, behind[bookings[b].resource] - bookings[b].ticks)
-            start[number] = max(start[number], late)
-            for b in range(node.book_start, node.book_end):
-                behind[bookings[b].resource] = start[number]
-        for d in range(node.dep_start, node.dep_end):
-            dep = events.deps[d]
-            need[dep.node] = min(need[dep.node], start[number] - max(0, dep.lag))
 
 
 @kernel

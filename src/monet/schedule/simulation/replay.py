@@ -104,20 +104,23 @@ def charge(nodes: Nodes, deps: Dependencies, timed: Timed, core: int, number: in
 
 
 @kernel
-def booked_ticks(events: Events, booked: I64) -> None:
-    """How long each resource is booked for in all, into ``booked``."""
-    booked[:] = 0
+def longest_booked(events: Events, resources: int) -> int:
+    """How long the resource is booked for that is booked for longest."""
+    booked = np.zeros(resources, np.int64)
     for b in range(len(events.bookings)):
         booked[events.bookings[b].resource] += events.bookings[b].ticks
+    return int(booked.max()) if resources else 0
 
 
 @kernel
-def last_end(events: Events, order: I64, booked: I64, most: int) -> int:
+def last_end(events: Events, order: I64, resources: int, most: int) -> int:
     """The makespan that ``replay`` would find of the nodes in some order, in a fraction of its time; ``most`` as soon
-    as it is sure to be at least that: what a resource is still ``booked`` for comes one after another."""
+    as it is sure to be at least that: what a resource is still booked for comes one after another."""
     nodes, deps, bookings = events.nodes, events.deps, events.bookings
-    free, left = np.zeros(booked.size, np.int64), booked.copy()
+    free, left = np.zeros(resources, np.int64), np.zeros(resources, np.int64)
     end, latest = np.empty(order.size, np.int64), 0
+    for b in range(len(bookings)):
+        left[bookings[b].resource] += bookings[b].ticks
     for number in order:
         node, ready = nodes[number], 0
         for d in range(node.dep_start, node.dep_end):
