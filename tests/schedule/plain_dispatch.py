@@ -11,7 +11,10 @@ Waits = Sequence[tuple[int, int]]  # (node, lag)
 class PlainDispatch:
     """Nodes by their number in the plan. ``order``: as they are served; ``start``: when."""
 
-    def __init__(self, books: Sequence[Books], waits: Sequence[Waits], lasts: Sequence[int], cores: int) -> None:
+    def __init__(
+        self, books: Sequence[Books], waits: Sequence[Waits], lasts: Sequence[int], cores: int, yields: bool
+    ) -> None:
+        self.yields = yields
         self.books, self.waits, self.lasts, self.cores = books, waits, lasts, cores
         self.order: list[int] = []
         self.start: dict[int, int] = {}
@@ -109,4 +112,6 @@ class PlainDispatch:
 
     def is_wanted(self, node: int, one: int) -> bool:
         first = self.first_coming(one)
-        return one >= self.cores and first < node and self.coming[first] < self.now + self.books[node][one]
+        return (
+            self.yields and one >= self.cores and first < node and self.coming[first] < self.now + self.books[node][one]
+        )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from monet.schedule.serving import dispatched
+from monet.schedule.serving import dispatched, walk_of
 from monet.schedule.simulation.queues import asked_for
 from monet.schedule.simulation.records import (
     COMPUTE,
@@ -207,17 +207,18 @@ def test_what_a_port_moves_does_not_hold_up_what_cores_ask_for() -> None:
     assert start[5] == 8
 
 
-def served(*given: N) -> tuple[list[int], int]:
+def served(*given: N, yields: bool) -> tuple[list[int], int]:
     """The order in which nodes are served, and the makespan."""
     events = events_of(*given)
-    order = dispatched(events, CORES, RESOURCES, Workspace())
+    order = dispatched(walk_of(events, CORES, RESOURCES, Workspace()), yields=yields)
     assert sorted(order) == list(range(len(given)))
     return order.tolist(), last_end(events, order, RESOURCES, NEVER)
 
 
 def test_what_is_read_far_ahead_comes_behind_what_is_needed_sooner() -> None:
-    """Weights of the third tile may come from the start; but what the second tile needs of another core comes over the
-    same wires at 14, so they wait for it unless they have come by then."""
+    """Weights of the third tile may come from the start. What the second tile needs of another core comes over the same
+    wires at 14: it goes before those that have not begun; if they yield, they wait for it unless they have come by
+    then."""
     given = (
         N(READ, {DRAM: 4, LINK: 4}),
         N(COMPUTE, {CORE: 10}, ((0, 0, DATA),)),
@@ -228,8 +229,8 @@ def test_what_is_read_far_ahead_comes_behind_what_is_needed_sooner() -> None:
         N(READ, {DRAM: 2}),
         N(COMPUTE, {CORE: 10}, ((3, 0, DATA), (4, 0, DATA), (5, 0, DATA))),
     )
-    order, ticks = served(*given)
-    assert (order, ticks) == ([0, 1, 4, 6, 2, 3, 5, 7], 37)  # at 0, 4, 4, 10, 14, 17, 17, 27
+    assert served(*given, yields=False) == ([0, 1, 4, 5, 2, 6, 3, 7], 39)  # at 0, 4, 4, 10, 16, 16, 19, 29
+    assert served(*given, yields=True) == ([0, 1, 4, 6, 2, 3, 5, 7], 37)  # at 0, 4, 4, 10, 14, 17, 17, 27
 
 
 def test_wires_serve_what_can_start_whatever_stands_before_it_in_the_plan() -> None:
@@ -241,8 +242,7 @@ def test_wires_serve_what_can_start_whatever_stands_before_it_in_the_plan() -> N
         N(COMPUTE, {OTHER: 1}, ((2, 0, DATA),)),
         N(COMPUTE, {OTHER: 1}),  # of one core: in order
     )
-    order, ticks = served(*given)
-    assert (order, ticks) == ([0, 2, 3, 4, 1], 58)
+    assert served(*given, yields=False) == served(*given, yields=True) == ([0, 2, 3, 4, 1], 58)
 
 
 def random_nodes(generator: np.random.Generator) -> list[N]:
@@ -259,17 +259,18 @@ def random_nodes(generator: np.random.Generator) -> list[N]:
     return given
 
 
-@pytest.mark.parametrize("seed", range(80))
-def test_random_nodes_are_served_as_by_a_plain_reading(seed: int) -> None:
+@pytest.mark.parametrize("yields", [False, True])
+@pytest.mark.parametrize("seed", range(60))
+def test_random_nodes_are_served_as_by_a_plain_reading(seed: int, yields: bool) -> None:
     given = random_nodes(np.random.default_rng(seed))
-    order, ticks = served(*given)
+    order, ticks = served(*given, yields=yields)
     events, end = events_of(*given), np.zeros(len(given), np.int64)
     end_times(events, np.array(order), end, RESOURCES)
     assert end.max() == ticks == last_end(events, np.array(order), RESOURCES, ticks + 1)
     assert last_end(events, np.array(order), RESOURCES, ticks) == ticks  # no less than itself
     lasts = [max(node.books.values(), default=0) + node.latency for node in given]
     waits = [[(other, lag) for other, lag, _ in node.waits] for node in given]
-    plain = PlainDispatch([node.books for node in given], waits, lasts, CORES)
+    plain = PlainDispatch([node.books for node in given], waits, lasts, CORES, yields)
     place = {number: at for at, number in enumerate(order)}
     for number, node in enumerate(given):
         assert end[number] <= plain.start[number] + lasts[number]

@@ -23,7 +23,8 @@ NOBODY = -1
 class Turns(Table):
     """By node: what it waits for, and its place in a queue."""
 
-    missing: I64  # nodes that it waits for and that have no time yet
+    waits: I64  # nodes that it waits for
+    missing: I64  # those of them that have no time yet
     ready: I64  # when all the others let it start
     queue: I64  # the resource that it queues for; NOBODY: none
     left: I64  # nodes behind it in that queue
@@ -76,6 +77,7 @@ class Walk(NamedTuple):
 
     events: Events
     cores: int  # resources below this are cores
+    yields: bool  # whether nodes wait for what is known to come before them
     order: I64
     turns: Turns
     wires: Wires
@@ -93,9 +95,8 @@ def dispatch(walk: Walk) -> None:
     """Fill in the order in which nodes are served: each after all that it waits for, those of a core as they are. By a
     replay of it nothing starts later than here, and some things sooner: those that waited in vain for what was to
     come."""
-    prepare(walk)
-    note_followers(walk)
     counts, now = walk.counts[0], 0
+    start_anew(walk)
     settle(walk, now)
     while counts.chances > 0 or counts.happenings > 0:
         if counts.chances == 0:
@@ -107,31 +108,43 @@ def dispatch(walk: Walk) -> None:
 
 
 @part()
-def prepare(walk: Walk) -> None:
-    """Nothing is served yet. Note how many nodes each waits for, and where its followers begin."""
-    nodes, deps, bookings, counts = walk.events.nodes, walk.events.deps, walk.events.bookings, walk.counts[0]
+def start_anew(walk: Walk) -> None:
+    """Nothing is served yet."""
+    counts = walk.counts[0]
     counts.happenings, counts.chances, counts.settled, counts.served = 0, 0, 0, 0
     for resource in range(len(walk.wires)):
         wire = walk.wires[resource]
         wire.free, wire.called, wire.queue, wire.expected = 0, 0, NOBODY, NOBODY
+    for number in range(walk.order.size):
+        turn = walk.turns[number]
+        turn.missing, turn.ready, turn.queue = turn.waits, 0, NOBODY
+        if turn.waits == 0:
+            walk.settled[counts.settled] = number
+            counts.settled += 1
+
+
+@kernel
+def list_followers(walk: Walk) -> None:
+    """Note how many nodes each waits for, and what waits for it: the same whatever the order."""
+    nodes, deps, bookings = walk.events.nodes, walk.events.deps, walk.events.bookings
     walk.first[:] = 0
+    for resource in range(len(walk.wires)):
+        walk.wires[resource].queue = NOBODY  # the last node of a core, while this goes on
     for number in range(walk.order.size):
         node, turn = nodes[number], walk.turns[number]
-        turn.missing, turn.ready, turn.queue = node.dep_end - node.dep_start, 0, NOBODY
+        turn.waits = node.dep_end - node.dep_start
         for d in range(node.dep_start, node.dep_end):
             walk.first[deps[d].node + 1] += 1
         for b in range(node.book_start, node.book_end):
-            wire = walk.wires[bookings[b].resource]
             if bookings[b].resource < walk.cores:
+                wire = walk.wires[bookings[b].resource]
                 if wire.queue >= 0:
-                    turn.missing += 1
+                    turn.waits += 1
                     walk.first[wire.queue + 1] += 1
-                wire.queue = number  # the last of its core, while this goes on
-        if turn.missing == 0:
-            walk.settled[counts.settled] = number
-            counts.settled += 1
+                wire.queue = number
     for number in range(walk.order.size):
         walk.first[number + 1] += walk.first[number]
+    note_followers(walk)
 
 
 @part()
@@ -150,8 +163,6 @@ def note_followers(walk: Walk) -> None:
                 if walk.wires[resource].queue >= 0:
                     note_follower(walk, walk.wires[resource].queue, number, -NEVER)
                 walk.wires[resource].queue = number
-    for resource in range(len(walk.wires)):
-        walk.wires[resource].queue = NOBODY
 
 
 @part()
@@ -177,7 +188,8 @@ def settle(walk: Walk, now: int) -> None:
             add_chance(walk, number)
         else:
             add_happening(walk, ready, number)
-            expect(walk, number)
+            if walk.yields:
+                expect(walk, number)
 
 
 @part()
@@ -236,7 +248,7 @@ def give_chance(walk: Walk, now: int) -> None:
         enter_queue(walk, number, taken)
         look_again(walk, taken, walk.wires[taken].free)
     else:
-        wanted = what_is_wanted(walk, number, now)
+        wanted = what_is_wanted(walk, number, now) if walk.yields else NOBODY
         if wanted >= 0:
             enter_queue(walk, number, wanted)
             look_again(walk, wanted, when_wanted(walk, wanted))
