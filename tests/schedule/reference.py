@@ -224,7 +224,9 @@ class Reference:
 
     def bring(self, copy: Copy, above: int, size: int, step: int, one: dict) -> None:
         node = self.add(Node("move" if above else "read", step, size, above, copy.memory))
-        node.wait(one["room"] if self.is_cache[copy.memory] else [])
+        if self.is_cache[copy.memory]:
+            node.wait(one["room"])
+            begin_with(node, one["ran"])
         own = max(1, part_of(one["own"], size, one["bytes"]))
         at = self.dram_place(copy.block)
         node.latency = self.route(node, above, copy.memory, self.bursts(size, one["rows"], at), own, at)
@@ -372,6 +374,7 @@ class Reference:
         for one in chain:
             target = one["memory"]
             node.wait(one["room"])
+            begin_with(node, one["ran"])
             own = size
             if self.machine.members[target] > 1:
                 own = own_of(one)
@@ -441,7 +444,8 @@ class Reference:
         for node in self.nodes:
             if node.kind in ("read", "move") and node.step >= 0:
                 core = int(self.x.steps.core[node.step])
-                tiles, buffers = list(done.get(core, {}).values()), self.buffers[core]
+                before = {tile: last for tile, last in done.get(core, {}).items() if tile != node.step}
+                tiles, buffers = list(before.values()), self.buffers[core]
                 node.wait([tiles[-buffers]] if 0 < buffers <= len(tiles) else [])
             for resource in node.books:
                 done.setdefault(resource, {})[node.step] = node
@@ -466,7 +470,8 @@ class Reference:
         came = [0] * 3 * count
         asked = {}
         for node in self.nodes:
-            asked[id(node)] = max([0, *(event.end for event, _ in node.waits), *(came[one] for one in relaxed(node))])
+            ends = [event.end + min(0, lag) for event, lag in node.waits]
+            asked[id(node)] = max([0, *ends, *(came[one] for one in relaxed(node))])
             if any(self.parent):
                 asked[id(node)] = min(asked[id(node)], node.start)
             for one, ticks in relaxed(node).items():
@@ -498,7 +503,7 @@ class Gang:
         table, entries = plan.x.steps, plan.x.entries
         self.entries = {
             s: [{name: int(entries[name][e]) for name in d.Entries.row.names or ()}
-                | {"step": s, "room": [], "new": False, "in": [], "through": []}
+                | {"step": s, "room": [], "new": False, "in": [], "through": [], "ran": None}
                 for e in range(table.entry_start[s], table.entry_end[s])]
             for s in self.steps
         }  # fmt: skip
@@ -514,7 +519,9 @@ class Gang:
         self.fetch()
         self.stream()
         plan.flush(self.number, self.pinned)
-        self.compute()
+        self.start()
+        self.pass_while_running()
+        self.end()
         self.finish()
         plan.flush(self.number, self.pinned)
 
@@ -630,7 +637,7 @@ class Gang:
             if one["kind"] == d.STREAM_READ and (one["block"], one["memory"]) in plan.at:
                 one["first"] = part_of(one["first"], one["away"], one["bytes"])
                 one["bytes"], one["own"] = one["away"], one["own_away"]
-        lead = {id(chain[0]): chain for chain in chains}
+        self.lead = lead = {id(chain[0]): chain for chain in chains}
         asked: dict[int, int] = {}
         for chain in chains:
             asked[chain[0]["block"]] = asked.get(chain[0]["block"], 0) + chain[0]["bytes"]
@@ -650,15 +657,17 @@ class Gang:
                     self.share(chain, source[id(one)], s, one["first"], "in")
             self.inward[s] = []
             self.inward[s] = self.alone(s, True)
+
+    def pass_while_running(self) -> None:
         for s in self.steps:
             for one in self.entries[s]:
                 rest = one["bytes"] - one["first"]
-                if id(one) not in lead or not rest:
+                if id(one) not in self.lead or not rest:
                     continue
-                if one["source"] in plan.levels(one["memory"]):
-                    plan.stage(one, rest, s, 0, self.pinned, True)
+                if one["source"] in self.plan.levels(one["memory"]):
+                    self.plan.stage(one, rest, s, 0, self.pinned, True)
                 if one not in self.private[s]:
-                    self.share(lead[id(one)], source[id(one)], s, rest, "through")
+                    self.share(self.lead[id(one)], one["source"], s, rest, "through")
             self.through[s] = self.alone(s, False)
             self.through[s] += self.leave(s, None)
 
@@ -712,6 +721,7 @@ class Gang:
             else:
                 node.wait(plan.dram_ready[one["block"]])
         if not first:
+            begin_with(node, self.ran[s])
             behind(node, self.inward[s], latency)
         if first or not self.inward[s]:
             node.latency = latency
@@ -741,13 +751,7 @@ class Gang:
             node.wait([self.done[s]])
         else:
             node.wait(self.room[s])
-            behind(node, self.inward[s], latency)
-            together = plan.machine.members[mine[-1]["memory"]] > 1
-            for one in self.entries[s] if together else []:  # nothing leaves before its operands are there
-                behind(node, one["in"], latency)
-                copy = plan.at.get((one["block"], one["memory"]))
-                if one["kind"] in (d.HOLD_READ, d.STREAM_READ) and copy:
-                    node.wait(copy.ready)
+            begin_with(node, self.ran[s])
         for one in mine if target else []:
             copy = plan.at[one["block"], target]
             node.wait(copy.room)
@@ -755,7 +759,7 @@ class Gang:
             copy.guard.append(node)
         return [node]
 
-    def compute(self) -> None:
+    def start(self) -> None:
         plan, self.ran, self.done = self.plan, {}, {}
         for s in self.steps:
             core = int(plan.x.steps.core[s])
@@ -776,6 +780,13 @@ class Gang:
             if ticks and plan.machine.port_resources[memory] >= 0:
                 node.books[int(plan.machine.port_resources[memory])] = min(ticks, node.books[core])
             self.ran[s] = self.done[s] = node
+            for one in self.entries[s]:
+                one["ran"] = node
+
+    def end(self) -> None:
+        plan = self.plan
+        for s in self.steps:
+            core, node = int(plan.x.steps.core[s]), self.ran[s]
             streams = self.through[s] + [n for one in self.entries[s] for n in one["through"]]
             if streams:
                 self.done[s] = plan.add(Node("done", s, waits=[(node, 0)], books={core: 0}))
@@ -846,6 +857,12 @@ def behind(node: Node, inward: list[Node], latency: int) -> None:
     for first in inward:
         took = max(first.books.values()) + first.latency if len(inward) == 1 else 0
         node.wait([first], -min(latency, took))
+
+
+def begin_with(node: Node, ran: Node | None) -> None:
+    """Start no earlier than a step that runs."""
+    if ran:
+        node.wait([ran], -max(ran.books.values()))
 
 
 def own_bytes(one: dict, first: bool) -> int:

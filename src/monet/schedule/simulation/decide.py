@@ -38,7 +38,7 @@ from monet.schedule.simulation.residency import (
     write_back,
     write_out,
 )
-from monet.schedule.simulation.supply import fetch, leave, put_where_shared, stream
+from monet.schedule.simulation.supply import fetch, leave, pass_while_running, put_where_shared, stream
 
 OK, NO_SPACE, NOWHERE = range(3)  # what ``decide`` answers
 
@@ -59,7 +59,9 @@ def decide(plan: Tables, routes: Routes, state: State) -> int:
         if not fetch(plan, routes, state, gang) or not stream(plan, routes, state, gang):
             return NOWHERE
         flush(plan, routes, state, gang)
-        run_steps(plan, routes, state, gang)
+        start_steps(plan, routes, state, gang)
+        pass_while_running(plan, routes, state, gang)
+        end_steps(plan, state, gang)
         finish(plan, routes, state, gang)
         counters.turn += 1
         flush(plan, routes, state, gang)
@@ -159,7 +161,7 @@ def admit_result(plan: Tables, routes: Routes, state: State, e: int, gang: int) 
 
 
 @part()
-def run_steps(plan: Tables, routes: Routes, state: State, gang: int) -> None:
+def start_steps(plan: Tables, routes: Routes, state: State, gang: int) -> None:
     """The compute nodes of a gang, and what they wait for."""
     for s in range(plan.gangs[gang].first_step, plan.gangs[gang].last_step):
         step, doing = plan.steps[s], state.steps[s]
@@ -168,10 +170,18 @@ def run_steps(plan: Tables, routes: Routes, state: State, gang: int) -> None:
         depend(state, new, doing.first_in, 0, DATA)
         for e in range(step.entry_start, step.entry_end):
             wait_for_entry(plan, state, new, e)
+            state.entries[e].run = new
         book(state, new, step.core, step.ticks)
         if step.port_ticks > 0:
             book(state, new, routes.port[step.port_memory], min(step.port_ticks, step.ticks))
         doing.run = new
+
+
+@part()
+def end_steps(plan: Tables, state: State, gang: int) -> None:
+    """The nodes with which steps of a gang are done; what they read from memories of cores is not needed any more."""
+    for s in range(plan.gangs[gang].first_step, plan.gangs[gang].last_step):
+        step, doing = plan.steps[s], state.steps[s]
         doing.done = when_all_has_passed(plan, state, s)
         for e in range(step.entry_start, step.entry_end):
             kind, copy = state.entries[e].kind, state.at[plan.entries[e].block, plan.entries[e].memory]

@@ -176,7 +176,7 @@ def stage(plan: Tables, routes: Routes, state: State, e: int, size: int, step: i
     above, level = 0, highest
     while level > 0:
         if state.memories[level].missing > 0:
-            bring(plan, routes, state, e, above, level, step)
+            bring(plan, routes, state, e, above, level, step, is_rest)
         above, level = level, state.memories[level].below
     return int(nearest)
 
@@ -225,7 +225,7 @@ def missing_bytes(state: State, copy: int, whole: int, wanted: int) -> int:
 
 
 @part()
-def bring(plan: Tables, routes: Routes, state: State, e: int, above: int, level: int, step: int) -> None:
+def bring(plan: Tables, routes: Routes, state: State, e: int, above: int, level: int, step: int, is_rest: bool) -> None:
     """Get what a shared level misses of a block from the one above, or from DRAM."""
     entry, memory, memories = plan.entries[e], state.memories[level], state.at.shape[1]
     size, place = memory.missing, plan.blocks[entry.block].place
@@ -243,6 +243,8 @@ def bring(plan: Tables, routes: Routes, state: State, e: int, above: int, level:
         guard.until = -1
     if routes.lru[level]:  # a cache asks for nothing by itself
         depend(state, new, live.room, 0, SPACE)
+        if is_rest:
+            depend(state, new, live.run, -state.events.nodes[live.run].duration, DATA)
     if above == 0:
         depend(state, new, state.blocks[entry.block].dram_ready, 0, DATA)
     else:

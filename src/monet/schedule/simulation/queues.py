@@ -28,7 +28,7 @@ def asked_for(events: Events, start: I64, cores: int, resources: int, outside: i
         for d in range(node.dep_start, node.dep_end):
             dep = events.deps[d]
             ready = max(ready, end[dep.node] + dep.lag)
-            asked = max(asked, end[dep.node])
+            asked = max(asked, end[dep.node] + min(0, dep.lag))
         queue = resources if node.kind in (WRITE, EVICT) else 2 * resources if has_levels and node.kind == MOVE else 0
         port = max(node.source, node.target) - outside
         if port >= 0:

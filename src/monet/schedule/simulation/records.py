@@ -266,6 +266,7 @@ class EntryState(Table):
     """What becomes of an entry in its gang."""
 
     kind: I64  # once it is known whether a result stays
+    run: I64  # the node of its step
     room: I64  # the node that its space waits for
     is_new: I64  # 1: the block was not there before
     source: I64  # memory, or LEADS, FOLLOWS, UNWANTED

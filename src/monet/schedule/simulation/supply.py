@@ -181,6 +181,8 @@ def transfer(
     while e >= 0:
         pair = between(source, plan.entries[e].memory, memories, place)
         depend(state, new, state.entries[e].room, 0, SPACE)
+        if is_rest:
+            begin_with(state, new, state.entries[e].run)
         own, every = size, size
         if routes.members[plan.entries[e].memory] > 1:
             if is_rest:
@@ -217,17 +219,26 @@ def every_byte(state: State, e: int, is_rest: bool) -> int:
 
 @part()
 def stream(plan: Tables, routes: Routes, state: State, gang: int) -> bool:
-    """Streams of a gang: what must be there before the array starts, then what passes while it runs. False if a block
-    is nowhere."""
+    """Streams of a gang: what must be there before the array starts. False if a block is nowhere."""
     chain(plan, routes, state, gang, False)
-    first, last = plan.gangs[gang].first_step, plan.gangs[gang].last_step
-    for s in range(first, last):
+    for s in range(plan.gangs[gang].first_step, plan.gangs[gang].last_step):
         if not stream_first(plan, routes, state, s):
             return False
-    for s in range(first, last):
+    return True
+
+
+@part()
+def pass_while_running(plan: Tables, routes: Routes, state: State, gang: int) -> None:
+    """Streams of a gang: what comes and leaves while its steps run, through buffers that they fill and empty."""
+    for s in range(plan.gangs[gang].first_step, plan.gangs[gang].last_step):
         stream_rest(plan, routes, state, s)
         state.steps[s].out = leave(plan, routes, state, s, -1)
-    return True
+
+
+@part()
+def begin_with(state: State, new: int, run: int) -> None:
+    """The node opened last starts no earlier than a step."""
+    depend(state, new, run, -state.events.nodes[run].duration, DATA)
 
 
 @part()
@@ -393,6 +404,7 @@ def read_for_itself(
         else:
             follow(state, new, state.at[entry.block, source], live.first if is_first else live.bytes - live.first)
     if not is_first:
+        begin_with(state, new, doing.run)
         behind(state, new, doing.first_in, routes.latency[pair])
     if is_first or doing.first_in < 0:  # what follows the first part arrives behind it without a pause
         state.events.nodes[new].latency = routes.latency[pair]
@@ -452,17 +464,6 @@ def leave(plan: Tables, routes: Routes, state: State, s: int, after: int) -> int
 
 
 @part()
-def after_operands(plan: Tables, state: State, new: int, s: int, latency: int) -> None:
-    """Results that leave cores that work together do so behind what comes from elsewhere on chip, and no earlier than
-    what lies in their memories is there: all of them run one operator at a time."""
-    for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
-        behind(state, new, state.entries[e].first_in, latency)
-        copy = state.at[plan.entries[e].block, plan.entries[e].memory]
-        if copy >= 0 and state.entries[e].kind in (HOLD_READ, STREAM_READ):
-            depend(state, new, state.guards[copy].ready, 0, DATA)
-
-
-@part()
 def goes_to(plan: Tables, state: State, e: int, target: int, place: int) -> bool:
     """Whether an entry is streamed out to a place in DRAM, or to a shared level."""
     number = plan.entries[e].block
@@ -494,9 +495,7 @@ def leave_for(plan: Tables, routes: Routes, state: State, s: int, after: int, ta
         depend(state, new, doing.done, 0, DATA)
     else:
         depend(state, new, doing.room, 0, SPACE)
-        behind(state, new, doing.first_in, routes.latency[pair])
-        if routes.members[source] > 1:
-            after_operands(plan, state, new, s, routes.latency[pair])
+        begin_with(state, new, doing.run)
     if target > 0:
         for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
             number = plan.entries[e].block
