@@ -18,6 +18,7 @@ class PlainDispatch:
         self.books, self.waits, self.lasts, self.cores = books, waits, lasts, cores
         self.order: list[int] = []
         self.start: dict[int, int] = {}
+        self.ready: dict[int, int] = {}
         self.free: dict[int, int] = {}
         self.queues: dict[int, set[int]] = {}
         self.looks: dict[int, int] = {}  # resource → when its queue is looked at
@@ -50,6 +51,7 @@ class PlainDispatch:
             if node in self.start or any(other not in self.start for other in [*before, *self.needs(node)]):
                 continue
             ready = max([0, *(self.start[other] + self.lasts[other] + lag for other, lag in self.waits[node])])
+            self.ready[node] = ready
             if not self.books[node]:
                 todo += self.serve(node, ready)
             elif ready <= self.now:
@@ -88,7 +90,7 @@ class PlainDispatch:
         else:
             wanted = next((one for one in self.books[node] if self.is_wanted(node, one)), None)
             if wanted is not None:
-                self.queue(node, wanted, self.coming[self.first_coming(wanted)])
+                self.queue(node, wanted, self.when_wanted(wanted))
             else:
                 self.free |= {one: self.now + ticks for one, ticks in self.books[node].items()}
                 found = self.settled(self.serve(node, self.now))
@@ -108,10 +110,16 @@ class PlainDispatch:
         return [min(waiting)] if waiting and self.free.get(one, 0) <= self.now else []
 
     def first_coming(self, one: int) -> int:
-        return min((node for node in self.coming if one in self.books[node]), default=len(self.books))
+        """The first node that will come to a resource, or that queues for another of several."""
+        queued = {node for waiting in self.queues.values() for node in waiting if len(self.books[node]) > 1}
+        coming = {node for node, when in self.coming.items() if when > self.now and self.yields}
+        return min((node for node in queued | coming if one in self.books[node]), default=len(self.books))
+
+    def when_wanted(self, one: int) -> int:
+        first = self.first_coming(one)
+        return max([self.ready[first], *(self.free.get(other, 0) for other in self.books[first])])
 
     def is_wanted(self, node: int, one: int) -> bool:
-        first = self.first_coming(one)
-        return (
-            self.yields and one >= self.cores and first < node and self.coming[first] < self.now + self.books[node][one]
-        )
+        if one < self.cores or self.first_coming(one) >= node:
+            return False
+        return self.now < self.when_wanted(one) < self.now + self.books[node][one]

@@ -1,9 +1,10 @@
 """In which order cores and wires serve what waits for them: whenever one is free, of all that could start now the node
 that comes first in the plan. A compiled kernel.
 
-And nothing begins that would still be under way when something before it in the plan wants the same wires, as far as
-that is known: when everything that it waits for has started. So what is fetched far ahead is never in the way of what
-is needed sooner, however much room there is to fetch into.
+And nothing begins that would still be under way when something before it in the plan wants the same wires: something
+that needs several and waits for the last of them, which it would never find free otherwise; or (``yields``) something
+that is known to come, as everything that it waits for has started. So what is fetched far ahead is not in the way of
+what is needed sooner, however much room there is to fetch into.
 
 Time goes from one happening to the next. What finds a resource taken, or wanted sooner, waits in the queue of that, a
 skew heap of nodes by their number; the first of it is looked at when the resource is free, or was to be taken.
@@ -41,11 +42,12 @@ class Wires(Table):
 
 
 class Expected(Table):
-    """By booking, in the heap of those of a resource whose nodes are known to come: its node, and those behind it."""
+    """By booking, in the heap of those of a resource whose nodes will come there: its node, and those behind it."""
 
     node: I64
     left: I64
     right: I64
+    listed: I64  # 1: it is in that heap
 
 
 class Followers(Table):
@@ -115,6 +117,8 @@ def start_anew(walk: Walk) -> None:
     for resource in range(len(walk.wires)):
         wire = walk.wires[resource]
         wire.free, wire.called, wire.queue, wire.expected = 0, 0, NOBODY, NOBODY
+    for b in range(len(walk.expected)):
+        walk.expected[b].listed = 0
     for number in range(walk.order.size):
         turn = walk.turns[number]
         turn.missing, turn.ready, turn.queue = turn.waits, 0, NOBODY
@@ -248,7 +252,7 @@ def give_chance(walk: Walk, now: int) -> None:
         enter_queue(walk, number, taken)
         look_again(walk, taken, walk.wires[taken].free)
     else:
-        wanted = what_is_wanted(walk, number, now) if walk.yields else NOBODY
+        wanted = what_is_wanted(walk, number, now)
         if wanted >= 0:
             enter_queue(walk, number, wanted)
             look_again(walk, wanted, when_wanted(walk, wanted))
@@ -294,36 +298,53 @@ def happen(walk: Walk, now: int) -> None:
 
 @part()
 def expect(walk: Walk, number: int) -> None:
-    """It is known when a node will be ready: its wires expect it."""
+    """The wires of a node will be wanted for it."""
     node = walk.events.nodes[number]
     for b in range(node.book_start, node.book_end):
         resource, place = walk.events.bookings[b].resource, walk.expected[b]
-        if resource >= walk.cores:
-            place.node, place.left, place.right = number, NOBODY, NOBODY
+        if resource >= walk.cores and place.listed == 0:
+            place.node, place.left, place.right, place.listed = number, NOBODY, NOBODY, 1
             walk.wires[resource].expected = melded_bookings(walk, walk.wires[resource].expected, b)
 
 
 @part()
 def what_is_wanted(walk: Walk, number: int, now: int) -> int:
-    """Of the wires of a node, the first that the first of the nodes before it in the plan that are known to come there
-    wants before the node would be done with them; NOBODY if there are none."""
+    """Of the wires of a node, the first that the first of the nodes before it in the plan that will come there wants
+    before the node would be done with them; NOBODY if there are none."""
     node = walk.events.nodes[number]
     for b in range(node.book_start, node.book_end):
         booking = walk.events.bookings[b]
-        wire = walk.wires[booking.resource]
-        while wire.expected >= 0 and when_wanted(walk, booking.resource) <= now:
-            first = walk.expected[wire.expected]
-            wire.expected = melded_bookings(walk, first.left, first.right)
-        comes_first = booking.resource >= walk.cores and 0 <= wire.expected < b
-        if comes_first and when_wanted(walk, booking.resource) < now + booking.ticks:
+        if booking.resource < walk.cores:
+            continue
+        first = first_expected(walk, booking.resource, now)
+        if 0 <= first < b and now < when_wanted(walk, booking.resource) < now + booking.ticks:
             return int(booking.resource)
     return NOBODY
 
 
 @part()
+def first_expected(walk: Walk, resource: int, now: int) -> int:
+    """The first booking of a resource whose node will come, or queues for another of several; NOBODY if there is
+    none."""
+    wire = walk.wires[resource]
+    while wire.expected >= 0:
+        place = walk.expected[wire.expected]
+        turn, node = walk.turns[place.node], walk.events.nodes[place.node]
+        if turn.ready > now or (turn.queue >= 0 and node.book_end - node.book_start > 1):
+            break
+        place.listed = 0
+        wire.expected = melded_bookings(walk, place.left, place.right)
+    return int(wire.expected)
+
+
+@part()
 def when_wanted(walk: Walk, resource: int) -> int:
-    """When the first of the nodes that are known to come to a resource is ready."""
-    return int(walk.turns[walk.expected[walk.wires[resource].expected].node].ready)
+    """When the first of the nodes that will come to a resource could start."""
+    number = walk.expected[walk.wires[resource].expected].node
+    node, start = walk.events.nodes[number], walk.turns[number].ready
+    for b in range(node.book_start, node.book_end):
+        start = max(start, walk.wires[walk.events.bookings[b].resource].free)
+    return int(start)
 
 
 @part()
@@ -349,10 +370,12 @@ def melded_bookings(walk: Walk, one: int, other: int) -> int:
 
 @part()
 def enter_queue(walk: Walk, number: int, resource: int) -> None:
-    """Queue a node for a resource."""
-    turn, wire = walk.turns[number], walk.wires[resource]
+    """Queue a node for a resource; if it needs others, these expect it."""
+    turn, wire, node = walk.turns[number], walk.wires[resource], walk.events.nodes[number]
     turn.queue, turn.left, turn.right = resource, NOBODY, NOBODY
     wire.queue = melded(walk, wire.queue, number)
+    if node.book_end - node.book_start > 1:
+        expect(walk, number)
 
 
 @part()
