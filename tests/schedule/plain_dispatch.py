@@ -11,10 +11,7 @@ Waits = Sequence[tuple[int, int]]  # (node, lag)
 class PlainDispatch:
     """Nodes by their number in the plan. ``order``: as they are served; ``start``: when."""
 
-    def __init__(
-        self, books: Sequence[Books], waits: Sequence[Waits], lasts: Sequence[int], cores: int, yields: bool
-    ) -> None:
-        self.yields = yields
+    def __init__(self, books: Sequence[Books], waits: Sequence[Waits], lasts: Sequence[int], cores: int) -> None:
         self.books, self.waits, self.lasts, self.cores = books, waits, lasts, cores
         self.order: list[int] = []
         self.start: dict[int, int] = {}
@@ -109,17 +106,16 @@ class PlainDispatch:
             self.looks.setdefault(one, self.free[one])
         return [min(waiting)] if waiting and self.free.get(one, 0) <= self.now else []
 
-    def first_coming(self, one: int) -> int:
-        """The first node that will come to a resource, or that queues for another of several."""
+    def first_expected(self, one: int) -> int:
+        """The first node that queues for another of several resources."""
         queued = {node for waiting in self.queues.values() for node in waiting if len(self.books[node]) > 1}
-        coming = {node for node, when in self.coming.items() if when > self.now and self.yields}
-        return min((node for node in queued | coming if one in self.books[node]), default=len(self.books))
+        return min((node for node in queued if one in self.books[node]), default=len(self.books))
 
     def when_wanted(self, one: int) -> int:
-        first = self.first_coming(one)
+        first = self.first_expected(one)
         return max([self.ready[first], *(self.free.get(other, 0) for other in self.books[first])])
 
     def is_wanted(self, node: int, one: int) -> bool:
-        if one < self.cores or self.first_coming(one) >= node:
+        if one < self.cores or self.first_expected(one) >= node:
             return False
         return self.now < self.when_wanted(one) < self.now + self.books[node][one]

@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
 
 import numpy as np
 
@@ -483,14 +482,8 @@ class Reference:
         books = [node.books for node in self.nodes]
         waits = [[(number[id(event)], lag) for event, lag in node.waits] for node in self.nodes]
         lasts = [max([0, *node.books.values()]) + node.latency for node in self.nodes]
-        found = []
-        for yields in (False, True):
-            order = PlainDispatch(books, waits, lasts, len(self.machine.cores), yields).order
-            self.nodes, before = [self.nodes[at] for at in order], self.nodes
-            self.time(len(self.machine.resource_names), lambda node: node.books)
-            found.append((max((node.end for node in self.nodes), default=0), self.nodes))
-            self.nodes = before
-        self.nodes = min(found, key=itemgetter(0))[1]
+        order = PlainDispatch(books, waits, lasts, len(self.machine.cores)).order
+        self.nodes = [self.nodes[at] for at in order]
 
 
 class Gang:

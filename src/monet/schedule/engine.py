@@ -24,7 +24,7 @@ from monet.schedule.planning.placement import complete_placements
 from monet.schedule.prefetch import ask_when_free
 from monet.schedule.result_rows import CATEGORIES, Infeasible
 from monet.schedule.schedule import Decided, Schedule
-from monet.schedule.serving import best_order, served, served_within, timed_in_order
+from monet.schedule.serving import order_of_service, served, served_within, timed_in_order
 from monet.schedule.simulation.decide import NOWHERE, OK, decide
 from monet.schedule.simulation.records import (
     NEVER,
@@ -173,7 +173,7 @@ class Scheduler:
             kept = self.short.shortened(plan)
             expanded, decided, strict = self._decided(kept, self.draft(kept))
             layers, resources = Recurrence(self.short, expanded, decided), len(self.machine.resource_names)
-            order, _ = best_order(decided, self.machine, strict, lambda order: layers.whole_ticks(order, resources))
+            order = order_of_service(decided, self.machine, strict=strict)
             found, timed = timed_in_order(decided, self.machine, order, Workspace())
             return Schedule(plan, expanded, found, timed, layers.repeated(order, resources, found, timed))
 
@@ -185,8 +185,7 @@ class Scheduler:
             if self.short is None:
                 return served_within(decided, self.machine, most, strict=strict)
             layers, resources = Recurrence(self.short, expanded, decided), len(self.machine.resource_names)
-            _, ticks = best_order(decided, self.machine, strict, lambda order: layers.whole_ticks(order, resources))
-            return min(most, ticks)
+            return min(most, layers.whole_ticks(order_of_service(decided, self.machine, strict=strict), resources))
 
     def _decided(self, plan: Plan, made: Draft, room: Workspace | None = None) -> tuple[Expanded, Decided, bool]:
         """A plan spelled out (in ``room``, if it is given) and decided, and whether what is asked for first is served

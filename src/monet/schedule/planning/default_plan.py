@@ -94,7 +94,26 @@ def _sought(scheduler: Scheduler, boundary: str, given: dict[str, Placement], *,
 
 def _best(scheduler: Scheduler, boundary: str, given: dict[str, Placement]) -> Member:
     unfused = sorted(best_by_cores(scheduler, boundary, given), key=lambda member: member.makespan)
-    return _with_less_memory(scheduler, _best_fused(scheduler, unfused, boundary or "keep", given))
+    found = _fused_members(scheduler, unfused, boundary or "keep", given)
+    near = CLOSE * min(member.makespan for member in found)
+    tried = [_with_finer_tiles(scheduler, each) for each in found if each.makespan <= near]
+    return min((_with_less_memory(scheduler, each) for each in tried), key=lambda member: member.makespan)
+
+
+def _with_finer_tiles(scheduler: Scheduler, best: Member) -> Member:
+    """The fastest of a plan and of the same with the tiles of all groups halved, as long as that helps: groups are cut
+    into as few tiles as fit, so into fewer by a larger memory, and there is less to overlap then."""
+    while best.plan.groups:
+        finer = replace(best.plan, groups=tuple(_halved(group) for group in best.plan.groups))
+        found = _faster(scheduler, best, finer)
+        if found is None or found is best:
+            break
+        best = found
+    return best
+
+
+def _halved(group: Group) -> Group:
+    return group._replace(tile=tuple((dim, -(-size // 2)) for dim, size in group.tile))
 
 
 def _with_less_memory(scheduler: Scheduler, best: Member) -> Member:
@@ -109,16 +128,18 @@ def _with_less_memory(scheduler: Scheduler, best: Member) -> Member:
     return best
 
 
-def _best_fused(scheduler: Scheduler, unfused: Sequence[Member], boundary: str, given: dict[str, Placement]) -> Member:
-    """The fastest of some unfused plans and of what fusing makes of each. The groups that were best for one are tried
-    first for the next; others only if those bring it close to the fastest."""
-    best, first, most = unfused[0], 0, NEVER
+def _fused_members(
+    scheduler: Scheduler, unfused: Sequence[Member], boundary: str, given: dict[str, Placement]
+) -> list[Member]:
+    """Some unfused plans, each as what fusing makes of it if that is faster. The groups that were best for one are
+    tried first for the next; others only if those bring it close to the fastest."""
+    found, first, most = list[Member](), 0, NEVER
     for plain in unfused:
         scheduler.costs.drafted = plain.draft  # operators that are not fused are as there
         fused, first = _fused(scheduler, plain.plan, boundary, given, first, most)
-        best = min(best, fused or best, key=lambda member: member.makespan)
-        most = int(CLOSE * best.makespan)
-    return best
+        found.append(min(plain, fused or plain, key=lambda member: member.makespan))
+        most = int(CLOSE * min(member.makespan for member in found))
+    return found
 
 
 def _fused(

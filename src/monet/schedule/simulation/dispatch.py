@@ -1,10 +1,9 @@
 """In which order cores and wires serve what waits for them: whenever one is free, of all that could start now the node
 that comes first in the plan. A compiled kernel.
 
-And nothing begins that would still be under way when something before it in the plan wants the same wires: something
-that needs several and waits for the last of them, which it would never find free otherwise; or (``yields``) something
-that is known to come, as everything that it waits for has started. So what is fetched far ahead is not in the way of
-what is needed sooner, however much room there is to fetch into.
+What is fetched far ahead is then not in the way of what is needed sooner, however much room there is to fetch into.
+What needs several of them would hardly ever find all of them free: so nothing begins that would still be under way on
+one of them when something before it in the plan, which waits for another, can have it.
 
 Time goes from one happening to the next. What finds a resource taken, or wanted sooner, waits in the queue of that, a
 skew heap of nodes by their number; the first of it is looked at when the resource is free, or was to be taken.
@@ -24,8 +23,7 @@ NOBODY = -1
 class Turns(Table):
     """By node: what it waits for, and its place in a queue."""
 
-    waits: I64  # nodes that it waits for
-    missing: I64  # those of them that have no time yet
+    missing: I64  # nodes that it waits for and that have no time yet
     ready: I64  # when all the others let it start
     queue: I64  # the resource that it queues for; NOBODY: none
     left: I64  # nodes behind it in that queue
@@ -38,11 +36,11 @@ class Wires(Table):
     free: I64
     queue: I64  # the first node of its queue
     called: I64  # 1: its queue is looked at again
-    expected: I64  # the first booking whose node is known to come
+    expected: I64  # the first booking whose node waits for another one
 
 
 class Expected(Table):
-    """By booking, in the heap of those of a resource whose nodes will come there: its node, and those behind it."""
+    """By booking, in the heap of those of a resource whose nodes wait for another: its node, and those behind it."""
 
     node: I64
     left: I64
@@ -79,7 +77,6 @@ class Walk(NamedTuple):
 
     events: Events
     cores: int  # resources below this are cores
-    yields: bool  # whether nodes wait for what is known to come before them
     order: I64
     turns: Turns
     wires: Wires
@@ -99,6 +96,11 @@ def dispatch(walk: Walk) -> None:
     come."""
     counts, now = walk.counts[0], 0
     start_anew(walk)
+    list_followers(walk)
+    for number in range(walk.order.size):
+        if walk.turns[number].missing == 0:
+            walk.settled[counts.settled] = number
+            counts.settled += 1
     settle(walk, now)
     while counts.chances > 0 or counts.happenings > 0:
         if counts.chances == 0:
@@ -114,36 +116,28 @@ def start_anew(walk: Walk) -> None:
     """Nothing is served yet."""
     counts = walk.counts[0]
     counts.happenings, counts.chances, counts.settled, counts.served = 0, 0, 0, 0
+    walk.first[:] = 0
     for resource in range(len(walk.wires)):
         wire = walk.wires[resource]
         wire.free, wire.called, wire.queue, wire.expected = 0, 0, NOBODY, NOBODY
     for b in range(len(walk.expected)):
         walk.expected[b].listed = 0
-    for number in range(walk.order.size):
-        turn = walk.turns[number]
-        turn.missing, turn.ready, turn.queue = turn.waits, 0, NOBODY
-        if turn.waits == 0:
-            walk.settled[counts.settled] = number
-            counts.settled += 1
 
 
-@kernel
+@part()
 def list_followers(walk: Walk) -> None:
-    """Note how many nodes each waits for, and what waits for it: the same whatever the order."""
+    """Note how many nodes each waits for, and what waits for it."""
     nodes, deps, bookings = walk.events.nodes, walk.events.deps, walk.events.bookings
-    walk.first[:] = 0
-    for resource in range(len(walk.wires)):
-        walk.wires[resource].queue = NOBODY  # the last node of a core, while this goes on
     for number in range(walk.order.size):
         node, turn = nodes[number], walk.turns[number]
-        turn.waits = node.dep_end - node.dep_start
+        turn.missing, turn.ready, turn.queue = node.dep_end - node.dep_start, 0, NOBODY
         for d in range(node.dep_start, node.dep_end):
             walk.first[deps[d].node + 1] += 1
         for b in range(node.book_start, node.book_end):
             if bookings[b].resource < walk.cores:
                 wire = walk.wires[bookings[b].resource]
-                if wire.queue >= 0:
-                    turn.waits += 1
+                if wire.queue >= 0:  # the last node of its core, while this goes on
+                    turn.missing += 1
                     walk.first[wire.queue + 1] += 1
                 wire.queue = number
     for number in range(walk.order.size):
@@ -167,6 +161,8 @@ def note_followers(walk: Walk) -> None:
                 if walk.wires[resource].queue >= 0:
                     note_follower(walk, walk.wires[resource].queue, number, -NEVER)
                 walk.wires[resource].queue = number
+    for resource in range(len(walk.wires)):
+        walk.wires[resource].queue = NOBODY
 
 
 @part()
@@ -192,8 +188,6 @@ def settle(walk: Walk, now: int) -> None:
             add_chance(walk, number)
         else:
             add_happening(walk, ready, number)
-            if walk.yields:
-                expect(walk, number)
 
 
 @part()
@@ -293,7 +287,7 @@ def happen(walk: Walk, now: int) -> None:
     look(walk, -1 - what, now)
 
 
-# --- what is known to come --------------------------------------------------------------------------------------------
+# --- what waits for others too ----------------------------------------------------------------------------------------
 
 
 @part()
@@ -309,28 +303,26 @@ def expect(walk: Walk, number: int) -> None:
 
 @part()
 def what_is_wanted(walk: Walk, number: int, now: int) -> int:
-    """Of the wires of a node, the first that the first of the nodes before it in the plan that will come there wants
-    before the node would be done with them; NOBODY if there are none."""
+    """Of the wires of a node, the first that the first of the nodes before it in the plan that wait for another one
+    could have before the node would be done with it; NOBODY if there is none."""
     node = walk.events.nodes[number]
     for b in range(node.book_start, node.book_end):
         booking = walk.events.bookings[b]
         if booking.resource < walk.cores:
             continue
-        first = first_expected(walk, booking.resource, now)
+        first = first_expected(walk, booking.resource)
         if 0 <= first < b and now < when_wanted(walk, booking.resource) < now + booking.ticks:
             return int(booking.resource)
     return NOBODY
 
 
 @part()
-def first_expected(walk: Walk, resource: int, now: int) -> int:
-    """The first booking of a resource whose node will come, or queues for another of several; NOBODY if there is
-    none."""
+def first_expected(walk: Walk, resource: int) -> int:
+    """The first booking of a resource whose node waits for another one; NOBODY if there is none."""
     wire = walk.wires[resource]
     while wire.expected >= 0:
         place = walk.expected[wire.expected]
-        turn, node = walk.turns[place.node], walk.events.nodes[place.node]
-        if turn.ready > now or (turn.queue >= 0 and node.book_end - node.book_start > 1):
+        if walk.turns[place.node].queue >= 0:
             break
         place.listed = 0
         wire.expected = melded_bookings(walk, place.left, place.right)
@@ -339,7 +331,7 @@ def first_expected(walk: Walk, resource: int, now: int) -> int:
 
 @part()
 def when_wanted(walk: Walk, resource: int) -> int:
-    """When the first of the nodes that will come to a resource could start."""
+    """When the first of the nodes that a resource expects could start."""
     number = walk.expected[walk.wires[resource].expected].node
     node, start = walk.events.nodes[number], walk.turns[number].ready
     for b in range(node.book_start, node.book_end):
