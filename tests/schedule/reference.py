@@ -484,14 +484,16 @@ class Reference:
         self.time(len(self.machine.resource_names), lambda node: node.books)
 
     def needed_by(self, decided: list[Node], asked: dict[int, int], cores: int) -> dict[int, int]:
-        """The same, but what is read comes just in time for what waits for it and for the reads behind it."""
+        """The same, but what is read comes just in time for what waits for it and for the reads behind it; so does what
+        moves on from a shared level."""
         late, need, behind = dict(asked), {}, {}
         for node in reversed(decided):
-            if node.kind == "read":
+            moves = node.kind == "move" and any(self.parent)
+            if node.kind == "read" or moves:
                 least = need.get(id(node), NEVER) - max([0, *node.books.values()]) - node.latency
-                wires = [behind.get(one, NEVER) - ticks for one, ticks in node.books.items() if one >= cores]
+                wires = [behind.get((moves, one), NEVER) - ticks for one, ticks in node.books.items() if one >= cores]
                 late[id(node)] = max(asked[id(node)], min([least, *wires]))
-                behind |= dict.fromkeys(node.books, late[id(node)])
+                behind |= {(moves, one): late[id(node)] for one in node.books}
             for event, lag in node.waits:
                 need[id(event)] = min(need.get(id(event), NEVER), late[id(node)] - max(0, lag))
         return late
@@ -764,6 +766,10 @@ class Gang:
             copy.guard.append(node)
         return [node]
 
+    def wait_for_block(self, node: Node, block: int) -> None:
+        held = self.plan.holders(block)
+        node.wait(self.plan.dram_ready[block] if self.plan.in_dram[block] else held[0].ready if held else [])
+
     def compute(self) -> None:
         plan, self.ran, self.done = self.plan, {}, {}
         for s in self.steps:
@@ -774,12 +780,13 @@ class Gang:
                 copy = plan.at.get((one["block"], one["memory"]))
                 node.wait(one["in"])
                 if one["kind"] == d.WAIT:
-                    block, held = one["block"], plan.holders(one["block"])
-                    node.wait(plan.dram_ready[block] if plan.in_dram[block] else held[0].ready if held else [])
+                    self.wait_for_block(node, one["block"])
                 elif one["kind"] == d.HOLD_WRITE:
                     node.wait(one["room"] + copy.ready + copy.guard)
                 elif one["kind"] in (d.HOLD_READ, d.STREAM_READ) and copy:
                     node.wait(copy.ready)
+                elif one["kind"] == d.STREAM_READ and not one["first"]:
+                    self.wait_for_block(node, one["block"])
             node.books[core] = int(plan.x.steps.ticks[s])
             memory, ticks = int(plan.x.steps.port_memory[s]), int(plan.x.steps.port_ticks[s])
             if ticks and plan.machine.port_resources[memory] >= 0:

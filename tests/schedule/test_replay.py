@@ -233,5 +233,8 @@ def test_what_is_read_far_ahead_comes_just_in_time() -> None:
     start, events = np.zeros(len(given), np.int64), events_of(*given)
     could_start(events, start, CORES, RESOURCES, ON_CHIP, False, False)
     assert start.tolist() == [0, 4, 0, 0, 14, 17, 27]
-    needed_by(events, start, CORES, RESOURCES)
+    could = start.copy()
+    needed_by(events, start, CORES, RESOURCES, False)
     assert start.tolist() == [0, 4, 9, 21, 14, 17, 27]  # 17 - 2 - 6; 27 - 5 - 1
+    needed_by(events, could, CORES, RESOURCES, True)  # a move too: 17 - 3, when it could start anyway
+    assert could.tolist() == start.tolist()

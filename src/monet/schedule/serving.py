@@ -71,7 +71,8 @@ def best_order(
     improved."""
     events, cores, resources = decided.events, len(machine.cores), len(machine.resource_names)
     start = np.empty(len(events.nodes), np.int64)
-    could_start(events, start, cores, resources, machine.first_outside, machine.routes.depth > 0, strict)
+    has_levels = machine.routes.depth > 0
+    could_start(events, start, cores, resources, machine.first_outside, has_levels, strict)
     best = np.argsort(start, kind="stable")
     least = ticks_of(best)
     if strict:
@@ -79,7 +80,7 @@ def best_order(
 
     def by_need() -> I64:
         """Reads by when they are needed if all starts when it could, or did."""
-        needed_by(events, start, cores, resources)
+        needed_by(events, start, cores, resources, has_levels)
         return np.argsort(start, kind="stable")
 
     needed = by_need()

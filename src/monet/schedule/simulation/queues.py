@@ -52,22 +52,24 @@ def could_start(
 
 
 @kernel
-def needed_by(events: Events, start: I64, cores: int, resources: int) -> None:
+def needed_by(events: Events, start: I64, cores: int, resources: int, has_levels: bool) -> None:
     """Change when each node could start (``start``) to when it has to, for what is read from DRAM: as late as lets all
     that waits for it, and the reads behind it on the same wires, start when they could. Whatever was behind what it
-    waits for still is."""
+    waits for still is. ``has_levels``: the same of what moves on from a shared level, for which it was read."""
     bookings = events.bookings
-    need, behind = np.full(start.size, NEVER, np.int64), np.full(resources, NEVER, np.int64)
+    need, behind = np.full(start.size, NEVER, np.int64), np.full(2 * resources, NEVER, np.int64)
     for number in range(start.size - 1, -1, -1):
         node = events.nodes[number]
-        if node.kind == READ or node.book_start == node.book_end:  # what only joins others takes no time of anybody
+        moves = has_levels and node.kind == MOVE  # and reads are not in each other's way
+        queue = resources if moves else 0
+        if node.kind == READ or moves or node.book_start == node.book_end:  # a join takes no time of anybody
             late = need[number] - node.duration - node.latency
             for b in range(node.book_start, node.book_end):
                 if bookings[b].resource >= cores:
-                    late = min(late, behind[bookings[b].resource] - bookings[b].ticks)
+                    late = min(late, behind[bookings[b].resource + queue] - bookings[b].ticks)
             start[number] = max(start[number], late)
             for b in range(node.book_start, node.book_end):
-                behind[bookings[b].resource] = start[number]
+                behind[bookings[b].resource + queue] = start[number]
         for d in range(node.dep_start, node.dep_end):
             dep = events.deps[d]
             need[dep.node] = min(need[dep.node], start[number] - max(0, dep.lag))
