@@ -163,7 +163,8 @@ def test_other_networks(model: str, plan: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"attention": "fused"}, {"lora": 2}, {"freeze": ("*weight",)}, {"saved": "compact", "optimizer": "momentum"},
+    [{"attention": "fused"}, {"attention": "fused-scores"}, {"lora": 2},
+     {"freeze": ("*weight",)}, {"saved": "compact", "optimizer": "momentum"},
      {"loss": "sum"}, {"loss": "mse"}],
 )  # fmt: skip
 def test_options_of_training(options: dict[str, Any]) -> None:

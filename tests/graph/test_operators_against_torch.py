@@ -354,10 +354,21 @@ def test_selection() -> None:
 
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("key_heads", [1, 2, 4])
-def test_fused_attention(causal: bool, key_heads: int) -> None:
+@pytest.mark.parametrize("kept", [{}, {"keep_scores": True}], ids=["lse", "scores"])
+def test_fused_attention(causal: bool, key_heads: int, kept: dict[str, bool]) -> None:
     arrays = [normal(2, 4, 5, 3), normal(2, key_heads, 5, 3, seed=2), normal(2, key_heads, 5, 3, seed=3)]
     function = lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)  # noqa: E731
-    check("attention", function, arrays, {"causal": causal, "scale": 1 / math.sqrt(3)})
+    check("attention", function, arrays, {"causal": causal, "scale": 1 / math.sqrt(3), **kept})
+
+
+@pytest.mark.parametrize("kept", [{}, {"keep_scores": True}], ids=["lse", "scores"])
+def test_fused_attention_with_a_mask_and_values_of_another_width(kept: dict[str, bool]) -> None:
+    """PyTorch masks where the mask is false, we where it is true."""
+    query, key, value = normal(2, 3, 5, 4), normal(2, 3, 6, 4, seed=2), normal(2, 3, 6, 7, seed=3)
+    mask = np.random.default_rng(4).random((2, 1, 5, 6)) < 0.4
+    mask[..., 0] = False
+    function = lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, attn_mask=~m)  # noqa: E731
+    check("attention", function, [query, key, value, mask], {"causal": False, "scale": 0.5, **kept})
 
 
 def test_gru_cell() -> None:

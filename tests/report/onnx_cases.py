@@ -308,6 +308,9 @@ def cells_and_attention() -> list[Case]:
         for mask in masks:
             cases.append(Case("attention", (q, kv, kv, *mask), attrs))
             cases.append(Case("attention_gradient", (out, q, kv, kv, out, lse, *mask), attrs))
+        kept = {**attrs, "keep_scores": True}
+        cases.append(Case("attention", (q, kv, kv, *masks[-1]), kept))
+        cases.append(Case("attention_gradient", (out, q, kv, kv, out, lse, f(2, 4, 5, 5)), kept))
     return cases
 
 
@@ -319,9 +322,11 @@ def rounded_attention() -> list[Case]:
         ("attention", ((runs[0],) * 2, runs)),
         ("attention_gradient", ((runs[0],) * 2, (runs[0],) * 2, (runs[1],) * 2, runs, (runs[1],) * 2)),
     ):
-        case = next(case for case in reversed(plain) if case.kind == kind)
-        told = {"formats": formats, "seeds": ((None, None),) * len(formats), "rule": "floor"}
-        cases.append(Case(kind, case.operands, {**case.attrs, **told}))
+        for keeps in (False, True):
+            same = [case for case in plain if case.kind == kind and case.attrs.get("keep_scores", False) == keeps]
+            made = formats[1:] if keeps and kind == "attention_gradient" else formats
+            told = {"formats": made, "seeds": ((None, None),) * len(made), "rule": "floor"}
+            cases.append(Case(kind, same[-1].operands, {**same[-1].attrs, **told}))
     return cases
 
 

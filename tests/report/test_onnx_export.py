@@ -95,6 +95,7 @@ IN_FP64 = {
     "gpt2 lora": (GPT, {"lora": 2}),
     "llama": (LLAMA, {}),
     "llama fused": (LLAMA, {"attention": "fused"}),
+    "llama fused, scores kept": (LLAMA, {"attention": "fused-scores"}),
     "lstm": (partial(Lstm(hidden=6, vocabulary=20, sequence=3).build, "lstm", 2), {"optimizer": "adam"}),
 }
 IN_FP32 = {

@@ -752,6 +752,10 @@ class Gang:
             copy.guard.append(node)
         return [node]
 
+    def wait_for_block(self, node: Node, block: int) -> None:
+        held = self.plan.holders(block)
+        node.wait(self.plan.dram_ready[block] if self.plan.in_dram[block] else held[0].ready if held else [])
+
     def start(self) -> None:
         plan, self.ran, self.done = self.plan, {}, {}
         for s in self.steps:
@@ -762,12 +766,13 @@ class Gang:
                 copy = plan.at.get((one["block"], one["memory"]))
                 node.wait(one["in"])
                 if one["kind"] == d.WAIT:
-                    block, held = one["block"], plan.holders(one["block"])
-                    node.wait(plan.dram_ready[block] if plan.in_dram[block] else held[0].ready if held else [])
+                    self.wait_for_block(node, one["block"])
                 elif one["kind"] == d.HOLD_WRITE:
                     node.wait(one["room"] + copy.ready + copy.guard)
                 elif one["kind"] in (d.HOLD_READ, d.STREAM_READ) and copy:
                     node.wait(copy.ready)
+                elif one["kind"] == d.STREAM_READ and not one["first"]:
+                    self.wait_for_block(node, one["block"])
             node.books[core] = int(plan.x.steps.ticks[s])
             memory, ticks = int(plan.x.steps.port_memory[s]), int(plan.x.steps.port_ticks[s])
             if ticks and plan.machine.port_resources[memory] >= 0:

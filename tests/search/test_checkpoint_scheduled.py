@@ -260,15 +260,10 @@ def check_blocks_are_back(schedule: Schedule, page: int, readers: set[int]) -> N
     for step in start:
         for entry in range(steps.entry_start[step], steps.entry_end[step]):
             block, kind = int(entries.block[entry]), int(entries.kind[entry])
-            large = schedule.expanded.tables.blocks.bytes[block] >= 64  # a few bytes may come late
-            if (
-                steps.operator[step] in readers
-                and block in back
-                and (kind == HOLD_READ or (kind == STREAM_READ and large))
-            ):
+            if steps.operator[step] in readers and block in back and kind in (HOLD_READ, STREAM_READ):
                 assert (start[step] if kind == HOLD_READ else end[step]) >= back[block]
                 checked += 1
-    assert checked or not readers or max(schedule.expanded.tables.blocks.bytes[list(back)]) < 64
+    assert checked or not readers
 
 
 def check_pages(costed: ScheduledCost, plan: CheckpointPlan) -> None:

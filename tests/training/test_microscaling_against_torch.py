@@ -260,13 +260,17 @@ def forward_graph(name: str) -> Graph:
     ],
     ids=["mxfp8", "mixed-square", "mxfp6-after", "mxfp4-square-after", "mxint8"],
 )  # fmt: skip
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*MODELS, "attending, scores kept"])
 def test_a_step_is_a_fake_quantised_one_of_pytorch(name: str, policy: Any, rules: Rules) -> None:
+    name, _, kept = name.partition(", ")
     make, shape = MODELS[name]
     torch.manual_seed(0)
     module = make().double()
     x = torch.randn(*shape, dtype=torch.float64)
-    step = monet.training_step(forward_graph(name), precision=policy, loss="sum", learning_rate=0.5)
+    attention = "fused-scores" if kept else ""
+    step = monet.training_step(
+        forward_graph(name), precision=policy, loss="sum", learning_rate=0.5, attention=attention
+    )
     values = random_values(step) | module_values(module, step)
     values[step.inputs[0]] = x.numpy()
     ours = execute(step, values)

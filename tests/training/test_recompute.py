@@ -68,6 +68,7 @@ STEPS: dict[str, Callable[[], Graph]] = {
     "unet": lambda: training_step(UNet(width=2, image=16).build("unet", 2)),
     "gpt": lambda: training_step(gpt(), optimizer="adamw", clip_norm=1.0),
     "gpt-fused-micro-batches": lambda: training_step(gpt(), attention="fused", micro_batches=2),
+    "gpt-fused-scores": lambda: training_step(gpt(), attention="fused-scores"),
     "bert": lambda: training_step(Bert(layers=2, hidden=16, heads=2, vocabulary=40, sequence=8).build("bert", 2)),
     "lstm": lambda: training_step(Lstm(hidden=8, vocabulary=30, sequence=6).build("lstm", 2)),
     "mlp": lambda: training_step(Mlp(widths=(5, 8, 8, 4), activation="silu").build("mlp", 3)),

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from monet import load_model, training_step
-from monet.errors import MonetError
+from monet.errors import MonetError, OptionError
 from monet.formats import FORMATS
 from monet.frontends.zoo.small import Mlp
 from monet.frontends.zoo.transformers import Bert, Gpt, Llama
@@ -16,7 +16,9 @@ from monet.graph import Graph, GraphBuilder, Phase, Role
 from monet.graph.counts import macs_by_part, saved_bytes, saved_for_backward
 from monet.graph.verify import verify
 from monet.numerics import execute, random_values
-from monet.transforms.attention import fuse_attention
+from monet.training.options import TrainingOptions
+from monet.training.step import prepare
+from monet.transforms.attention import fuse_attention, write_out_attention
 from monet.transforms.lora import add_lora
 from tests import torch_oracle
 
@@ -75,6 +77,40 @@ def test_work_of_fused_attention_with_values_of_another_width(width: int, value_
     points = 2 * 3 * 5 * 6
     assert fused.forward == explicit.forward == points * (width + value_width)
     assert fused.backward == explicit.backward + points * width == points * (3 * width + 2 * value_width)
+
+
+@pytest.mark.parametrize(
+    "model", [gpt(), Bert(layers=1, hidden=16, heads=2, vocabulary=40, sequence=8).build("bert", 2)]
+)
+def test_attention_that_keeps_its_scores_makes_them_once(model: Graph) -> None:
+    explicit, fused = training_step(model), verify(training_step(model, attention="fused-scores"))
+    values = random_values(explicit)
+    assert_same(gradients(explicit, values), gradients(fused, values))
+    assert macs_by_part(fused) == macs_by_part(explicit)  # two products forward, four backward
+    layers = [op for op in fused.ops if op.kind == "attention"]
+    kept = {item.name for item in saved_for_backward(fused)}
+    assert {name for op in layers for name in op.outputs[1:]} <= kept
+    least = training_step(model, attention="fused-lse")
+    scores = sum(fused.tensors[op.outputs[2]].bytes for op in layers)
+    hidden = [item.bytes for item in saved_for_backward(least) if "mask" in item.made_by]  # of kept scores no part
+    assert saved_bytes(fused) == saved_bytes(least) + scores - sum(hidden)
+
+
+def test_what_is_fused_is_said_by_its_name() -> None:
+    """An operator that keeps its scores becomes one that does not, is written out, and the other way round."""
+    kept, plain = fuse_attention(gpt(), keep_scores=True), fuse_attention(gpt())
+    assert fuse_attention(kept).ops == plain.ops
+    assert fuse_attention(plain, keep_scores=True).ops == kept.ops
+    assert write_out_attention(kept).ops == write_out_attention(plain).ops
+
+
+def test_without_hardware_fused_keeps_least_and_auto_is_refused() -> None:
+    fused, least = (training_step(gpt(), attention=name) for name in ("fused", "fused-lse"))
+    assert fused.ops == least.ops
+    with pytest.raises(OptionError, match="on given hardware, and here is none"):
+        training_step(gpt(), attention="auto")
+    with pytest.raises(OptionError, match="inference keeps nothing"):
+        prepare(gpt(), TrainingOptions(attention="fused-scores"))
 
 
 def test_fused_attention_keeps_log_sum_exp_instead_of_probabilities() -> None:

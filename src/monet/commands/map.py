@@ -283,7 +283,9 @@ def _graph(request: Request, accelerator: Accelerator) -> Graph:
     model = str(request.model)
     if model.isidentifier() and not is_zoo(model):
         raise MonetError(f"unknown operator or model {model!r}; {nearest(model, [*OPERATORS, *FAMILIES, *ZOO])}")
-    return replace(request, precision=request.precision or _usual_precision(accelerator)).graph()
+    attention = "explicit" if request.attention == "auto" else request.attention  # the one that can be mapped alone
+    precision = request.precision or _usual_precision(accelerator)
+    return replace(request, precision=precision, attention=attention).graph()
 
 
 def _usual_precision(accelerator: Accelerator) -> str:

@@ -12,8 +12,9 @@ from monet.errors import OptionError
 from monet.frontends import load_model
 from monet.graph.graph import Graph
 from monet.mapping.cost_store import CostStore, default_store
+from monet.request.attention import fastest
 from monet.request.graphs import MODEL_FIELDS
-from monet.training.options import TrainingOptions, training_values
+from monet.training.options import TrainingOptions, left_to_hardware, training_values
 
 if TYPE_CHECKING:
     from monet.request.request import Request
@@ -48,8 +49,16 @@ def _shapes(graph: Graph) -> list[tuple[int, ...]]:
 
 
 def distribute(request: SystemRequest) -> DistributedResult:
-    """Cost the plan that a request asks for."""
+    """Cost the plan that a request asks for; of implementations of attention, the fastest of those it leaves open."""
+    if left_to_hardware(request.attention):
+        result, taken = fastest(request, _distributed)
+        return replace(result, notes=(*result.notes, str(taken)))
     plan, system = request.parallel_plan(), request.load_system()
     batch = request.whole_batch(plan)
     asked = replace(request, batch=batch)
     return evaluate_plan(coster_of(request), system, plan, batch, str(request.model), asked.to_json())
+
+
+def _distributed(request: SystemRequest) -> tuple[DistributedResult, float | None, str]:
+    result = distribute(request)
+    return result, result.latency_s if result.feasible else None, result.reason.message if result.reason else ""

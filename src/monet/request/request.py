@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from monet.errors import MonetError, OptionError, nearest
 from monet.options import option, options_of
-from monet.training.options import TrainingOptions
+from monet.training.options import TrainingOptions, left_to_hardware
 
 if TYPE_CHECKING:
     from monet.graph.graph import Graph
@@ -95,7 +95,7 @@ class Request(TrainingOptions):
         """The graph: a training step, or the forward pass for inference; only of some phases if they are given."""
         from monet.request.graphs import graph_of
 
-        return graph_of(self)
+        return graph_of(self.settled())
 
     def describe(self) -> Description:
         """The checked hardware description."""
@@ -142,9 +142,12 @@ class Request(TrainingOptions):
 
     def evaluate(self, graph: Graph | None = None) -> Result:
         """Do it. ``graph`` saves building it when only hardware and schedule differ from a request before."""
+        from monet.request.attention import evaluated
         from monet.request.evaluation import evaluate
         from monet.schedule.simulation.workspace import without_collecting
 
+        if graph is None and left_to_hardware(self.attention):
+            return evaluated(self)
         asked = self.inlined()
         with without_collecting():  # graphs too are many small objects and hardly a cycle
             return evaluate(
@@ -157,6 +160,12 @@ class Request(TrainingOptions):
                 objective=asked.objective,
             )
 
+    def settled(self) -> Self:
+        """With the implementation of attention that is taken on the hardware, where it is left to that."""
+        from monet.request.attention import settled
+
+        return settled(self)
+
     def inlined(self, folder: Path | None = None) -> Request:
         """With plans read from their files and the model's path made absolute, from ``folder`` if it is relative."""
         from monet.request.files import inlined
@@ -167,10 +176,11 @@ class Request(TrainingOptions):
 
     def to_json(self) -> dict[str, Any]:
         """Plain values that mean the same later and elsewhere: the whole hardware description and whole plans instead
-        of names, and the digest of a model's file. ``Result.inputs``; ``from_json`` makes the request again."""
+        of names, the attention that is taken, the digest of a model's file. ``Result.inputs``; ``from_json`` makes the
+        request again."""
         from monet.frontends import digest_of
 
-        asked = self.inlined()
+        asked = self.settled().inlined()
         given = {name: getattr(asked, name) for name in (*options_of(Request), "model_digest")}
         if self.set or (self.hardware and isinstance(self.hardware, str)):
             given |= {"hardware": self.describe()._document, "set": {}}

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from monet.training.optimizers import Optimizer
 
 
+FUSED = ("fused-lse", "fused-scores")  # the one that keeps least first
+ATTENTION = ("explicit", "fused", *FUSED, "auto")
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
     """How a model is trained. Empty values mean: as the model and the framework would have it.
@@ -50,8 +54,9 @@ class TrainingOptions:
         help="Layers that get adapters: patterns such as *.query,*.value, divided by commas.",
     )
     attention: str = option(
-        "", group="training", choices=("explicit", "fused"),
-        help="explicit, or fused: scores stay on chip, only the log-sum-exp is kept.", usual="as the model says",
+        "", group="training", choices=ATTENTION,
+        help="explicit: in its parts; fused: one operator; fused-lse: that keeps the log-sum-exp for backward; fused-scores: and the scores. Of fused-lse and fused-scores, fused is what is faster on the hardware; auto, of all three.",
+        usual="as the model says",
     )
     saved: str = option(
         "framework", group="training", choices=("framework", "compact"),
@@ -65,6 +70,16 @@ class TrainingOptions:
             raise OptionError(
                 "lora_targets", ",".join(self.lora_targets), "there are no adapters: give their rank, lora"
             )
+
+
+def left_to_hardware(attention: str) -> tuple[str, ...]:
+    """The implementations of attention of which the hardware's fastest is asked for; none if one is named."""
+    return {"fused": FUSED, "auto": (*FUSED, "explicit")}.get(attention, ())
+
+
+def without_hardware(attention: str) -> str:
+    """The implementation of attention where no hardware says which: fused attention keeps least then."""
+    return FUSED[0] if attention == "fused" else attention
 
 
 def training_values(options: TrainingOptions) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from monet.errors import MonetError, OptionError
 from monet.formats import FORMATS
 from monet.graph import Graph, GraphBuilder, Op, Phase
@@ -9,7 +11,7 @@ from monet.graph.rewrite import copy_root, prune, replay_op, with_roots
 from monet.training.differentiate import differentiate
 from monet.training.losses import attach_loss
 from monet.training.optimizers import Optimizer, emit_clip, emit_update, optimizer_named
-from monet.training.options import TrainingOptions, training_values
+from monet.training.options import TrainingOptions, training_values, without_hardware
 from monet.transforms.attention import fuse_attention, write_out_attention
 from monet.transforms.compact import compact_saved
 from monet.transforms.freeze import freeze as freeze_parameters
@@ -22,15 +24,26 @@ from monet.transforms.quantise_products import quantise_products
 def prepare(model: Graph, options: TrainingOptions) -> Graph:
     """The forward graph with everything applied that changes it before differentiation: what inference runs."""
     policy = precision_named(options.precision or "fp32")
+    if options.attention == "fused-scores":
+        raise OptionError("attention", options.attention, "inference keeps nothing for a backward pass; fused-lse does")
     graph = _multiplied(prepared_forward(model, options, policy), policy)
-    values = {**training_values(options), "precision": precision_values(policy)}
-    return graph.made_by(model.recipe.trained("inference", values)) if model.recipe else graph
+    return graph.made_by(model.recipe.trained("inference", _recorded(options, policy))) if model.recipe else graph
+
+
+def _recorded(options: TrainingOptions, policy: Precision) -> dict[str, Any]:
+    """The options that make a graph again: with the implementation of attention that was taken."""
+    taken = without_hardware(options.attention)
+    return {**training_values(options), "precision": precision_values(policy), "attention": taken}
 
 
 def prepared_forward(model: Graph, options: TrainingOptions, policy: Precision) -> Graph:
     """The forward graph that is differentiated: attention, frozen parameters, adapters and formats as asked for."""
-    if options.attention:
-        model = fuse_attention(model) if options.attention == "fused" else write_out_attention(model)
+    if options.attention == "auto":
+        raise OptionError("attention", "auto", "takes what is done first on given hardware, and here is none; name one")
+    if options.attention == "explicit":
+        model = write_out_attention(model)
+    elif options.attention:
+        model = fuse_attention(model, keep_scores=options.attention == "fused-scores")
     if options.freeze:
         model = freeze_parameters(model, options.freeze)
     if options.lora:
@@ -53,8 +66,7 @@ def training_step(model: Graph, options: TrainingOptions | None = None, **settin
     builder, gradients, losses, outputs = _passes(forward, options, trained)
     _update(builder, options, policy, {name: gradients[name] for name in trained if name in gradients})
     step = finished(prune(builder.build([*outputs, *losses], losses[-1], gradients)), options, policy)
-    values = {**training_values(options), "precision": precision_values(policy)}
-    return step.made_by(model.recipe.trained("training", values)) if model.recipe else step
+    return step.made_by(model.recipe.trained("training", _recorded(options, policy))) if model.recipe else step
 
 
 def finished(step: Graph, options: TrainingOptions, policy: Precision) -> Graph:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from monet.errors import MonetError
-from monet.graph import Graph, GraphBuilder, Op
+from monet.graph import Attributes, Graph, GraphBuilder, Op
 from monet.graph.attention import depends_on_parameters, write_attention
 from monet.graph.rewrite import prune, replay_op, with_roots
 
@@ -23,18 +23,21 @@ class _Match:
     mask: str
 
 
-def fuse_attention(graph: Graph) -> Graph:
-    """A graph in which every explicit attention is one operator that keeps the log-sum-exp, not the probabilities."""
+def fuse_attention(graph: Graph, *, keep_scores: bool = False) -> Graph:
+    """A graph in which every attention is one operator that keeps the log-sum-exp, not the probabilities; for backward
+    also its scores, if they are to be kept."""
     found = {match.values.name: match for op in graph.ops if (match := _match(graph, op))}
     if not found and not any(op.kind == "attention" for op in graph.ops):
         raise MonetError(f"{graph.name}: no attention found to fuse (softmax between two matrix products)")
     builder, renamed = with_roots(graph)
     for op in graph.ops:
         match = found.get(op.name)
-        if match is None:
-            replay_op(builder, graph, op, renamed)
+        if match is not None:
+            renamed[op.outputs[0]] = _emit(builder, graph, match, renamed, keep_scores)
+        elif op.kind == "attention":
+            _emit_again(builder, op, renamed, keep_scores)
         else:
-            renamed[op.outputs[0]] = _emit(builder, graph, match, renamed)
+            replay_op(builder, graph, op, renamed)
     return prune(builder.build([renamed[name] for name in graph.outputs]))
 
 
@@ -50,12 +53,26 @@ def write_out_attention(graph: Graph) -> Graph:
         start = len(builder.ops)
         with builder.at(op.phase):
             operands = [renamed[name] for name in op.inputs]
-            renamed[op.outputs[0]] = write_attention(builder, *operands, **op.attrs, name=op.name)
+            told = {name: op.attrs[name] for name in ("scale", "causal")}
+            renamed[op.outputs[0]] = write_attention(builder, *operands, **told, name=op.name)
         builder.ops[start:] = [replace(made, layer=op.layer) for made in builder.ops[start:]]
     return prune(builder.build([renamed[name] for name in graph.outputs]))
 
 
-def _emit(builder: GraphBuilder, graph: Graph, match: _Match, renamed: dict[str, str]) -> str:
+def _kept(keep_scores: bool) -> dict[str, bool]:
+    return {"keep_scores": True} if keep_scores else {}
+
+
+def _emit_again(builder: GraphBuilder, op: Op, renamed: dict[str, str], keep_scores: bool) -> None:
+    """A fused attention as it is, with or without its scores."""
+    told = {name: value for name, value in op.attrs.items() if name != "keep_scores"} | _kept(keep_scores)
+    with builder.at(op.phase):
+        names = builder.emit_all("attention", *(renamed[name] for name in op.inputs), name=op.name, **told)
+    builder.ops[-1] = replace(builder.ops[-1], layer=op.layer)
+    renamed.update(zip(op.outputs, names, strict=False))  # of the scores, forward has no reader
+
+
+def _emit(builder: GraphBuilder, graph: Graph, match: _Match, renamed: dict[str, str], keep_scores: bool) -> str:
     query, key = match.scores.inputs
     value = _own_heads(graph, match.values.inputs[1])
     name = match.values.name.rpartition(".")[0]
@@ -69,7 +86,8 @@ def _emit(builder: GraphBuilder, graph: Graph, match: _Match, renamed: dict[str,
             key = builder.emit("transpose", key, name=f"{name}.key", order=(0, 1, 3, 2))
         mask = (renamed[match.mask],) if match.mask else ()
         operands = (renamed[query], key, renamed[value], *mask)
-        fused = builder.emit("attention", *operands, name=f"{name}.attention", scale=match.scale, causal=match.causal)
+        given = Attributes({"scale": match.scale, "causal": match.causal, **_kept(keep_scores)})
+        fused = builder.emit("attention", *operands, name=f"{name}.attention", **given)
     builder.ops[-1] = replace(builder.ops[-1], layer=match.values.layer)
     return fused
 

@@ -19,7 +19,7 @@ from monet.formats import FORMATS
 from monet.graph import Attributes, Graph, GraphBuilder, Op, Phase, Role
 from monet.graph.counts import call_of
 from monet.graph.kind import kind_named
-from monet.graph.operators.attention_products import Side, products_of
+from monet.graph.operators.attention_products import SCORES, Side, products_of
 from monet.transforms.operand_layout import Layout, laid_out, layout_of, product_on
 from monet.transforms.product_formats import PolicyError, ProductFormats
 
@@ -69,7 +69,7 @@ def exempted_layers(graph: Graph, patterns: tuple[str, ...]) -> set[str]:
 
 
 def _is_product(op: Op) -> bool:
-    return kind_named(op.kind).contraction is not None or bool(products_of(op.kind))
+    return kind_named(op.kind).contraction is not None or bool(products_of(op.kind, op.attrs))
 
 
 def _uses(graph: Graph, op: Op, policy: ProductFormats) -> Iterator[Use]:
@@ -175,12 +175,12 @@ class _Rewrite:
 
     def _inside(self, op: Op) -> Op:
         """Fused attention rounds what its products read by itself; any other operator as it is."""
-        sides = products_of(op.kind)
+        sides = products_of(op.kind, op.attrs)
         if not sides or op.layer in self.exempt:
             return op
         formats: list[tuple[str, str]] = []
-        for number, pair in enumerate(sides):
-            product = "weight_gradient" if number and op.kind == "attention_gradient" else "forward"
+        for pair in sides:
+            product = "weight_gradient" if op.kind == "attention_gradient" and pair != SCORES else "forward"
             first, second = (self._held(product, side) for side in pair)
             formats.append((first, second))
         if not any(name for pair in formats for name in pair):

@@ -1,7 +1,9 @@
 """Fused attention (online softmax) and rotary position embedding.
 
 ``attention`` keeps the log-sum-exp of each row and computes the scores again in backward: seven matrix products in all,
-two forward and five backward. Shapes are (…, heads, tokens, width); key and value may have fewer heads (grouped query).
+two forward and five backward. With ``keep_scores`` its third result is the scores, scaled and masked, before the
+softmax: backward reads them, p = exp(s - lse), and makes four products. Shapes are (…, heads, tokens, width); key and
+value may have fewer heads (grouped query).
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from monet.graph.backward import Backward
 from monet.graph.kind import BACKWARD, Array, Call, Family, OpKind, Output, along, displaced, register
 from monet.graph.loop_nest import Index, LoopNest, Operand, index
 from monet.graph.op import Attributes
-from monet.graph.operators.attention_products import narrow, rounding_work
+from monet.graph.operators.attention_products import keeps_scores, narrow, rounding_work
 from monet.graph.operators.elementwise import per_element
 from monet.graph.operators.nests import elementwise
 from monet.graph.operators.normalization import statistics_dtype
@@ -23,6 +25,7 @@ from monet.graph.operators.products import product
 from monet.graph.tensor import Tensor
 
 MASK = "mask"  # what the operand of a mask is called in the nest
+SCORES = "scores"  # and that of the scores that are kept
 
 
 def _written_like(q: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -45,8 +48,10 @@ def _infer_attention(inputs: tuple[Tensor, ...], attrs: Attributes) -> tuple[Out
         raise ModelError(f"attention cannot join query {list(q.shape)}, key {list(k.shape)}, value {list(v.shape)}")
     batch, heads, tokens, width = *q.shape[:-1], v.shape[-1]
     shape = (batch, heads, tokens, width)
+    dtype = attrs.get("dtype", q.dtype)
     statistics = Output(q.shape[:-1], statistics_dtype(q), "log_sum_exp")
-    return Output(shape, attrs.get("dtype", q.dtype), strides=_written_like(q, shape)), statistics
+    kept = (Output((*q.shape[:-1], k.shape[2]), dtype, SCORES),) if keeps_scores(attrs) else ()
+    return Output(shape, dtype, strides=_written_like(q, shape)), statistics, *kept
 
 
 def _scores(attrs: Attributes, q: Array, k: Array, mask: Array | None) -> Array:
@@ -65,18 +70,21 @@ def _shared_heads(x: Array, heads: int) -> Array:
 
 def _evaluate_attention(
     attrs: Attributes, q: Array, k: Array, v: Array, mask: Array | None = None
-) -> tuple[Array, Array]:
+) -> tuple[Array, ...]:
     v = _shared_heads(narrow(attrs, 1, 1, v), q.shape[1])
     scores = _scores(attrs, narrow(attrs, 0, 0, q), _shared_heads(narrow(attrs, 0, 1, k), q.shape[1]), mask)
     top = scores.max(axis=-1, keepdims=True)
     lse = top + np.log(np.exp(scores - top).sum(axis=-1, keepdims=True))
-    return product(attrs, narrow(attrs, 1, 0, np.exp(scores - lse)), v), lse[..., 0]
+    kept = (scores,) if keeps_scores(attrs) else ()
+    return product(attrs, narrow(attrs, 1, 0, np.exp(scores - lse)), v), lse[..., 0], *kept
 
 
 def _evaluate_attention_gradient(
-    attrs: Attributes, g: Array, q: Array, k: Array, v: Array, out: Array, lse: Array, mask: Array | None = None
+    attrs: Attributes, g: Array, q: Array, k: Array, v: Array, out: Array, lse: Array, more: Array | None = None
 ) -> tuple[Array, ...]:
-    heads, groups = q.shape[1], k.shape[1]
+    """``more`` is a mask, or the scores, which have been masked."""
+    heads, groups, kept = q.shape[1], k.shape[1], keeps_scores(attrs)
+    first = 0 if kept else 1  # the number of the product behind the scores
 
     def held(number: int, side: int, x: Array) -> Array:
         return narrow(attrs, number, side, x)
@@ -84,12 +92,14 @@ def _evaluate_attention_gradient(
     def shared(number: int, x: Array) -> Array:
         return _shared_heads(held(number, 1, x), heads)
 
-    p = np.exp(_scores(attrs, held(0, 0, q), shared(0, k), mask) - lse[..., None])
-    dp = product(attrs, held(1, 0, g), np.swapaxes(shared(1, v), -1, -2))
+    scores = more if kept else _scores(attrs, held(0, 0, q), shared(0, k), more)
+    assert scores is not None  # they are an input if they are kept
+    p = np.exp(scores - lse[..., None])
+    dp = product(attrs, held(first, 0, g), np.swapaxes(shared(first, v), -1, -2))
     ds = p * (dp - (g * out).sum(axis=-1, keepdims=True))
-    dq = attrs["scale"] * product(attrs, held(3, 0, ds), shared(3, k))
-    dk = attrs["scale"] * product(attrs, np.swapaxes(held(4, 0, ds), -1, -2), held(4, 1, q))
-    dv = product(attrs, np.swapaxes(held(2, 0, p), -1, -2), held(2, 1, g))
+    dq = attrs["scale"] * product(attrs, held(first + 2, 0, ds), shared(first + 2, k))
+    dk = attrs["scale"] * product(attrs, np.swapaxes(held(first + 3, 0, ds), -1, -2), held(first + 3, 1, q))
+    dv = product(attrs, np.swapaxes(held(first + 1, 0, p), -1, -2), held(first + 1, 1, g))
 
     def per_group(x: Array) -> Array:
         return np.asarray(x.reshape(x.shape[0], groups, heads // groups, *x.shape[2:]).sum(axis=2))
@@ -99,7 +109,8 @@ def _evaluate_attention_gradient(
 
 def _attention_rule(b: Backward) -> tuple[str | None, ...]:
     q, k, v, *mask = b.inputs
-    names = b.emit_all("attention_gradient", b.gradient, q, k, v, *b.op.outputs, *mask, **b.attrs)
+    more = () if keeps_scores(b.attrs) else mask  # scores that are kept have been masked
+    names = b.emit_all("attention_gradient", b.gradient, q, k, v, *b.op.outputs, *more, **b.attrs)
     grads = [name if needed else None for name, needed in zip(names, b.needs[:3], strict=True)]
     return (*grads, *([None] * len(mask)))
 
@@ -109,28 +120,33 @@ def _infer_attention_gradient(inputs: tuple[Tensor, ...], attrs: Attributes) -> 
     return Output(*q), Output(*k, "key"), Output(*v, "value")
 
 
+def _is_gradient(call: Call) -> bool:
+    return len(call.inputs) >= 6  # the incoming gradient, query, key, value, output, log-sum-exp
+
+
 def _nest_attention(call: Call) -> LoopNest:
     """B batch, H key heads, J query heads per key head, N queries, C keys, K width: both products in one nest."""
-    backward = len(call.outputs) == 3
+    backward, kept = _is_gradient(call), keeps_scores(call.attrs)
     q, k = call.inputs[1:3] if backward else call.inputs[:2]
     batch, heads, tokens, width = q.shape
     shared = heads // k.shape[1]
     row: tuple[Index, ...] = (index("B"), index(("H", shared), "J"), index("N"))
     query: tuple[Index, ...] = (*row, index("K"))
     key: tuple[Index, ...] = (index("B"), index("H"), index("C"), index("K"))
-    if backward:
-        reads, writes = [query, query, key, key, query, row], [query, key, key]
-    else:
-        reads, writes = [query, key, key], [query, row]
     scores = (*row, index("C"))
+    if backward:
+        reads, writes = [query, query, key, key, query, row, *([scores] * kept)], [query, key, key]
+    else:
+        reads, writes = [query, key, key], [query, row, *([scores] * kept)]
     masks = [
         tuple(axis if size > 1 else Index(()) for axis, size in zip(scores[4 - len(x.shape) :], x.shape, strict=True))
         for x in call.inputs[len(reads) :]
     ]
+    names = dict.fromkeys(range(len(reads), len(call.inputs)), MASK)
+    names |= {6 if backward else len(call.inputs) + 2: SCORES} if kept else {}
     operands = tuple(
         Operand(
-            MASK if len(reads) <= slot < len(call.inputs) else f"t{slot}", slot, tensor.dtype, tensor.shape, axes,
-            slot >= len(call.inputs),
+            names.get(slot, f"t{slot}"), slot, tensor.dtype, tensor.shape, axes, slot >= len(call.inputs)
         )
         for slot, (tensor, axes) in enumerate(
             zip((*call.inputs, *call.outputs), (*reads, *masks, *writes), strict=True)
@@ -143,17 +159,18 @@ def _nest_attention(call: Call) -> LoopNest:
 def _attention_whole(call: Call) -> str:
     """The width is summed over in the scores, a result needs all keys. Backward may be cut along rows, dK and dV being
     sums over them, or along keys, as dQ is one over those."""
-    return "K" if len(call.outputs) == 3 else "CK"
+    return "K" if _is_gradient(call) else "CK"
 
 
 def _attention_work(call: Call) -> dict[str, int]:
-    backward = len(call.outputs) == 3
+    backward = _is_gradient(call)
     q, k, v = call.inputs[1:4] if backward else call.inputs[:3]
     scores = math.prod(q.shape[:-1]) * k.shape[-2]
     key, value = scores * q.shape[-1], scores * v.shape[-1]
-    if backward:  # scores again, dV, dP, dQ, dK
-        rounding = rounding_work(call, "attention_gradient")
-        return {"mac": 3 * key + 2 * value, "exp": scores, "mul": 3 * scores, "add": 2 * scores} | rounding
+    if backward:  # scores again (made and scaled) unless they are kept; dV, dP, dQ, dK
+        rounding, again = rounding_work(call, "attention_gradient"), 0 if keeps_scores(call.attrs) else 1
+        macs, scaled = (2 + again) * key + 2 * value, (2 + again) * scores
+        return {"mac": macs, "exp": scores, "mul": scaled, "add": 2 * scores} | rounding
     rounding = rounding_work(call, "attention")
     return {"mac": key + value, "max": scores, "exp": scores, "add": 2 * scores, "mul": scores} | rounding
 

@@ -45,14 +45,21 @@ BACKWARD = (
 )
 
 
-def products_of(kind: str) -> tuple[tuple[Side, Side], ...]:
-    """The products of an operator kind; none if it is no fused attention."""
-    return {"attention": FORWARD, "attention_gradient": BACKWARD}.get(kind, ())
+def keeps_scores(attrs: Attributes) -> bool:
+    """Whether backward reads the scores that the forward pass made, and does not make them again."""
+    return bool(attrs.get("keep_scores", False))
+
+
+def products_of(kind: str, attrs: Attributes) -> tuple[tuple[Side, Side], ...]:
+    """The products of an operator; none if it is no fused attention."""
+    if kind == "attention_gradient":
+        return BACKWARD[1:] if keeps_scores(attrs) else BACKWARD
+    return FORWARD if kind == "attention" else ()
 
 
 def formats_of(kind: str, attrs: Attributes, dtype: str) -> tuple[tuple[str, str], ...]:
     """Formats of the operands of all products; ``dtype`` is what stays as it is."""
-    given = attrs.get("formats") or (("", ""),) * len(products_of(kind))
+    given = attrs.get("formats") or (("", ""),) * len(products_of(kind, attrs))
     return tuple((first or dtype, second or dtype) for first, second in given)
 
 
@@ -62,7 +69,7 @@ def attended(kind: str, attrs: Attributes, nest: LoopNest) -> tuple[tuple[tuple[
     query, value = (nest.operands[1], nest.operands[3]) if backward else (nest.operands[0], nest.operands[2])
     scores = math.prod(sizes[dim] for dim in "BHJNC")
     key, out = scores * query.shape[-1], scores * value.shape[-1]
-    macs = (key, out, out, key, key) if backward else (key, out)
+    macs = (key, out, out, key, key)[-len(products_of(kind, attrs)) :] if backward else (key, out)
     return tuple(zip(formats_of(kind, attrs, query.dtype), macs, strict=True))
 
 
@@ -87,9 +94,10 @@ def rounding_work(call: Call, kind: str) -> dict[str, int]:
     scores = (*query.shape[:-1], key.shape[-2])
     shapes = {"query": query.shape, "key": key.shape, "value": value.shape}
     shapes["dout"] = *query.shape[:-1], value.shape[-1]
+    attrs = call.attrs
     made = {
         (side.of, name): seed
-        for sides, names, seeds in zip(products_of(kind), call.attrs["formats"], call.attrs["seeds"], strict=True)
+        for sides, names, seeds in zip(products_of(kind, attrs), attrs["formats"], attrs["seeds"], strict=True)
         for side, name, seed in zip(sides, names, seeds, strict=True)
         if name
     }

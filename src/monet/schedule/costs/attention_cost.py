@@ -4,7 +4,8 @@ Rows of scores are made, used and forgotten on chip, a tile of n query rows by c
 for every tile of rows, over all tiles of keys, S = Q·Kᵀ, P = exp(S − running maximum), O = O·correction + P·V.
 Backward (five products, scores made again from the log-sum-exp): for every block of keys whose dK and dV stay as sums,
 over all tiles of rows, S = Q·Kᵀ, dP = dO·Vᵀ, dV += Pᵀ·dO, dQ += dS·K, dK += dSᵀ·Q. (FlashAttention-2,
-arXiv 2307.08691; FuseMax, arXiv 2406.10491, for array and lanes working side by side.)
+arXiv 2307.08691; FuseMax, arXiv 2406.10491, for array and lanes working side by side.) If scores are kept, lanes write
+every tile of S once in forward, and read it once in backward, which has four products then.
 
 * The products are costed by the mapper as matrix products of one tile, operands and results in the core's memory.
 * Array and lanes work on different tiles at a time: a tile takes as long as the slowest of array, lanes, and each port
@@ -22,13 +23,10 @@ arXiv 2307.08691; FuseMax, arXiv 2406.10491, for array and lanes working side by
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from monet.formats import format_named, whole_bytes
 from monet.graph.loop_nest import LoopNest, Operand, index
-from monet.graph.operators.attention import MASK
-from monet.graph.operators.attention_products import BACKWARD, FORWARD
 from monet.hardware.accelerator import Accelerator, CoreInstance
 from monet.hardware.core import Core, Flow
 from monet.mapping.cost_store import CostStore
@@ -37,13 +35,24 @@ from monet.mapping.mapper.search import Mapped, search
 from monet.mapping.unfused.border import Border
 from monet.mapping.unfused.dram_route import OperandCost
 from monet.mapping.vector import supports
+from monet.schedule.costs.attention_tiles import (
+    Formats,
+    Pair,
+    Shape,
+    Tile,
+    at_ends,
+    buffer,
+    buffers,
+    every_tile,
+    halves,
+    is_key,
+    moved_bytes,
+    shape_of,
+    tiles_within,
+)
 from monet.schedule.costs.step_cost import StepCost
 
-Pair = tuple[str, str]
-Formats = tuple[Pair, ...]
-MADE = ("probabilities", "dscores")  # operands that are made on chip
 FINALISTS = 12  # pairs of tiles whose products are mapped
-SMALLEST = 16  # rows and keys of a tile are not halved further
 
 
 def lanes_beside(accelerator: Accelerator, instance: CoreInstance) -> CoreInstance | None:
@@ -55,6 +64,14 @@ def lanes_beside(accelerator: Accelerator, instance: CoreInstance) -> CoreInstan
         if _has_lanes(other) and mine & {name for _, name in other.memories}:
             return other
     return None
+
+
+def arrays_beside(accelerator: Accelerator, instance: CoreInstance) -> int:
+    """How many cores compute from the memory that a core's array computes from, itself included."""
+    mine = {name for _, name in instance.memories}
+    return sum(
+        bool(other.core.modes) and bool(mine & {name for _, name in other.memories}) for other in accelerator.cores
+    )
 
 
 def _has_lanes(instance: CoreInstance) -> bool:
@@ -74,76 +91,6 @@ def cannot_attend(instance: CoreInstance, lanes: CoreInstance | None, formats: F
     return next(filter(None, (core.cannot_multiply(*pair) for pair in formats)), "")
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """One step: ``groups`` of ``rows`` queries (of all heads that share a key head) by ``keys``."""
-
-    groups: int
-    heads: int  # of queries, over all samples
-    rows: int
-    keys: int
-    width: int
-    value_width: int
-    backward: bool
-    dtype: str
-    accumulator: str
-    formats: Formats  # of the operands of every product
-
-    @property
-    def element(self) -> int:
-        """Bytes of an element; rounded up, as rows of small elements are."""
-        return whole_bytes(format_named(self.dtype).bits)
-
-    @property
-    def probability(self) -> int:
-        """Bytes of a probability, or of the gradient of a score, as products read it."""
-        sides = BACKWARD if self.backward else FORWARD
-        made = [pair[0] for pair, (left, _) in zip(self.formats, sides, strict=True) if left.of in MADE]
-        return max(whole_bytes(format_named(name).bits) for name in made)
-
-    @property
-    def grain(self) -> int:
-        """Rows and keys that tiles keep together: groups that share a scale."""
-        groups = (format_named(name).group for pair in self.formats for name in pair)
-        return max((max(group.extents) for group in groups if group), default=1)
-
-    @property
-    def copied_bits(self) -> tuple[float, float]:
-        """Bits of the narrow copies of a row of queries and gradients, and of a key and its value."""
-        sides = BACKWARD if self.backward else FORWARD
-        widths = {"query": (self.width, 0), "dout": (self.value_width, 0), "key": (0, self.width)}
-        widths |= {"value": (0, self.value_width)}
-        made = {
-            (side.of, name)
-            for pair, two in zip(self.formats, sides, strict=True)
-            for side, name in zip(two, pair, strict=True)
-            if side.of in widths and name != self.dtype
-        }
-        rows, keys = (
-            math.fsum(widths[of][at] * format_named(name).bits_per_element((1024, 1024)) for of, name in made)
-            for at in (0, 1)
-        )
-        return rows, keys
-
-    @property
-    def sum(self) -> int:
-        """Bytes of a partial sum."""
-        return whole_bytes(format_named(self.accumulator).bits)
-
-
-@dataclass(frozen=True, slots=True)
-class _Tile:
-    """``rows`` × ``keys`` scores at a time, ``block`` keys kept over all rows; what it needs, and how often rows and
-    keys come in."""
-
-    rows: int
-    keys: int
-    block: int
-    own_bytes: int  # scores, probabilities, statistics, sums of results that leave later
-    row_passes: int
-    key_passes: int
-
-
 def attention_step(
     nest: LoopNest,
     work: Mapping[str, int],
@@ -154,144 +101,103 @@ def attention_step(
     streamed: bool,
     store: CostStore,
     formats: Formats,
+    sharers: int = 1,
 ) -> StepCost:
     """Fused attention, forward or backward, of one step; ``work`` is that of this nest, ``formats`` are those of the
-    operands of its products."""
+    operands of its products. So many cores (``sharers``) do such steps from the memory of this one."""
     reason = cannot_attend(instance, lanes, formats)
     functions = {name: count for name, count in work.items() if name != "mac"}
     if not reason and lanes is not None:
         reason = supports(lanes.core, functions)
     if reason or lanes is None:
         raise MappingError(reason)
-    shape = _shape(nest, instance.core, formats)
+    shape = shape_of(nest, instance.core, formats)
     room = border.memories[0][2].total_bytes
-    tiles = list(_tiles(nest, shape, room if streamed else math.inf, streamed))
+    tiles = list(tiles_within(nest, shape, room if streamed else math.inf, streamed))
     if not tiles:
-        least = min(tile.own_bytes + _buffers(nest, shape, tile) for tile in _every_tile(shape))
+        least = min(tile.own_bytes + buffers(nest, shape, tile) for tile in every_tile(shape))
         raise DoesNotFit("one tile of scores and its operands", border.memories[0][1], least, room)
-    useful = _useful_cycles(shape, instance.core)
-    per_byte = 8 / border.bits_per_cycle
-
-    def estimate(tile: _Tile) -> tuple[float, bool, int]:
-        moved = per_byte * sum(_moved(shape, tile, operand)[0] for operand in nest.operands) if streamed else 0.0
-        return max(useful, moved), not _staying(shape, tile, instance.core), -tile.rows * tile.keys
-
-    best: tuple[float, _Tile, _Run] | None = None
-    known: dict[tuple[int, int, bool], _Run] = {}
-    for tile in sorted(tiles, key=estimate):
-        least_cycles = estimate(tile)[0]
-        if best is not None and least_cycles >= best[0]:
-            break
-        pair = tile.rows, tile.keys, bool(_staying(shape, tile, instance.core))
-        if pair not in known:
-            if len(known) == FINALISTS:
-                continue
-            known[pair] = _run(shape, tile, functions, instance.core, lanes.core, objective, store)
-        cycles = max(known[pair].cycles, least_cycles)
-        if best is None or cycles < best[0]:
-            best = cycles, tile, known[pair]
-    assert best is not None
-    return _step(nest, shape, best[1], best[2], useful, instance.core, streamed)
+    run = lambda tile: _run(shape, tile, functions, instance.core, lanes.core, objective, store)  # noqa: E731
+    chosen = _Choice(nest, shape, instance.core, border if streamed else None, run, tiles, sharers)
+    tile, found = chosen.best()
+    return _step(nest, shape, tile, found, chosen.useful, instance.core, streamed)
 
 
-def _useful_cycles(shape: _Shape, core: Core) -> float:
+@dataclass
+class _Choice:
+    """Which tile a step takes: of those that are looked at, the one that is done first with all that passes the
+    ``border``, if there is one: its first operands in, the slower of core and wires, its last results out. Cores on one
+    memory wait for its port while the others have it."""
+
+    nest: LoopNest
+    shape: Shape
+    core: Core
+    border: Border | None
+    run: Callable[[Tile], _Run]
+    tiles: list[Tile]
+    sharers: int
+    useful: float = 0.0
+    known: dict[tuple[int, int, bool], _Run] = field(default_factory=dict)
+    found: tuple[float, Tile, _Run] | None = None
+
+    def __post_init__(self) -> None:
+        self.useful = _useful_cycles(self.shape, self.core)
+
+    def best(self) -> tuple[Tile, _Run]:
+        """Those are looked at that move least, the largest of them; then, as long as that is faster, tiles with half
+        the rows, half the keys, or both, of the best one: their first operands are there earlier."""
+        for tile in sorted(self.tiles, key=self._least):
+            if self.found is not None and self._least(tile)[0] >= self.found[0]:
+                break
+            if self._pair(tile) in self.known or len(self.known) < FINALISTS:
+                self._try(tile)
+        assert self.found is not None
+        before = None
+        while self.border is not None and before is not self.found[1]:
+            before = self.found[1]
+            rows, keys = (halves(size, self.shape.grain)[:2] for size in (before.rows, before.keys))
+            for tile in self.tiles:
+                if tile.rows in rows and tile.keys in keys:
+                    self._try(tile)
+        return self.found[1:]
+
+    def _least(self, tile: Tile) -> tuple[float, bool, int]:
+        """Cycles that a tile takes at least; then, which one is looked at first."""
+        return max(self.useful, self._wires(tile)[0]), not _staying(self.shape, tile, self.core), -tile.rows * tile.keys
+
+    def _pair(self, tile: Tile) -> tuple[int, int, bool]:
+        """Equal for tiles that take the core equally long."""
+        return tile.rows, tile.keys, bool(_staying(self.shape, tile, self.core))
+
+    def _try(self, tile: Tile) -> None:
+        passing, edges = self._wires(tile)
+        pair = self._pair(tile)
+        if self.found is not None and edges + max(self.useful, passing - edges) >= self.found[0]:
+            return
+        if pair not in self.known:
+            self.known[pair] = self.run(tile)
+        run = self.known[pair]
+        cycles = edges + max(run.cycles, passing - edges) + (self.sharers - 1) * run.port_cycles
+        if self.found is None or cycles < self.found[0]:
+            self.found = cycles, tile, self.known[pair]
+
+    def _wires(self, tile: Tile) -> tuple[float, float]:
+        """Cycles of all that passes the border, and of what the core waits for at both ends."""
+        if self.border is None:
+            return 0.0, 0.0
+        per_byte, operands = 8 / self.border.bits_per_cycle, self.nest.operands
+        passing = per_byte * sum(moved_bytes(self.shape, tile, operand)[0] for operand in operands)
+        edges = per_byte * sum(at_ends(self.shape, tile, operand) for operand in operands)
+        return passing, edges + 2 * self.border.latency_cycles
+
+
+def _useful_cycles(shape: Shape, core: Core) -> float:
     """Cycles of the array for all products with every unit busy."""
     macs: dict[float, int] = {}
     for product, pair in zip(products(shape, shape.rows, shape.keys), shape.formats, strict=True):
         pace = core.units * core.rate(*pair, either_way=True).products_per_cycle
         macs[pace] = macs.get(pace, 0) + shape.groups * product.points
     return math.fsum(many / pace for pace, many in macs.items())
-
-
-def _shape(nest: LoopNest, core: Core, formats: Formats) -> _Shape:
-    sizes, backward = nest.sizes, len(nest.writes) == 3
-    query, value = (nest.operands[1], nest.operands[3]) if backward else (nest.operands[0], nest.operands[2])
-    groups, shared = sizes["B"] * sizes["H"], sizes["J"]
-    widths = query.shape[-1], value.shape[-1]
-    return _Shape(
-        groups, groups * shared, shared * sizes["N"], sizes["C"], *widths, backward, query.dtype,
-        core.rate(*formats[0], either_way=True).accumulator, formats,
-    )  # fmt: skip
-
-
-# --- tiles ------------------------------------------------------------------------------------------------------------
-
-
-def _halves(size: int, grain: int = 1) -> tuple[int, ...]:
-    """A size and what halving it gives, in whole grains."""
-    found = [size]
-    while found[-1] > max(SMALLEST, grain):
-        found.append(-(-found[-1] // (2 * grain)) * grain)
-    return tuple(found)
-
-
-def _every_tile(shape: _Shape) -> Iterator[_Tile]:
-    for rows in _halves(shape.rows, shape.grain):
-        row_tiles = -(-shape.rows // rows)
-        for keys in _halves(shape.keys, shape.grain):
-            for block in _halves(shape.keys, shape.grain) if shape.backward else (shape.keys, keys):
-                if block < keys:
-                    continue
-                blocks = -(-shape.keys // block)
-                # whoever does not fit as a whole comes once for every part of the other
-                again = row_tiles > 1 and blocks > 1
-                passes = (blocks if again else 1, 1) if shape.backward else (1, row_tiles if again else 1)
-                yield _Tile(rows, keys, block, _own_bytes(shape, rows, keys, block), *passes)
-
-
-def _tiles(nest: LoopNest, shape: _Shape, room: float, streamed: bool) -> Iterator[_Tile]:
-    """Tiles that fit. A step whose operands are held has them in the memory anyway."""
-    for tile in _every_tile(shape):
-        if not streamed or tile.own_bytes + _buffers(nest, shape, tile) <= room:
-            yield tile
-
-
-def _own_bytes(shape: _Shape, rows: int, keys: int, block: int) -> int:
-    """Scores and probabilities of two tiles (one on the array, one on the lanes), statistics of the rows, sums."""
-    scores = rows * keys * (shape.sum + shape.probability) * 2
-    of_row, of_key = shape.copied_bits
-    copies = whole_bytes(rows * of_row + block * of_key)
-    if not shape.backward:  # maximum, sum, correction; sums of the output
-        return scores + rows * (3 + shape.value_width) * shape.sum + copies
-    sum_elements = rows * shape.width + block * (shape.width + shape.value_width)  # dQ; dK, dV
-    # scores and their gradients; log-sum-exp and delta
-    return 2 * scores + (2 * rows + sum_elements) * shape.sum + copies
-
-
-def _buffers(nest: LoopNest, shape: _Shape, tile: _Tile) -> int:
-    """Bytes of the operands' tiles; a mask comes with the scores, which are in a tile's own bytes."""
-    return sum(_buffer(shape, tile, operand) for operand in nest.operands if operand.name != MASK)
-
-
-def _buffer(shape: _Shape, tile: _Tile, operand: Operand) -> int:
-    """Bytes of an operand's tile: two, if it changes."""
-    first, parts = _first(shape, tile, operand)
-    return first * (2 if parts > 1 else 1)
-
-
-def _moved(shape: _Shape, tile: _Tile, operand: Operand) -> tuple[int, int]:
-    """(bytes that cross the border for an operand, of them sums that come back)."""
-    size = operand.bytes
-    is_key = _is_key(operand)
-    passes = tile.key_passes if is_key else tile.row_passes
-    if operand.name == MASK:  # read with the scores of every head that it holds for
-        return size * max(1, shape.heads // math.prod(operand.shape[:-2])), 0
-    if not operand.written:
-        return size * passes, 0
-    if is_key or passes == 1:
-        return size, 0
-    again = (passes - 1) * math.prod(operand.shape) * shape.sum  # dQ leaves as sums and comes back
-    return size + again, again
-
-
-def _first(shape: _Shape, tile: _Tile, operand: Operand) -> tuple[int, int]:
-    """(bytes of an operand in one tile, how many such parts there are)."""
-    parts = shape.groups * (-(-shape.keys // tile.block) if _is_key(operand) else -(-shape.rows // tile.rows))
-    return -(-operand.bytes // parts), parts
-
-
-def _is_key(operand: Operand) -> bool:
-    return "C" in operand.dims and "N" not in operand.dims
 
 
 # --- cycles and joules ------------------------------------------------------------------------------------------------
@@ -333,7 +239,7 @@ class _Product:
         return max(cost.compute_cycles + cost.exposed_cycles, *self.ports(core).values())
 
 
-def _staying(shape: _Shape, tile: _Tile, core: Core) -> tuple[int, ...]:
+def _staying(shape: Shape, tile: Tile, core: Core) -> tuple[int, ...]:
     """Which products of a tile have sums that stay where the array adds up."""
     level = core.level(core.accumulator_level)
     if level.name == core.top("O").name:
@@ -341,27 +247,29 @@ def _staying(shape: _Shape, tile: _Tile, core: Core) -> tuple[int, ...]:
     elements = tile.block * (shape.width + shape.value_width) if shape.backward else tile.rows * shape.value_width
     if 2 * elements * shape.sum > level.total_bytes:
         return ()
-    return (2, 4) if shape.backward else (1,)
+    first = shape.score_products
+    return (first, first + 2) if shape.backward else (first,)
 
 
-def products(shape: _Shape, rows: int, keys: int) -> tuple[LoopNest, ...]:
+def products(shape: Shape, rows: int, keys: int) -> tuple[LoopNest, ...]:
     """The matrix products of one tile: scores and their gradients leave as sums, all else in the operands' type."""
     made, held = shape.accumulator, shape.formats
-    scores = _product(rows, keys, shape.width, ("N", "C"), ("K", "C"), held[0], made)
+    scores = (_product(rows, keys, shape.width, ("N", "C"), ("K", "C"), held[0], made),)
     if not shape.backward:
-        return scores, _product(rows, shape.value_width, keys, ("N", "C"), ("C", "K"), held[1], made)
+        return *scores, _product(rows, shape.value_width, keys, ("N", "C"), ("C", "K"), held[1], made)
+    held = held[-4:]
     return (
-        scores,
-        _product(rows, keys, shape.value_width, ("N", "C"), ("K", "C"), held[1], made),  # dP = dO·Vᵀ
-        _product(keys, shape.value_width, rows, ("C", "N"), ("C", "K"), held[2], made),  # dV += Pᵀ·dO
-        _product(rows, shape.width, keys, ("N", "C"), ("C", "K"), held[3], made),  # dQ += dS·K
-        _product(keys, shape.width, rows, ("C", "N"), ("C", "K"), held[4], made),  # dK += dSᵀ·Q
+        *(() if shape.kept else scores),
+        _product(rows, keys, shape.value_width, ("N", "C"), ("K", "C"), held[0], made),  # dP = dO·Vᵀ
+        _product(keys, shape.value_width, rows, ("C", "N"), ("C", "K"), held[1], made),  # dV += Pᵀ·dO
+        _product(rows, shape.width, keys, ("N", "C"), ("C", "K"), held[2], made),  # dQ += dS·K
+        _product(keys, shape.width, rows, ("C", "N"), ("C", "K"), held[3], made),  # dK += dSᵀ·Q
     )
 
 
 def whole_products(nest: LoopNest, core: Core, formats: Formats) -> tuple[int, tuple[LoopNest, ...]]:
     """How many times each, and the products of a nest with all rows and keys in one tile."""
-    shape = _shape(nest, core, formats)
+    shape = shape_of(nest, core, formats)
     return shape.groups, products(shape, shape.rows, shape.keys)
 
 
@@ -378,7 +286,7 @@ def _product(
 
 
 def _run(
-    shape: _Shape, tile: _Tile, functions: Mapping[str, int], core: Core, lanes: Core, objective: str, store: CostStore
+    shape: Shape, tile: Tile, functions: Mapping[str, int], core: Core, lanes: Core, objective: str, store: CostStore
 ) -> _Run:
     """Cost of all tiles of a step; those at the edges by their own size."""
     pace = core.clock_hz / lanes.clock_hz
@@ -429,7 +337,7 @@ def _run(
     return _Run(macs, compute, array + ends, cycles + shortest + ends, energy, bound_by, max(busiest.values()))
 
 
-def _sizes(shape: _Shape, tile: _Tile) -> Iterator[tuple[int, int, int]]:
+def _sizes(shape: Shape, tile: Tile) -> Iterator[tuple[int, int, int]]:
     """(how many, rows, keys) of all tiles of a step."""
     for many_rows, rows in _parts(shape.rows, tile.rows):
         for many_keys, keys in _parts(shape.keys, tile.keys):
@@ -442,7 +350,7 @@ def _parts(size: int, tile: int) -> list[tuple[int, int]]:
 
 
 def _ports(
-    shape: _Shape, scores: int, found: Sequence[_Product], core: Core, lanes: Core, pace: float
+    shape: Shape, scores: int, found: Sequence[_Product], core: Core, lanes: Core, pace: float
 ) -> tuple[dict[str, float], dict[str, float]]:
     """(cycles of every port of the memory that array and lanes share, joules of the lanes there) for one tile."""
     top, level, slot = core.top("O"), lanes.top("O"), "I" if lanes.levels_of("I") else "W"
@@ -451,10 +359,11 @@ def _ports(
         for name, cycles in product.ports(core).items():
             if name.startswith(f"{top.name}."):
                 ports[name] = ports.get(name, 0.0) + cycles
-    times = 2 if shape.backward else 1  # backward: scores and their gradients
-    read, written = times * scores * shape.sum * 8, times * scores * shape.probability * 8
+    made, times = shape.score_products, 2 if shape.backward else 1  # backward: scores and their gradients
+    read = (made * shape.sum + (shape.kept if shape.backward else 0)) * scores * 8
+    written = (times * shape.probability + (0 if shape.backward else shape.kept)) * scores * 8
     # all products but the scores and their gradients add to sums; those that do not stay below lie in the memory
-    summing = [product.nest for product in found[times:] if not product.stays]
+    summing = [product.nest for product in found[made:] if not product.stays]
     sum_bits = 8 * shape.sum * sum(nest.points // nest.sizes["C"] for nest in summing)
     for port, bits, clock in (
         (level.port_for(slot, Flow.FEED), read, pace),
@@ -467,18 +376,17 @@ def _ports(
     return ports, {top.name: joules + sum_bits * top.read_energy_j_per_bit}
 
 
-def _step(nest: LoopNest, shape: _Shape, tile: _Tile, run: _Run, useful: float, core: Core, streamed: bool) -> StepCost:
+def _step(nest: LoopNest, shape: Shape, tile: Tile, run: _Run, useful: float, core: Core, streamed: bool) -> StepCost:
     assert run.macs == _macs(shape), "every product of every score, once"
     operands = []
     for operand in nest.operands:
-        is_key = _is_key(operand)
-        slot = "O" if operand.written else ("W" if is_key else "I")
+        slot = "O" if operand.written else ("W" if is_key(operand) else "I")
         if not streamed:
             operands.append(OperandCost(slot, 0, 0, 0, 0, False))
             continue
-        total, again = _moved(shape, tile, operand)
-        first, _ = _first(shape, tile, operand)
-        operands.append(OperandCost(slot, total, min(first, total), again, _buffer(shape, tile, operand), False))
+        total, again = moved_bytes(shape, tile, operand)
+        ends = at_ends(shape, tile, operand)
+        operands.append(OperandCost(slot, total, ends, again, buffer(shape, tile, operand), False))
     operands[0] = replace(operands[0], buffer=operands[0].buffer + tile.own_bytes)
     useful = min(useful, run.compute)
     return StepCost(
@@ -493,8 +401,8 @@ def _step(nest: LoopNest, shape: _Shape, tile: _Tile, run: _Run, useful: float, 
     )
 
 
-def _macs(shape: _Shape) -> int:
+def _macs(shape: Shape) -> int:
     scores = shape.groups * shape.rows * shape.keys
     if shape.backward:
-        return scores * (3 * shape.width + 2 * shape.value_width)
+        return scores * ((2 if shape.kept else 3) * shape.width + 2 * shape.value_width)
     return scores * (shape.width + shape.value_width)

@@ -21,7 +21,7 @@ from monet.hashed import Hashed
 from monet.mapping.cost_store import CostStore, Kept, Section
 from monet.mapping.errors import DoesNotFit
 from monet.mapping.unfused.border import Border
-from monet.schedule.costs.attention_cost import attention_step, lanes_beside
+from monet.schedule.costs.attention_cost import arrays_beside, attention_step, lanes_beside
 from monet.schedule.costs.block_kernels import Cache, kernel_of, kernel_step
 from monet.schedule.costs.output_stage import behind_the_array, feeder
 from monet.schedule.costs.step_cost import (
@@ -248,9 +248,14 @@ class CostTable:
             if is_matrix and (instance.core.streamed or not held):
                 beyond = border.stream if held else border
             lanes = lanes_beside(self.machine.accelerator, instance) if operator.is_attention else None
-            content = instance.core, beyond, goal if is_matrix else "", lanes and lanes.core
+            sharers = self._sharers(instance, cores) if operator.is_attention else 1
+            content = instance.core, beyond, goal if is_matrix else "", lanes and lanes.core, sharers
             self._numbers[key] = self.store[SURROUNDINGS].get_or(content, self.store.next_number)
         return self._numbers[key]
+
+    def _sharers(self, instance: CoreInstance, cores: int) -> int:
+        """How many of so many cores that work side by side compute from the memory of one."""
+        return min(cores, arrays_beside(self.machine.accelerator, instance))
 
     def _border(self, instance: CoreInstance, cores: int, share: float, supply: int, sharing: Sharing) -> Border:
         key = instance.name, cores, share, supply, sharing
@@ -289,7 +294,10 @@ class CostTable:
         if operator.is_attention:
             lanes = lanes_beside(self.machine.accelerator, instance)
             formats = tuple(pair for pair, _ in operator.products)
-            return attention_step(nest, work, instance, lanes, border, self.objective, not held, self.store, formats)
+            return attention_step(
+                nest, work, instance, lanes, border, self.objective, not held, self.store, formats,
+                self._sharers(instance, cores),
+            )  # fmt: skip
         return vector_step(nest, work, operator.dimensions, instance, border, not held)
 
     def _as_kernel(

@@ -35,7 +35,7 @@ from monet.mapping.mapper.search import Target, frames
 from monet.mapping.nest.phases import phases
 from monet.mapping.nest.prices import known_shape
 from monet.mapping.vector import STREAM_TILES, supports
-from monet.schedule.costs.attention_cost import lanes_beside
+from monet.schedule.costs.attention_cost import lanes_beside, whole_products
 from monet.schedule.costs.block_kernels import kernel_of
 from monet.schedule.costs.cost_table import CostTable
 from monet.schedule.expansion.geometry import make_steps, step_nest
@@ -88,6 +88,10 @@ def array_cycles(operator: Operator, core: Core, split: Split, store: CostStore)
     def compute() -> float:
         steps = make_steps(operator.nest, {}, split)
         piece = step_nest(operator.nest, steps, steps.longest)
+        if operator.is_attention:
+            pairs = tuple(pair for pair, _ in operator.products)
+            groups, nests = whole_products(piece, core, pairs)
+            return groups * _fewest_cycles(nests, core, store)
         formats = [operand.dtype for operand in operator.nest.reads[:2]]
         sums = math.prod(many for dim, many in split if dim not in operator.nest.writes[0].dims)
         kernel, arrays = kernel_of(operator.nest, core, steps.count, sums), arrays_for(core, *formats)
@@ -509,9 +513,11 @@ def _best(clocked: Clocked, many: int, table: CostTable) -> Split:
         return ()
     beside, array, cycles = _timed(clocked, table)
     cycles = cycles[:many]
+    some = beside[0][:many], beside[1][:many], beside[2][:many]
     if clock.operator.is_matrix:
-        some = beside[0][:many], beside[1][:many], beside[2][:many]
         cycles = _looked_at(clock, some, array[:many], cycles, table.store)
+    elif clock.operator.is_attention:
+        cycles = _looked_at(clock, some, array[:many], cycles, table.store, clocked.attending)
     least = cycles.min()
     if cycles[0] <= ALONE * least:
         return ()
@@ -552,10 +558,13 @@ def _simplest(ways: Ways, cycles: F64, operator: Operator, launch: float) -> int
     return min(close.tolist(), key=order)
 
 
-def _looked_at(clock: Clock, beside: tuple[F64, F64, F64], array: F64, cycles: F64, store: CostStore) -> F64:
+def _looked_at(
+    clock: Clock, beside: tuple[F64, F64, F64], array: F64, cycles: F64, store: CostStore, attending: float = 0.0
+) -> F64:
     """Cycles with what the array really takes of the splits that may be best. ``cycles`` with the least that it may
     take are a lower bound: those left (infinite) are out once one is found that is less. One core always: it is what
-    splits are compared with."""
+    splits are compared with. Of fused attention a piece has its share of what the whole takes (``attending``) beyond
+    the array at its best."""
     found, best = [math.inf] * len(array), math.inf
     slowest, together, after = (part.tolist() for part in beside)
     least, bound = array.tolist(), cycles.tolist()
@@ -563,6 +572,9 @@ def _looked_at(clock: Clock, beside: tuple[F64, F64, F64], array: F64, cycles: F
         if bound[number] > best * CLOSE:
             break
         taken = max(clock.array_cycles(number, store), least[number])
+        if attending:
+            more = max(0.0, attending - clock.array_cycles(0, store))
+            taken = max(taken, clock.array_cycles(number, store) + float(clock.ways.share[number]) * more)
         found[number] = HIDDEN * max(slowest[number], taken) + (1 - HIDDEN) * (together[number] + taken) + after[number]
         best = min(best, found[number])
     return np.array(found) if math.isfinite(best) else cycles

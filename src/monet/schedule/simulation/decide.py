@@ -204,6 +204,8 @@ def wait_for_entry(plan: Tables, state: State, new: int, e: int) -> None:
         depend(state, new, state.guards[copy].until, 0, DATA)
     elif live.kind in (HOLD_READ, STREAM_READ) and copy >= 0:
         depend(state, new, state.guards[copy].ready, 0, DATA)
+    elif live.kind == STREAM_READ and live.first == 0:  # too small for a first part that it would wait for
+        wait_for_block(state, new, entry.block)
 
 
 @part()

@@ -15,6 +15,7 @@ from monet.mapping.cost_store import Section, default_store
 from monet.numerics.gradient_error import gradient_error
 from monet.options import options_of
 from monet.request import Request
+from monet.request.attention import fastest
 from monet.request.evaluation import schedule_of
 from monet.schedule.engine import NoSchedule, Scheduler
 from monet.schedule.evaluation import model_version
@@ -68,7 +69,7 @@ def _evaluate(space: Space, values: Mapping[str, Any], metrics: dict[str, float]
         metrics |= _pipelined(space, workloads, accelerator, metrics["full_use_power_w"])
         workloads = {}
     for name, workload in workloads.items():
-        figures = _run(name, workload, accelerator, run)
+        figures, workload = _run(name, workload, accelerator, run)
         metrics |= {
             f"{name}.latency_s": figures.latency_s,
             f"{name}.energy_j": figures.energy_j,
@@ -111,16 +112,25 @@ def _require(space: Space, known: Mapping[str, Any]) -> None:
             raise _Infeasible(f"constraint: {constraint.explain(known)}")
 
 
-def _run(name: str, workload: Workload, accelerator: Accelerator, run: Run) -> Figures:
+def _run(name: str, workload: Workload, accelerator: Accelerator, run: Run) -> tuple[Figures, Workload]:
+    """Figures of a workload, and itself with the attention that is fastest on this design where it leaves that open."""
+
+    def cost(asked: Workload) -> tuple[Figures, float | None, str]:
+        scheduler = Scheduler(graph_of(asked), accelerator, asked.objective)
+        try:
+            scheduler.check_fits()
+            schedule = run(asked, scheduler)
+        except NoSchedule as error:
+            raise MonetError(error.reason.message) from None
+        figures = figures_of(scheduler, schedule)
+        fits = figures.dram_peak_bytes <= accelerator.dram.capacity_bytes
+        return figures, figures.latency_s if fits else None, ""
+
     try:
-        scheduler = Scheduler(graph_of(workload), accelerator, workload.objective)
-        scheduler.check_fits()
-        schedule = run(workload, scheduler)
-    except NoSchedule as error:
-        raise _Infeasible(f"{name}: {error.reason.message}") from None
+        figures, taken = fastest(workload, cost)
     except MonetError as error:
         raise _Infeasible(f"{name}: {' '.join(str(error).split())}") from None
-    return figures_of(scheduler, schedule)
+    return figures, replace(workload, attention=taken.name)
 
 
 def _gradient_error(name: str, workload: Workload) -> float:

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from monet.search.mining.candidates import candidates
 from monet.search.mining.feasibility import excluded, nothing_feasible
 from monet.search.mining.metrics import Metric
 from monet.search.mining.templates import Limits, Template
+from monet.training.options import without_hardware
 
 FRONT_AREAS = (0.7, 0.4)  # shares of the best design's area at which smaller ones are looked for
 
@@ -61,7 +62,12 @@ class Problem:
     def space(self) -> Space:
         """The designs within limits as a space."""
         further = [f"{name}.latency_s <= {most!r}" for name, most in self.floors_s().items()]
-        return self.template.space(self.workloads, self.limits, self.goal.objective, further)
+        # bounds are of one implementation of attention, so designs are evaluated with that one
+        workloads = {
+            name: replace(workload, attention=without_hardware(workload.attention))
+            for name, workload in self.workloads.items()
+        }
+        return self.template.space(workloads, self.limits, self.goal.objective, further)
 
     def cost(self, record: Record) -> float:
         """Cost of an evaluated design."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from monet.graph.operators.attention_products import keeps_scores
 from monet.report.onnx.body import Body, Value
 from monet.report.onnx.operators.matmul import exact_sums, matmul, swapped
 from monet.report.onnx.operators.quantize import Rounding, rounded
@@ -50,13 +51,15 @@ def _attention(b: Body) -> tuple[Value, ...]:
     total = top + b.node("Log", b.node("Exp", scores - top).sum((3,), keepdims=True))
     p = _narrow(b, 1, 0, b.node("Exp", scores - total), (*shapes[0][:3], sizes[1]))
     out = matmul(b, p, _shared_heads(_narrow(b, 1, 1, value, shapes[2]), shapes[2], heads))
-    return out, total.reshape(b.call.outputs[1].shape)
+    return out, total.reshape(b.call.outputs[1].shape), *([scores] if keeps_scores(b.call.attrs) else ())
 
 
 @writes("attention_gradient")
 def _attention_gradient(b: Body) -> tuple[Value, ...]:
     exact_sums(b)
-    g, query, key, value, out, log_sum_exp, *mask = b.inputs
+    g, query, key, value, out, log_sum_exp, *more = b.inputs  # a mask, or the scores
+    kept = keeps_scores(b.call.attrs)
+    first = 0 if kept else 1  # the number of the product behind the scores
     heads, scale, sizes = b.shape(1)[1], float(b.call.attrs["scale"]), (b.shape(1)[2], b.shape(2)[2])
     shapes = {"g": b.shape(0), "q": b.shape(1), "k": b.shape(2), "v": b.shape(3), "s": (*b.shape(1)[:3], sizes[1])}
 
@@ -66,13 +69,14 @@ def _attention_gradient(b: Body) -> tuple[Value, ...]:
     def shared(number: int, x: Value, of: str) -> Value:
         return _shared_heads(held(number, 1, x, of), shapes[of], heads)
 
-    p = b.node("Exp", _scores(b, held(0, 0, query, "q"), shared(0, key, "k"), mask, sizes) - log_sum_exp.unsqueeze(3))
-    dp = matmul(b, held(1, 0, g, "g"), swapped(shared(1, value, "v"), 4))
+    scores = more[0] if kept else _scores(b, held(0, 0, query, "q"), shared(0, key, "k"), more, sizes)
+    p = b.node("Exp", scores - log_sum_exp.unsqueeze(3))
+    dp = matmul(b, held(first, 0, g, "g"), swapped(shared(first, value, "v"), 4))
     ds = p * (dp - (g * out).sum((3,), keepdims=True))
-    dk = scale * matmul(b, swapped(held(4, 0, ds, "s"), 4), held(4, 1, query, "q"))
-    dv = matmul(b, swapped(held(2, 0, p, "s"), 4), held(2, 1, g, "g"))
+    dk = scale * matmul(b, swapped(held(first + 3, 0, ds, "s"), 4), held(first + 3, 1, query, "q"))
+    dv = matmul(b, swapped(held(first + 1, 0, p, "s"), 4), held(first + 1, 1, g, "g"))
     return (
-        scale * matmul(b, held(3, 0, ds, "s"), shared(3, key, "k")),
+        scale * matmul(b, held(first + 2, 0, ds, "s"), shared(first + 2, key, "k")),
         _per_group(dk, b.shape(2), heads),
         _per_group(dv, b.shape(3), heads),
     )
