@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -27,6 +28,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 MOST_DIGESTS = 6  # of a kernel, kept on disk
 SECONDS_OF_ALL = 50  # of processor time that all kernels take, as measured on one machine
 OPTIONS = {"nogil": True, "boundscheck": False, "no_cfunc_wrapper": True}
+INDICES = "from the start"  # how kernels count; part of what their machine code depends on
 
 announce: Callable[[str], None] = lambda text: print(text, file=sys.stderr)  # noqa: E731 - replaced by user interfaces
 
@@ -175,17 +177,40 @@ def _compile(function: Callable[..., Any]) -> Callable[..., Any]:
         _compile_all_first()
     if done is None or not done.exists():
         announce(f"monet: compiling the {function.__name__} kernel, once ...")
-    dispatcher.compile(compiled_types)
+    with _indices_from_the_start():
+        dispatcher.compile(compiled_types)
     if done is not None and not done.exists():
         done.touch()
     return cast(Callable[..., Any], dispatcher)
+
+
+@contextmanager
+def _indices_from_the_start() -> Iterator[None]:
+    """Compile without what lets an index below zero count from the end of an array. Numba asks that of every signed
+    index, which takes a quarter to a third of a kernel's time, and no kernel counts so
+    (``test_no_kernel_leaves_its_arrays``). What else is compiled meanwhile, by whoever, waits."""
+    from numba.core import types
+    from numba.core.compiler_lock import global_compiler_lock
+    from numba.np import arrayobj
+
+    def as_it_is(context: Any, builder: Any, kind: Any, index: Any, size: Any) -> Any:
+        return context.cast(builder, index, kind, types.intp if kind.signed else types.uintp)
+
+    with global_compiler_lock:
+        wrapping, arrayobj.fix_integer_index = arrayobj.fix_integer_index, as_it_is
+        try:
+            yield
+        finally:
+            arrayobj.fix_integer_index = wrapping
 
 
 def _directory(function: Callable[..., Any], signature: str) -> Path | None:
     """Where the machine code of a kernel as it is now lies; None where nothing can be kept."""
     kept = os.environ.get("NUMBA_CACHE_DIR")
     every = (Path(kept) if kept else cache_directory() / "kernels") / _name(function)
-    folder = every / hashlib.sha256(f"{fingerprint(function)} {signature} {OPTIONS}".encode()).hexdigest()[:16]
+    folder = (
+        every / hashlib.sha256(f"{fingerprint(function)} {signature} {OPTIONS} {INDICES}".encode()).hexdigest()[:16]
+    )
     try:
         if not folder.is_dir():
             keep_newest(every, MOST_DIGESTS - 1)

@@ -172,10 +172,10 @@ class Scheduler:
         with without_collecting():
             kept = self.short.shortened(plan)
             expanded, decided, strict = self._decided(kept, self.draft(kept))
-            layers, resources = Recurrence(self.short, expanded, decided), len(self.machine.resource_names)
-            order, _ = best_order(decided, self.machine, strict, lambda order: layers.whole_ticks(order, resources))
+            layers = Recurrence(self.short, expanded, decided)
+            order, _ = best_order(decided, self.machine, strict, layers.whole_ticks)
             found, timed = timed_in_order(decided, self.machine, order, Workspace())
-            return Schedule(plan, expanded, found, timed, layers.repeated(order, resources, found, timed))
+            return Schedule(plan, expanded, found, timed, layers.repeated(order, found, timed))
 
     def makespan(self, plan: Plan, made: Draft, most: int = NEVER) -> int:
         """Ticks of the schedule that ``timed`` would make; ``most`` if they are not less, which is often known long
@@ -184,8 +184,8 @@ class Scheduler:
             expanded, decided, strict = self._decided(plan, made, own_workspace())
             if self.short is None:
                 return served_within(decided, self.machine, most, strict=strict)
-            layers, resources = Recurrence(self.short, expanded, decided), len(self.machine.resource_names)
-            _, ticks = best_order(decided, self.machine, strict, lambda order: layers.whole_ticks(order, resources))
+            layers = Recurrence(self.short, expanded, decided)
+            _, ticks = best_order(decided, self.machine, strict, layers.whole_ticks)
             return min(most, ticks)
 
     def _decided(self, plan: Plan, made: Draft, room: Workspace | None = None) -> tuple[Expanded, Decided, bool]:

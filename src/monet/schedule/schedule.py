@@ -16,7 +16,7 @@ from monet.arrays import I64, Bool, I64x2
 from monet.schedule.expansion.expand import Expanded
 from monet.schedule.folding.repeated import Repeated
 from monet.schedule.plan import Plan
-from monet.schedule.simulation.queues import renumber
+from monet.schedule.simulation.queues import renumber, reorder
 from monet.schedule.simulation.records import (
     COMPUTE,
     EVICT,
@@ -30,6 +30,7 @@ from monet.schedule.simulation.records import (
     WRITE,
     WRITES,
     Copies,
+    Dependencies,
     DramStays,
     Events,
     Nodes,
@@ -46,12 +47,13 @@ class Decided(NamedTuple):
     copies: Copies
     dram: DramStays
 
-    def renumbered(self, nodes: Nodes, place: I64, room: Workspace) -> Decided:
-        """The same in ``room`` with nodes in another order; ``place``: the new number of each."""
-        _, deps, bookings = self.events
-        events = Events(nodes, room.copy(deps), room.copy(bookings))
+    def in_order(self, order: I64, room: Workspace) -> Decided:
+        """The same in ``room`` with nodes in another order."""
+        (nodes, deps, bookings), place = self.events, np.empty(len(order), np.int64)
+        events = Events(room.table(Nodes, len(nodes)), room.table(Dependencies, len(deps)), room.copy(bookings))
+        reorder(order, self.events, events, place)
         found = Decided(events, room.copy(self.copies), room.copy(self.dram))
-        for column in (found.events.deps.node, found.copies.came, found.copies.went, found.dram.came, found.dram.went):
+        for column in (found.copies.came, found.copies.went, found.dram.came, found.dram.went):
             renumber(place, column)
         return found
 

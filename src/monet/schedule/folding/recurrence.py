@@ -22,7 +22,7 @@ from monet.schedule.folding.repeated import Repeated
 from monet.schedule.folding.shortened import NotRepeating, Shortened
 from monet.schedule.schedule import Decided, bookings_of
 from monet.schedule.simulation.records import NOT_YET, Nodes
-from monet.schedule.simulation.replay import Timed, along_data, end_times, ends_along_data, waited_along, waits_before
+from monet.schedule.simulation.replay import Timed, along_data, ends_along_data, waited_along, waits_before
 
 AROUND = range(3)  # segments that are compared, counted from the last one before a cut
 OF_ITSELF = ("kind", "bytes", "bursts", "source", "target", "targets", "place", "own", "every", "latency", "duration")
@@ -50,18 +50,18 @@ class Recurrence:
             self._check_bookings(rows)
             self.rows.append(rows)
 
-    def whole_ticks(self, order: I64, resources: int) -> int:
-        """The makespan of all layers if nodes are served in some order."""
-        return self._whole(order, resources)[0]
+    def whole_ticks(self, order: I64, end: I64) -> int:
+        """The makespan of all layers if nodes are served in some order, and end then."""
+        return self._whole(order, end)[0]
 
-    def repeated(self, order: I64, resources: int, found: Decided, timed: Timed) -> Repeated:
+    def repeated(self, order: I64, found: Decided, timed: Timed) -> Repeated:
         """What the nodes that are served in some order, and ``timed``, stand for. Raises ``NotRepeating`` where layers
         wait, or leave something in memories, in ways that differ."""
-        makespan, later = self._whole(order, resources)
+        place, end = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
+        place[order], end[order] = np.arange(len(order)), timed.end
+        makespan, later = self._whole(order, end)
         self._check_parts()
         self._check_changes()
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
         on_chain = np.zeros(len(order), np.bool_)
         on_chain[waited_along(found.events, timed)[0]] = True
         waits = timed.waits.copy()
@@ -136,10 +136,9 @@ class Recurrence:
                 if any(other.shape != found[0].shape or (other != found[0]).any() for other in found[1:]):
                     raise NotRepeating("layers bring different blocks to memories")
 
-    def _whole(self, order: I64, resources: int) -> tuple[int, list[int]]:
+    def _whole(self, order: I64, end: I64) -> tuple[int, list[int]]:
         """The makespan of all layers, and by pass how much later each is than the one before."""
-        end, place = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
-        end_times(self.decided.events, order, end, resources)
+        place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         later = []
         for rows in self.rows:

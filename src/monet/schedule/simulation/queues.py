@@ -7,7 +7,7 @@ import numpy as np
 
 from monet.arrays import I64, Column
 from monet.compiled import kernel
-from monet.schedule.simulation.records import EVICT, MOVE, NEVER, READ, WRITE, Events, Nodes
+from monet.schedule.simulation.records import EVICT, MOVE, NEVER, READ, WRITE, Events
 
 
 @kernel
@@ -74,11 +74,37 @@ def needed_by(events: Events, start: I64, cores: int, resources: int) -> None:
 
 
 @kernel
-def reorder(order: I64, nodes: Nodes, moved: Nodes, place: I64) -> None:
-    """Nodes in another order, into ``moved``; ``place`` gets the new number of each."""
+def packed(start: I64, keys: I64) -> bool:
+    """Into ``keys`` numbers in the order of ``start``, of equal ones that of the first less; their low bits say which
+    it is, as many as its size takes. NumPy sorts them in a fraction of the time of ``argsort``. False if 63 bits are
+    too few."""
+    bits, least, most, never = 0, NEVER, 0, NEVER
+    while start.size >> bits:
+        bits += 1
+    for number in range(start.size):
+        if start[number] > NEVER // 2:  # what nobody waits for
+            never = min(never, start[number])
+        else:
+            least, most = min(least, start[number]), max(most, start[number])
+    last = most - least + 1
+    for number in range(start.size):
+        at = start[number] - least if start[number] <= NEVER // 2 else start[number] - never + last
+        if at >> (62 - bits):
+            return False
+        keys[number] = at << bits | number
+    return True
+
+
+@kernel
+def reorder(order: I64, events: Events, moved: Events, place: I64) -> None:
+    """Nodes in another order, with what they wait for, into ``moved``; ``place`` gets the new number of each."""
     for number in range(order.size):
         place[order[number]] = number
-        moved[number] = nodes[order[number]]
+    for number in range(order.size):
+        moved.nodes[number] = events.nodes[order[number]]
+    for d in range(events.deps.size):
+        dep, there = events.deps[d], moved.deps[d]
+        there.node, there.lag, there.reason = place[dep.node], dep.lag, dep.reason
 
 
 @kernel

@@ -112,14 +112,14 @@ def booked_ticks(events: Events, booked: I64) -> None:
 
 
 @kernel
-def last_end(events: Events, order: I64, booked: I64, most: int) -> int:
-    """The makespan that ``replay`` would find of the nodes in some order, in a fraction of its time; ``most`` as soon
-    as it is sure to be at least that: what a resource is still ``booked`` for comes one after another."""
+def last_end(events: Events, order: I64, booked: I64, most: int, end: I64) -> int:
+    """The makespan that ``replay`` would find of the nodes in some order, in a fraction of its time, and when each ends
+    (into ``end``); ``most`` as soon as it is sure to be at least that: what a resource is still ``booked`` for comes
+    one after another."""
     nodes, deps, bookings = events.nodes, events.deps, events.bookings
-    free, left = np.zeros(booked.size, np.int64), booked.copy()
-    end, latest = np.empty(order.size, np.int64), 0
-    for number in order:
-        node, ready = nodes[number], 0
+    free, left, latest = np.zeros(booked.size, np.int64), booked.copy(), 0
+    for place in range(order.size):
+        node, ready = nodes[order[place]], 0
         for d in range(node.dep_start, node.dep_end):
             ready = max(ready, end[deps[d].node] + deps[d].lag)
         for b in range(node.book_start, node.book_end):
@@ -130,25 +130,9 @@ def last_end(events: Events, order: I64, booked: I64, most: int) -> int:
                 return most
             left[booking.resource] -= booking.ticks
             free[booking.resource] = ready + booking.ticks
-        end[number] = ready + node.duration + node.latency
-        latest = max(latest, end[number])
+        end[order[place]] = ready + node.duration + node.latency
+        latest = max(latest, end[order[place]])
     return min(latest, most)
-
-
-@kernel
-def end_times(events: Events, order: I64, end: I64, resources: int) -> None:
-    """When ``replay`` would end each of the nodes in some order, into ``end``."""
-    nodes, deps, bookings = events.nodes, events.deps, events.bookings
-    free = np.zeros(resources, np.int64)
-    for number in order:
-        node, ready = nodes[number], 0
-        for d in range(node.dep_start, node.dep_end):
-            ready = max(ready, end[deps[d].node] + deps[d].lag)
-        for b in range(node.book_start, node.book_end):
-            ready = max(ready, free[bookings[b].resource])
-        for b in range(node.book_start, node.book_end):
-            free[bookings[b].resource] = ready + bookings[b].ticks
-        end[number] = ready + node.duration + node.latency
 
 
 @kernel
