@@ -263,11 +263,12 @@ class Expansion:
                 break
             end += 1
         same = slice(place, place + end - group)
-        operators, known, rows = like.steps_of[same], like.origins.known[same], like.origins.rows[same]
-        first = (self.n_steps + np.cumsum(rows[:, 0]) - rows[:, 0]).tolist()
+        operators, known, first = like.steps_of[same], like.origins.known[same], list[int]()
         for steps, each in zip(operators, known, strict=True):
             if each.cuts:
                 self._note_cuts(steps, each)
+            first.append(self.n_steps)
+            self._count(*each.arrays.counts[:2])
         self.operators += operators
         self.known += known
         self.keys += like.origins.keys[same]
@@ -278,7 +279,6 @@ class Expansion:
         self.alike += map(len, self.spans[len(self.spans) - len(known) :])
         self.ahead += like.origins.ahead[same]
         self.alone += like.origins.ahead[same]
-        self._count(*rows[:, :2].sum(axis=0).tolist())
         return end
 
     def _note_cuts(self, stepped: OperatorSteps, known: KnownArrays) -> None:
