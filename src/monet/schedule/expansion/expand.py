@@ -264,11 +264,14 @@ class Expansion:
             end += 1
         same = slice(place, place + end - group)
         operators, known, first = like.steps_of[same], like.origins.known[same], list[int]()
+        next_step, entries = self.n_steps, 0
         for steps, each in zip(operators, known, strict=True):
             if each.cuts:
                 self._note_cuts(steps, each)
-            first.append(self.n_steps)
-            self._count(*each.arrays.counts[:2])
+            first.append(next_step)
+            more = each.arrays.counts
+            next_step += more[0]
+            entries += more[1]
         self.operators += operators
         self.known += known
         self.keys += like.origins.keys[same]
@@ -279,6 +282,7 @@ class Expansion:
         self.alike += map(len, self.spans[len(self.spans) - len(known) :])
         self.ahead += like.origins.ahead[same]
         self.alone += like.origins.ahead[same]
+        self._count(next_step - self.n_steps, entries)
         return end
 
     def _note_cuts(self, stepped: OperatorSteps, known: KnownArrays) -> None:
