@@ -33,6 +33,24 @@ def small(value: int) -> int:
 def unrelated():
     return 1
 """
+READING = """import numpy as np
+from monet.arrays import I64
+from monet.compiled import kernel, part
+
+@part()
+def read(values, at):
+    return values[at]
+
+@kernel
+def reading(values: I64, at: int) -> int:
+    return read(values, at)
+
+for at in (0, 2, -1, 3):
+    try:
+        print(at, reading(np.arange(5, 8), at))
+    except IndexError:
+        print(at, "outside")
+"""
 
 
 @pytest.fixture
@@ -138,3 +156,27 @@ def test_the_command_line_compiles_all_kernels_where_one_is_missing(
     compiled._compile_all_first()
     compiled._compile_all_first()
     assert ran == [[sys.executable, "-m", "monet.compiled"]]
+
+
+def checking_bounds(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(folder / "checked")}
+    environment |= {"PYTHONPATH": os.pathsep.join((str(PACKAGE.parent), str(PACKAGE.parent.parent)))}
+    return subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, check=False)
+
+
+def test_an_index_below_zero_is_outside(tmp_path: Path) -> None:
+    write(tmp_path / "reading.py", READING)
+    said = checking_bounds(tmp_path, str(tmp_path / "reading.py"))
+    assert said.stdout.splitlines() == ["0 5", "2 7", "-1 outside", "3 outside"], said.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "tests", ["schedule/test_kernels.py", "schedule/test_folding.py", "mapping/test_tile_ranking.py", "distributed/test_pipeline.py"]
+)
+def test_no_kernel_leaves_its_arrays(tests: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Compiled kernels check no bounds; with them checked, what runs all of them runs as well."""
+    folder = PACKAGE.parent.parent / "tests" / tests
+    checked = tmp_path_factory.getbasetemp()  # compiled once for all of them
+    said = checking_bounds(checked, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", str(folder))
+    assert said.returncode == 0, said.stdout[-2000:] + said.stderr[-2000:]
