@@ -62,7 +62,7 @@ def new_hardware() -> dict[str, float]:
 
 def plans() -> dict[str, Any]:
     """The default plans of the steps."""
-    every = {}
+    every: dict[str, Any] = {}
     for name, (build, preset) in STEPS.items():
         graph, hardware = build(), load_hardware(preset)
         every |= {
