@@ -172,7 +172,13 @@ def test_an_index_below_zero_is_outside(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "tests", ["schedule/test_kernels.py", "schedule/test_folding.py", "mapping/test_tile_ranking.py", "distributed/test_pipeline.py"]
+    "tests",
+    [
+        "schedule/test_kernels.py",
+        "schedule/test_several_drams.py",
+        "mapping/test_tile_ranking.py",
+        "distributed/test_pipeline.py",
+    ],
 )
 def test_no_kernel_leaves_its_arrays(tests: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Compiled kernels check no bounds; with them checked, what runs all of them runs as well."""
