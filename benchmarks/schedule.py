@@ -140,21 +140,25 @@ def depth() -> None:
 
 
 def against(other: str, rounds: int = 3) -> None:
-    """A new core and a new DRAM in another checkout and here, in turn: the least of each, so that both have seen the
-    same machine."""
+    """A new core, a new DRAM and new plans (those of the other checkout) in another checkout and here, in turn: the
+    least of each, so that both have seen the same machine."""
     here, script = Path(__file__).resolve().parent.parent, Path(__file__).resolve().parent / "new_hardware.py"
-    least: dict[tuple[str, str], float] = {}
+
+    def run(checkout: str, plans: str | None = None) -> str:
+        environment = {**os.environ, "PYTHONPATH": str(Path(checkout) / "src")}
+        command = [sys.executable, str(script), *([] if plans else ["--plans"])]
+        return subprocess.run(
+            command, env=environment, input=plans, stdout=subprocess.PIPE, text=True, check=True
+        ).stdout
+
+    plans, least = run(other), dict[tuple[str, str], float]()
     for _ in range(rounds):
         for checkout in (other, str(here)):
-            environment = {**os.environ, "PYTHONPATH": str(Path(checkout) / "src")}
-            ran = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, check=True)
-            for what, spent in json.loads(ran.stdout).items():
+            for what, spent in json.loads(run(checkout, plans)).items():
                 least[checkout, what] = min(spent, least.get((checkout, what), spent))
     for what in dict.fromkeys(what for _, what in least):
         before, now = least[other, what], least[str(here), what]
-        print(
-            f"ResNet-18 step on edge-tpu, new {what:<12} {before:6.0f} ms there, {now:6.0f} here  {now / before:5.2f}×"
-        )
+        print(f"{what:<44} {before:6.1f} ms there, {now:6.1f} here  {now / before:5.2f}×")
     print(f"load of this machine: {os.getloadavg()[0]:.1f}")
 
 

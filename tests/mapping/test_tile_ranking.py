@@ -28,6 +28,8 @@ NESTS = {
     "prime": linear(197, 64, 509),
 }
 
+KEEP = 8  # of the best
+
 
 def ranking_of(name: str, goal: str, hardware: str, room: float) -> Ranking:
     """What ``unfused`` gives the kernel, with a share of the memories' room."""
@@ -40,9 +42,9 @@ def ranking_of(name: str, goal: str, hardware: str, room: float) -> Ranking:
     streams = {slot: whole.cost.stream_bits(slot) for slot in core.streamed}
     leakage = core.leakage_w / core.clock_hz
     fixed = arrays.fixed_prices(border.memories, whole.energy_j, leakage, streams, whole.cost)
-    per_slot, scalars = arrays.prices(fixed, border, goal)
-    per_slot[:, ROOM] *= room
-    return arrays.ranking._replace(per_slot=per_slot, scalars=scalars, keep=8)
+    ranking = arrays.priced(fixed, border, goal)
+    ranking.per_slot[:, ROOM] *= room
+    return ranking
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +64,7 @@ def plain() -> Any:
 def every_tile_ranked(ranking: Ranking, plain: Any) -> tuple[Any, Any]:
     """All tiles in all orders, one after another."""
     dims = ranking.candidates.size
-    scores, ranked = np.full(ranking.keep, np.inf), np.full((ranking.keep, dims + 2), -1, np.int64)
+    scores, ranked = np.full(KEEP, np.inf), np.full((KEEP, dims + 2), -1, np.int64)
     by_slot = (np.zeros(plain.SLOTS) for _ in range(3))
     tile, more = plain.Tile(np.zeros(dims, np.int64), *by_slot, plain.sliding_dims(ranking)), True
     while more:
@@ -77,7 +79,8 @@ def every_tile_ranked(ranking: Ranking, plain: Any) -> tuple[Any, Any]:
 def test_what_is_left_out_is_not_among_the_best(name: str, goal: str, plain: Any) -> None:
     for hardware, room in (("tpu-like", 0.003), ("edge-tpu", 0.01)):
         ranking = ranking_of(name, goal, hardware, room)
-        scores, ranked = rank_tiles(ranking)
+        scores, ranked = np.empty(KEEP), np.empty((KEEP, ranking.candidates.size + 2), np.int64)
+        rank_tiles(ranking, scores, ranked)
         plain_scores, plain_ranked = every_tile_ranked(ranking, plain)
         assert np.isfinite(scores[0])
         assert scores.tolist() == plain_scores.tolist()

@@ -22,6 +22,8 @@ import math
 from collections.abc import Mapping as Dictionary
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from monet.formats import whole_bytes
 from monet.graph.loop_nest import LoopNest
 from monet.hardware.core import Core, Flow
@@ -134,20 +136,17 @@ def _chosen(
     nest: LoopNest, target: Target, border: Border, goal: str, phased: bool, store: CostStore
 ) -> tuple[_Bench, _Choice, Crossed]:
     """The best tile that is found, and what crosses the border for it."""
-    core, constraints = target.core, target.constraints
-    key = nest, target, border.memories, phased
+    constraints, key = target.constraints, (nest, target, border.memories, phased)
     bench = store[BENCHES].get_or(key, lambda: _Bench(*key, store))
-    frame, arrays, counts = bench.frame, bench.arrays, bench.counts
-    per_slot, scalars = arrays.prices(bench.fixed_prices, border, goal)
-    # of some tiles the estimate knows less: analog cells, phases, ports that bind, inputs transposed in every tile
-    uncertain = core.weights_resident or phased or counts.bound_by != "compute" or frame.transpose_cycles > 0
+    arrays, uncertain = bench.arrays, bench.uncertain
     keep = 3 * FINALISTS if uncertain else FINALISTS
-    scored, ranked = rank_tiles(arrays.ranking._replace(per_slot=per_slot, scalars=scalars, keep=keep))
+    scored, ranked = np.empty(keep), np.empty((keep, len(arrays.dims) + 2), np.int64)
+    rank_tiles(arrays.priced(bench.fixed_prices, border, goal), scored, ranked)
     scores = scored.tolist()
     if not math.isfinite(scores[0]):
         if constraints != NO_CONSTRAINTS:
             raise MappingError(f"no tile that fits satisfies the constraints: {nest}")
-        raise _does_not_fit(nest, frame, border)
+        raise _does_not_fit(nest, bench.frame, border)
     best: tuple[float, _Choice, Crossed] | None = None
     problem: DoesNotFit | None = None
     last: dict[str, int] = {}
@@ -259,6 +258,9 @@ class _Bench:
         self.prices = known_prices(target.core, target.stream, store)
         leakage = self.prices.leakage_j_per_cycle
         self.fixed_prices = self.arrays.fixed_prices(memories, self.whole.energy_j, leakage, self.streams, self.counts)
+        # of some tiles the estimate knows less: analog cells, phases, ports that bind, inputs transposed in every tile
+        binds = self.counts.bound_by != "compute" or self.frame.transpose_cycles > 0
+        self.uncertain = target.core.weights_resident or phased or binds
         self._choices: dict[bytes, _Choice] = {}
         self._below: dict[bytes, Below] = {}
 

@@ -148,7 +148,6 @@ class TileArrays:
             kept_v=kept_v,
             per_slot=np.zeros((0, SLOT_COLUMNS)),  # these come with the prices
             scalars=np.zeros(0),
-            keep=0,
         )
 
     def _footprints(
@@ -209,7 +208,7 @@ class TileArrays:
         streams: Dictionary[str, float],
         counts: Cost,
     ) -> tuple[F64x2, F64]:
-        """``prices`` as far as they are the same for every border with these memories."""
+        """Prices of the ranking as far as they are the same for every border with these memories."""
         overhead = counts.fill_cycles + counts.drain_cycles - self.frame.transpose_cycles
         busy = counts.cycles - counts.fill_cycles - counts.drain_cycles
         frame, per_slot = self.frame, self._per_slot.copy()
@@ -232,15 +231,15 @@ class TileArrays:
         scalars[TILE_CYCLES], scalars[SPARE_WEIGHT], scalars[BUSY_CYCLES] = overhead, SPARE, busy
         return per_slot, scalars
 
-    def prices(self, fixed: tuple[F64x2, F64], border: Border, goal: str) -> tuple[F64x2, F64]:
-        """``per_slot`` and ``scalars`` of the ranking."""
+    def priced(self, fixed: tuple[F64x2, F64], border: Border, goal: str) -> Ranking:
+        """The ranking with its prices."""
         per_slot, scalars = fixed[0].copy(), fixed[1].copy()
         source, binding = border.stream, self.frame.binding
         per_slot[:, JOULES_IN] += source.read_energy_j_per_bit
         per_slot[:, JOULES_OUT] += source.write_energy_j_per_bit
         per_slot[:, CYCLES_PER_BIT] = [1 / border.pace_of(binding.operand(slot)) for slot in OPERANDS]
         scalars[LATENCY_CYCLES], scalars[OBJECTIVE] = 2 * border.latency_cycles, GOALS[goal]
-        return per_slot, scalars
+        return self.ranking._replace(per_slot=per_slot, scalars=scalars)
 
     def tiling(self, row: I64) -> TileOrder:
         """What a row of the kernel's answer stands for."""

@@ -27,7 +27,6 @@ class Ranking(NamedTuple):
     kept_v: F64x5  # [slot, window, tile v, span, tile u]
     per_slot: F64x2  # [slot, column] see below
     scalars: F64  # see below
-    keep: int  # how many of the best to return
 
 
 # columns of ``per_slot``
@@ -81,8 +80,9 @@ class Tile(NamedTuple):
 
 
 @kernel
-def rank_tiles(ranking: Ranking) -> tuple[F64, I64x2]:
-    """The ``keep`` best (score; stationary slot, sliding dim, tiles …), best first; unused rows score infinity.
+def rank_tiles(ranking: Ranking, scores: F64, ranked: I64x2) -> None:
+    """The best tiles, best first, into ``scores`` and ``ranked`` (stationary slot, sliding dim, tiles …), as many as
+    there are rows; unused ones score infinity. To return arrays would take as long as half of the work.
 
     Some tiles from all over are ranked first: as many of all are at least as good as the worst of these, and what
     cannot be is left out when all are ranked.
@@ -90,13 +90,11 @@ def rank_tiles(ranking: Ranking) -> tuple[F64, I64x2]:
     dims = ranking.candidates.size
     tile = Tile(np.zeros(dims, np.int64), np.zeros(SLOTS), np.zeros(SLOTS), np.zeros(SLOTS), sliding_dims(ranking))
     once = bits_once(ranking)
-    scores = np.full(ranking.keep, np.inf)
-    ranked = np.full((ranking.keep, dims + 2), -1, np.int64)
+    scores[:], ranked[:] = np.inf, -1
     rank_some(COARSE, np.inf, once, tile, scores, ranked, ranking)
-    limit = scores[ranking.keep - 1]
+    limit = scores[scores.size - 1]
     scores[:], ranked[:] = np.inf, -1
     rank_some(1, limit, once, tile, scores, ranked, ranking)
-    return scores, ranked
 
 
 @part(allocates=True)

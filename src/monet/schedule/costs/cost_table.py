@@ -83,6 +83,7 @@ Sharing = tuple[tuple[str, int], ...]  # as ``StepRanges.sharing``
 
 SURROUNDINGS = Section[int]("surroundings of steps", 10_000)  # what a cost depends on outside of its step → a number
 STEPS = Section[StepCost]("costs of steps", 100_000)  # by content, for all accelerators
+OF_ALIKE = Section["OperatorSteps"]("steps of operators alike", 50_000)
 UNFUSED_CYCLES = Section[float | None]("cycles of operators alone", 100_000)  # None where a core cannot run one
 # steps, class of shape of each, first of every class, which are not empty
 CUT_STEPS = Section[tuple[StepRanges, I64, I64, Bool]](
@@ -103,6 +104,7 @@ class CostTable:
         self.steps: dict[tuple[Any, ...], Costed] = {}
         # each has a number: keys are slow to compare, numbers are not
         self.numbered: dict[tuple[Any, ...], OperatorSteps] = {}
+        self.of_alike = Kept(OF_ALIKE)  # of operators alike, by the number of the first's and their own
         self.arrays = Kept(OPERATOR_ARRAYS)  # of operators whose surroundings have not changed either
         self.legal: set[tuple[str, Placement]] = set()  # (key of an operator, placement) that were checked
         # by operator, share, most: its default placement, and the design of core for it
@@ -400,11 +402,15 @@ def operator_steps(
         return replace(found, operator=operator)
     if before is not None and before.number == found.number:
         return before
+    own = table.of_alike.get((found.number, operator.number))
+    if own is not None and own.operator is operator:
+        return own
     sums = _sums(operator, found.costed)
-    return OperatorSteps(
+    own = OperatorSteps(
         operator, found.placement, found.instances, found.steps, found.held, found.classes, found.costs, None,
         found.number, found.costed, (*operator.storages, *sums.values()), sums,
     )  # fmt: skip
+    return table.of_alike.keep((found.number, operator.number), own)
 
 
 def _sums(operator: Operator, costed: Costed) -> dict[int, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from itertools import islice
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -27,7 +28,7 @@ from monet.schedule.planning.ordering import gang_order
 from monet.schedule.result_rows import CATEGORIES
 from monet.schedule.simulation.records import Blocks, Buffers, Entries, Gangs, Steps, Tables, TickParts
 from monet.schedule.simulation.workspace import Rows, Workspace
-from monet.schedule.workload import CATEGORY, Workload
+from monet.schedule.workload import CATEGORY, Operator, Workload
 
 ENTRY_BYTES = 1_100  # that a schedule takes per operand of a tile: 1.09 and 1.10 kB of gpt2-mini and gpt2-small on a100
 CHECKED = 1_000_000  # operands of tiles between two looks at the memory that is free
@@ -48,12 +49,16 @@ class PlannedSteps(OperatorSteps):
 
 class Origins(NamedTuple):
     """What a draft was made of, for another of the same graph to take over what has not changed: by operator, in
-    execution order, its arrays with their key and its row of ``Placed`` (from its counts on); of every storage, numbers
-    for how it is cut, and for how groups cut it more finely."""
+    execution order, its arrays with their key, its row of ``Placed`` (from its counts on) and, if it is alone, how many
+    gangs are read ahead of its writes; of every storage, numbers for how it is cut, and for how groups cut it more
+    finely. ``by``: what of a plan operators alone depend on besides their placements; ``prefetch``: as in the plan."""
 
     known: tuple[KnownArrays, ...]
     keys: tuple[tuple[Any, ...], ...]
     rows: I64x2
+    ahead: tuple[int, ...]
+    by: tuple[float, str]
+    prefetch: int | None
     cuts: Mapping[str, int]
     finer: Mapping[str, int]
 
@@ -217,6 +222,7 @@ class Expansion:
         self.groups: list[int] = []  # by group: first step
         self.ahead: list[int] = []  # gangs whose reads go ahead of a gang's writes, for so many gangs one after another
         self.alike: list[int] = []
+        self.alone: list[int] = []  # by operator: the same, or -1 if it is in a group
         self.finer: dict[str, int] = {}
         self.ahead_of: dict[frozenset[tuple[str, ...]], int] = {}
         self.ahead_alone: dict[tuple[str, ...], int] = {}
@@ -245,6 +251,53 @@ class Expansion:
         now = {storage: self._finer(storage) for storage in self.cuts.finer}
         self.moved = {storage for storage in {**before, **now} if before.get(storage) != now.get(storage)}
 
+    def take_over(self, by_group: Sequence[Sequence[OperatorSteps]], group: int) -> int:
+        """Add the groups from this number on that are operators alone, as far as they are what stood in their place in
+        ``like``, and all that they touch is cut as there; returns the number of the first that is not."""
+        like, place, end = self.like, len(self.operators), group
+        if like is None or like.origins.prefetch != self.prefetch or self.elsewhere:
+            return group
+        stood = zip(islice(like.steps_of, place, None), islice(like.origins.ahead, place, None), strict=True)
+        for here, (there, ahead) in zip(islice(by_group, group, None), stood, strict=False):
+            if here[0] is not there or len(here) > 1 or ahead < 0 or not self.moved.isdisjoint(there.storages):
+                break
+            end += 1
+        same = slice(place, place + end - group)
+        operators, known, first = like.steps_of[same], like.origins.known[same], list[int]()
+        next_step, entries = self.n_steps, 0
+        for steps, each in zip(operators, known, strict=True):
+            if each.cuts:
+                self._note_cuts(steps, each)
+            first.append(next_step)
+            more = each.arrays.counts
+            next_step += more[0]
+            entries += more[1]
+        self.operators += operators
+        self.known += known
+        self.keys += like.origins.keys[same]
+        self.first += first
+        self.group_of += range(group, end)
+        self.groups += first
+        self.spans += [each.arrays.spans for each in known]
+        self.alike += map(len, self.spans[len(self.spans) - len(known) :])
+        self.ahead += like.origins.ahead[same]
+        self.alone += like.origins.ahead[same]
+        self._count(next_step - self.n_steps, entries)
+        return end
+
+    def _note_cuts(self, stepped: OperatorSteps, known: KnownArrays) -> None:
+        """Note how an operator cuts storages."""
+        self.cuts.waiting.append((stepped, known.arrays))
+        for position, new in known.cuts:
+            self.cuts.number[stepped.storages[position]] = new
+
+    def _count(self, steps: int, entries: int) -> None:
+        """Count what is added; refuse what this computer has no memory for."""
+        self.n_steps += steps
+        self.n_entries += entries
+        if self.n_entries >= self.check_at:
+            self._check_memory()
+
     def add(self, stepped: OperatorSteps, group: int) -> bool:
         """Arrays of an operator's steps; those of last time if the storages it touches are cut as then. False
         if they do not fit: nothing is added."""
@@ -270,19 +323,13 @@ class Expansion:
                     if cut.get(stepped.storages[position]) != new:
                         self.moved.add(stepped.storages[position])
         if known.cuts:
-            self.cuts.waiting.append((stepped, known.arrays))
-            for position, new in known.cuts:
-                self.cuts.number[stepped.storages[position]] = new
+            self._note_cuts(stepped, known)
         self.operators.append(stepped)
         self.known.append(known)
         self.keys.append(key)
         self.first.append(self.n_steps)
         self.group_of.append(group)
-        steps, entries, *_ = known.arrays.counts
-        self.n_steps += steps
-        self.n_entries += entries
-        if self.n_entries >= self.check_at:
-            self._check_memory()
+        self._count(*known.arrays.counts[:2])
         return True
 
     def _key(self, stepped: OperatorSteps) -> tuple[Any, ...]:
@@ -345,8 +392,10 @@ class Expansion:
             self.spans.append(self.known[-1].arrays.spans)
             self.groups.append(self.first[-1])
             self.ahead.append(self._ahead_alone(self.operators[-1].placement.cores))
+            self.alone.append(self.ahead[-1])
             self.alike.append(len(self.spans[-1]))
             return
+        self.alone += count * [-1]
         first, members = self.first[-count:], self.operators[-count:]
         spans = self._order(count)
         self.spans.append(spans)
@@ -411,7 +460,7 @@ class Expansion:
         entries.block[:] += self._shifts(last)[np.concatenate([arrays.storage for arrays in by_operator]) + before]
         return entries
 
-    def draft(self) -> Draft:
+    def draft(self, by: tuple[float, str]) -> Draft:
         """All arrays, with blocks numbered in the order in which they are cut."""
         arrays, table = tuple(known.arrays for known in self.known), self._rows()
         first = np.cumsum(table[:, :4], axis=0) - table[:, :4]
@@ -431,7 +480,10 @@ class Expansion:
             self.workload, self.machine, tuple(self.operators), arrays, tuple(self.group_of), placed, where,
             gangs, starts, sizes, own, np.repeat(owner[new], many),
             self.workload.storage_flags[np.repeat(flags[new], many)],
-            Origins(tuple(self.known), tuple(self.keys), table, self.cuts.number, self.finer),
+            Origins(
+                tuple(self.known), tuple(self.keys), table, tuple(self.alone), by, self.prefetch, self.cuts.number,
+                self.finer,
+            ),
         )  # fmt: skip
 
     def _rows(self) -> I64x2:
@@ -495,27 +547,39 @@ def draft(workload: Workload, table: CostTable, plan: Plan, groups: Sequence[Til
     """Arrays of a plan for any boundary. ``groups`` are in execution order, with tiles for every operator."""
     like = table.drafted if table.drafted and table.drafted.workload is workload else None
     building = Expansion(workload, table, plan.prefetch, like)
-    before = {steps.operator.number: steps for steps in like.steps_of} if like else {}
-    by_group = [
-        [
-            operator_steps(operator, group, table, plan, held=group.held, before=before.get(operator.number))
-            for operator in group.operators
-        ]
-        for group in groups
-    ]
+    by_group = _steps_of(groups, table, plan, like)
     _cut_finer(building.cuts, [here for here in by_group if here[0].held])
     building.note_finer()
-    for number, (group, here) in enumerate(zip(groups, by_group, strict=True)):
+    number = 0
+    while (number := building.take_over(by_group, number)) < len(groups):
+        group, here = groups[number], by_group[number]
         for steps in here:
             if not building.add(steps, number):  # its weights are then read again with every tile, its sums too
-                same = before.get(steps.operator.number)
-                building.add(operator_steps(steps.operator, group, table, plan, held=False, before=same), number)
+                building.add(operator_steps(steps.operator, group, table, plan, held=False), number)
         building.close_group(len(here))
+        number += 1
     try:
-        table.drafted = building.draft()
+        table.drafted = building.draft((plan.share, plan.tiles))
     except MemoryError:
         raise building.too_large() from None
     return table.drafted
+
+
+def _steps_of(
+    groups: Sequence[TiledGroup], table: CostTable, plan: Plan, like: Draft | None
+) -> list[list[OperatorSteps]]:
+    """The steps of all operators, by group: those of ``like`` wherever they are the same."""
+    before = {steps.operator.number: steps for steps in like.steps_of} if like else {}
+    alike, placements = like is not None and like.origins.by == (plan.share, plan.tiles), plan.placements
+
+    def steps(operator: Operator, group: TiledGroup) -> OperatorSteps:
+        there = before.get(operator.number)
+        alone = alike and there is not None and group.key is there.tiled is None and there.operator is operator
+        if alone and there is not None and there.placement == placements[operator.op.name]:
+            return there
+        return operator_steps(operator, group, table, plan, held=group.held, before=there)
+
+    return [[steps(operator, group) for operator in group.operators] for group in groups]
 
 
 def _cut_finer(cuts: Cuts, held: Sequence[Sequence[OperatorSteps]]) -> None:
