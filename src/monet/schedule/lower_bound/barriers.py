@@ -30,7 +30,7 @@ Links = Mapping[int, int]  # axis of a result → axis of a later storage that i
 
 
 class _Way(NamedTuple):
-    """From one storage that an operator reads to one that it writes: what becomes of links on each axis of the first."""
+    """From a storage that an operator reads to one that it writes: what becomes of links on each axis of the first."""
 
     read: str
     written: str
@@ -102,7 +102,7 @@ def _whole_results(workload: Workload, operator: Operator) -> dict[str, int]:
     return found
 
 
-# --- of operators that run whole ---------------------------------------------------------------------------------------
+# --- of operators that run whole --------------------------------------------------------------------------------------
 
 
 class _Cut(NamedTuple):
@@ -156,7 +156,9 @@ def _sides(workload: Workload, operator: Operator) -> dict[tuple[str, bool], tup
     for operand, tensor in operator.operands:
         if operand.bytes >= WAITED_FOR:
             owner = workload.storages[tensor.storage].tensor
-            found[tensor.storage, operand.written] = _moving(operand, operator.nest, view_of(operand, tensor, owner), owner)
+            found[tensor.storage, operand.written] = _moving(
+                operand, operator.nest, view_of(operand, tensor, owner), owner
+            )
     return found
 
 
@@ -220,7 +222,10 @@ def _between(operator: Operator, owners: list[Tensor]) -> list[tuple[int, int, t
         for written, (result, _) in enumerate(operator.operands):
             if result.written:
                 sizes = enumerate(owners[read].shape)
-                axes = [MIXED if size == 1 else _through(operator, operand, seen[read].get(axis), result, seen[written]) for axis, size in sizes]
+                axes = [
+                    MIXED if size == 1 else _through(operator, operand, seen[read].get(axis), result, seen[written])
+                    for axis, size in sizes
+                ]
                 found.append((read, written, tuple(axes)))
     return found
 

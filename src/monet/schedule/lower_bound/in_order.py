@@ -58,7 +58,7 @@ class Span(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """A dual solution: what a byte of memory is worth at each place; what a byte less to write is worth to each span."""
+    """A dual solution: what a byte of memory is worth at each place, and one less to write to each span."""
 
     place: F64
     span: F64

@@ -5,8 +5,9 @@ A step is bound by cores in one part and by DRAM in another: convolutions, then 
 every core does its part in the graph's order, but inside of groups. So for each way to staff a step, with pieces that
 take no longer than their least occupancy, and operators that wait for what they surely wait for (``barriers``), there
 is a moment before which no core can have begun with anything behind a place. From then on DRAM has to move what the
-windows that begin there (``windows``) say. Where every core has a part in an operator, whatever waits for all of it
-waits for all that came before on any core, and for what DRAM had to move for that.
+operators behind it need (``tails``), but for what came *ahead*: the next steps of every core may have been fetched,
+once what they read was there, as far as their buffers have room. How far that is is known where only vector work is
+left: its buffers are two of the tiles in which its operands pass, a part of what a step moves or most of a memory.
 """
 
 from __future__ import annotations
@@ -21,21 +22,26 @@ from monet.arrays import F64, I64, F64x2, I64x2
 from monet.errors import MonetError
 from monet.hardware.accelerator import Accelerator, CoreInstance
 from monet.mapping.cost_store import CostStore, default_store
+from monet.mapping.vector import STREAM_TILES
 from monet.schedule.costs.cost_table import CostTable
 from monet.schedule.lower_bound.barriers import waited_for, waited_for_whole
 from monet.schedule.lower_bound.in_order import groups_of
 from monet.schedule.lower_bound.occupancy import Classes, classes_of, occupancies
-from monet.schedule.lower_bound.windows import Windows, windows_of
+from monet.schedule.lower_bound.tails import Tails, tails_of
 from monet.schedule.machine import Machine
 from monet.schedule.planning.designs import some_of
 from monet.schedule.planning.splits import best_split
 from monet.schedule.workload import Operator, Workload
 
+STREAMED = STREAM_TILES / 2  # times its buffer, at most, that vector work passes if it does not fill its memory
+PLACES = 4  # behind which only vector work is left that are looked at
+FILLED = 0.45  # of a memory that buffers take at least if they would be larger; an operator may have half of it
+
 
 class Part(NamedTuple):
     """What is certain of who runs an operator. ``kind``: of cores, -1 if it may be several. Cores of that kind from
-    ``first`` to ``last`` (exclusive) have pieces, none behind ``most``; each takes ``least_s``, the first of them
-    ``longest_s``, and so does the operator."""
+    ``first`` to ``last`` (exclusive) have pieces, none behind ``most``; each takes ``least_s`` and has ``least_share``
+    of the operator, the first of them takes ``longest_s``, and so does the operator."""
 
     kind: int
     first: int
@@ -43,6 +49,10 @@ class Part(NamedTuple):
     most: int
     least_s: float
     longest_s: float
+    least_share: float = 0.0
+
+
+Makers = tuple[tuple[tuple[int, int], ...], ...]  # by operator: who made what it reads, and bytes of that
 
 
 @dataclass(frozen=True)
@@ -55,6 +65,7 @@ class _Step:
     seconds: F64x2  # of one core: by kind of cores and class; infinite where it cannot
     likes: tuple[tuple[CoreInstance, ...], ...]
     table: CostTable
+    makers: Makers
 
     @property
     def most_cores(self) -> int:
@@ -64,8 +75,11 @@ class _Step:
 
 def in_turn_bound_s(workload: Workload, accelerator: Accelerator, store: CostStore | None = None) -> float:
     """Seconds that every default plan takes at least; 0 where plans may be of another kind."""
-    if workload.has_transfers or len(accelerator.drams) > 1 or any(memory.resident for memory in accelerator.memories):
+    memories = accelerator.memories
+    if workload.has_transfers or len(accelerator.drams) > 1 or any(memory.resident for memory in memories):
         return 0.0
+    if any(len(memory.cores) != 1 or memory.level.memory for memory in memories):
+        return 0.0  # what a shared level holds ahead is not known
     likes = tuple(tuple(like) for like in accelerator.like_cores)
     if any(like[0].core.thread_blocks or some_of(like, 1)[0] is not like[0] for like in likes):
         return 0.0
@@ -79,11 +93,25 @@ def in_turn_bound_s(workload: Workload, accelerator: Accelerator, store: CostSto
         np.array([occupancies(classes, like[0].core, store) for like in likes]),
         likes,
         CostTable(Machine(accelerator, store)),
+        _makers(workload),
     )
-    kept = sum(memory.size_bytes for memory in accelerator.memories)
-    windows = windows_of(workload)
-    moving = windows.over_size(kept) / accelerator.dram.bandwidth_bytes_per_s
-    return min(_Race(step, parts, waits, windows, moving).run() for parts, waits in _staffings(step))
+    tails = tails_of(workload)
+    moved = tails.over_size(sum(memory.size_bytes for memory in memories))
+    rate = accelerator.dram.bandwidth_bytes_per_s
+    return min(_Timed(step, parts, waits).seconds(tails, moved, rate) for parts, waits in _staffings(step))
+
+
+def _makers(workload: Workload) -> Makers:
+    """Who made what operators read, found once."""
+    found = workload.planned.get("makers")
+    if found is None:
+        last, every = dict[str, int](), []
+        for operator in workload.operators:
+            reads = [(operand.bytes, tensor.storage) for operand, tensor in operator.operands if not operand.written]
+            every.append(tuple((last[storage], size) for size, storage in reads if storage in last))
+            last |= dict.fromkeys(operator.written, operator.number)
+        found = workload.planned["makers"] = tuple(every)
+    return found
 
 
 # --- who runs what ----------------------------------------------------------------------------------------------------
@@ -132,7 +160,7 @@ def _split_part(step: _Step, operator: Operator, number: int, chosen: Sequence[t
         pieces *= parts
         longest *= min(1.0, piece / size)
         shortest *= max(0.0, (size - (parts - 1) * piece) / size)
-    return Part(kind, 0, pieces, pieces, shortest * whole, longest * whole)
+    return Part(kind, 0, pieces, pieces, shortest * whole, longest * whole, shortest)
 
 
 def _whole(step: _Step) -> list[Part]:
@@ -161,26 +189,24 @@ def _whole(step: _Step) -> list[Part]:
         if operator.number in moved:
             found.append(Part(able[0], 0, 0, at + 1, 0.0, least))
         else:
-            found.append(Part(able[0], at, at + 1, at + 1, least, least))
+            found.append(Part(able[0], at, at + 1, at + 1, least, least, 1.0))
     return found
 
 
-# --- when ---------------------------------------------------------------------------------------------------------------
+# --- when -------------------------------------------------------------------------------------------------------------
 
 
-class _Race:
+class _Timed:
     """One way to staff a step, operator by operator: when cores are free, operators end, stretches of them begin."""
 
-    def __init__(self, step: _Step, parts: list[Part], waits: I64x2, windows: Windows, moving: F64x2) -> None:
-        self.parts, self.waits, self.windows, self.moving = parts, waits, windows, moving
+    def __init__(self, step: _Step, parts: list[Part], waits: I64x2) -> None:
+        self.step, self.parts, self.waits = step, parts, waits
         self.free = [np.zeros(len(like)) for like in step.likes]
         self.ended = np.zeros(len(parts) + 1)  # the last for what is not waited for
+        self.began = np.zeros(len(parts))
         self.kind = np.array([part.kind for part in parts])
         self.most = np.array([part.most for part in parts])
         self.blocks = self._blocks(step.workload)
-        every = {part.kind for part in parts}
-        self.alone = len(every) == 1 and -1 not in every  # one kind of cores has all the work
-        self.everybody = max(part.most for part in parts)
 
     def _blocks(self, workload: Workload) -> list[tuple[int, int]]:
         """First and last operator of what runs in order; tiles of a group may take turns. Where all that does other
@@ -193,23 +219,54 @@ class _Race:
         lasts = np.flatnonzero(~inside).tolist()
         return list(zip([0, *(last + 1 for last in lasts[:-1])], lasts, strict=True))
 
-    def run(self) -> float:
-        """Seconds at least."""
-        begins = self.windows.begins.tolist()
-        began = np.zeros(len(begins))
-        stretch, moved = 0, 0.0  # until when DRAM moves what operators before the stretch need
+    def seconds(self, tails: Tails, moved: F64, rate: float) -> float:
+        """Seconds at least. ``moved``: bytes that pass DRAM for the operators behind each place; ``rate``: a second."""
+        streaming = self._streaming()
+        behind = [(begin, place) for place, begin in enumerate(tails.begins.tolist()) if begin >= streaming]
+        after: dict[int, int] = dict(behind[:PLACES])
+        least = 0.0
         for first, last in self.blocks:
-            if stretch < len(begins) and begins[stretch] == first:
-                if stretch:
-                    moved = max(moved, self._moved(began, stretch))
-                began[stretch] = self._begin(first)
-                stretch += 1
-            self._block(first, last, moved)
-        return max(float(self.ended.max()), self._moved(began, stretch))
+            if first in after:
+                begin = self._begin(first)
+                left = moved[after[first]] / rate - self._ahead(first, begin, rate)
+                least = max(least, begin + max(0.0, left))
+            self._block(first, last)
+        return max(float(self.ended.max()), least)
 
-    def _moved(self, began: F64, stretch: int) -> float:
-        """When DRAM has moved at least what all operators before a stretch need."""
-        return float((began[:stretch] + self.moving[:stretch, stretch - 1]).max())
+    def _streaming(self) -> int:
+        """The first operator from which on all is vector work of one kind of cores each that is never in a group and
+        goes over its operands once."""
+        grouped = frozenset(number for group in groups_of(self.step.workload) for number in group)
+        for operator in reversed(self.step.workload.operators):
+            plain = not operator.macs and operator.dimensions.passes == 1 and operator.number not in grouped
+            if not plain or self.parts[operator.number].kind < 0:
+                return operator.number + 1
+        return 0
+
+    def _ahead(self, first: int, begin: float, rate: float) -> float:
+        """Seconds of DRAM that operators from this one on may have had before ``begin``, when the first of them begins:
+        the next steps of every core whose buffers fit its memory together. What reads more than all memories hold
+        of a result is not fetched before that was made."""
+        room = [like[0].core.top("I").total_bytes for like in self.step.likes]
+        every = sum(most * len(like) for most, like in zip(room, self.step.likes, strict=True))
+        makers = self.step.makers
+        taken = [np.zeros(len(like)) for like in self.step.likes]
+        early = [(begin, 0.0)]  # when operators may have begun to be fetched, and how long that takes at most
+        for number in range(first, len(self.parts)):
+            part, operator = self.parts[number], self.step.workload.operators[number]
+            size = operator.input_bytes + operator.output_bytes
+            mine = taken[part.kind][part.first : part.last]
+            mine += min(part.least_share * size / STREAMED, FILLED * room[part.kind])
+            if (mine > room[part.kind]).all():
+                continue
+            large = [maker for maker, read in makers[number] if part.least_share * read > every]
+            if any(maker >= first for maker in large):
+                continue
+            ready = max((float(self.began[maker]) for maker in large), default=0.0)
+            early.append((min(ready, begin), min(size / rate, max(0.0, begin - ready))))
+        early.sort()
+        before = np.cumsum([0.0, *(taking for _, taking in early[:-1])])
+        return float(min(sum_before + begin - ready for sum_before, (ready, _) in zip(before, early, strict=True)))
 
     def _begin(self, first: int) -> float:
         """Before that no core begins with this operator or a later one: what begins first waits for none of them."""
@@ -222,30 +279,23 @@ class _Race:
                 earliest = min(earliest, max(float(ready[mine].min()), float(free[: most[mine].max()].min())))
         return earliest
 
-    def _block(self, first: int, last: int, moved: float) -> None:
+    def _block(self, first: int, last: int) -> None:
         """Operators whose tiles may take turns: each after what it waits for, all of them after what was before."""
-        before = self.free if first == last else [free.copy() for free in self.free]
-        work = [0.0] if first == last else [np.zeros(len(free)) for free in before]
+        before = [free.copy() for free in self.free] if first < last else self.free
+        work = [np.zeros(len(free)) for free in before]
         for number in range(first, last + 1):
             part = self.parts[number]
             ready = float(self.ended[self.waits[number]].max())
-            ended = ready + part.longest_s
-            if part.kind >= 0 and part.last > part.first:
+            began, ended = ready, ready + part.longest_s
+            if part.last > part.first:
                 mine = slice(part.first, part.last)
-                start = np.maximum(before[part.kind][mine], ready)
-                ended = max(ended, float(start[0]) + part.longest_s)
-                start += part.least_s
-                start[0] = ended
-                if first == last:
-                    self.free[part.kind][mine] = start
-                else:
-                    self.free[part.kind][mine] = np.maximum(self.free[part.kind][mine], start)
-                    work[part.kind][mine] += part.least_s
-                    work[part.kind][part.first] += part.longest_s - part.least_s
-                ended = max(ended, float(start.max()))
-                if self.alone and part.last - part.first >= self.everybody:  # all that was before has ended by then
-                    ended = max(ended, moved)
-            self.ended[number] = ended
+                taken = np.full(part.last - part.first, part.least_s)
+                taken[0] = part.longest_s
+                done = np.maximum(before[part.kind][mine], ready) + taken
+                work[part.kind][mine] += taken
+                began, ended = float((done - taken).min()), float(done.max())
+                self.free[part.kind][mine] = np.maximum(self.free[part.kind][mine], done)
+            self.began[number], self.ended[number] = began, ended
         if first < last:
-            for kind, free in enumerate(self.free):
-                free[:] = np.maximum(free, before[kind] + work[kind])
+            for free, at_first, added in zip(self.free, before, work, strict=True):
+                free[:] = np.maximum(free, at_first + added)
