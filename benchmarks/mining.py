@@ -1,8 +1,9 @@
 """How many evaluations mining takes against black-box searches on the same template, evaluator and budget.
 
 python -m benchmarks.mining [WORKLOAD] [BUDGET] [SEEDS] [CHECKED] [STORE] [OTHERS] [METHODS] mines a reduced template
-(``bert``, ``resnet``, ``resnet18``, ``bert-2``: the 5,625 designs of ``edge``) or the full one (``wham-resnet``, ``wham-bert``) to the proof or
-for BUDGET evaluations; then every other method (METHODS, with commas between: only these) has as many, or OTHERS, with
+(``bert``, ``resnet``, ``resnet18``, ``bert-2``: the 5,625 designs of ``edge``) or the full one (``wham-resnet``,
+``wham-bert``) to the proof or for BUDGET evaluations; then every other method (METHODS, with commas between: only
+these) has as many, or OTHERS, with
 SEEDS seeds. All share one store, so no design is scheduled twice; evaluations are what a method asked for, seconds what
 they took when they were made. Ours are made first, with no mapping known yet, and have the bounds of all designs in
 them. Last, CHECKED designs that were cut by their bound are drawn
