@@ -1,8 +1,9 @@
 """How many evaluations mining takes against black-box searches on the same template, evaluator and budget.
 
 python -m benchmarks.mining [WORKLOAD] [BUDGET] [SEEDS] [CHECKED] [STORE] [OTHERS] [METHODS] mines a reduced template
-(``bert`` or ``resnet``: the 5,625 designs of ``edge``) or the full one (``wham-resnet``, ``wham-bert``) to the proof or
-for BUDGET evaluations; then every other method (METHODS, with commas between: only these) has as many, or OTHERS, with
+(``bert``, ``resnet``, ``resnet18``, ``bert-2``: the 5,625 designs of ``edge``) or the full one (``wham-resnet``,
+``wham-bert``) to the proof or for BUDGET evaluations; then every other method (METHODS, with commas between: only
+these) has as many, or OTHERS, with
 SEEDS seeds. All share one store, so no design is scheduled twice; evaluations are what a method asked for, seconds what
 they took when they were made. Ours are made first, with no mapping known yet, and have the bounds of all designs in
 them. Last, CHECKED designs that were cut by their bound are drawn
@@ -39,6 +40,8 @@ LONGEST = 250  # evaluations that a method is given to come within 1 % of an opt
 WORKLOADS: dict[str, tuple[str, dict[str, Any]]] = {
     "bert": ("edge", {"model": "bert:layers=1,hidden=128,heads=2", "sequence": 32, "batch": 2}),
     "resnet": ("edge", {"model": "resnet:blocks=2-2-2-2,width=16", "image": 16, "batch": 4}),
+    "resnet18": ("edge", {"model": "resnet18", "batch": 1}),
+    "bert-2": ("edge", {"model": "bert:layers=2", "batch": 1}),
     "wham-resnet": ("wham", {"model": "resnet18"}),
     "wham-bert": ("wham", {"model": "bert-base"}),
 }

@@ -21,7 +21,7 @@ from monet.schedule.plan import Plan
 from monet.schedule.planning.default_plan import default_schedule
 from monet.schedule.workload import workload_of
 from monet.search.hardware.evaluation import graph_of
-from monet.search.mining.bounds import least_step
+from monet.search.mining.bounds import closer, least_step
 from monet.search.mining.metrics import Metric
 from monet.search.mining.templates import load_template
 
@@ -66,7 +66,8 @@ def cases(count: int, seed: int) -> Iterator[Case]:
                 schedule = default_schedule(scheduler) if auto else scheduler.schedule(plan)
             except (NoSchedule, MonetError):
                 continue
-            least = least_step(scheduler.workload, scheduler.machine.accelerator)
+            least = least_step(scheduler.workload, chip := scheduler.machine.accelerator)
+            least = closer(least, scheduler.workload, chip)
             figures = figures_of(scheduler, schedule)
             assert least.latency_s <= figures.latency_s * (1 + 1e-9), (template.name, workload.model, point, plan)
             assert least.energy_j <= figures.energy_j * (1 + 1e-9), (template.name, workload.model, point, plan)

@@ -15,6 +15,7 @@ from monet.search.mining.templates import Limits, load_template
 RANGES = {"core_count": [1], "rows": [4], "columns": [8], "lanes": [4, 8], "sram_kib": [32], "dram_gbps": [6.4]}
 
 
+@pytest.mark.slow
 def test_searched_is_never_slower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "COSTED", 20_000)
     monkeypatch.setattr(search, "IMPROVED", 20_000)

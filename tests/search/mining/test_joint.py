@@ -70,6 +70,7 @@ def test_every_step_says_what_and_why(found: JointMining) -> None:
         assert "bound" in each.why
 
 
+@pytest.mark.slow
 def test_options_are_compared_on_the_same_design(tmp_path: Path) -> None:
     """A block of this model has nothing to recompute: its plan changes nothing, whatever was tried with it first."""
     options = {"checkpoint": ["keep-all", "per-block"]}
@@ -79,6 +80,7 @@ def test_options_are_compared_on_the_same_design(tmp_path: Path) -> None:
     assert any("the best design so far" in step.did for step in found.steps)
 
 
+@pytest.mark.slow
 def test_the_same_with_more_processes_and_after_a_kill(found: JointMining, tmp_path: Path) -> None:
     def plain(mined: JointMining) -> dict[str, object]:
         return {name: value for name, value in summary(mined).items() if "seconds" not in name}

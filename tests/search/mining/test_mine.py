@@ -112,6 +112,7 @@ def _finished(store: Path) -> int:
             return 0
 
 
+@pytest.mark.slow
 def test_patience_ends_what_cannot_be_proved(found: Mining, tmp_path: Path) -> None:
     """With evaluations for all that is open it goes on to the proof; with fewer it ends when nothing better comes."""
     patient = mine(small(), str(tmp_path / "a.sqlite"), evaluations=20, patience=1, front=False)

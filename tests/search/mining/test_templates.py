@@ -132,6 +132,7 @@ def test_derived_values_that_cannot_be() -> None:
         type(template)(wrong, "edge").space({"model": template.workload({"model": "mlp-robot"})})
 
 
+@pytest.mark.slow
 def test_the_template_of_the_docs_is_mined_as_it_stands(tmp_path: Path) -> None:
     (text,) = re.findall(r"```yaml\n(name: .*?)```", (ROOT / "docs" / "mining.md").read_text(), re.DOTALL)
     written = tmp_path / "own.yaml"

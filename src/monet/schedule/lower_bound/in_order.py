@@ -11,6 +11,7 @@ each solution proves of its own size it proves, by its dual, of all others: a li
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,9 +22,10 @@ from scipy.sparse import coo_array
 from monet.arrays import F64, I64
 from monet.schedule.lower_bound.traffic import distinct_bytes, least_traffic
 from monet.schedule.planning.default_plan import runs
+from monet.schedule.planning.grouping import common_cuts
 from monet.schedule.planning.output_stages import fed_copies
 from monet.schedule.planning.stretches import stretches
-from monet.schedule.workload import Workload
+from monet.schedule.workload import Operator, Workload
 
 SIZES = 12  # of memories for which the program is solved
 
@@ -45,8 +47,9 @@ class InOrder:
         return float((self.at_nothing - self.slope * capacity).max())
 
 
-class _Span(NamedTuple):
-    """What two uses of a storage next to each other have in common: from the first to the second operator."""
+class Span(NamedTuple):
+    """What two uses of a storage next to each other have in common: from the first to the second operator. Operators
+    are told by how many places come before them."""
 
     first: int
     last: int
@@ -54,48 +57,87 @@ class _Span(NamedTuple):
     value: int  # that it is a part of; -1 if it is in DRAM anyway
 
 
+class Prices(NamedTuple):
+    """A dual solution: what a byte of memory is worth at each place, and one less to write to each span."""
+
+    place: F64
+    span: F64
+
+
+class Solved(NamedTuple):
+    """The lines of a graph, and all that proves them."""
+
+    lines: InOrder
+    places: I64
+    spans: tuple[Span, ...]
+    prices: tuple[Prices, ...]
+
+
 def in_order_traffic(workload: Workload) -> InOrder:
     """What every default plan of a graph moves at least, found once."""
+    return solved(workload).lines
+
+
+def solved(workload: Workload) -> Solved:
+    """The program of a graph at all sizes of memory, solved once."""
     found = workload.planned.get("in order")
     if found is None:
         found = workload.planned["in order"] = (_solved(workload),)
     known = found[0]
-    assert isinstance(known, InOrder)
+    assert isinstance(known, Solved)
     return known
+
+
+def cut_groups(workload: Workload) -> Iterator[tuple[tuple[int, ...], dict[int, frozenset[str]]]]:
+    """What a default plan may fuse: operators by number, and the dimensions along which tiles may cut each."""
+    for before in (True, False):
+        for stretch in stretches(workload, before):
+            yield _cut_group(stretch.operators, stretch.cuts.values())
+    some: list[Sequence[Operator]] = [run for run in runs(workload) if len(run) > 1]
+    some += [(product, *copies) for product, copies in fed_copies(workload)]
+    for operators in some:
+        yield _cut_group(operators, [dims for _, dims in common_cuts(operators, over_sums=False)])
+
+
+def _cut_group(
+    operators: Sequence[Operator], cuts: Iterable[Mapping[int, str]]
+) -> tuple[tuple[int, ...], dict[int, frozenset[str]]]:
+    every = list(cuts)
+    numbers = tuple(operator.number for operator in operators)
+    return numbers, {number: frozenset(dims[number] for dims in every) for number in numbers}
+
+
+def groups_of(workload: Workload) -> tuple[tuple[int, ...], ...]:
+    """What a default plan may fuse: operators by number."""
+    return tuple(numbers for numbers, _ in cut_groups(workload))
 
 
 def open_places(workload: Workload) -> I64:
     """Operators behind which every default plan has done all before and nothing after: no group reaches over them."""
     inside = np.zeros(len(workload.operators), bool)
-    groups = [[operator.number for operator in run] for run in runs(workload)]
-    for before in (True, False):
-        groups += [[operator.number for operator in stretch.operators] for stretch in stretches(workload, before)]
-    groups += [[product.number, *(copy.number for copy in copies)] for product, copies in fed_copies(workload)]
-    for numbers in groups:
+    for numbers in groups_of(workload):
         inside[min(numbers) : max(numbers)] = True
     return np.flatnonzero(~inside[:-1])
 
 
-def _solved(workload: Workload) -> InOrder:
+def _solved(workload: Workload) -> Solved:
     traffic = least_traffic(workload)
     always = float(traffic.read + traffic.written)
-    flat = InOrder(np.array([always]), np.zeros(1))
     places = open_places(workload)
-    if workload.has_transfers or not len(places):
-        return flat
-    spans, values = _spans(workload, places)
+    spans, values = ([], []) if workload.has_transfers or not len(places) else _spans(workload, places)
     if not spans:
-        return flat
+        return Solved(InOrder(np.array([always]), np.zeros(1)), places, (), ())
     program = _Program(spans, values, len(places))
     most = program.occupied.max()
     found = [program.line(size) for size in np.geomspace(most / 1000, 0.95 * most, SIZES)]
-    lines = np.array([(always, 0.0), *((always + value, slope) for value, slope in found)])
-    return InOrder(lines[:, 0], lines[:, 1])
+    lines = np.array([(always, 0.0), *((always + value, slope) for value, slope, _ in found)])
+    prices = tuple(prices for _, _, prices in found)
+    return Solved(InOrder(lines[:, 0], lines[:, 1]), places, tuple(spans), prices)
 
 
-def _spans(workload: Workload, places: I64) -> tuple[list[_Span], list[int]]:
+def _spans(workload: Workload, places: I64) -> tuple[list[Span], list[int]]:
     """Bytes that are used twice, with a place between; and the sizes of values that may have to be written."""
-    spans: list[_Span] = []
+    spans: list[Span] = []
     values: list[int] = []
     last_use: dict[str, tuple[int, int]] = {}  # storage → operator and bytes
     value_of: dict[str, int] = {}
@@ -118,7 +160,7 @@ def _spans(workload: Workload, places: I64) -> tuple[list[_Span], list[int]]:
             if before and shared > 0:
                 first, last = np.searchsorted(places, (before[0], operator.number)).tolist()
                 if first < last:
-                    spans.append(_Span(first, last, shared, value_of.get(name, -1)))
+                    spans.append(Span(first, last, shared, value_of.get(name, -1)))
         for name in {**read, **written}:
             last_use[name] = operator.number, max(read.get(name, 0), written.get(name, 0))
         for name, size in written.items():
@@ -134,7 +176,7 @@ def _spans(workload: Workload, places: I64) -> tuple[list[_Span], list[int]]:
 class _Program:
     """Least bytes read again and written, as a linear program over how much of every span is kept."""
 
-    def __init__(self, spans: list[_Span], values: list[int], places: int) -> None:
+    def __init__(self, spans: list[Span], values: list[int], places: int) -> None:
         first, last, size, value = (np.array(column, np.int64) for column in zip(*spans, strict=True))
         many, made = len(spans), len(values)
         self.scale = float(size.max())
@@ -145,7 +187,7 @@ class _Program:
         self.occupied = np.cumsum(change)[:places]
         # Unknown: bytes of each span that are not kept, bytes of each value that are written, bytes kept at each place.
         rows = np.arange(many)
-        own = value >= 0
+        self.own = own = value >= 0
         self.costs = np.concatenate((np.ones(many + made), np.zeros(places)))
         self.above = coo_array(
             (
@@ -173,8 +215,9 @@ class _Program:
         self.right = np.diff(self.occupied, prepend=0.0) / self.scale
         self.most_written = np.array(values, float) / self.scale
 
-    def line(self, capacity: float) -> tuple[float, float]:
-        """The bytes with no memory, and bytes fewer for every byte, of the line that is proved at a capacity."""
+    def line(self, capacity: float) -> tuple[float, float, Prices]:
+        """The bytes with no memory, and bytes fewer for every byte, of the line that is proved at a capacity; and the
+        prices that prove it."""
         places, room = len(self.occupied), capacity / self.scale
         upper = np.concatenate((self.size, self.most_written, np.full(places, room)))
         solved = linprog(
@@ -187,5 +230,7 @@ class _Program:
             method="highs",
         )
         assert solved.status == 0, solved.message
-        slope = max(0.0, -float(solved.upper.marginals[-places:].sum()))
-        return float(solved.fun + slope * room) * self.scale, slope
+        of_places, of_spans = np.maximum(0.0, -solved.upper.marginals[-places:]), np.zeros(len(self.own))
+        of_spans[self.own] = np.maximum(0.0, -solved.ineqlin.marginals)
+        slope = float(of_places.sum())
+        return float(solved.fun + slope * room) * self.scale, slope, Prices(of_places, of_spans)

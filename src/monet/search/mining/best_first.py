@@ -20,7 +20,7 @@ from monet.schedule.workload import Workload
 from monet.search.hardware.record import Record
 from monet.search.hardware.samplers import Search
 from monet.search.hardware.space import Values
-from monet.search.mining.bounds import Bounded, bounded
+from monet.search.mining.bounds import Bounded, bounded, closely_bounded
 from monet.search.mining.candidates import Candidates
 from monet.search.mining.clock import clocked
 from monet.search.mining.looks import IDLE, OF_ARRAY, OF_DRAM, OF_LANES, Looks
@@ -172,6 +172,9 @@ class BestFirst:
             self.cut_by[over[0] if over else "floor"] += int(fresh)
             return
         self.bound[row] = max(self.bound[row], self._cost(design))
+        if self.in_order and self.bound[row] < self.best * (1 - self.slack):
+            design = closely_bounded(design, self.workloads)
+            self.bound[row] = max(self.bound[row], self._cost(design))
         if self.bound[row] >= self.best * (1 - self.slack):
             self.state[row] = CUT
             limit = max(design.steps.values(), key=lambda step: step.latency_s).limit

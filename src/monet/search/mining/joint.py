@@ -23,7 +23,7 @@ from monet.search.hardware.record import Record
 from monet.search.hardware.samplers import answered
 from monet.search.hardware.space import Space, Values, changed_workload
 from monet.search.mining.best_first import BATCH, CUT, OPEN, BestFirst
-from monet.search.mining.bounds import bounded
+from monet.search.mining.bounds import bounded, closely_bounded
 from monet.search.mining.candidates import candidates
 from monet.search.mining.mine import Bench, Problem, analysed, nothing_within, samples
 
@@ -143,6 +143,7 @@ class JointMining:
         assert own.search is not None
         hardware = self.space.hardware(record.values)
         found = bounded(hardware, own.search.workloads, in_order=own.problem.in_order)
+        found = closely_bounded(found, own.search.workloads) if own.problem.in_order else found
         return {name: step.limit for name, step in found.steps.items()}
 
     def workloads(self, record: Record) -> dict[str, int]:

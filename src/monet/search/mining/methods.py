@@ -98,7 +98,9 @@ def _wham(problem: Problem, space: Space, notes: list[str]) -> list[Values]:
 def _black_box(method: str, problem: Problem, space: Space, evaluations: int, seed: int) -> Search:
     if method == "spotlight":
         return _spotlight(space, problem, evaluations, seed)
-    points = min(MOST_POINTS * evaluations, space.size or MOST_POINTS * evaluations)
+    points = MOST_POINTS * evaluations
+    if space.size is not None:  # fewer than all: these would come in the order of the space, whatever the seed
+        points = max(1, min(points, space.size - 1))
     return search_named(method, space, points, seed, space.objectives)
 
 

@@ -23,7 +23,7 @@ from monet.search.hardware.space import Space, Values
 from monet.search.hardware.store import open_store
 from monet.search.hardware.workload import Workload
 from monet.search.mining.best_first import BestFirst
-from monet.search.mining.bounds import Bounded, bounded
+from monet.search.mining.bounds import Bounded, bounded, closely_bounded
 from monet.search.mining.candidates import candidates
 from monet.search.mining.feasibility import excluded, nothing_feasible
 from monet.search.mining.metrics import Metric
@@ -133,11 +133,9 @@ class Mining:
         """Bounds of an evaluated design."""
         key = self.space.key(record.values)
         if key not in self.bounds:
-            self.bounds[key] = bounded(
-                self.space.hardware(record.values),
-                analysed(self.problem.workloads),
-                in_order=self.problem.in_order,
-            )
+            workloads, in_order = analysed(self.problem.workloads), self.problem.in_order
+            found = bounded(self.space.hardware(record.values), workloads, in_order=in_order)
+            self.bounds[key] = closely_bounded(found, workloads) if in_order else found
         return self.bounds[key]
 
 

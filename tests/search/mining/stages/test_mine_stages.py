@@ -85,6 +85,7 @@ def test_bounds_of_stages_are_never_above_their_passes(model: str, plan: dict[st
             assert step.latency_s <= record.metrics[f"{name}.latency_s"]
 
 
+@pytest.mark.slow
 def test_the_same_comes_out_with_more_processes_and_after_an_interruption(tmp_path: Path) -> None:
     asked = problem()
 
