@@ -44,6 +44,7 @@ class Copy:
     came: Node | None = None
     gone: list[Node] | None = None
     filled: int = 0  # bytes of the block that have come, if this is a shared level
+    since: int = -1  # the gang that took the space
     room: list[Node] = field(default_factory=list)  # when a result that is sent to a shared level may come there
 
 
@@ -253,7 +254,7 @@ class Reference:
             node.wait(copy.ready)
 
     def place(self, block: int, memory: int, size: int) -> Copy:
-        copy = Copy(block, memory, size, filled=size)
+        copy = Copy(block, memory, size, filled=size, since=self.now)
         self.present[memory].insert(0, copy)
         self.copies.append(copy)
         if block >= 0:
@@ -623,11 +624,11 @@ class Gang:
     def stream(self) -> None:
         plan = self.plan
         chains = self.chains(
-            lambda one: one["kind"] == d.STREAM_READ and ((one["block"], one["memory"]) not in plan.at or one["away"]),
+            lambda one: one["kind"] == d.STREAM_READ and (not self.is_here(one) or one["away"]),
             lambda one: one["share"],
         )
         for one in self.every:  # of what lies with the cores that want it, what they take of each other
-            if one["kind"] == d.STREAM_READ and (one["block"], one["memory"]) in plan.at:
+            if one["kind"] == d.STREAM_READ and self.is_here(one):
                 one["first"] = part_of(one["first"], one["away"], one["bytes"])
                 one["bytes"], one["own"] = one["away"], one["own_away"]
         self.lead = lead = {id(chain[0]): chain for chain in chains}
@@ -650,6 +651,11 @@ class Gang:
                     self.share(chain, source[id(one)], s, one["first"], "in")
             self.inward[s] = []
             self.inward[s] = self.alone(s, True)
+
+    def is_here(self, one: dict) -> bool:
+        """Whether a core has a block, and not only a place for what this gang makes of it."""
+        copy = self.plan.at.get((one["block"], one["memory"]))
+        return copy is not None and (copy.since < self.number or bool(copy.ready))
 
     def pass_while_running(self) -> None:
         for s in self.steps:

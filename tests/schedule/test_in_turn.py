@@ -64,7 +64,7 @@ def plans(scheduler: Scheduler) -> list[Schedule]:
 
 
 @pytest.mark.parametrize(
-    ("name", "count"), [("resnet", 1), ("bert", 1), pytest.param("mlp", 4, marks=pytest.mark.slow)]
+    ("name", "count"), [("resnet", 1), ("resnet", 2), ("bert", 1), pytest.param("mlp", 4, marks=pytest.mark.slow)]
 )
 def test_schedules_keep_what_is_proved(name: str, count: int) -> None:
     """Nothing begins before what it waits for has ended; operators behind a place move no less than is said; none is

@@ -96,24 +96,8 @@ def _best(scheduler: Scheduler, boundary: str, given: dict[str, Placement]) -> M
     unfused = sorted(best_by_cores(scheduler, boundary, given), key=lambda member: member.makespan)
     found = _fused_members(scheduler, unfused, boundary or "keep", given)
     near = CLOSE * min(member.makespan for member in found)
-    tried = [_with_finer_tiles(scheduler, each) for each in found if each.makespan <= near]
-    return min((_with_less_memory(scheduler, each) for each in tried), key=lambda member: member.makespan)
-
-
-def _with_finer_tiles(scheduler: Scheduler, best: Member) -> Member:
-    """The fastest of a plan and of the same with the tiles of all groups halved, as long as that helps: groups are cut
-    into as few tiles as fit, so into fewer by a larger memory, and there is less to overlap then."""
-    while best.plan.groups:
-        finer = replace(best.plan, groups=tuple(_halved(group) for group in best.plan.groups))
-        found = _faster(scheduler, best, finer)
-        if found is None or found is best:
-            break
-        best = found
-    return best
-
-
-def _halved(group: Group) -> Group:
-    return group._replace(tile=tuple((dim, -(-size // 2)) for dim, size in group.tile))
+    tried = (_with_less_memory(scheduler, each) for each in found if each.makespan <= near)
+    return min(tried, key=lambda member: member.makespan)
 
 
 def _with_less_memory(scheduler: Scheduler, best: Member) -> Member:

@@ -65,7 +65,7 @@ def chain(plan: Tables, routes: Routes, state: State, gang: int, held: bool) -> 
         if held:  # a sum that has been evicted comes back before it is continued
             wanted = live.is_new == 1 and (live.kind == HOLD_READ or block.due < 0)
         else:
-            wanted = live.kind == STREAM_READ and (state.at[entry.block, entry.memory] < 0 or entry.away > 0)
+            wanted = live.kind == STREAM_READ and (not is_here(state, entry.block, entry.memory) or entry.away > 0)
         if not wanted:
             continue
         ask(plan, routes, state, e, held)
@@ -84,6 +84,15 @@ def chain(plan: Tables, routes: Routes, state: State, gang: int, held: bool) -> 
 
 
 @part()
+def is_here(state: State, number: int, memory: int) -> bool:
+    """Whether a memory has a block, and not only the place that this gang has taken there for its result: what is
+    overwritten may lie elsewhere until then."""
+    copy = state.at[number, memory]
+    is_place = copy >= 0 and state.copies[copy].since == state.counters[0].gang and state.guards[copy].ready < 0
+    return bool(copy >= 0 and not is_place)
+
+
+@part()
 def ask(plan: Tables, routes: Routes, state: State, e: int, held: bool) -> None:
     """What an entry takes of its block: of one that lies in the memories of cores that work together, only what they
     have to take of each other."""
@@ -91,7 +100,7 @@ def ask(plan: Tables, routes: Routes, state: State, e: int, held: bool) -> None:
     if held:
         live.bytes, live.first, live.own = block.bytes, block.bytes, size_in(plan, routes, entry.block, entry.memory)
         live.every = entry.every if routes.members[entry.memory] > 1 else block.bytes
-    elif state.at[entry.block, entry.memory] < 0:
+    elif not is_here(state, entry.block, entry.memory):
         live.bytes, live.first, live.own, live.every = entry.bytes, entry.first, entry.own, entry.every
     else:
         live.bytes, live.first = entry.away, part_of(entry.first, entry.away, entry.bytes)
