@@ -224,12 +224,13 @@ class Reference:
 
     def bring(self, copy: Copy, above: int, size: int, step: int, one: dict) -> None:
         node = self.add(Node("move" if above else "read", step, size, above, copy.memory))
-        if self.is_cache[copy.memory]:
-            node.wait(one["room"])
-            begin_with(node, one["ran"])
         own = max(1, part_of(one["own"], size, one["bytes"]))
         at = self.dram_place(copy.block)
         node.latency = self.route(node, above, copy.memory, self.bursts(size, one["rows"], at), own, at)
+        if self.is_cache[copy.memory]:
+            node.wait(one["room"])
+            onward = int(self.machine.routes.latency[self.pair(copy.memory, one["memory"], 0)])
+            begin_with(node, one["ran"], node.latency + onward)
         if not copy.ready:
             node.wait(copy.guard)
             copy.guard = []
@@ -374,7 +375,6 @@ class Reference:
         for one in chain:
             target = one["memory"]
             node.wait(one["room"])
-            begin_with(node, one["ran"])
             own = size
             if self.machine.members[target] > 1:
                 own = own_of(one)
@@ -383,6 +383,7 @@ class Reference:
             at = self.dram_place(block)
             latency = self.route(node, source, target, self.bursts(size, rows, at), own, at)
             node.latency = max(node.latency, latency)
+            begin_with(node, one["ran"], latency)
             behind(node, one["in"] if self.machine.members[target] > 1 else [], latency)
         if staged:
             self.follow(node, self.at[block, source], size)
@@ -474,6 +475,7 @@ class Reference:
             asked[id(node)] = max([0, *ends, *(came[one] for one in relaxed(node))])
             if any(self.parent):
                 asked[id(node)] = min(asked[id(node)], node.start)
+            asked[id(node)] = max([asked[id(node)], *(asked[id(event)] for event, _ in node.waits)])
             for one, ticks in relaxed(node).items():
                 came[one] = node.start + ticks if one < cores else asked[id(node)]
         self.nodes = sorted(self.nodes, key=lambda node: asked[id(node)])
@@ -720,7 +722,7 @@ class Gang:
             else:
                 node.wait(plan.dram_ready[one["block"]])
         if not first:
-            begin_with(node, self.ran[s])
+            begin_with(node, self.ran[s], latency)
             behind(node, self.inward[s], latency)
         if first or not self.inward[s]:
             node.latency = latency
@@ -750,7 +752,7 @@ class Gang:
             node.wait([self.done[s]])
         else:
             node.wait(self.room[s])
-            begin_with(node, self.ran[s])
+            begin_with(node, self.ran[s], latency)
         for one in mine if target else []:
             copy = plan.at[one["block"], target]
             node.wait(copy.room)
@@ -863,10 +865,10 @@ def behind(node: Node, inward: list[Node], latency: int) -> None:
         node.wait([first], -min(latency, took))
 
 
-def begin_with(node: Node, ran: Node | None) -> None:
-    """Start no earlier than a step that runs."""
+def begin_with(node: Node, ran: Node | None, latency: int) -> None:
+    """Come no earlier than a step that runs starts."""
     if ran:
-        node.wait([ran], -max(ran.books.values()))
+        node.wait([ran], -max(ran.books.values()) - latency)
 
 
 def own_bytes(one: dict, first: bool) -> int:

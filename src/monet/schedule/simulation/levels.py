@@ -244,7 +244,8 @@ def bring(plan: Tables, routes: Routes, state: State, e: int, above: int, level:
     if routes.lru[level]:  # a cache asks for nothing by itself
         depend(state, new, live.room, 0, SPACE)
         if is_rest:
-            depend(state, new, live.run, -state.events.nodes[live.run].duration, DATA)
+            latency = routes.latency[pair] + routes.latency[level * memories + entry.memory]
+            depend(state, new, live.run, -state.events.nodes[live.run].duration - latency, DATA)
     if above == 0:
         depend(state, new, state.blocks[entry.block].dram_ready, 0, DATA)
     else:

@@ -24,11 +24,12 @@ def asked_for(events: Events, start: I64, cores: int, resources: int, outside: i
     free, came = np.zeros(lines * resources, np.int64), np.zeros(lines * resources, np.int64)
     end = np.empty(start.size, np.int64)
     for number in range(start.size):
-        node, ready, asked = events.nodes[number], 0, 0
+        node, ready, asked, least = events.nodes[number], 0, 0, 0
         for d in range(node.dep_start, node.dep_end):
             dep = events.deps[d]
             ready = max(ready, end[dep.node] + dep.lag)
             asked = max(asked, end[dep.node] + min(0, dep.lag))
+            least = max(least, start[dep.node])  # nobody asks before what it waits for does
         queue = resources if node.kind in (WRITE, EVICT) else 2 * resources if has_levels and node.kind == MOVE else 0
         port = max(node.source, node.target) - outside
         if port >= 0:
@@ -39,6 +40,7 @@ def asked_for(events: Events, start: I64, cores: int, resources: int, outside: i
             ready, asked = max(ready, free[line]), max(asked, came[line])
         if has_levels:  # what goes on as it comes may start before all it waits for has ended
             asked = min(asked, ready)
+        asked = max(asked, least)
         for b in range(node.book_start, node.book_end):
             resource = bookings[b].resource
             if resource >= cores:

@@ -191,7 +191,7 @@ def transfer(
         pair = between(source, plan.entries[e].memory, memories, place)
         depend(state, new, state.entries[e].room, 0, SPACE)
         if is_rest:
-            begin_with(state, new, state.entries[e].run)
+            begin_with(state, new, state.entries[e].run, routes.latency[pair])
         own, every = size, size
         if routes.members[plan.entries[e].memory] > 1:
             if is_rest:
@@ -245,9 +245,9 @@ def pass_while_running(plan: Tables, routes: Routes, state: State, gang: int) ->
 
 
 @part()
-def begin_with(state: State, new: int, run: int) -> None:
-    """The node opened last starts no earlier than a step."""
-    depend(state, new, run, -state.events.nodes[run].duration, DATA)
+def begin_with(state: State, new: int, run: int, latency: int) -> None:
+    """What the node opened last moves comes no earlier than a step starts."""
+    depend(state, new, run, -state.events.nodes[run].duration - latency, DATA)
 
 
 @part()
@@ -413,7 +413,7 @@ def read_for_itself(
         else:
             follow(state, new, state.at[entry.block, source], live.first if is_first else live.bytes - live.first)
     if not is_first:
-        begin_with(state, new, doing.run)
+        begin_with(state, new, doing.run, routes.latency[pair])
         behind(state, new, doing.first_in, routes.latency[pair])
     if is_first or doing.first_in < 0:  # what follows the first part arrives behind it without a pause
         state.events.nodes[new].latency = routes.latency[pair]
@@ -504,7 +504,7 @@ def leave_for(plan: Tables, routes: Routes, state: State, s: int, after: int, ta
         depend(state, new, doing.done, 0, DATA)
     else:
         depend(state, new, doing.room, 0, SPACE)
-        begin_with(state, new, doing.run)
+        begin_with(state, new, doing.run, routes.latency[pair])
     if target > 0:
         for e in range(plan.steps[s].entry_start, plan.steps[s].entry_end):
             number = plan.entries[e].block
