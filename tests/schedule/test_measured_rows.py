@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from monet.graph import Graph, GraphBuilder
@@ -183,23 +184,31 @@ def span(result: Result, operator: str, kind: str) -> tuple[int, int]:
     return int(line.start[mine].min()), int(line.end[mine].max())
 
 
+def done_with(result: Result, operator: str) -> tuple[int, int, int]:
+    """When an operator begins, when it has computed, and when the last that it streams has come."""
+    began, done = span(result, operator, "compute")
+    return began, done, max(done, span(result, operator, "read")[1])
+
+
+def streamed_out(result: Result, operator: str) -> int:
+    """When all has left that an operator writes as it runs; the last part follows when it has ended."""
+    line = result.timeline
+    mine = (line.operator == line.operators.index(operator)) & (line.kind == EVENT_KINDS.index("write"))
+    return int(np.sort(line.end[mine])[-2])
+
+
 def test_waits_are_blamed_on_what_went_on_meanwhile() -> None:
-    """The vector core waits for the array's operands from DRAM, then for the array, then for the wires between them."""
+    """The vector core waits for the array's operands from DRAM, then for the array, then for the wires between them,
+    and at last for what it writes."""
     result = run(one_after_another(), 65536, 65536)
-    began, done = span(result, "a.conv", "compute")
+    began, done, came = done_with(result, "a.conv")
     start, end = span(result, "c.relu", "compute")
-    _, arrived = span(result, "c.relu", "move")
-    assert began > 0
-    assert arrived > start > done
+    _, written = span(result, "c.relu", "write")
+    assert 0 < began < came == done < start < end < written
+    found, gone = waits(result, "simd"), streamed_out(result, "c.relu")
+    assert 0 < found.pop("dram") - began <= gone - end  # but for the latency of the way
+    assert found == {"link": start - done, "dependency": done - began, "space": 0, "host": 0}
     assert waits(result, "pe[0]") == {"dram": began, "link": 0, "dependency": 0, "space": 0, "host": 0}
-    after = max(0, arrived - end)  # the last of its input comes while it computes
-    assert waits(result, "simd") == {
-        "dram": began,
-        "link": start - done + after,
-        "dependency": done - began,
-        "space": 0,
-        "host": 0,
-    }
 
 
 def test_data_that_takes_the_way_over_dram_is_waited_for_there() -> None:
@@ -214,15 +223,14 @@ def test_waiting_for_room_is_told_from_waiting_for_data() -> None:
     """With room for both results the second convolution waits for nothing but the first; with less room its own result
     has to wait until that of the first has left, and so does the sum."""
     roomy, cramped = (run(two_and_their_sum(), sram, 4096) for sram in (8192, 6144))
-    first, second = ((span(one, "a.conv", "compute"), span(one, "b.conv", "compute")) for one in (roomy, cramped))
-    found = waits(roomy, "simd")
+    found, (_, _, came) = waits(roomy, "simd"), done_with(roomy, "b.conv")
     assert found["space"] == 0
-    assert found["dependency"] == first[1][1] - first[0][0]
-    assert found["dram"] == first[0][0]
-    found = waits(cramped, "simd")
-    assert found["space"] == second[1][0]
-    assert found["dependency"] == second[1][1] - second[1][0]
-    assert found["dram"] == 0
+    gone = streamed_out(roomy, "c.add")
+    assert came < found["dependency"] + found["dram"] <= came + gone - span(roomy, "c.add", "compute")[1]
+    found, (began, _, came) = waits(cramped, "simd"), done_with(cramped, "b.conv")
+    assert found["space"] == began > 0
+    gone = streamed_out(cramped, "c.add")
+    assert came - began <= found["dependency"] + found["dram"] <= gone - began
 
 
 def test_making_room_is_waited_for_as_room() -> None:

@@ -60,7 +60,7 @@ def extrapolated(row: OperatorRow, name: str, layer: str, later: float, rate: fl
 
 
 def test_equal_layers_of_a_schedule_are_found_and_named() -> None:
-    result = Request("gpt:layers=8,hidden=64,heads=2", "edge-tpu", sequence=16, fusion="none").evaluate()
+    result = Request("gpt:layers=8,hidden=64,heads=2", "tpu-like-quad", sequence=16, fusion="none").evaluate()
     forward = [note for note in result.notes if "repeat to the tick in forward" in note]
     assert len(forward) == 1
     names = forward[0].split()

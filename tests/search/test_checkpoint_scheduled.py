@@ -94,10 +94,15 @@ def test_what_exceeds_dram_is_not_on_the_front(front: ScheduledFront) -> None:
         searched(needs // 2)  # weights alone need more
 
 
-def test_some_plan_saves_memory_at_no_loss_of_latency(front: ScheduledFront) -> None:
-    assert front.free is not None
-    assert front.free.figures.latency_s <= front.plain.figures.latency_s
-    assert front.free.figures.memory_peak_bytes < front.plain.figures.memory_peak_bytes
+def test_a_plan_that_saves_memory_at_no_loss_of_latency_is_named(front: ScheduledFront) -> None:
+    plain = front.plain.figures
+    free = [
+        one
+        for one in front.front
+        if one.figures.latency_s <= plain.latency_s and one.figures.memory_peak_bytes < plain.memory_peak_bytes
+    ]
+    least = min((one.figures.memory_peak_bytes for one in free), default=None)
+    assert (front.free.figures.memory_peak_bytes if front.free else None) == least
 
 
 def test_narrowing_is_a_choice() -> None:
