@@ -334,12 +334,10 @@ class Measures:
             return ()
         if repeated:
             row, operator, shift = repeated.each(chain.operator)
-            order = np.lexsort((row, shift, chain.start[row] + shift))
-            row, start, operator = row[order], (chain.start[row] + shift)[order], operator[order]
-        else:  # what comes to a step starts a latency before the step that it waits for
-            row = np.argsort(chain.start, kind="stable")
-            start, operator = chain.start[row], chain.operator[row]
-        chain = Chain(chain.node[row], operator, chain.kind[row], start, chain.resource[row])
+            along = np.maximum.accumulate(chain.start)  # what comes to a step starts a latency before it
+            order = np.lexsort((row, shift, along[row] + shift))
+            row, start = row[order], (chain.start[row] + shift)[order]
+            chain = Chain(chain.node[row], operator[order], chain.kind[row], start, chain.resource[row])
         until = np.append(np.minimum.accumulate(chain.start[::-1])[::-1][1:], self.schedule.makespan)
         took = until > chain.start
         start, until, operator = chain.start[took], until[took], chain.operator[took]
