@@ -273,7 +273,6 @@ SLOWER = {
     ("tpu-v4", SIZES[4], "backward"): "pieces of fifteen heads queue for the port of one vector memory",
     ("fusemax", DRAWN[1], "forward"): "the log-sum-exp leaves, one number a row: 0.6 %",
     ("micro-npu", DRAWN[1], "forward"): "the log-sum-exp leaves, one number a row: 0.6 %",
-    ("micro-npu", DRAWN[3], "forward backward"): "the log-sum-exp leaves: 0.02 %",
 }
 
 
